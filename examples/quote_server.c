@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Gives stock quotes to a client that asks on one connection and gets the answers on another. What
+ * comes back on the command connection is acknowledgements alone; with --winsock-ack they are
+ * delayed, as Winsock does it, and Nagle's algorithm holds the client's next request. */
+#include "common.h"
+#include "quote.h"
+
+static const char help[] =
+    "Usage: quote_server [OPTION]... PORT\n"
+    "Answer the requests of quote_client until it closes its connections.\n"
+    "PORT 0 takes a free one. The first line printed is 'listening on port N'.\n"
+    "  --winsock-ack    TCP_QUICKACK=0 after each receive: acknowledgements are delayed\n"
+    "  --nodelay        TCP_NODELAY\n"
+    "  --connections N  clients to serve, one after the other (1); 0: no end\n"
+    "  --warmup N       answers whose segments are not counted (0)\n"
+    "  --mss N          the largest segment to use\n"
+    "  --help           this text\n";
+
+static struct common common = COMMON_DEFAULTS;
+static bool winsock;
+
+/* The two may be one. */
+struct client {
+    int commands;
+    int data;
+};
+
+static void delay_acknowledgement(int fd)
+{
+    if (winsock)
+        set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0, "TCP_QUICKACK");
+}
+
+/* Wait for the connections of one client, in whichever order they come. */
+static struct client accept_client(int listener)
+{
+    struct client client = {-1, -1};
+
+    while (client.commands < 0 || client.data < 0) {
+        int fd = accept_one(listener);
+        char purpose = 0;
+
+        if (!read_all(fd, &purpose, 1))
+            die("a client closed its connection before it told what it is for");
+        delay_acknowledgement(fd);
+        if (purpose != CONNECTION_COMMANDS && purpose != CONNECTION_DATA &&
+            purpose != CONNECTION_BOTH)
+            die("a connection for '%c' is not known", purpose);
+        if (purpose != CONNECTION_DATA)
+            client.commands = fd;
+        if (purpose != CONNECTION_COMMANDS)
+            client.data = fd;
+    }
+    return client;
+}
+
+/* Read one request as it comes, which is mostly in one receive; false at the end of the stream. */
+static bool read_request(int fd, struct quote_request *request, uint32_t *count)
+{
+    size_t have = 0, wanted = sizeof(request->count);
+
+    *count = 0;
+    while (have < wanted) {
+        size_t got = read_some(fd, (char *)request + have, sizeof(*request) - have);
+
+        if (got == 0 && have == 0)
+            return false;
+        if (got == 0)
+            die("the client closed the connection within a request");
+        delay_acknowledgement(fd);
+        have += got;
+        if (have < sizeof(request->count))
+            continue;
+        *count = ntohl(request->count);
+        if (*count < 1 || *count > QUOTE_LIMIT)
+            die("a request must be for 1 to %d quotes, not %u", QUOTE_LIMIT, *count);
+        wanted = sizeof(request->count) + *count * sizeof(request->stocks[0]);
+    }
+    if (have > wanted)
+        die("a second request came before the answer to the first");
+    return true;
+}
+
+static void make_quote(struct quote *quote, uint32_t stock)
+{
+    quote->stock = htonl(stock);
+    quote->price = htonl(price_of(stock));
+    fill_pattern(quote->name, sizeof(quote->name), stock);
+}
+
+static void serve(const struct client *client)
+{
+    static struct quote_request request;
+    static struct quote quotes[QUOTE_LIMIT];
+    struct meter meter = {.warmup = common.warmup};
+    uint32_t count;
+
+    while (read_request(client->commands, &request, &count)) {
+        for (uint32_t i = 0; i < count; i++)
+            make_quote(&quotes[i], ntohl(request.stocks[i]));
+        meter_count(&meter, client->data);
+        write_all(client->data, quotes, count * sizeof(quotes[0]));
+    }
+    print_meter(&meter, client->data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        SERVER_OPTIONS, NODELAY_OPTION, {"winsock-ack", no_argument, NULL, 'a'}, END_OF_OPTIONS};
+    int listener, option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        if (!common_option(option, &common, help))
+            winsock = true;
+    if (argc - optind != 1)
+        usage_error("needs PORT, see --help");
+    listener = listen_on(parse_number(argv[optind], "PORT", 0, 65535), &common.socket);
+    for (size_t i = 0; common.connections == 0 || i < common.connections; i++) {
+        struct client client = accept_client(listener);
+
+        serve(&client);
+        close(client.commands);
+        if (client.data != client.commands)
+            close(client.data);
+    }
+    return 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Asks sendfile_server for its file, over and over on one connection, and reads header and content
+ * before it asks again. Its request is one write: what stalls is the answer. */
+#include "common.h"
+
+static const char help[] = "Usage: sendfile_client [OPTION]... HOST PORT COUNT\n"
+                           "Fetch the file of sendfile_server COUNT times over one connection.\n"
+                           "  --warmup N   fetches before those that count (0)\n"
+                           "  --mss N      the largest segment to use\n"
+                           "  --help       this text\n";
+
+/* Grown when a header tells the file's size, which is once. */
+struct content {
+    char *received;
+    char *expected;
+    size_t size;
+};
+
+static void expect(struct content *content, size_t size)
+{
+    if (content->size == size)
+        return;
+    content->received = realloc(content->received, size);
+    content->expected = realloc(content->expected, size);
+    if (content->received == NULL || content->expected == NULL)
+        die("no memory for %zu bytes", size);
+    content->size = size;
+    fill_pattern(content->expected, size, size);
+}
+
+/* Read a header; the content that came with it is in CONTENT, and its length is the result. */
+static size_t read_header(int fd, size_t number, struct content *content)
+{
+    char header[128];
+    size_t have = 0, size = 0, asked = 0;
+    char *end = NULL;
+
+    while (end == NULL) {
+        size_t got = read_some(fd, header + have, sizeof(header) - have);
+
+        if (got == 0)
+            die("the server closed the connection after %zu answers", number);
+        have += got;
+        end = memchr(header, '\n', have);
+        if (end == NULL && have == sizeof(header))
+            die("header %zu is longer than %zu bytes", number, sizeof(header));
+    }
+    *end++ = '\0';
+    have -= (size_t)(end - header);
+    if (sscanf(header, "content of %zu bytes for get %zu", &size, &asked) != 2 || size == 0 ||
+        size > 1 << 30 || asked != number || have > size)
+        die("answer %zu has a header of other bytes than were sent", number);
+    expect(content, size);
+    memcpy(content->received, end, have);
+    return have;
+}
+
+static void run(int fd, struct rounds *rounds)
+{
+    struct content content = {0};
+    char request[64];
+
+    while (rounds_left(rounds)) {
+        size_t number = rounds->seen, have;
+        int length = snprintf(request, sizeof(request), "get %zu\n", number);
+
+        rounds_begin(rounds, fd);
+        write_all(fd, request, (size_t)length);
+        have = read_header(fd, number, &content);
+        if (have < content.size && !read_all(fd, content.received + have, content.size - have))
+            die("the server closed the connection within answer %zu", number);
+        rounds_end(rounds);
+        if (memcmp(content.received, content.expected, content.size) != 0)
+            die("answer %zu arrived with other bytes than were sent", number);
+    }
+    free(content.received);
+    free(content.expected);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {ALL_OPTIONS, END_OF_OPTIONS};
+    struct common common = COMMON_DEFAULTS;
+    struct rounds rounds;
+    int fd, option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        common_option(option, &common, help);
+    if (argc - optind != 3)
+        usage_error("needs HOST PORT COUNT, see --help");
+    rounds_prepare(&rounds, parse_count(argv[optind + 2]), common.warmup);
+    fd = connect_to(argv[optind], argv[optind + 1], &common.socket);
+    run(fd, &rounds);
+    print_rounds(&rounds, fd);
+    return 0;
+}
