@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The lexical rules of JSON that cJSON does not enforce. Pure; async-signal-safe. */
+#ifndef NS_POLICY_SCAN_H
+#define NS_POLICY_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How far a scan got, and what it stands in. */
+struct ns_scan {
+    size_t at;       /* where the problem is, or len */
+    size_t token;    /* where the token with the problem starts */
+    unsigned depth;  /* objects and lists that are open at `at` */
+    unsigned arrays; /* bit n: the container at depth n + 1 is a list */
+};
+
+/* Walk len bytes from token to token. Returns NULL, or what is wrong at scan->at, and allowed
+ * there. */
+const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan);
+
+/* Is the innermost open container an object? */
+bool ns_scan_in_object(const struct ns_scan *scan);
+
+/* What JSON calls whitespace. */
+bool ns_scan_is_blank(char c);
+
+#endif

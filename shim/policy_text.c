@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the way from bytes to a cJSON tree, and from a place in the tree back to line and column.
+ * cJSON is the parser; policy_scan.c says what cJSON would let pass. cJSON keeps no positions, so
+ * they are found, once something is wrong, by walking the text beside the tree. Never judges what a
+ * policy says. Allocates; not async-signal-safe. */
+#include "policy_text.h"
+
+#include "policy_scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ns_text_place(const char *text, size_t offset, struct ns_policy_error *error)
+{
+    error->line = 1;
+    error->column = 1;
+    for (size_t i = 0; i < offset; i++) {
+        error->column++;
+        if (text[i] == '\n') {
+            error->line++;
+            error->column = 1;
+        }
+    }
+}
+
+static const char *skip_blanks(const char *p)
+{
+    while (ns_scan_is_blank(*p))
+        p++;
+    return p;
+}
+
+static const char *skip_string(const char *p)
+{
+    for (p++; *p != '"'; p++)
+        if (*p == '\\')
+            p++;
+    return p + 1;
+}
+
+static const char *skip_scalar(const char *p)
+{
+    if (*p == '"')
+        return skip_string(p);
+    while (!ns_scan_is_blank(*p) && *p != ',' && *p != ']' && *p != '}')
+        p++;
+    return p;
+}
+
+struct search {
+    const cJSON *item;
+    enum ns_text_part part;
+    const char *found;
+};
+
+/* Walk the text of node, which starts at p, until search->item is found. Returns the end of node.
+ * As deep as the text is nested, which ns_scan_text has bounded. */
+static const char *walk(const char *p, const cJSON *node, struct search *search)
+{
+    if (node == search->item && search->part == NS_TEXT_VALUE)
+        search->found = p;
+    if (search->found || !(cJSON_IsObject(node) || cJSON_IsArray(node)))
+        return search->found ? p : skip_scalar(p);
+    p = skip_blanks(p + 1);
+    for (const cJSON *child = node->child; child; child = child->next) {
+        if (cJSON_IsObject(node)) {
+            if (child == search->item && search->part == NS_TEXT_KEY)
+                search->found = p;
+            p = skip_blanks(skip_blanks(skip_string(p)) + 1);
+        }
+        if (!search->found)
+            p = walk(p, child, search);
+        if (search->found)
+            return p;
+        p = skip_blanks(p);
+        if (*p == ',')
+            p = skip_blanks(p + 1);
+    }
+    return p + 1;
+}
+
+size_t ns_text_locate(const char *text, const cJSON *root, const cJSON *item,
+                      enum ns_text_part part)
+{
+    struct search search = {.item = item, .part = part};
+    walk(skip_blanks(text), root, &search);
+    return search.found ? (size_t)(search.found - text) : 0;
+}
+
+/* The last byte before at that is no blank; 0 if there is none. */
+static char before(const char *text, size_t at)
+{
+    while (at > 0)
+        if (!ns_scan_is_blank(text[--at]))
+            return text[at];
+    return 0;
+}
+
+/* Where cJSON has missed something else than a key it stops on the wrong byte, where it has missed
+ * a key it stops one byte later. Returns the wrong byte in both cases. */
+static size_t wrong_byte(const char *text, size_t at)
+{
+    if (at < 2 || ns_scan_is_blank(text[at - 1]) || text[at - 1] == '"')
+        return at;
+    struct ns_scan scan;
+    ns_scan_text(text, at - 1, &scan);
+    char last = before(text, at - 1);
+    bool key_wanted = last == ',' || (last == '{' && text[at - 1] != '}');
+    return key_wanted && ns_scan_in_object(&scan) ? at - 1 : at;
+}
+
+/* What JSON allows at `at`, where it has been found wanting. */
+static const char *allowed(const char *text, size_t len, size_t at)
+{
+    struct ns_scan scan;
+    ns_scan_text(text, at, &scan);
+    char last = before(text, at), c = at < len ? text[at] : 0;
+    bool object = ns_scan_in_object(&scan);
+    if (c == '/' || c == '#')
+        return "JSON has no comments; use a \"comment\" key";
+    if (c == '\'')
+        return "strings take double quotes";
+    if (!last)
+        return "a policy is a JSON object and starts with '{'";
+    if (scan.depth == 0)
+        return "nothing may follow the end of the policy";
+    if (last == ',' && (c == '}' || c == ']'))
+        return "there is one comma too many before it";
+    if (object && (last == '{' || last == ','))
+        return last == '{' ? "a key in double quotes or '}' must come here"
+                           : "a key in double quotes must come here";
+    if (last == ':' || last == ',' || last == '[')
+        return "a value must come here: a string, number, true, false, object or list";
+    return object ? "':' must follow a key, and ',' or '}' a value" : "',' or ']' must come here";
+}
+
+static void explain_syntax(const char *text, size_t len, size_t at, struct ns_policy_error *error)
+{
+    char what[32];
+    unsigned char c = at < len ? (unsigned char)text[at] : 0;
+    if (at >= len)
+        snprintf(what, sizeof what, "the text ends too early");
+    else if (c > ' ' && c < 0x7F)
+        snprintf(what, sizeof what, "unexpected '%c'", c);
+    else
+        snprintf(what, sizeof what, "unexpected byte 0x%02X", c);
+    ns_text_place(text, at < len ? at : len, error);
+    snprintf(error->message, sizeof error->message, "%s; %s", what, allowed(text, len, at));
+}
+
+/* cJSON over copy, which has room for a NUL at len. *at is where it stopped. */
+static cJSON *parse_up_to(char *copy, size_t len, size_t *at, bool *no_memory)
+{
+    const char *end = copy;
+    int kept = errno;
+    copy[len] = '\0';
+    errno = 0; /* cJSON does not tell a failed allocation from a wrong text; malloc does */
+    cJSON *root = cJSON_ParseWithLengthOpts(copy, len + 1, &end, true);
+    *no_memory = !root && errno == ENOMEM;
+    errno = kept;
+    *at = (size_t)(end - copy);
+    return root;
+}
+
+int ns_text_parse(const char *text, size_t len, cJSON **root, struct ns_policy_error *error)
+{
+    struct ns_scan scan;
+    const char *problem = ns_scan_text(text, len, &scan);
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return -ENOMEM;
+    memcpy(copy, text, len);
+    /* Grammar counts up to the token that breaks a lexical rule: what comes first is reported. */
+    size_t good = problem ? scan.token : len, at;
+    bool no_memory;
+    *root = parse_up_to(copy, good, &at, &no_memory);
+    int result = no_memory ? -ENOMEM : 0;
+    if (!*root && !no_memory) {
+        at = wrong_byte(text, at);
+        while (at < good && ns_scan_is_blank(text[at]))
+            at++;
+        if (!problem || at < good) {
+            explain_syntax(text, len, at, error);
+            problem = NULL;
+            result = -EINVAL;
+        }
+    }
+    free(copy);
+    if (problem && result == 0) {
+        cJSON_Delete(*root);
+        *root = NULL;
+        ns_text_place(text, scan.at, error);
+        snprintf(error->message, sizeof error->message, "%s", problem);
+        result = -EINVAL;
+    }
+    return result;
+}
