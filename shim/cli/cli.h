@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the nagleshim command share: its subcommands, its exit statuses, its one way to
+ * speak. Nothing of this is linked into the library. */
+#ifndef NS_CLI_H
+#define NS_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    NS_EXIT_YES = 0,
+    NS_EXIT_NO = 1,    /* check: invalid; explain: no rule applies */
+    NS_EXIT_ERROR = 2, /* wrong usage, or something that could not be read or written */
+    /* run, as env(1) has them: below 125 they are the program's own */
+    NS_EXIT_RUN_FAILED = 125,
+    NS_EXIT_NOT_EXECUTABLE = 126,
+    NS_EXIT_NOT_FOUND = 127,
+};
+
+/* The long options have no one-letter form, so that a wrong option can be told from its value. */
+enum ns_option {
+    NS_OPTION_HELP = 256,
+    NS_OPTION_SEND,
+    NS_OPTION_ACK,
+    NS_OPTION_MAX_DELAY_US,
+    NS_OPTION_LOG,
+    NS_OPTION_PROCESS,
+    NS_OPTION_ARG,
+    NS_OPTION_ROLE,
+    NS_OPTION_REMOTE,
+    NS_OPTION_LOCAL,
+};
+
+/* argv[0] is the subcommand's name. Each returns the exit status; ns_run_main only on failure. */
+int ns_run_main(int argc, char **argv);
+int ns_check_main(int argc, char **argv);
+int ns_explain_main(int argc, char **argv);
+
+/* Print the help of a subcommand, or of the command as a whole if command is NULL, on stdout.
+ * Returns false if there is no such subcommand. */
+bool ns_help_print(const char *command);
+void ns_help_usage(void); /* the short form, on stderr */
+
+/* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. */
+__attribute__((format(printf, 2, 3))) void ns_say(const char *command, const char *format, ...);
+
+/* Say which option getopt_long did not like; result is what it returned ('?', or ':' where the
+ * option string begins with a colon). */
+void ns_say_option(const char *command, char *const *argv, int result);
+
+/* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? */
+bool ns_switched_off(void);
+
+/* Lists of words that options and help texts have in common. */
+enum ns_words { NS_WORDS_SEND, NS_WORDS_ACK, NS_WORDS_ROLE, NS_WORDS_LOG };
+
+struct ns_word {
+    const char *name;    /* NULL past the end of the list */
+    const char *summary; /* half a line for a help text */
+    int value;           /* of the enumeration in policy.h */
+};
+struct ns_word ns_words_at(enum ns_words list, unsigned position);
+
+/* True, and *value set unless value is NULL, if word is in the list. */
+bool ns_words_find(enum ns_words list, const char *word, int *value);
+
+/* "a, b and c", cut to size. Returns buffer. */
+char *ns_words_join(enum ns_words list, char *buffer, size_t size);
+
+#endif

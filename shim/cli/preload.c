@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the search for the library and the form of LD_PRELOAD. It must not change the environment:
+ * run does. Not async-signal-safe. */
+#include "preload.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What ends an entry of LD_PRELOAD: glibc knows space and colon, musl every white space. */
+#define SEPARATORS " :\t\n\v\f\r"
+
+static bool exists_in(const char *directory, const char *below, char path[PATH_MAX])
+{
+    char candidate[PATH_MAX];
+    int n = snprintf(candidate, sizeof(candidate), "%s%s/" NS_LIBRARY_NAME, directory, below);
+
+    return n > 0 && (size_t)n < sizeof(candidate) && access(candidate, R_OK) == 0 &&
+           realpath(candidate, path);
+}
+
+int ns_preload_locate(char path[PATH_MAX])
+{
+    char here[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
+    char *slash;
+
+    here[n > 0 ? n : 0] = '\0';
+    slash = strrchr(here, '/');
+    if (slash)
+        *slash = '\0';
+    if (!(slash && (exists_in(here, "", path) || exists_in(here, "/../lib", path))) &&
+        !exists_in(NS_LIBDIR, "", path))
+        return -ENOENT;
+    /* A dollar sign, too: ld.so would replace $LIB and its like. */
+    return strpbrk(path, SEPARATORS "$") ? -EINVAL : 0;
+}
+
+static bool is_the_library(const char *entry, size_t length)
+{
+    const size_t name = strlen(NS_LIBRARY_NAME);
+
+    return length >= name && memcmp(entry + length - name, NS_LIBRARY_NAME, name) == 0 &&
+           (length == name || entry[length - name - 1] == '/');
+}
+
+static char *append(char *end, const char *start, const char *entry, size_t length)
+{
+    if (end != start)
+        *end++ = ':';
+    memcpy(end, entry, length);
+    return end + length;
+}
+
+char *ns_preload_join(const char *old, const char *library)
+{
+    const size_t own = strlen(library);
+    char *list = malloc((old ? strlen(old) : 0) + own + 2);
+    char *end = list;
+    bool present = false;
+
+    if (!list)
+        return NULL;
+    for (const char *entry = old ? old : ""; *entry != '\0';) {
+        size_t length = strcspn(entry, SEPARATORS);
+
+        if (is_the_library(entry, length)) {
+            if (!present)
+                end = append(end, list, library, own);
+            present = true;
+        } else if (length > 0) {
+            end = append(end, list, entry, length);
+        }
+        entry += length;
+        entry += strspn(entry, SEPARATORS);
+    }
+    /* Last: what was there first may have to be (the address sanitizer does). */
+    if (!present)
+        end = append(end, list, library, own);
+    *end = '\0';
+    return list;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the library is, and what LD_PRELOAD becomes with it. */
+#ifndef NS_PRELOAD_H
+#define NS_PRELOAD_H
+
+#include <limits.h>
+
+#define NS_LIBRARY_NAME "libnagleshim.so"
+
+/* The library that belongs to this command: beside it, in ../lib, or where it was to be installed.
+ * 0; -ENOENT if it is nowhere; -EINVAL if path, which is filled, cannot be written in LD_PRELOAD.
+ */
+int ns_preload_locate(char path[PATH_MAX]);
+
+/* The new value of LD_PRELOAD: what old (may be NULL) lists, in its order, and library once.
+ * Another libnagleshim.so there gives way to this one: two of them in a process would undo each
+ * other. Allocated; NULL if there is no memory. */
+char *ns_preload_join(const char *old, const char *library);
+
+#endif

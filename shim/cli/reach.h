@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Can the shim reach a program, judged from its file: before it runs, and without running it. */
+#ifndef NS_REACH_H
+#define NS_REACH_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+enum ns_reach_verdict {
+    NS_REACH_YES,
+    NS_REACH_UNKNOWN, /* not found, or not readable: execve will have its say */
+    NS_REACH_OTHER_MACHINE,
+    NS_REACH_GO,
+    NS_REACH_STATIC,
+    NS_REACH_SET_ID,
+    NS_REACH_CAPABILITIES,
+};
+
+struct ns_reach {
+    enum ns_reach_verdict verdict;
+    char program[PATH_MAX]; /* where the program is; "" if it was not found */
+    char file[PATH_MAX];    /* what the kernel loads: program, or the interpreter of a script */
+    bool is_script;
+    bool by_env; /* the script names env(1), which looks for the interpreter in PATH */
+};
+
+/* word is what execvp would be given. Opens files for reading, changes nothing, and judges for the
+ * user who asks. Allocates nothing; not async-signal-safe (reads the environment). */
+void ns_reach_inspect(const char *word, struct ns_reach *reach);
+
+/* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
+const char *ns_reach_reason(enum ns_reach_verdict verdict);
+
+#endif

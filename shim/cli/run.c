@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns `nagleshim run`: it puts the library and the policy into the environment and becomes the
+ * program. It must not fork, leave a descriptor open, or touch signals: the program starts as it
+ * would without it. Not async-signal-safe. */
+#include "cli.h"
+
+#include "preload.h"
+#include "reach.h"
+
+#include "../policy_find.h"
+
+#include <cJSON.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("run", __VA_ARGS__)
+
+struct run_options {
+    const char *policy, *send, *ack, *log;
+    unsigned max_delay_us; /* 0: not given */
+    bool help;
+};
+
+static bool take_word(enum ns_words list, const char *option, const char **word)
+{
+    char known[128];
+
+    if (ns_words_find(list, optarg, NULL)) {
+        *word = optarg;
+        return true;
+    }
+    SAY("%s '%s' is not known: %s are", option, optarg, ns_words_join(list, known, sizeof(known)));
+    return false;
+}
+
+static bool take_delay(unsigned *delay)
+{
+    char *end;
+    unsigned long value;
+
+    errno = 0;
+    value = strtoul(optarg, &end, 10);
+    if (*optarg < '0' || *optarg > '9' || *end != '\0' || errno != 0 ||
+        value < NS_MAX_DELAY_US_LEAST || value > NS_MAX_DELAY_US_MOST) {
+        SAY("--max-delay-us '%s' is not allowed: a number from %d to %d is", optarg,
+            NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST);
+        return false;
+    }
+    *delay = (unsigned)value;
+    return true;
+}
+
+static bool take_option(int option, char **argv, struct run_options *options)
+{
+    switch (option) {
+    case 'p':
+        options->policy = optarg;
+        return true;
+    case NS_OPTION_SEND:
+        return take_word(NS_WORDS_SEND, "--send", &options->send);
+    case NS_OPTION_ACK:
+        return take_word(NS_WORDS_ACK, "--ack", &options->ack);
+    case NS_OPTION_MAX_DELAY_US:
+        return take_delay(&options->max_delay_us);
+    case NS_OPTION_LOG:
+        return take_word(NS_WORDS_LOG, "--log", &options->log);
+    case NS_OPTION_HELP:
+        options->help = true;
+        return true;
+    default:
+        ns_say_option("run", argv, option);
+        return false;
+    }
+}
+
+static bool take_options(int argc, char **argv, struct run_options *options)
+{
+    static const struct option known[] = {
+        {"send", required_argument, NULL, NS_OPTION_SEND},
+        {"ack", required_argument, NULL, NS_OPTION_ACK},
+        {"max-delay-us", required_argument, NULL, NS_OPTION_MAX_DELAY_US},
+        {"log", required_argument, NULL, NS_OPTION_LOG},
+        {"help", no_argument, NULL, NS_OPTION_HELP},
+        {0},
+    };
+    int option;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:p:", known, NULL)) != -1) {
+        if (!take_option(option, argv, options))
+            return false;
+        if (options->help)
+            return true;
+    }
+    if (options->policy && (options->send || options->ack || options->max_delay_us)) {
+        SAY("-p excludes --send, --ack and --max-delay-us: write them into the policy file");
+        return false;
+    }
+    if (optind >= argc) {
+        SAY("no program is named; see 'nagleshim run --help'");
+        return false;
+    }
+    return true;
+}
+
+static bool put_environment(const char *name, const char *value)
+{
+    if (value && setenv(name, value, 1) == 0)
+        return true;
+    SAY("cannot set %s: %s", name, strerror(ENOMEM));
+    return false;
+}
+
+/* A broken policy would make the shim stand aside; who names one wants it in force. */
+static bool put_policy_file(const char *file)
+{
+    static struct ns_policy_found found;
+    char path[PATH_MAX], text[PATH_MAX + sizeof(found.where.message) + 32];
+
+    if (!realpath(file, path)) {
+        SAY("cannot read policy '%s': %s", file, strerror(errno));
+        return false;
+    }
+    ns_policy_read(path, &found);
+    if (!found.policy) {
+        SAY("%s", ns_policy_error_text(&found, text, sizeof(text)));
+        return false;
+    }
+    return put_environment("NAGLESHIM_POLICY", path);
+}
+
+/* The policy of --send, --ack and --max-delay-us as JSON; NULL if there is no memory. */
+static char *write_policy(const struct run_options *options)
+{
+    cJSON *policy = cJSON_CreateObject();
+    cJSON *rule = cJSON_CreateObject();
+    bool ok = cJSON_AddNumberToObject(policy, "version", 1) &&
+              cJSON_AddItemToArray(cJSON_AddArrayToObject(policy, "rules"), rule);
+    char *text;
+
+    if (!ok)
+        cJSON_Delete(rule);
+    if (options->send)
+        ok = ok && cJSON_AddStringToObject(rule, "send", options->send);
+    if (options->ack)
+        ok = ok && cJSON_AddStringToObject(rule, "ack", options->ack);
+    if (options->max_delay_us)
+        ok = ok && cJSON_AddNumberToObject(rule, "max_delay_us", options->max_delay_us);
+    text = ok ? cJSON_PrintUnformatted(policy) : NULL;
+    cJSON_Delete(policy);
+    return text;
+}
+
+static bool put_policy(const struct run_options *options)
+{
+    char *text;
+    bool ok;
+
+    if (options->policy)
+        return put_policy_file(options->policy);
+    if (!options->send && !options->ack && !options->max_delay_us)
+        return true;
+    text = write_policy(options);
+    ok = put_environment("NAGLESHIM_POLICY", text);
+    free(text);
+    return ok;
+}
+
+static bool put_library(void)
+{
+    char path[PATH_MAX];
+    char *list;
+    int result = ns_preload_locate(path);
+    bool ok;
+
+    if (result == -ENOENT) {
+        SAY("cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
+        return false;
+    }
+    if (result != 0) {
+        SAY("'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar "
+            "sign",
+            path);
+        return false;
+    }
+    list = ns_preload_join(getenv("LD_PRELOAD"), path);
+    ok = put_environment("LD_PRELOAD", list);
+    free(list);
+    return ok;
+}
+
+static void warn_unreached(const struct ns_reach *reach)
+{
+    const char *reason = ns_reach_reason(reach->verdict);
+
+    if (ns_switched_off())
+        SAY("warning: NAGLESHIM_OFF is set, so the shim is switched off");
+    if (!reason)
+        return;
+    if (reach->is_script)
+        SAY("warning: the shim will not reach %s: its interpreter %s %s", reach->program,
+            reach->file, reason);
+    else
+        SAY("warning: the shim will not reach %s: it %s", reach->program, reason);
+}
+
+static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
+{
+    if (error == ENOENT && reach->program[0] == '\0' && !strchr(word, '/'))
+        SAY("cannot find '%s' in PATH", word);
+    else if (error == ENOENT && reach->program[0] != '\0')
+        SAY("cannot run '%s': it is there, but not the interpreter that it asks for", word);
+    else
+        SAY("cannot run '%s': %s", word, strerror(error));
+    return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
+}
+
+int ns_run_main(int argc, char **argv)
+{
+    struct run_options options = {0};
+    static struct ns_reach reach;
+
+    if (!take_options(argc, argv, &options))
+        return NS_EXIT_RUN_FAILED;
+    if (options.help) {
+        ns_help_print("run");
+        return NS_EXIT_YES;
+    }
+    if (!put_policy(&options) || !put_library() ||
+        (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
+        return NS_EXIT_RUN_FAILED;
+    ns_reach_inspect(argv[optind], &reach);
+    warn_unreached(&reach);
+    execvp(argv[optind], argv + optind);
+    return report_exec_failure(argv[optind], &reach, errno);
+}

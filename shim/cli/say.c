@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns how the command speaks on stderr: one line, which begins with the command's name. It must
+ * never exit: the caller decides what a failure means. Not async-signal-safe. */
+#include "cli.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ns_say(const char *command, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, command ? "nagleshim %s: " : "nagleshim: ", command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+void ns_say_option(const char *command, char *const *argv, int result)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    /* Every long option's value is past the letters; getopt has stepped over its word by now. */
+    bool is_letter = optopt > 0 && optopt < NS_OPTION_HELP;
+    const char *option = is_letter ? letter : argv[optind - 1];
+
+    if (result == ':')
+        ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
+    else if (optopt >= NS_OPTION_HELP)
+        ns_say(command, "%s: this option takes no value", option);
+    else
+        ns_say(command, "unknown option %s; see 'nagleshim %s --help'", option, command);
+}
+
+bool ns_switched_off(void)
+{
+    const char *off = getenv("NAGLESHIM_OFF");
+
+    return off && *off != '\0' && strcmp(off, "0") != 0;
+}
