@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# What the scripts that measure the examples share: a network of their own, and a server whose port is
+# known. Sourced, never run; it ends only processes that it started.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+programs=$root/build/examples
+library=${NAGLESHIM_LIBRARY:-$root/build/libnagleshim.so}
+# What is built in, said here so that a policy of this machine does not change the result.
+policy='{"version": 1, "rules": [{"name": "every TCP socket"}]}'
+
+fail() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+require() {
+    local what
+    for what; do
+        command -v "$what" >/dev/null || fail "$what is not installed: 'make deps' gets it"
+    done
+}
+
+# Run the script again in a network namespace whose loopback has segments of an ordinary size. An ordinary
+# user keeps the name as well as the rights: tcpdump insists on becoming someone else if it finds itself root.
+enter_namespace() {
+    if [[ ${EXAMPLES_NAMESPACE-} != entered ]]; then
+        local as=()
+        (( EUID == 0 )) || as=(--map-current-user --keep-caps)
+        EXAMPLES_NAMESPACE=entered exec unshare --net "${as[@]}" -- "$0" "$@"
+    fi
+    ip link set lo mtu 1500 up
+}
+
+# wait_for SECONDS FILE REGEX: until a line of FILE matches.
+wait_for() {
+    local end=$((SECONDS + $1))
+    until grep -aqE -- "$3" "$2" 2>/dev/null; do
+        (( SECONDS <= end )) || return 1
+        sleep 0.02
+    done
+}
+
+# start_server OUTPUT PROGRAM [OPTION]...: sets port.
+start_server() {
+    local output=$1
+    shift
+    : >"$output"
+    "$programs/$1" "${@:2}" >"$output" &
+    wait_for 10 "$output" '^listening on port' || fail "$1 does not start"
+    # shellcheck disable=SC2034 # read by the scripts that source this
+    port=$(sed -n 's/^listening on port //p' "$output")
+}
+
+# shimmed PROGRAM [ARGUMENT]...: with the shim, under its built-in policy.
+shimmed() {
+    env -u NAGLESHIM_OFF NAGLESHIM_POLICY="$policy" LD_PRELOAD="$library" "$@"
+}
