@@ -72,7 +72,7 @@ struct ns_policy {
 /* Where a text is wrong. line and column count from 1; a column counts bytes. */
 struct ns_policy_error {
     unsigned line, column;
-    char message[240]; /* what is wrong, and what is allowed; no newline */
+    char message[512]; /* what is wrong, and what is allowed; no newline */
 };
 
 /* Compile len bytes of JSON. On success *policy is the new policy, to be freed with ns_policy_free.

@@ -118,7 +118,7 @@ static const char *read_endpoint(const char *text, struct ns_endpoint *endpoint)
     if (text[0] == '[')
         return read_bracketed(all, endpoint);
     if (strspn(text, "0123456789abcdefABCDEF.:/-") != all.len)
-        return "host names and wildcards are not allowed";
+        return "host names, wildcards and zones are not allowed";
     struct span addr = span_until(&rest, ':');
     if (rest.len == 0)
         return read_address(addr, AF_INET, endpoint);

@@ -203,18 +203,18 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
 {
     static const char *const owned[] = {"TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK",
                                         "TCP_DELACK_MAX_US"};
-    char quote[44], names[160] = "";
+    char quote[44], names[400] = "";
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         if (strcmp(item->string, owned[i]) == 0)
             return ns_reader_fail(reader, item, NS_TEXT_KEY,
                                   "%s is not for \"sockopt\"; \"send\" and \"ack\" own it, and "
                                   "\"app\" there leaves it to the application",
                                   owned[i]);
-    size_t shown = 0, used = 0;
-    for (; shown < NS_SOCKOPT_COUNT && used + 40 < sizeof names; shown++)
-        used +=
-            (size_t)snprintf(names + used, sizeof names - used, "%s, ", ns_sockopts[shown].name);
-    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s...",
+    for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", ns_sockopts[i].name);
+    }
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s",
                           ns_reader_quote(item->string, quote, sizeof quote), names);
 }
 

@@ -4,6 +4,7 @@
 #include "policy_reader.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,15 +45,18 @@ static const char *describe(const cJSON *item, char *buffer, size_t size)
     char quote[QUOTE_SIZE];
     if (cJSON_IsString(item))
         snprintf(buffer, size, "\"%s\"", ns_reader_quote(item->valuestring, quote, sizeof quote));
+    else if (cJSON_IsNumber(item) && item->valuedouble > DBL_MAX)
+        snprintf(buffer, size, "a number beyond all bounds");
     else if (cJSON_IsNumber(item))
         snprintf(buffer, size, "%.15g", item->valuedouble);
     else if (cJSON_IsBool(item))
         snprintf(buffer, size, "%s", cJSON_IsTrue(item) ? "true" : "false");
+    else if (cJSON_IsNull(item))
+        snprintf(buffer, size, "null");
     else
-        snprintf(buffer, size, "%s",
-                 cJSON_IsNull(item)     ? "null"
-                 : cJSON_IsObject(item) ? "an object"
-                                        : "a list");
+        snprintf(buffer, size, "%s %s",
+                 item->child ? (cJSON_IsObject(item) ? "an" : "a") : "an empty",
+                 cJSON_IsObject(item) ? "object" : "list");
     return buffer;
 }
 

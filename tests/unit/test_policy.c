@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* The parser: what a good policy becomes, what damaged text does, and that nothing leaks when
+ * memory runs out. What each mistake's message is, tests/fixtures/policy/bad says. */
+#include "policy.h"
+#include "policy_endpoint.h"
+#include "sockopt.h"
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char every_key[] =
+    "{\"$schema\": \"x\", \"comment\": \"y\", \"version\": 1, \"enabled\": true, \"rules\": [\n"
+    " {\"name\": \"quotes\", \"comment\": \"z\",\n"
+    "  \"match\": {\"process\": [\"quote-*\", \"/opt/*\"], \"args\": \"*.py\", \"role\": "
+    "\"client\",\n"
+    "             \"local\": \"127.0.0.1:7000-7010\",\n"
+    "             \"remote\": [\"10.0.0.0/8\", \"[fd00::/8]:443\", \"80\"]},\n"
+    "  \"send\": \"auto-cork\", \"ack\": \"app\", \"max_delay_us\": 1e3,\n"
+    "  \"sockopt\": {\"SO_SNDBUF\": \"ignore\", \"SO_KEEPALIVE\": {\"set\": 1},\n"
+    "               \"IP_TOS\": {\"max\": 16}, \"TCP_LINGER2\": {\"min\": -1}}},\n"
+    " {}]}";
+
+static struct ns_policy *parse(const char *text, struct ns_policy_error *error)
+{
+    struct ns_policy *policy;
+    int result = ns_policy_parse(text, strlen(text), &policy, error);
+    return result == 0 ? policy : NULL;
+}
+
+static bool action_is(const struct ns_rule *rule, int option, enum ns_sockopt_verb verb, int value)
+{
+    const struct ns_sockopt_action *action = ns_sockopt_action(rule, option);
+    return action && action->verb == verb && action->value == value;
+}
+
+static void test_every_key(void)
+{
+    struct ns_policy_error error;
+    struct ns_policy *policy = parse(every_key, &error);
+    OK(policy, "a policy with every key is taken: %s", error.message);
+    if (!policy)
+        return;
+    OK(policy->enabled && policy->n_rules == 2, "it has two rules");
+    const struct ns_rule *rule = &policy->rules[0];
+    OK(strcmp(rule->name, "quotes") == 0 && rule->index == 0, "name");
+    OK(strcmp(rule->process[0], "quote-*") == 0 && strcmp(rule->process[1], "/opt/*") == 0 &&
+           !rule->process[2],
+       "process is a list");
+    OK(strcmp(rule->args[0], "*.py") == 0 && !rule->args[1], "args may be one string");
+    OK(rule->role == NS_ROLE_CLIENT, "role");
+    OK(rule->n_local == 1 && rule->local[0].prefix == 128 && rule->local[0].port_low == 7000 &&
+           rule->local[0].port_high == 7010,
+       "local");
+    OK(rule->n_remote == 3 && rule->remote[0].prefix == 104 && rule->remote[1].prefix == 8 &&
+           rule->remote[2].prefix == 0,
+       "remote");
+    OK(rule->send == NS_SEND_AUTO_CORK && rule->ack == NS_ACK_APP, "send and ack");
+    OK(rule->max_delay_us == 1000, "max_delay_us, spelt 1e3");
+    OK(rule->n_sockopts == 4, "four options");
+    OK(action_is(rule, NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_IGNORE, 0), "ignore");
+    OK(action_is(rule, NS_SOCKOPT_SO_KEEPALIVE, NS_SOCKOPT_SET, 1), "set");
+    OK(action_is(rule, NS_SOCKOPT_IP_TOS, NS_SOCKOPT_MAX, 16), "max");
+    OK(action_is(rule, NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, -1), "min");
+    const struct ns_rule *empty = &policy->rules[1];
+    OK(empty->index == 1 && !empty->name && !empty->process && !empty->args && !empty->local &&
+           !empty->remote && empty->role == NS_ROLE_UNKNOWN && empty->n_sockopts == 0,
+       "an empty rule matches everything");
+    OK(empty->send == NS_SEND_NODELAY && empty->ack == NS_ACK_BEFORE_WAIT &&
+           empty->max_delay_us == NS_MAX_DELAY_US_DEFAULT,
+       "an empty rule has the defaults");
+    ns_policy_free(policy);
+}
+
+static void test_builtin(void)
+{
+    static const char text[] = "{\"version\":1,\"rules\":[{\"name\":\"every-tcp-socket\"}]}";
+    struct ns_policy_error error;
+    struct ns_policy *policy = parse(text, &error);
+    const struct ns_policy *builtin = ns_policy_builtin();
+    const struct ns_rule *a = &builtin->rules[0], *b = policy ? policy->rules : a;
+    OK(builtin->enabled && builtin->n_rules == 1, "one rule is built in");
+    OK(strcmp(a->name, b->name) == 0 && a->send == b->send && a->ack == b->ack &&
+           a->max_delay_us == b->max_delay_us && !a->process && !a->args && !a->local &&
+           !a->remote && a->role == b->role && a->n_sockopts == 0,
+       "it is what a rule without keys is");
+    ns_policy_free(policy);
+    ns_policy_free((struct ns_policy *)(uintptr_t)builtin);
+    ns_policy_free(NULL);
+    OK(ns_policy_builtin()->n_rules == 1, "freeing the built-in policy or none does nothing");
+    OK(!ns_send_name((enum ns_send)99) && !ns_ack_name((enum ns_ack)99) &&
+           !ns_role_name((enum ns_role)99),
+       "there is no word beyond the last one");
+}
+
+static void test_text_edges(void)
+{
+    struct ns_policy_error error;
+    struct ns_policy *policy;
+    static char big[NS_POLICY_SIZE_MOST + 1];
+    memset(big, ' ', sizeof big);
+    memcpy(big, "{\"version\":1,\"rules\":[]}", 24);
+    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == 0, "256 KiB are taken");
+    ns_policy_free(policy);
+    OK(ns_policy_parse(big, sizeof big, &policy, &error) == -EINVAL && !policy && error.line == 1 &&
+           error.column == 1,
+       "one byte more is refused: %s", error.message);
+    memset(big, '[', sizeof big);
+    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == -EINVAL && error.column == 9,
+       "a quarter of a million brackets are refused at the ninth");
+    OK(ns_policy_parse("{\"version\":1,\"rules\":[]}garbage", 24, &policy, &error) == 0,
+       "nothing beyond the length is looked at");
+    ns_policy_free(policy);
+    errno = 123;
+    OK(!parse("{", &error) && errno == 123, "errno is unchanged");
+    OK(!parse("{\"version\": 1,\n\n  \"rules\": [{\"sned\": 1}]}", &error) && error.line == 3 &&
+           error.column == 14,
+       "lines and columns count from 1");
+    OK(!parse("{\"$schema\": \"\\\"{[,\\\\\", \"rules\": [{\"send\": \"app\"}, {\"ack\": 1}]}",
+              &error) &&
+           error.column == 59,
+       "quotes, brackets and commas in strings do not disturb the place (%u)", error.column);
+}
+
+/* Every prefix and every text with one byte changed is judged without a crash, and refused with a
+ * place inside the text; run under the sanitizers this is the parser's memory check. */
+static void test_damage(void)
+{
+    size_t len = strlen(every_key), refused = 0, bad_place = 0;
+    static const char bytes[] = "{}[]\",:\\u0-.e \n\t\v\x01\x7F\x80\xC3\xFF";
+    for (size_t i = 0; i < len; i++) {
+        for (size_t j = 0; j <= sizeof bytes; j++) {
+            struct ns_policy_error error;
+            struct ns_policy *policy;
+            char *copy =
+                malloc(j ? len : i + !i); /* no slack, so that a sanitizer sees an overrun */
+            size_t size = j ? len : i;
+            memcpy(copy, every_key, size);
+            if (j)
+                copy[i] = bytes[j - 1];
+            if (ns_policy_parse(copy, size, &policy, &error) != 0) {
+                refused++;
+                bad_place += error.line == 0 || error.column == 0 || !error.message[0] ||
+                             strchr(error.message, '\n') || policy;
+            }
+            ns_policy_free(policy);
+            free(copy);
+        }
+    }
+    OK(refused > len * 10, "damaged text is refused (%zu)", refused);
+    OK(bad_place == 0, "each refusal has a place and a one-line message");
+}
+
+static void test_endpoints(void)
+{
+    static const struct {
+        const char *text, *addr;
+        unsigned prefix, low, high;
+    } good[] = {
+        {"80", "::", 0, 80, 80},
+        {"1-65535", "::", 0, 1, 65535},
+        {"10.0.0.1", "::ffff:10.0.0.1", 128, 0, 65535},
+        {"0.0.0.0/0", "::ffff:0.0.0.0", 96, 0, 65535},
+        {"10.0.0.0/8:80-90", "::ffff:10.0.0.0", 104, 80, 90},
+        {"::", "::", 128, 0, 65535},
+        {"::/0", "::", 0, 0, 65535},
+        {"fd00::/8", "fd00::", 8, 0, 65535},
+        {"[fd00::/8]", "fd00::", 8, 0, 65535},
+        {"[fd00::/8]:443", "fd00::", 8, 443, 443},
+        {"[::1]:1-2", "::1", 128, 1, 2},
+        {"::ffff:10.0.0.0/104", "::ffff:10.0.0.0", 104, 0, 65535},
+    };
+    static const char *const bad[] = {
+        "",
+        "0",
+        "65536",
+        "00080",
+        "80-",
+        "-80",
+        "80-79",
+        "80-90-9",
+        " 80",
+        "80 ",
+        "+80",
+        "8a",
+        "localhost",
+        "a.b:80",
+        "*",
+        "*:80",
+        "1.2.3",
+        "1.2.3.4/",
+        "1.2.3.4/33",
+        "1.2.3.4/032",
+        "1.2.3.4:",
+        "1.2.3.4:80:90",
+        "01.2.3.4",
+        "1.2.3.4/8",
+        ":80",
+        ":::",
+        "::1/127",
+        "[::1",
+        "::1]",
+        "[::1]80",
+        "[::1]:",
+        "[]",
+        "[]:80",
+        "[1.2.3.4]:80",
+        "[::1]/128",
+        "fe80::1%eth0",
+        "::/-1",
+        "::/129",
+        "1.2.3.4/99999999999999999999",
+        "9999999999999999999",
+        "[::1]:0",
+        "1.2.3.4:0",
+    };
+    struct ns_endpoint endpoint;
+    char problem[200];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct in6_addr addr;
+        inet_pton(AF_INET6, good[i].addr, &addr);
+        OK(ns_endpoint_parse(good[i].text, &endpoint, problem, sizeof problem) == 0 &&
+               memcmp(&endpoint.addr, &addr, sizeof addr) == 0 &&
+               endpoint.prefix == good[i].prefix && endpoint.port_low == good[i].low &&
+               endpoint.port_high == good[i].high,
+           "%s is %s/%u, ports %u to %u", good[i].text, good[i].addr, good[i].prefix, good[i].low,
+           good[i].high);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        OK(ns_endpoint_parse(bad[i], &endpoint, problem, sizeof problem) == -EINVAL,
+           "\"%s\" is no endpoint", bad[i]);
+}
+
+static void count_warning(void *context, const struct ns_rule *rule, const char *text)
+{
+    (void)rule;
+    (void)text;
+    ++*(int *)context;
+}
+
+static int warnings(const char *rules)
+{
+    char text[512];
+    struct ns_policy_error error;
+    int n = 0;
+    snprintf(text, sizeof text, "{\"version\": 1, \"rules\": [%s]}", rules);
+    struct ns_policy *policy = parse(text, &error);
+    if (!policy)
+        return -1;
+    ns_policy_warnings(policy, count_warning, &n);
+    ns_policy_free(policy);
+    return n;
+}
+
+static void test_warnings(void)
+{
+    OK(warnings("{}") == 0, "the default rule is not worth a warning");
+    OK(warnings("{\"send\":\"app\",\"ack\":\"app\"}") == 0, "nor is leaving a socket alone");
+    OK(warnings("") == 1, "no rules at all");
+    OK(warnings("{\"ack\":\"app\"}") == 1, "the send half alone");
+    OK(warnings("{\"send\":\"app\"}") == 1, "the ack half alone");
+    OK(warnings("{},{}") == 1, "a rule after one that takes every socket");
+    OK(warnings("{\"match\":{\"role\":\"client\"}},{\"match\":{\"role\":\"client\",\"remote\":"
+                "\"80\"}}") == 1,
+       "a client rule after one that takes every client");
+    OK(warnings("{\"match\":{\"role\":\"client\"}},{\"match\":{\"role\":\"server\"}},{}") == 0,
+       "a last rule is still needed for sockets of unknown role");
+    OK(warnings("{\"match\":{\"process\":\"a\"}},{}") == 0, "exceptions first are as meant");
+    OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
+    OK(warnings("{\"max_delay_us\":300}") == 1, "a delay without a mode that holds");
+    OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");
+    OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":\"ignore\"}}") == 0, "a send buffer with ignore");
+    OK(warnings("{\"match\":{\"role\":\"client\",\"local\":\"80\"}}") == 1, "local of a client");
+}
+
+int main(void)
+{
+    test_every_key();
+    test_builtin();
+    test_text_edges();
+    test_damage();
+    test_endpoints();
+    test_warnings();
+    return ns_unit_done();
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a policy is found, what is in the way, and that nothing found there can block or take a low
+ * descriptor. Works in a temporary directory. */
+#include "policy_find.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/nagleshim-find-XXXXXX";
+static char path_buffer[PATH_MAX];
+static char trace[4096]; /* base names of the files tried, with their errors */
+
+static const char *in_dir(const char *name)
+{
+    snprintf(path_buffer, sizeof path_buffer, "%s/%s", dir, name);
+    return path_buffer;
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(in_dir(name), "we");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        abort();
+}
+
+static void write_policy(const char *name)
+{
+    char text[200];
+    snprintf(text, sizeof text, "{\"version\": 1, \"rules\": [{\"name\": \"%s\"}]}", name);
+    write_file(name, text);
+}
+
+static void remember(void *context, const char *path, int error)
+{
+    size_t used = strlen(trace);
+    snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", strrchr(path, '/') + 1,
+             -error);
+    *(int *)context += 1;
+}
+
+static struct ns_policy_found found;
+
+/* The name of the first rule of what is found, or "" if there is no policy. */
+static const char *find(const char *policy, const char *argv0, const char *exe)
+{
+    static char name[100];
+    struct ns_policy_request request = {policy, dir, argv0, exe};
+    int n = 0;
+    trace[0] = '\0';
+    ns_policy_find(&request, &found, remember, &n);
+    snprintf(name, sizeof name, "%s", found.policy ? found.policy->rules[0].name : "");
+    ns_policy_free((struct ns_policy *)(uintptr_t)found.policy);
+    return name;
+}
+
+static bool is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static void test_directory(void)
+{
+    OK(is(find(NULL, "/bin/app", "/opt/real"), "every-tcp-socket") &&
+           found.origin == NS_POLICY_BUILTIN && is(found.path, ""),
+       "without any file the built-in policy is in force");
+    OK(is(trace, "app.json:2 real.json:2 default.json:2"), "after three files were looked for");
+    write_policy("default.json");
+    OK(is(find("", "/bin/app", "/opt/real"), "default.json") &&
+           found.origin == NS_POLICY_IN_DIRECTORY && is(found.path, in_dir("default.json")),
+       "default.json is for every program");
+    write_policy("real.json");
+    OK(is(find(NULL, "/bin/app", "/opt/real"), "real.json"),
+       "a file for the executable is preferred");
+    write_policy("app.json");
+    OK(is(find(NULL, "/bin/app", "/opt/real"), "app.json") && is(trace, "app.json:0"),
+       "a file for argv[0] even more, and the search ends there");
+    OK(is(find(NULL, "app", NULL), "app.json"), "argv[0] need not be a path");
+    OK(is(find(NULL, "-app", NULL), "app.json"), "a login shell's argv[0] starts with a dash");
+    OK(is(find(NULL, NULL, "/opt/app (deleted)"), "app.json"),
+       "an executable that was replaced keeps its name");
+    OK(is(find(NULL, NULL, NULL), "default.json"), "nothing known of the process: default.json");
+    find(NULL, "gone", "/bin/gone");
+    OK(is(trace, "gone.json:2 default.json:0"), "a name is looked for once");
+    find(NULL, "default", "/bin/gone");
+    OK(is(trace, "default.json:0"), "also when it is default");
+}
+
+static void test_odd_names(void)
+{
+    static const char *const odd[] = {"", ".", "..", "/", "-", "/bin/", "a\nb", "\x7F"};
+    char name[300];
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        find(NULL, odd[i], NULL);
+        OK(is(trace, "default.json:0"), "odd argv[0] number %zu is passed over", i);
+    }
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    find(NULL, name, NULL);
+    OK(is(trace, "default.json:0"), "so is one longer than a file name can be");
+    find(NULL, "two words: here", NULL);
+    OK(is(trace, "two words: here.json:2 default.json:0"), "spaces are no reason");
+}
+
+static void test_broken(void)
+{
+    char text[PATH_MAX + 600], expected[PATH_MAX + 600];
+    write_file("broken.json", "{\n  \"version\": 2\n}\n");
+    OK(is(find(NULL, "broken", NULL), "") && found.error == -EINVAL && is(trace, "broken.json:22"),
+       "a broken file ends the search without a policy");
+    snprintf(expected, sizeof expected, "%s:2:14: \"version\" must be 1, not 2",
+             in_dir("broken.json"));
+    OK(is(ns_policy_error_text(&found, text, sizeof text), expected), "%s", text);
+    if (mkdir(in_dir("directory.json"), 0700) != 0 || mkfifo(in_dir("fifo.json"), 0600) != 0 ||
+        symlink("loop.json", in_dir("loop.json")) != 0)
+        abort();
+    OK(is(find(NULL, "directory", NULL), "") && found.error == -EISDIR, "so does a directory");
+    OK(is(find(NULL, "fifo", NULL), "") && found.error == -ESPIPE, "a FIFO, without blocking");
+    snprintf(expected, sizeof expected, "%s: cannot be read: not a regular file",
+             in_dir("fifo.json"));
+    OK(is(ns_policy_error_text(&found, text, sizeof text), expected), "%s", text);
+    OK(is(find(NULL, "loop", NULL), "") && found.error == -ELOOP, "a symbolic link to itself");
+    ns_policy_read("/dev/zero", &found);
+    OK(!found.policy && found.error == -EINVAL, "an endless device is cut off: %s",
+       found.where.message);
+    ns_policy_read("/dev/null", &found);
+    OK(!found.policy && found.error == -EINVAL, "an empty one is no policy");
+}
+
+static void test_named(void)
+{
+    OK(is(find(in_dir("real.json"), "app", NULL), "real.json") && found.origin == NS_POLICY_NAMED,
+       "NAGLESHIM_POLICY names a file, and the directory is not looked at");
+    OK(is(find(in_dir("none.json"), "app", NULL), "") && found.error == -ENOENT,
+       "one that is not there ends the search");
+    OK(is(find(" \n{\"version\":1,\"rules\":[{\"name\":\"inline\"}]}", "app", NULL), "inline") &&
+           found.origin == NS_POLICY_INLINE && is(found.path, "NAGLESHIM_POLICY") && is(trace, ""),
+       "or is the policy itself");
+    char text[PATH_MAX + 600];
+    find("{\"version\":2}", "app", NULL);
+    OK(is(ns_policy_error_text(&found, text, sizeof text),
+          "NAGLESHIM_POLICY:1:12: \"version\" must be 1, not 2"),
+       "%s", text);
+    if (chdir(dir) != 0)
+        abort();
+    OK(is(find("./real.json", "app", NULL), "real.json"), "a relative path is one");
+    struct ns_policy_request request = {"-", dir, NULL, NULL};
+    ns_policy_find(&request, &found, NULL, NULL);
+    OK(!found.policy && found.error == -ENOENT, "\"-\" is not the application's standard input");
+    request = (struct ns_policy_request){NULL, "/nonexistent/dir", "app", NULL};
+    ns_policy_find(&request, &found, NULL, NULL);
+    OK(found.origin == NS_POLICY_BUILTIN && found.policy == ns_policy_builtin(),
+       "a directory that is not there holds no files");
+    request.policy_dir = "/dev/null";
+    ns_policy_find(&request, &found, NULL, NULL);
+    OK(found.origin == NS_POLICY_BUILTIN, "nor does a file in its place");
+}
+
+static void test_size(void)
+{
+    FILE *file = fopen(in_dir("big.json"), "we");
+    if (!file)
+        abort();
+    fputs("{\"version\":1,\"rules\":[{\"name\":\"big\"}]}", file);
+    while (ftell(file) < NS_POLICY_SIZE_MOST)
+        fputc('\n', file);
+    fflush(file);
+    OK(is(find(NULL, "big", NULL), "big"), "a file of 256 KiB is read");
+    fputc('\n', file);
+    fclose(file);
+    OK(is(find(NULL, "big", NULL), "") && found.error == -EINVAL, "a larger one is not: %s",
+       found.where.message);
+}
+
+static void test_descriptors(void)
+{
+    int in = dup(0), out = dup(1), err = dup(2), probe;
+    fflush(stdout);
+    close(0);
+    close(1);
+    close(2);
+    bool read_well = is(find(NULL, "app", NULL), "app.json");
+    bool low_free = fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0;
+    bool none_left = (probe = open("/dev/null", O_RDONLY | O_CLOEXEC)) == 0;
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(err, 2);
+    OK(read_well && low_free && none_left, "with 0, 1 and 2 closed they stay closed (%d)", probe);
+    close(in);
+    close(out);
+    close(err);
+}
+
+static void test_standard_input(void)
+{
+    int pipe_ends[2], in = dup(0);
+    static const char text[] = "{\"version\":1,\"rules\":[]}";
+    if (pipe(pipe_ends) != 0 || write(pipe_ends[1], text, strlen(text)) < 0)
+        abort();
+    close(pipe_ends[1]);
+    dup2(pipe_ends[0], 0);
+    ns_policy_read("-", &found);
+    OK(found.policy && is(found.path, "-"), "\"-\" of the command is standard input");
+    ns_policy_free((struct ns_policy *)(uintptr_t)found.policy);
+    OK(fcntl(0, F_GETFD) >= 0, "which stays open");
+    dup2(in, 0);
+    close(in);
+    close(pipe_ends[0]);
+}
+
+int main(void)
+{
+    if (!mkdtemp(dir))
+        abort();
+    test_directory();
+    test_odd_names();
+    test_broken();
+    test_named();
+    test_size();
+    test_descriptors();
+    test_standard_input();
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    OK(system(command) == 0, "the temporary directory is removed");
+    return ns_unit_done();
+}

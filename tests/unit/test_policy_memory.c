@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The parser runs inside strangers' processes: when any one of its allocations fails it says so,
+ * and gives back what it had. malloc is replaced here, over glibc's own entry points. */
+#include "match.h"
+#include "policy.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __GLIBC__
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void __libc_free(void *p);
+
+static long live, until_failure = -1;
+
+static bool fails(void)
+{
+    if (until_failure < 0 || until_failure-- > 0)
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t size)
+{
+    void *p = fails() ? NULL : __libc_malloc(size);
+    live += p != NULL;
+    return p;
+}
+
+void *calloc(size_t n, size_t size)
+{
+    void *p = fails() ? NULL : __libc_calloc(n, size);
+    live += p != NULL;
+    return p;
+}
+
+void *realloc(void *old, size_t size)
+{
+    void *p = fails() ? NULL : __libc_realloc(old, size);
+    live += p != NULL && !old;
+    return p;
+}
+
+void free(void *p)
+{
+    live -= p != NULL;
+    __libc_free(p);
+}
+
+static const char text[] =
+    "{\"version\": 1, \"rules\": [{\"name\": \"a\", \"match\": {\"process\": [\"a\", \"b\"], "
+    "\"args\": \"c\", \"local\": \"80\", \"remote\": [\"10.0.0.0/8\", \"90\"]}, "
+    "\"sockopt\": {\"SO_SNDBUF\": {\"min\": 5}}}, {}]}";
+
+/* Fail the nth allocation. Returns what the parser returns; false in *clean if something leaked. */
+static int parse_failing(long nth, bool *clean, struct ns_policy_error *error)
+{
+    struct ns_policy *policy;
+    long before = live;
+    until_failure = nth;
+    int result = ns_policy_parse(text, strlen(text), &policy, error);
+    until_failure = -1;
+    *clean = result == 0 || !policy;
+    ns_policy_free(policy);
+    *clean &= live == before;
+    return result;
+}
+
+static void test_parse(void)
+{
+    struct ns_policy_error error;
+    bool clean = true, all_clean = true, all_told = true;
+    long n = 0;
+    for (;; n++) {
+        int result = parse_failing(n, &clean, &error);
+        all_clean &= clean;
+        if (result == 0)
+            break;
+        all_told &= result == -ENOMEM && strcmp(error.message, "out of memory") == 0;
+    }
+    OK(n > 30, "a policy takes %ld allocations", n);
+    OK(all_told, "when any of them fails the parser says that memory ran out");
+    OK(all_clean, "and nothing leaks, then or when the policy is freed");
+}
+
+static void test_mistakes(void)
+{
+    static const char *const bad[] = {
+        "{\"version\": 1, \"rules\": [{\"name\": \"a\"}, {\"x\": 1}]}",
+        "{\"version\": 1, \"rules\": [", "{\"version\": 007}",
+        "{\"version\": 1, \"rules\": [{\"match\": {\"process\": "
+        "[\"a\", \"b\", 7]}}]}",
+        "{\"version\": 1, \"rules\": [{\"match\": {\"remote\": "
+        "[\"80\", \"x\"]}}]}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ns_policy_error error;
+        struct ns_policy *policy;
+        long before = live;
+        int result = ns_policy_parse(bad[i], strlen(bad[i]), &policy, &error);
+        OK(result == -EINVAL && live == before, "a refused policy leaves nothing behind: %s",
+           error.message);
+    }
+}
+
+static void test_ruleset(void)
+{
+    struct ns_process process = {.exe = "/bin/true"};
+    struct ns_ruleset set;
+    long before = live;
+    until_failure = 0;
+    int result = ns_ruleset_build(&set, ns_policy_builtin(), &process);
+    until_failure = -1;
+    OK(result == -ENOMEM && set.n_rules == 0 && live == before,
+       "a set of rules that finds no memory is empty");
+    ns_ruleset_release(&set);
+    OK(ns_ruleset_build(&set, ns_policy_builtin(), &process) == 0 && set.n_rules == 1,
+       "a set of rules is built");
+    ns_ruleset_release(&set);
+    OK(live == before && set.n_rules == 0, "and released");
+}
+
+int main(void)
+{
+    setvbuf(stdout, NULL, _IONBF, 0); /* stdio's buffer would count as a leak */
+    test_parse();
+    test_mistakes();
+    test_ruleset();
+    return ns_unit_done();
+}
+
+#else
+
+int main(void)
+{
+    printf("1..0 # SKIP only glibc lets malloc be replaced like this\n");
+    return 0;
+}
+
+#endif

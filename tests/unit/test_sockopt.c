@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The option table and the arithmetic of its actions. */
+#include "sockopt.h"
+#include "unit.h"
+
+#include <limits.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void test_table(void)
+{
+    for (int i = 0; i < NS_SOCKOPT_COUNT; i++) {
+        const struct ns_sockopt *option = &ns_sockopts[i];
+        OK(ns_sockopt_by_name(option->name) == i, "%s is found by its name", option->name);
+        OK(ns_sockopt_by_number(option->level, option->option) == i,
+           "%s is found by level and number, which no other option has", option->name);
+        OK(option->least < option->most, "%s has a range", option->name);
+    }
+    OK(ns_sockopt_by_name("TCP_NODELAY") == -1, "TCP_NODELAY is not in the table");
+    OK(ns_sockopt_by_name("so_sndbuf") == -1, "names are matched with their case");
+    OK(ns_sockopt_by_name("") == -1, "an empty name is no option");
+    OK(ns_sockopt_by_number(SOL_SOCKET, TCP_NODELAY) == -1,
+       "level 1 number 1 (SO_DEBUG) is no option of ours");
+    OK(ns_sockopt_by_number(IPPROTO_IP, 1) == NS_SOCKOPT_IP_TOS, "level 0 number 1 is IP_TOS");
+    OK(ns_sockopt_by_number(IPPROTO_TCP, TCP_NODELAY) == -1, "level 6 number 1 is TCP_NODELAY");
+    OK(ns_sockopts[NS_SOCKOPT_TCP_NOTSENT_LOWAT].option == 25, "TCP_NOTSENT_LOWAT is 25");
+    OK(ns_sockopts[NS_SOCKOPT_TCP_USER_TIMEOUT].option == 18, "TCP_USER_TIMEOUT is 18");
+}
+
+/* The bounds are the kernel's: it takes both ends of every range that needs no privilege. */
+static void test_kernel_takes_bounds(void)
+{
+    for (int i = 0; i < NS_SOCKOPT_COUNT; i++) {
+        const struct ns_sockopt *option = &ns_sockopts[i];
+        bool privileged =
+            i == NS_SOCKOPT_SO_MARK || i == NS_SOCKOPT_SO_BUSY_POLL || i == NS_SOCKOPT_SO_PRIORITY;
+        int ends[] = {option->least, option->most};
+        if (privileged)
+            continue;
+        for (int j = 0; j < 2; j++) {
+            int family = option->level == IPPROTO_IPV6 ? AF_INET6 : AF_INET;
+            int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            if (fd < 0 && family == AF_INET6)
+                continue;
+            OK(setsockopt(fd, option->level, option->option, &ends[j], sizeof ends[j]) == 0,
+               "the kernel takes %d for %s", ends[j], option->name);
+            close(fd);
+        }
+    }
+}
+
+static int rewrite(unsigned option, enum ns_sockopt_verb verb, int ours, int asked)
+{
+    struct ns_sockopt_action action = {option, verb, ours};
+    return ns_sockopt_rewrite(&action, asked);
+}
+
+static void test_rewrite(void)
+{
+    const unsigned idle = NS_SOCKOPT_TCP_KEEPIDLE, lowat = NS_SOCKOPT_TCP_NOTSENT_LOWAT;
+    OK(rewrite(idle, NS_SOCKOPT_PASS, 5, 60) == 60, "pass leaves the value");
+    OK(rewrite(idle, NS_SOCKOPT_SET, 5, 60) == 5, "set replaces the value");
+    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 4) == 5, "min raises a smaller value");
+    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 5) == 5, "min leaves an equal value");
+    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 6) == 6, "min leaves a larger value");
+    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, 4) == 4, "max leaves a smaller value");
+    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, 6) == 5, "max lowers a larger value");
+    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, -1) == -1, "max leaves what the kernel will refuse");
+    OK(rewrite(lowat, NS_SOCKOPT_MAX, 16384, -1) == 16384,
+       "max lowers -1 where it means the largest unsigned value");
+    OK(rewrite(lowat, NS_SOCKOPT_MIN, 16384, -1) == -1,
+       "min leaves -1 where it means the largest unsigned value");
+    OK(rewrite(NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, 10, -1) == 10, "min raises a true -1");
+    OK(rewrite(NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_MAX, 65536, INT_MAX) == 65536,
+       "max lowers the largest value");
+}
+
+static void test_action(void)
+{
+    struct ns_sockopt_action actions[] = {{NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_IGNORE, 0},
+                                          {NS_SOCKOPT_IP_TOS, NS_SOCKOPT_SET, 16}};
+    struct ns_rule rule = {.sockopts = actions, .n_sockopts = 2};
+    struct ns_rule none = {.sockopts = NULL};
+    OK(ns_sockopt_action(&rule, NS_SOCKOPT_IP_TOS) == &actions[1], "a rule's action is found");
+    OK(!ns_sockopt_action(&rule, NS_SOCKOPT_SO_RCVBUF), "an option not named has no action");
+    OK(!ns_sockopt_action(&none, NS_SOCKOPT_SO_SNDBUF), "a rule without sockopt has no action");
+    OK(!ns_sockopt_action(&rule, -1), "an option that is not in the table has no action");
+}
+
+int main(void)
+{
+    test_table();
+    test_kernel_takes_bounds();
+    test_rewrite();
+    test_action();
+    return ns_unit_done();
+}
