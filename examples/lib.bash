@@ -41,15 +41,27 @@ wait_for() {
     done
 }
 
-# start_server OUTPUT PROGRAM [OPTION]...: sets port.
+# Make a directory for this run, in $work, which is removed at the end as is what still runs.
+make_work() {
+    work=$(mktemp -d)
+    started=()
+    trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
+}
+
+# start_server PROGRAM [OPTION]...: sets port.
 start_server() {
-    local output=$1
-    shift
-    : >"$output"
-    "$programs/$1" "${@:2}" >"$output" &
-    wait_for 10 "$output" '^listening on port' || fail "$1 does not start"
+    : >"$work/server"
+    "$programs/$1" "${@:2}" >"$work/server" &
+    started+=("$!")
+    wait_for 10 "$work/server" '^listening on port' || fail "$1 does not start"
     # shellcheck disable=SC2034 # read by the scripts that source this
-    port=$(sed -n 's/^listening on port //p' "$output")
+    port=$(sed -n 's/^listening on port //p' "$work/server")
+}
+
+# Wait for everything that was started to end.
+finish() {
+    wait "${started[@]}" || true
+    started=()
 }
 
 # shimmed PROGRAM [ARGUMENT]...: with the shim, under its built-in policy.
