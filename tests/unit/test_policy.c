@@ -3,6 +3,7 @@
  * memory runs out. What each mistake's message is, tests/fixtures/policy/bad says. */
 #include "policy.h"
 #include "policy_endpoint.h"
+#include "policy_find.h"
 #include "sockopt.h"
 #include "unit.h"
 
@@ -74,18 +75,21 @@ static void test_every_key(void)
     ns_policy_free(policy);
 }
 
+/* Run from the top of the tree: config/default.json claims to be what is built in. */
 static void test_builtin(void)
 {
-    static const char text[] = "{\"version\":1,\"rules\":[{\"name\":\"every-tcp-socket\"}]}";
-    struct ns_policy_error error;
-    struct ns_policy *policy = parse(text, &error);
+    static struct ns_policy_found found;
+    ns_policy_read("config/default.json", &found);
+    OK(found.error == 0 && found.policy->n_rules == 1, "config/default.json is taken: %s",
+       found.where.message);
+    struct ns_policy *policy = (struct ns_policy *)(uintptr_t)found.policy;
     const struct ns_policy *builtin = ns_policy_builtin();
     const struct ns_rule *a = &builtin->rules[0], *b = policy ? policy->rules : a;
     OK(builtin->enabled && builtin->n_rules == 1, "one rule is built in");
     OK(strcmp(a->name, b->name) == 0 && a->send == b->send && a->ack == b->ack &&
            a->max_delay_us == b->max_delay_us && !a->process && !a->args && !a->local &&
            !a->remote && a->role == b->role && a->n_sockopts == 0,
-       "it is what a rule without keys is");
+       "config/default.json says the same");
     ns_policy_free(policy);
     ns_policy_free((struct ns_policy *)(uintptr_t)builtin);
     ns_policy_free(NULL);
