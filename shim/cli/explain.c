@@ -67,7 +67,7 @@ static void print_process(const struct subject *subject, const char *word)
     if (reach->is_script)
         printf(" (the interpreter of %s)", reach->program);
     else if (!strchr(word, '/'))
-        printf(" (%s, looked up in PATH)", word);
+        printf(" (%s in PATH is %s)", word, reach->program);
     putchar('\n');
     if (reason)
         printf("warning: the shim will not reach this process: %s %s\n", reach->file, reason);

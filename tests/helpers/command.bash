@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # bats sets $status, $output, $stderr
+# shellcheck disable=SC2034 # the tests use what is set here
+# What the tests of the nagleshim command share: a clean environment, files to feed it, and assertions
+# that show what they saw. Must not start anything that outlives a test.
+
+command_setup() {
+    NS=$PWD/build/nagleshim
+    LIBRARY=$(realpath build)/libnagleshim.so
+    T=$BATS_TEST_TMPDIR
+    unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
+    # No policy of the machine that the tests run on may decide what they see.
+    export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C
+    mkdir "$NAGLESHIM_POLICY_DIR"
+}
+
+# A test that this machine or this user cannot run; a failure where nothing may be skipped.
+cannot_here() {
+    if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
+        echo "cannot be tested here: $1"
+        return 1
+    fi
+    skip "$1"
+}
+
+seen() {
+    printf 'status: %s\nstdout: %s\nstderr: %s\n' "$status" "$output" "${stderr:-}"
+}
+
+expect_status() {
+    [[ $status -eq $1 ]] || {
+        echo "expected status $1"
+        seen
+        return 1
+    }
+}
+
+# The whole of a stream ("output" or "stderr") is this text.
+expect_whole() {
+    [[ ${!1} == "$2" ]] || {
+        echo "expected $1 to be: $2"
+        seen
+        return 1
+    }
+}
+
+# A stream has this text somewhere.
+expect_part() {
+    [[ ${!1} == *"$2"* ]] || {
+        echo "expected in $1: $2"
+        seen
+        return 1
+    }
+}
+
+expect_no_part() {
+    [[ ${!1} != *"$2"* ]] || {
+        echo "not expected in $1: $2"
+        seen
+        return 1
+    }
+}
+
+# policy NAME RULES: a policy file with these rules, in JSON; prints its path.
+policy() {
+    printf '{"version": 1, "rules": [%s]}\n' "$2" >"$T/$1.json"
+    echo "$T/$1.json"
+}
+
+# A policy whose mistake is in line 2, column 24.
+broken_policy() {
+    printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
+    echo "$T/broken.json"
+}
+
+# Programs of which each makes one thing true that the shim cannot reach; they exit with 3.
+program() {
+    local kind=$1 file=$2 flags=()
+    local source='int main(void) { return 3; }'
+
+    case $kind in
+    static) flags=(-static) ;;
+    go-note)
+        source+=' __asm__(".section .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.asciz \"Go\\0\"\n.long 0\n.text");'
+        ;;
+    esac
+    printf '%s\n' "$source" | gcc "${flags[@]}" -x c -o "$file" -
+    if [[ $kind == go-section ]]; then
+        echo info >"$file.info"
+        objcopy --add-section .go.buildinfo="$file.info" "$file"
+    elif [[ $kind == other-machine ]]; then
+        # e_machine, the halfword at 18: none that exists
+        printf '\xee\xee' | dd of="$file" bs=1 seek=18 conv=notrunc status=none
+    fi
+}
