@@ -23,18 +23,18 @@ static void serve(int fd)
     struct meter meter = {.warmup = common.warmup};
     char packet[PACKET], expected[PACKET];
 
-    while (count == 0 || meter.answered < count) {
-        if (!read_all(fd, packet, PACKET)) {
-            if (count == 0)
-                break;
-            die("the client closed the connection after %zu of %zu packets", meter.answered, count);
-        }
+    /* To the end of the stream even when COUNT is reached: the last answer has left only then. */
+    while (read_all(fd, packet, PACKET)) {
+        if (count > 0 && meter.answered == count)
+            die("the client sent more than %zu packets", count);
         fill_pattern(expected, PACKET, meter.answered);
         if (memcmp(packet, expected, PACKET) != 0)
             die("packet %zu arrived with other bytes than were sent", meter.answered);
         meter_count(&meter, fd);
         write_all(fd, packet, PACKET);
     }
+    if (meter.answered < count)
+        die("the client closed the connection after %zu of %zu packets", meter.answered, count);
     print_meter(&meter, fd);
 }
 
