@@ -129,12 +129,14 @@ int ns_reader_integer(struct ns_reader *reader, const cJSON *item, int least, in
 int ns_reader_word(struct ns_reader *reader, const cJSON *item, const char *(*name)(unsigned),
                    unsigned first, unsigned *value)
 {
-    char expected[96] = "one of";
-    for (unsigned i = first; name(i); i++) {
-        if (cJSON_IsString(item) && strcmp(item->valuestring, name(i)) == 0) {
+    for (unsigned i = first; cJSON_IsString(item) && name(i); i++) {
+        if (strcmp(item->valuestring, name(i)) == 0) {
             *value = i;
             return 0;
         }
+    }
+    char expected[96] = "one of";
+    for (unsigned i = first; name(i); i++) {
         size_t used = strlen(expected);
         snprintf(expected + used, sizeof expected - used, "%s \"%s\"", i > first ? "," : "",
                  name(i));

@@ -38,9 +38,9 @@ bool ns_scan_in_object(const struct ns_scan *scan)
 static size_t utf8_length(const char *p, size_t left)
 {
     unsigned char c[4] = {0};
-    memcpy(c, p, left < 4 ? left : 4);
-    if (c[0] < 0x80)
+    if ((unsigned char)*p < 0x80)
         return 1;
+    memcpy(c, p, left < 4 ? left : 4);
     if (c[0] >= 0xC2 && c[0] <= 0xDF)
         return (c[1] & 0xC0) == 0x80 ? 2 : 0;
     if ((c[1] & 0xC0) != 0x80 || (c[2] & 0xC0) != 0x80)
@@ -185,7 +185,7 @@ static const char *scan_token(const char *text, size_t len, struct ns_scan *scan
         return scan_number(text, len, &scan->at);
     if (c == 0)
         return "a NUL byte; a policy is text";
-    if ((unsigned char)c < ' ' && !ns_scan_is_blank(c))
+    if ((unsigned char)c < ' ')
         return "a control character; between tokens JSON has space, tab, CR and LF only";
     size_t length = utf8_length(text + scan->at, len - scan->at);
     if (!length)
@@ -205,6 +205,10 @@ const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan)
     if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         return "a byte order mark; the first character must be '{'";
     while (scan->at < len) {
+        if (ns_scan_is_blank(text[scan->at])) {
+            scan->at++;
+            continue;
+        }
         scan->token = scan->at;
         const char *problem = scan_token(text, len, scan);
         if (problem)
