@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # The policy: what the parser takes and what it refuses, each refusal to the letter, the schema held
-# against the parser, and the unit tests of the parts that need no preloading. Must not start anything
-# that outlives a test.
+# against the parser, and the unit tests of the parts that need no preloading. Must not start
+# anything that outlives a test.
 
 bats_require_minimum_version 1.5.0
 load helpers/command

@@ -157,84 +157,86 @@ static void test_damage(void)
     OK(bad_place == 0, "each refusal has a place and a one-line message");
 }
 
+static const struct {
+    const char *text, *addr;
+    unsigned prefix, low, high;
+} good_endpoints[] = {
+    {"80", "::", 0, 80, 80},
+    {"1-65535", "::", 0, 1, 65535},
+    {"10.0.0.1", "::ffff:10.0.0.1", 128, 0, 65535},
+    {"0.0.0.0/0", "::ffff:0.0.0.0", 96, 0, 65535},
+    {"10.0.0.0/8:80-90", "::ffff:10.0.0.0", 104, 80, 90},
+    {"::", "::", 128, 0, 65535},
+    {"::/0", "::", 0, 0, 65535},
+    {"fd00::/8", "fd00::", 8, 0, 65535},
+    {"[fd00::/8]", "fd00::", 8, 0, 65535},
+    {"[fd00::/8]:443", "fd00::", 8, 443, 443},
+    {"[::1]:1-2", "::1", 128, 1, 2},
+    {"::ffff:10.0.0.0/104", "::ffff:10.0.0.0", 104, 0, 65535},
+};
+static const char *const bad_endpoints[] = {
+    "",
+    "0",
+    "65536",
+    "00080",
+    "80-",
+    "-80",
+    "80-79",
+    "80-90-9",
+    " 80",
+    "80 ",
+    "+80",
+    "8a",
+    "localhost",
+    "a.b:80",
+    "*",
+    "*:80",
+    "1.2.3",
+    "1.2.3.4/",
+    "1.2.3.4/33",
+    "1.2.3.4/032",
+    "1.2.3.4:",
+    "1.2.3.4:80:90",
+    "01.2.3.4",
+    "1.2.3.4/8",
+    ":80",
+    ":::",
+    "::1/127",
+    "[::1",
+    "::1]",
+    "[::1]80",
+    "[::1]:",
+    "[]",
+    "[]:80",
+    "[1.2.3.4]:80",
+    "[::1]/128",
+    "fe80::1%eth0",
+    "::/-1",
+    "::/129",
+    "1.2.3.4/99999999999999999999",
+    "9999999999999999999",
+    "[::1]:0",
+    "1.2.3.4:0",
+};
+
 static void test_endpoints(void)
 {
-    static const struct {
-        const char *text, *addr;
-        unsigned prefix, low, high;
-    } good[] = {
-        {"80", "::", 0, 80, 80},
-        {"1-65535", "::", 0, 1, 65535},
-        {"10.0.0.1", "::ffff:10.0.0.1", 128, 0, 65535},
-        {"0.0.0.0/0", "::ffff:0.0.0.0", 96, 0, 65535},
-        {"10.0.0.0/8:80-90", "::ffff:10.0.0.0", 104, 80, 90},
-        {"::", "::", 128, 0, 65535},
-        {"::/0", "::", 0, 0, 65535},
-        {"fd00::/8", "fd00::", 8, 0, 65535},
-        {"[fd00::/8]", "fd00::", 8, 0, 65535},
-        {"[fd00::/8]:443", "fd00::", 8, 443, 443},
-        {"[::1]:1-2", "::1", 128, 1, 2},
-        {"::ffff:10.0.0.0/104", "::ffff:10.0.0.0", 104, 0, 65535},
-    };
-    static const char *const bad[] = {
-        "",
-        "0",
-        "65536",
-        "00080",
-        "80-",
-        "-80",
-        "80-79",
-        "80-90-9",
-        " 80",
-        "80 ",
-        "+80",
-        "8a",
-        "localhost",
-        "a.b:80",
-        "*",
-        "*:80",
-        "1.2.3",
-        "1.2.3.4/",
-        "1.2.3.4/33",
-        "1.2.3.4/032",
-        "1.2.3.4:",
-        "1.2.3.4:80:90",
-        "01.2.3.4",
-        "1.2.3.4/8",
-        ":80",
-        ":::",
-        "::1/127",
-        "[::1",
-        "::1]",
-        "[::1]80",
-        "[::1]:",
-        "[]",
-        "[]:80",
-        "[1.2.3.4]:80",
-        "[::1]/128",
-        "fe80::1%eth0",
-        "::/-1",
-        "::/129",
-        "1.2.3.4/99999999999999999999",
-        "9999999999999999999",
-        "[::1]:0",
-        "1.2.3.4:0",
-    };
     struct ns_endpoint endpoint;
     char problem[200];
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    for (size_t i = 0; i < sizeof good_endpoints / sizeof *good_endpoints; i++) {
         struct in6_addr addr;
-        inet_pton(AF_INET6, good[i].addr, &addr);
-        OK(ns_endpoint_parse(good[i].text, &endpoint, problem, sizeof problem) == 0 &&
+        inet_pton(AF_INET6, good_endpoints[i].addr, &addr);
+        OK(ns_endpoint_parse(good_endpoints[i].text, &endpoint, problem, sizeof problem) == 0 &&
                memcmp(&endpoint.addr, &addr, sizeof addr) == 0 &&
-               endpoint.prefix == good[i].prefix && endpoint.port_low == good[i].low &&
-               endpoint.port_high == good[i].high,
-           "%s is %s/%u, ports %u to %u", good[i].text, good[i].addr, good[i].prefix, good[i].low,
-           good[i].high);
+               endpoint.prefix == good_endpoints[i].prefix &&
+               endpoint.port_low == good_endpoints[i].low &&
+               endpoint.port_high == good_endpoints[i].high,
+           "%s is %s/%u, ports %u to %u", good_endpoints[i].text, good_endpoints[i].addr,
+           good_endpoints[i].prefix, good_endpoints[i].low, good_endpoints[i].high);
     }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        OK(ns_endpoint_parse(bad[i], &endpoint, problem, sizeof problem) == -EINVAL,
-           "\"%s\" is no endpoint", bad[i]);
+    for (size_t i = 0; i < sizeof bad_endpoints / sizeof *bad_endpoints; i++)
+        OK(ns_endpoint_parse(bad_endpoints[i], &endpoint, problem, sizeof problem) == -EINVAL,
+           "\"%s\" is no endpoint", bad_endpoints[i]);
 }
 
 static void count_warning(void *context, const struct ns_rule *rule, const char *text)
