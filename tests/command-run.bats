@@ -345,10 +345,11 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     printf '#! %s -x\n' "$T/static" >"$T/by-path"
     printf '#!/usr/bin/env static\n' >"$T/by-env"
     printf '#!/usr/bin/env -S VAR=1 static -u\n' >"$T/by-env-split"
+    printf '#!/usr/bin/env -Sstatic -u\n' >"$T/by-env-glued"
     printf '#!%s\n' "$T/by-path" >"$T/by-script"
     chmod +x "$T"/by-*
     local script
-    for script in by-path by-env by-env-split by-script; do
+    for script in by-path by-env by-env-split by-env-glued by-script; do
         PATH=$T:$PATH run --separate-stderr "$NS" run -- "$T/$script"
         expect_status 3
         expect_whole stderr "nagleshim run: warning: the shim will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it"
