@@ -149,7 +149,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual pages are free of what the formatters warn of" {
     local page
-    type -P mandoc groff >/dev/null || cannot_here "neither mandoc nor groff"
+    type -P mandoc >/dev/null || type -P groff >/dev/null || cannot_here "neither mandoc nor groff"
     for page in "$MAN1" "$MAN5"; do
         if type -P groff >/dev/null; then
             run --separate-stderr groff -mandoc -Tutf8 -ww -z "$page"

@@ -310,7 +310,7 @@ CASES
     chmod u+s "$file"
     run --separate-stderr "$NS" run -- "$file"
     expect_whole stderr ""
-    chown 65534 "$file" 2>/dev/null || cannot_here "only root can give a file away"
+    chown 65533 "$file" 2>/dev/null || cannot_here "only root can give a file away"
     chmod u+s "$file"
     [[ $(findmnt -no OPTIONS -T "$file") != *nosuid* ]] || cannot_here "mounted nosuid"
     run --separate-stderr "$NS" run -- "$file"
