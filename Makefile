@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+# nagleshim: `make demo` shows it, `make check` proves it; `make help` lists the rest.
+
+PREFIX ?= /usr/local
+# A directory of ld.so's search path, so that LD_PRELOAD=libnagleshim.so works by name alone.
+LIBDIR ?= $(PREFIX)/lib
+BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+DESTDIR ?=
+
+VERSION := 0.1.0
+CC ?= gcc
+OPT ?= -O2 -g
+WERROR ?=
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 \
+	-Wundef -Wvla $(WERROR)
+ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -DNS_VERSION='"$(VERSION)"' \
+	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"/etc/nagleshim"' $(CFLAGS)
+# One artefact for every libc: no fortified names, no stack protector symbol that a libc may lack, TLS that
+# needs no allocation in a signal handler, and unwinding through us for thread cancellation.
+SHIM_CFLAGS = $(ALL_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions \
+	-fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-plt -MMD -MP
+
+B := build
+
+# --- cJSON: the distribution's source package (tests/deps fetches it), or CJSON_DIR -------------------------
+CJSON_DIR ?= $(or $(firstword $(wildcard .deps/cjson-*)),.deps/cjson)
+CJSON_C := $(CJSON_DIR)/cJSON.c
+
+# What both the shim and the command use, and what unit tests and fuzzers test without preloading.
+CORE_SRC := shim/policy.c shim/policy_json.c shim/policy_reader.c shim/policy_text.c shim/policy_scan.c \
+	shim/policy_endpoint.c shim/policy_find.c shim/policy_warn.c shim/match.c shim/sockopt.c
+SHIM_SRC := $(wildcard shim/*.c)
+CLI_SRC := $(wildcard shim/cli/*.c)
+SHIM_OBJ := $(SHIM_SRC:%.c=$B/pic/%.o) $B/pic/cJSON.o
+CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
+
+EXAMPLE_SRC := $(wildcard examples/*.c)
+EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
+PROBE_SRC := $(wildcard tests/probes/*.c)
+PROBES := $(PROBE_SRC:tests/probes/%.c=$B/probes/%)
+UNIT_SRC := $(wildcard tests/unit/*.c)
+UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
+
+.PHONY: all
+all: $B/libnagleshim.so $B/nagleshim ## build the library and the command
+
+$(CJSON_C):
+	@echo "cJSON source not found: run 'make deps' or set CJSON_DIR=..." >&2; exit 1
+
+$B/pic/cJSON.o: $(CJSON_C)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(OPT) $(CFLAGS) -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE \
+		-D_FORTIFY_SOURCE=0 -DCJSON_HIDE_SYMBOLS -c -o $@ $<
+
+$B/pic/%.o: %.c | $(CJSON_C)
+	@mkdir -p $(@D)
+	$(CC) $(SHIM_CFLAGS) $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
+
+$B/obj/%.o: %.c | $(CJSON_C)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
+
+# The export list is the call table and nothing else.
+$B/exports.map: shim/exports.map.in shim/calls.def
+	@mkdir -p $(@D)
+	$(CC) -E -P -x c -Ishim $< -o $@
+
+$B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
+	$(CC) -shared $(OPT) $(CFLAGS) $(LDFLAGS) -o $@ $(SHIM_OBJ) -nostartfiles \
+		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
+		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
+
+$B/nagleshim: $(CLI_OBJ)
+	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ)
+
+# Every symbol visible, for unit tests and fuzzers.
+$B/libnagleshim-testing.a: $(SHIM_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $(filter-out $B/pic/shim/interpose%.o,$(SHIM_OBJ))
+
+$B/examples/%: examples/%.c
+	@mkdir -p $(@D)
+	$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
+
+$B/probes/%: tests/probes/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ $< -pthread -ldl
+
+$B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Ishim -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl
+
+.PHONY: examples probes units
+examples: $(EXAMPLES) ## build the example programs
+probes: $(PROBES)
+units: $(UNITS)
+
+# --- the two commands of the README -------------------------------------------------------------------------
+.PHONY: demo check deps
+demo: ## get what is missing, build, and show the difference it makes
+	@tests/deps demo
+	@$(MAKE) --no-print-directory all examples
+	@tests/demo
+
+check: ## get what the tests need, build, and run them all
+	@tests/deps check
+	@$(MAKE) --no-print-directory all examples probes units
+	@tests/run
+
+deps: ## install what building and testing need (says what first)
+	@tests/deps all
+
+# --- install ------------------------------------------------------------------------------------------------
+.PHONY: install uninstall
+install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)
+	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/nagleshim/policies \
+		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5
+	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBDIR)/libnagleshim.so.new
+	mv -f $(DESTDIR)$(LIBDIR)/libnagleshim.so.new $(DESTDIR)$(LIBDIR)/libnagleshim.so
+	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
+	install -m 0644 config/policy.schema.json config/default.json $(DESTDIR)$(DATADIR)/nagleshim/
+	install -m 0644 config/policies/*.json $(DESTDIR)$(DATADIR)/nagleshim/policies/
+	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
+	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
+	$(if $(DESTDIR),,ldconfig)
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(LIBDIR)/libnagleshim.so $(DESTDIR)$(BINDIR)/nagleshim \
+		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5
+	rm -rf $(DESTDIR)$(DATADIR)/nagleshim
+	$(if $(DESTDIR),,ldconfig)
+
+# --- measuring and pictures ---------------------------------------------------------------------------------
+.PHONY: bench figures trace
+bench: ## measure against hand-written cures, as ratios
+	@tests/deps bench
+	@$(MAKE) --no-print-directory all examples probes
+	@tests/bench/run
+
+figures: ## draw the pictures of examples/figures with gnuplot
+	@tests/deps figures
+	@$(MAKE) --no-print-directory all examples
+	@examples/figures/draw
+
+trace: ## capture one POST without and with the shim
+	@tests/deps trace
+	@$(MAKE) --no-print-directory all examples
+	@examples/trace
+
+# --- tidiness -----------------------------------------------------------------------------------------------
+.PHONY: lint format clean help
+C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+SHELL_FILES = $(shell git ls-files 2>/dev/null | xargs grep -lE '^\#!.*(bash|/sh)' 2>/dev/null)
+lint: ## formatting, shellcheck, and warnings as errors with gcc and clang
+	@tests/deps lint
+	clang-format --dry-run --Werror $(C_FILES)
+	shellcheck -x $(SHELL_FILES)
+	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units
+	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units
+
+format: ## rewrite the C files in the house style
+	clang-format -i $(C_FILES)
+
+clean: ## remove what was built (not the fetched sources in .deps)
+	rm -rf build
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | \
+		awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
+
+-include $(shell find build -name '*.d' 2>/dev/null)
