@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What every test that starts programs needs: a clean environment, servers whose port is known and that end
+# with the test, and the kernel's count of delayed ACKs. Ends only processes that it started.
+
+# A test that this machine or this user cannot run; a failure where nothing may be skipped.
+ns_skip() {
+    if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
+        echo "cannot be tested here: $1"
+        return 1
+    fi
+    skip "$1"
+}
+
+# shellcheck disable=SC2034 # the tests use what is set here
+ns_setup() {
+    T=$BATS_TEST_TMPDIR
+    EXAMPLES=$PWD/build/examples
+    PROBES=$PWD/build/probes
+    LIBRARY=$(realpath build)/libnagleshim.so
+    NS_STARTED=()
+    declare -gA NS_PID=()
+    unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
+    # No policy of the machine that the tests run on may decide what they see.
+    export NAGLESHIM_POLICY_DIR=$T/no-policies LC_ALL=C
+    mkdir -p "$NAGLESHIM_POLICY_DIR"
+}
+
+ns_teardown() {
+    local pid
+    for pid in "${NS_STARTED[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    wait "${NS_STARTED[@]}" 2>/dev/null || true
+}
+
+# ns_start NAME COMMAND...: in the background; its output is in $T/NAME.out and $T/NAME.err.
+ns_start() {
+    local name=$1
+    shift
+    # bats waits for whoever holds descriptor 3.
+    "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
+    NS_PID[$name]=$!
+    NS_STARTED+=("$!")
+}
+
+# ns_wait_for FILE REGEX [SECONDS]: until a line of FILE matches.
+ns_wait_for() {
+    local end=$((SECONDS + ${3:-10}))
+    until grep -qaE -- "$2" "$1" 2>/dev/null; do
+        if ((SECONDS > end)); then
+            echo "no line of $1 matches '$2':"
+            cat "$1" || true
+            return 1
+        fi
+        sleep 0.01
+    done
+}
+
+# ns_port NAME: the port that a server said it listens on, in $port.
+ns_port() {
+    ns_wait_for "$T/$1.out" '[Ll]istening on port [0-9]+$|port [0-9]+ ' || {
+        cat "$T/$1.err"
+        return 1
+    }
+    # shellcheck disable=SC2034 # the caller's
+    port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/$1.out")
+}
+
+# ns_join NAME [SECONDS]: until it has ended by itself; its exit status.
+ns_join() {
+    local pid=${NS_PID[$1]}
+    timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null || {
+        echo "$1 does not end"
+        return 1
+    }
+    wait "$pid"
+}
+
+# ns_stop NAME [SIGNAL]: ends it, and waits until it has ended.
+ns_stop() {
+    kill -"${2:-TERM}" "${NS_PID[$1]}"
+    ns_join "$1" || true
+}
+
+# Delayed ACKs sent so far in this network namespace.
+ns_delayed_acks() {
+    awk '/^TcpExt:/ { if (!n) n = split($0, names); else split($0, values) }
+        END { for (i = 1; i <= n; i++) if (names[i] == "DelayedACKs") print values[i] }' /proc/net/netstat
+}
+
+# field NAME FILE: the number behind this word in the last line of a program's results that has it.
+field() {
+    awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) value = $(i + 1) } END { print value }' "$2"
+}
+
+# holds "EXPRESSION": an arithmetic comparison of numbers that need not be whole.
+holds() {
+    awk "BEGIN { exit !($1) }"
+}
+
+# The first Python that has these modules, in $python.
+ns_python() {
+    for python in /usr/bin/python3 python3; do
+        if "$python" -c 'import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)' "$@" 2>/dev/null; then
+            return 0
+        fi
+    done
+    ns_skip "no Python with: $*"
+}
+
+# mapped NAME: whether a program that ns_start started has the shim in its memory.
+mapped() {
+    grep -q libnagleshim.so "/proc/${NS_PID[$1]}/maps"
+}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # $port, $T, $EXAMPLES, $PROBES: helpers/common.bash
+# A cell of the matrix: two programs, the shim with a policy in none, one or both of them, and what must be
+# seen. Timing has a wide gap (20 ms, and ten times less) and may be tried again; a byte that is wrong, a
+# program that fails or a shim that is not there may not.
+
+matrix_setup_file() {
+    # The control shows that the programs stall without javac, too, but each cell would compile first.
+    mkdir "$BATS_FILE_TMPDIR/java"
+    javac -d "$BATS_FILE_TMPDIR/java" examples/WriteWriteRead.java || true
+}
+
+# What a scenario runs, for a number of rounds after the warm-up: server and client (PORT is put in later),
+# which of them is the writing end, whose line tells the stalls and whose the segments, and socket options
+# of the rule.
+scenario() {
+    local name=$1 rounds=$2 warmup=$3
+    # The least that a JVM needs to start.
+    local java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp "$BATS_FILE_TMPDIR/java"
+        WriteWriteRead)
+
+    writing=client
+    stalls_by=client
+    segments_by=client
+    sockopt=''
+    case $name in
+    redhat)
+        server=("$EXAMPLES/tcp_nodelay_server" 0 0)
+        client=("$EXAMPLES/tcp_nodelay_client" --stats --warmup "$warmup" localhost PORT "$rounds")
+        ;;
+    sendfile)
+        server=("$EXAMPLES/sendfile_server" --warmup "$warmup" 0)
+        client=("$EXAMPLES/sendfile_client" --warmup "$warmup" localhost PORT "$rounds")
+        writing=server
+        segments_by=server
+        ;;
+    record)
+        server=("$EXAMPLES/record_receiver" --winsock-ack --warmup "$warmup" 0)
+        client=("$EXAMPLES/record_sender" --sndbuf 0 --winsock-send --warmup "$warmup"
+            127.0.0.1 PORT $((warmup + rounds)))
+        sockopt=', "sockopt": {"SO_SNDBUF": "ignore"}'
+        ;;
+    record-paced)
+        server=("$EXAMPLES/record_receiver" --winsock-ack --warmup "$warmup" 0)
+        client=("$EXAMPLES/record_sender" --pace 2000 --warmup "$warmup" 127.0.0.1 PORT
+            $((warmup + rounds)))
+        stalls_by=server
+        ;;
+    quote)
+        server=("$EXAMPLES/quote_server" --winsock-ack 0)
+        client=("$EXAMPLES/quote_client" --winsock-ack --warmup "$warmup" localhost PORT "$rounds")
+        ;;
+    java)
+        server=("${java[@]}" server 0 0)
+        client=("${java[@]}" --warmup "$warmup" client 127.0.0.1 PORT "$rounds")
+        ;;
+    queue)
+        server=("$EXAMPLES/queue_server" 0)
+        client=("$EXAMPLES/queue_put" --warmup "$warmup" localhost PORT "$rounds")
+        ;;
+    stdio)
+        server=("$PROBES/stdio_server" 0)
+        client=("$EXAMPLES/queue_put" --warmup "$warmup" localhost PORT "$rounds")
+        ;;
+    stdio-answer)
+        server=("$PROBES/stdio_server" 0)
+        client=("$EXAMPLES/queue_put" --get --warmup "$warmup" localhost PORT "$rounds")
+        writing=server
+        ;;
+    *)
+        echo "no such scenario: $name"
+        return 1
+        ;;
+    esac
+}
+
+# Puts the shim in front of a command, in the array "with", if it belongs there; sets the policy if not, to
+# show that it is the library that does it.
+shim_for() {
+    local end=$1 where=$2
+    with=(env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$end.log" NAGLESHIM_POLICY="$policy")
+    if [[ $where == both || ($where == writing && $end == "$writing") ||
+        ($where == other && $end != "$writing") ]]; then
+        with+=(LD_PRELOAD="$LIBRARY")
+        shimmed+=("$end")
+    else
+        bare+=("$end")
+    fi
+}
+
+# Runs the two; every byte is checked by the programs themselves.
+run_both() {
+    local before with
+    rm -f "$T"/{server,client}.{log,out,err}
+    shimmed=()
+    bare=()
+    before=$(ns_delayed_acks)
+    shim_for server "$1"
+    ns_start server "${with[@]}" "${server[@]}"
+    ns_port server
+    shim_for client "$1"
+    timeout 60 "${with[@]}" "${client[@]/#PORT/$port}" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+        echo "the client failed:"
+        cat "$T/client.err"
+        return 1
+    }
+    ns_join server || {
+        echo "the server failed:"
+        cat "$T/server.err"
+        return 1
+    }
+    delayed=$(($(ns_delayed_acks) - before))
+}
+
+# The library was in the processes where it should be, found their sockets and gave them the rule.
+check_where() {
+    local end
+    for end in "${shimmed[@]}"; do
+        grep -qE '\bsockets [1-9]' "$T/$end.log" || {
+            echo "the shim did not treat a socket of the $end:"
+            cat "$T/$end.log" "$T/$end.err" || true
+            return 1
+        }
+    done
+    for end in "${bare[@]}"; do
+        [[ ! -e $T/$end.log ]] || {
+            echo "the shim is in the $end, where it should not be"
+            return 1
+        }
+    done
+}
+
+# Whether the numbers are those of a cell that flows, or stalls.
+timing_is() {
+    local rounds=$2 most least
+    stalls=$(field stalls "$T/$stalls_by.out")
+    median=$(field median_us "$T/$stalls_by.out")
+    if [[ $1 == flows ]]; then
+        most=$(((rounds + warmup) / 4))
+        [[ $stalls -eq 0 ]] && holds "$median < 5000" && [[ $NS_ISOLATED == 0 || $delayed -le $most ]]
+    else
+        # In some scenarios only every second round stalls; of the paced records, many wait for one ACK.
+        least=$stalls
+        [[ $name != record-paced ]] || least=1
+        holds "$stalls >= 0.4 * $rounds" && [[ $NS_ISOLATED == 0 || $delayed -ge $least ]]
+    fi
+}
+
+segments_are() {
+    local seen
+    segments=$(field segments_per_round "$T/$segments_by.out")
+    [[ $1 == - ]] && return 0
+    seen=${segments:-none}
+    [[ $seen != none ]] && holds "$seen > 0.95 * $1 && $seen < 1.05 * $1"
+}
+
+# cell SCENARIO SEND ACK WHERE VERDICT SEGMENTS
+cell() {
+    local name=$1 send=$2 ack=$3 where=$4 verdict=$5 expected=$6
+    local policy attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by sockopt
+    local server client shimmed bare
+
+    [[ $name != java ]] || command -v javac >/dev/null || ns_skip "no javac"
+    # A new connection acknowledges at once for some rounds; where each takes 44 ms, few must do.
+    if [[ $verdict == stalls ]]; then
+        rounds=20
+        warmup=4
+    fi
+    [[ $name != record-paced ]] || rounds=100
+    for attempt in 1 2 3; do
+        scenario "$name" "$rounds" "$warmup"
+        policy='{"version": 1, "rules": [{}]}'
+        [[ $where == nowhere ]] ||
+            policy="{\"version\": 1, \"rules\": [{\"send\": \"$send\", \"ack\": \"$ack\"$sockopt}]}"
+        run_both "$where"
+        check_where
+        if timing_is "$verdict" "$rounds" && segments_are "$expected"; then
+            return 0
+        fi
+        echo "attempt $attempt, $rounds rounds: $stalls stalls, median $median us," \
+            "${segments:-unknown} segments a round, $delayed delayed ACKs"
+        rounds=$((2 * rounds))
+    done
+    echo "expected: $verdict, $expected segments a round"
+    echo "policy: $policy"
+    cat "$T"/*.out "$T"/*.log 2>/dev/null || true
+    return 1
+}
