@@ -111,7 +111,13 @@ for name in sys.argv[1:]:
     ns_skip "no Python with: $*"
 }
 
-# mapped NAME: whether a program that ns_start started has the shim in its memory.
+# mapped NAME: whether a program that ns_start started, and that runs, has the shim in its memory.
 mapped() {
-    grep -q libnagleshim.so "/proc/${NS_PID[$1]}/maps"
+    local maps
+    maps=$(cat "/proc/${NS_PID[$1]}/maps")
+    if [[ -z $maps ]]; then
+        echo "$1 does not run any more"
+        return 2
+    fi
+    [[ $maps == *libnagleshim.so* ]]
 }

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# pymemcache: a set that asks for no answer, and then a get. Usage: memcached_client.py PORT OPERATIONS
+import itertools
+import sys
+
+from pymemcache.client.base import Client
+
+import rounds
+
+
+def main(port, count):
+    client = Client(("127.0.0.1", port))
+    numbers = itertools.count()
+
+    def set_and_get():
+        value = b"%d" % next(numbers)
+        client.set("key", value, noreply=True)
+        assert client.get("key") == value, "another value"
+
+    rounds.measure(set_and_get, count)
+
+
+main(int(sys.argv[1]), int(sys.argv[2]))
