@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Per-socket state, and what a socket's life, a write, a read and a wait do to it. Nothing here blocks,
+ * allocates with malloc or takes a lock; errno is unchanged by all of it; all is async-signal-safe, but
+ * for the first write that holds bytes (it starts the deadline thread). */
+#ifndef NS_ENGINE_H
+#define NS_ENGINE_H
+
+#include "fdtable.h"
+#include "match.h"
+#include "settle.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+/* Start-up: the rules of this process. They must stay for good. */
+void ns_engine_open(const struct ns_ruleset *rules);
+
+/* Leave every socket alone from now on: push what is held, end the deadline thread, pass every call. */
+void ns_engine_stand_aside(void);
+
+/* --- the life of a socket --- */
+
+/* After socket() gave fd. */
+void ns_engine_created(int fd, int domain, int type, int protocol);
+
+/* Before connect(): choose the rule, set what has to be set before the handshake. */
+void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len);
+
+/* Before listen(). */
+void ns_engine_listening(int fd);
+
+/* After accept() gave fd; remote is what it filled in, or NULL; flags are accept4's. */
+void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, socklen_t len,
+                        int flags);
+
+/* fd came into the process by a way that we did not see. At start-up touch says whether an inherited
+ * connection is given its rule at once; if not, at its first use. */
+void ns_engine_inherited(int fd, bool touch);
+
+/* from has a duplicate, to, in this process. */
+void ns_engine_duplicated(int from, int to);
+
+/* Before fd is closed or replaced: forget it, before its number can be used again. */
+void ns_engine_closing(int fd);
+
+/* fd is about to be shared with somebody whose writes we do not see (SCM_RIGHTS, stdio): push, and never
+ * hold there again. */
+void ns_engine_never_hold(int fd);
+
+/* Before fork: settle, and mark that every socket of now has a duplicate from now on. */
+void ns_engine_forking(void);
+
+/* --- calls on a socket --- */
+
+struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot);
+
+/* The slot of a connection that a rule governs, NULL for everything else. */
+static inline struct ns_sock *ns_engine_ruled(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot)
+        return NULL;
+    uint8_t kind = NS_GET(slot, kind);
+    if (__builtin_expect(kind == NS_FD_OTHER, 1))
+        return NULL;
+    if (kind == NS_FD_RULED)
+        return slot;
+    return ns_engine_adopt(fd, slot);
+}
+
+/* Flags of a write that say it is not to be held: the application corks by itself, or the bytes are
+ * not for merging. */
+enum { NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
+
+/* Is a write with these flags to be held, that is sent with MSG_MORE? From the slot alone. */
+bool ns_engine_holds(const struct ns_sock *slot, int flags);
+
+/* Before a write that is not held, with the application's flags: its own MSG_MORE makes what we hold leave
+ * first, so that the two are not mixed up. */
+void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
+
+/* After a write. result is the call's; held says that we sent it with MSG_MORE, flags are the
+ * application's. */
+void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, int flags);
+
+/* A held write failed with errno in a way that a TCP socket does not fail: find out what fd is. The
+ * caller then makes the call as the application asked. */
+bool ns_engine_is_stale(int error);
+void ns_engine_heal(int fd, struct ns_sock *slot);
+
+/* After a read of stream data (no MSG_PEEK, no MSG_ERRQUEUE). error is errno after it. */
+void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error);
+
+/* --- debts --- */
+
+/* flush-before-read: may Nagle hold bytes of this socket? */
+bool ns_engine_may_be_held(const struct ns_sock *slot);
+
+/* Settle one debt of fd if there is one. _late is the deadline thread's. */
+void ns_engine_push(int fd, struct ns_sock *slot);
+void ns_engine_push_late(int fd, struct ns_sock *slot);
+void ns_engine_acknowledge(int fd, struct ns_sock *slot);
+
+#endif

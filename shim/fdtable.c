@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* The descriptor table. Owns the chunks; never frees one, since a reader may be in it. Must never take
+ * a lock or allocate with malloc: signal handlers and vfork children come here. Async-signal-safe. */
+#include "fdtable.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+_Atomic unsigned ns_fd_limit;
+_Atomic uint32_t ns_fd_forks;
+
+/* The first chunk is static: a program with fewer descriptors than that costs no system call here,
+ * and untouched pages of it cost no memory. */
+static struct ns_sock first[NS_FD_CHUNK] __attribute__((aligned(64)));
+struct ns_sock *_Atomic ns_fd_chunks[NS_FD_CHUNKS] = {first};
+
+void ns_fd_open(unsigned limit)
+{
+    unsigned most = NS_FD_CHUNK * NS_FD_CHUNKS;
+    atomic_store(&ns_fd_limit, limit < most ? limit : most);
+}
+
+static struct ns_sock *chunk_make(unsigned index)
+{
+    size_t size = NS_FD_CHUNK * sizeof(struct ns_sock);
+    int saved = errno;
+    void *chunk = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    if (chunk == MAP_FAILED)
+        return NULL;
+    struct ns_sock *expected = NULL;
+    /* release: whoever sees the pointer sees the kernel's zeroes */
+    if (atomic_compare_exchange_strong_explicit(&ns_fd_chunks[index], &expected, chunk,
+                                                memory_order_release, memory_order_acquire))
+        return chunk;
+    munmap(chunk, size);
+    errno = saved;
+    return expected;
+}
+
+struct ns_sock *ns_fd_make(int fd)
+{
+    unsigned number = (unsigned)fd;
+    if (number >= atomic_load_explicit(&ns_fd_limit, memory_order_relaxed))
+        return NULL;
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot)
+        return slot;
+    struct ns_sock *chunk = chunk_make(number / NS_FD_CHUNK);
+    return chunk ? chunk + number % NS_FD_CHUNK : NULL;
+}
+
+void ns_fd_reset(struct ns_sock *slot)
+{
+    /* First, so that another thread stops using the rest. */
+    NS_PUT(slot, kind, NS_FD_OTHER);
+    atomic_store(&slot->held_until, 0);
+    NS_PUT(slot, ack_owed, 0);
+    NS_PUT(slot, role, NS_ROLE_UNKNOWN);
+    NS_PUT(slot, send, NS_SEND_APP);
+    NS_PUT(slot, ack, NS_ACK_APP);
+    NS_PUT(slot, nonblock, 0);
+    NS_PUT(slot, app_nodelay, 0);
+    NS_PUT(slot, kernel_nodelay, 0);
+    NS_PUT(slot, app_corks, 0);
+    NS_PUT(slot, no_hold, 0);
+    NS_PUT(slot, shared, 0);
+    NS_PUT(slot, lowat, 0);
+    NS_PUT(slot, settled, 0);
+    NS_PUT(slot, spun, 0);
+    NS_PUT(slot, heard, 0);
+    NS_PUT(slot, writes, 0);
+    NS_PUT(slot, rule, NULL);
+    NS_PUT(slot, delack, 0);
+    struct ns_view *view = NS_GET(slot, view);
+    if (view) {
+        NS_PUT(view, told, 0);
+        NS_PUT(view, deferred, 0);
+    }
+    /* lister stays: it only ever saves a look at the thread's own list */
+}
+
+void ns_fd_reset_range(unsigned low, unsigned high)
+{
+    unsigned limit = atomic_load_explicit(&ns_fd_limit, memory_order_relaxed);
+    if (!limit || low >= limit)
+        return;
+    if (high >= limit)
+        high = limit - 1;
+    for (unsigned number = low; number <= high; number++) {
+        struct ns_sock *slot = ns_fd_slot((int)number);
+        if (!slot) /* the whole chunk was never used */
+            number |= NS_FD_CHUNK - 1;
+        else if (NS_GET(slot, kind) != NS_FD_OTHER)
+            ns_fd_reset(slot);
+    }
+}

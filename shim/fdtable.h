@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of each descriptor. One slot per number, found with two loads and no lock; the table
+ * is sparse, and it may be wrong: closes reach the kernel without us. So every state but NS_FD_OTHER is
+ * a guess that the engine must survive, and NS_FD_OTHER (pass everything through) is always safe.
+ *
+ * A slot's members are written by whichever thread uses the socket, with relaxed stores: each is a hint
+ * of its own, none guards another, and those that are read together are checked by the kernel's
+ * answer. Members that do need an order say so. Everything here is async-signal-safe. */
+#ifndef NS_FDTABLE_H
+#define NS_FDTABLE_H
+
+#include "sockopt.h"
+
+#include <stdatomic.h>
+
+enum ns_fd_kind {
+    NS_FD_OTHER = 0, /* not ours, or left alone: zero, so that untouched memory says it */
+    NS_FD_ASK,       /* a TCP socket that came from outside: choose its rule at its first use */
+    NS_FD_FRESH,     /* made by socket(), neither connected nor listening */
+    NS_FD_LISTENER,
+    NS_FD_RULED,     /* a connection that a rule governs */
+};
+
+/* The options of one socket that a rule rewrites, by sockopt.h's indexes. Belongs to the slot's number for
+ * good, since a reader may be in it. */
+struct ns_view {
+    _Atomic uint32_t told;     /* bits: the application is answered from value */
+    _Atomic uint32_t deferred; /* bits: asked before the rule was known; asked holds the value */
+    _Atomic int value[NS_SOCKOPT_COUNT];
+    _Atomic int asked[NS_SOCKOPT_COUNT];
+};
+_Static_assert(NS_SOCKOPT_COUNT <= 32, "one bit per option");
+
+struct ns_sock {
+    _Atomic uint8_t kind; /* enum ns_fd_kind */
+    _Atomic uint8_t role; /* enum ns_role */
+    _Atomic uint8_t send; /* enum ns_send */
+    _Atomic uint8_t ack;  /* enum ns_ack */
+    _Atomic uint8_t nonblock;
+    _Atomic uint8_t app_nodelay;    /* what the application asked of TCP_NODELAY */
+    _Atomic uint8_t kernel_nodelay; /* what the kernel has */
+    _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
+    _Atomic uint8_t no_hold;        /* never hold bytes here: stdio, kTLS, shared, ... */
+    _Atomic uint8_t shared;         /* a duplicate exists: the last close is somebody else's */
+    _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: a short read is not ours to make */
+    _Atomic uint8_t settled;        /* listener: its rule is every accepted socket's rule */
+    _Atomic uint8_t ack_owed;       /* data was read, and nothing sent since */
+    _Atomic uint8_t spun;           /* EAGAIN was returned since then: a second one is a wait */
+    _Atomic uint8_t heard;          /* data was read since the last push */
+    _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
+    _Atomic uint32_t lister;        /* the thread that last put this socket on its list of debts */
+    _Atomic uint32_t forks;         /* ns_fd_forks when the socket was made */
+    _Atomic uint32_t writes;        /* since the last push */
+    _Atomic uint8_t delack;   /* TCP_DELACK_MAX_US is ours, not the application's */
+    uint8_t unused[11];
+    /* CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held. Stored after the
+     * call that held them and cleared before the push, sequentially consistent both, so that a push
+     * either covers the bytes or leaves the mark. */
+    _Atomic uint64_t held_until;
+    const struct ns_rule *_Atomic rule;
+    struct ns_view *_Atomic view; /* NULL until a rule rewrites an option here */
+};
+_Static_assert(sizeof(struct ns_sock) == 64, "one cache line per socket");
+
+enum { NS_CORKS_OPTION = 1, NS_CORKS_FLAG = 2 }; /* app_corks */
+
+enum {
+    NS_FD_CHUNK = 1024,           /* slots a chunk */
+    NS_FD_CHUNKS = 1024,          /* so descriptors up to 1 048 575; higher ones pass */
+};
+
+/* 0 until start-up is done, and again once we stand aside: then no descriptor has a slot. */
+extern _Atomic unsigned ns_fd_limit;
+extern struct ns_sock *_Atomic ns_fd_chunks[NS_FD_CHUNKS];
+/* Counts this process's forks: a socket that is older than the newest has a duplicate. */
+extern _Atomic uint32_t ns_fd_forks;
+
+/* The slot of fd, NULL if it has none (then it is NS_FD_OTHER). */
+static inline struct ns_sock *ns_fd_slot(int fd)
+{
+    unsigned number = (unsigned)fd;
+    if (number >= atomic_load_explicit(&ns_fd_limit, memory_order_relaxed))
+        return NULL;
+    struct ns_sock *chunk =
+        /* acquire: pairs with the release that published a zeroed chunk */
+        atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_acquire);
+    return chunk ? chunk + number % NS_FD_CHUNK : NULL;
+}
+
+#define NS_GET(slot, member) atomic_load_explicit(&(slot)->member, memory_order_relaxed)
+#define NS_PUT(slot, member, value)                                                                \
+    atomic_store_explicit(&(slot)->member, (value), memory_order_relaxed)
+
+/* The slot of fd, its chunk allocated if need be; NULL if fd is out of range, there is no memory, or
+ * we stand aside. */
+struct ns_sock *ns_fd_make(int fd);
+
+/* Forget what the slot says: NS_FD_OTHER, nothing owed, nothing held. */
+void ns_fd_reset(struct ns_sock *slot);
+
+/* Start-up: open the table, up to limit descriptors (at most what it can hold). */
+void ns_fd_open(unsigned limit);
+
+/* Forget the descriptors low to high, both included. */
+void ns_fd_reset_range(unsigned low, unsigned high);
+
+#endif

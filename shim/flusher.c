@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* The deadline thread. Owns the set of descriptors that may hold bytes, and the thread's state. Must
+ * never run before a byte is held, never keep the process awake while none is, and never outlive its
+ * usefulness in a child: its state lies in memory that fork clears. ns_flusher_push_all and
+ * ns_flusher_ready are async-signal-safe; the first ns_flusher_watch creates a thread and is not. */
+#include "flusher.h"
+
+#include "engine.h"
+#include "fdtable.h"
+#include "real.h"
+#include "settle.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+enum state {
+    NONE = 0, /* what fork leaves */
+    STARTING,
+    TICKING,
+    PARKED,
+    STOPPING,
+    STOPPED,
+};
+
+enum {
+    NS_PER_US = 1000,
+    NS_PER_S = 1000000000,
+    QUIET_NS = 20000000, /* without a held byte: park; a wake then costs one call per 20 ms at most */
+    WORD_BITS = 64,
+    WORDS = NS_FD_CHUNK * NS_FD_CHUNKS / WORD_BITS,
+    STACK_SIZE = 64 * 1024,
+};
+
+/* One bit a descriptor. Set by whoever holds bytes, cleared by the deadline thread when it looks: so
+ * a bit that is set since the last look also says that the process is not quiet. */
+static _Atomic uint64_t watched[WORDS];
+static _Atomic unsigned words_used; /* no bit is set at or beyond this word */
+
+static struct shared {
+    _Atomic uint32_t state; /* a futex word; enum state */
+} *shared;
+static uint64_t tick_ns;
+static _Atomic bool failed; /* no thread could be started: hold nothing */
+
+uint64_t ns_flusher_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+void ns_flusher_open(uint32_t most_us)
+{
+    static struct shared fallback;
+    tick_ns = (uint64_t)most_us * NS_PER_US;
+    void *page = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Linux 4.14. Without it a child could not tell that the thread is gone, since _Fork and clone run
+     * no handler: then nothing is held. */
+    if (page == MAP_FAILED || madvise(page, sizeof(struct shared), MADV_WIPEONFORK) != 0) {
+        atomic_store(&failed, true);
+        page = &fallback;
+    }
+    shared = page;
+}
+
+bool ns_flusher_ready(void)
+{
+    return !atomic_load_explicit(&failed, memory_order_relaxed);
+}
+
+static void push_if_due(int fd, uint64_t now, uint64_t *next)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    uint64_t until = slot ? atomic_load(&slot->held_until) : 0;
+    if (!until)
+        return;
+    if (until <= now) {
+        ns_engine_push_late(fd, slot);
+        return;
+    }
+    atomic_fetch_or(&watched[(unsigned)fd / WORD_BITS], UINT64_C(1) << (unsigned)fd % WORD_BITS);
+    if (until < *next)
+        *next = until;
+}
+
+/* Push what is due. Returns whether any bit was set; *next becomes the earliest deadline left. */
+static bool look(uint64_t now, uint64_t *next)
+{
+    bool any = false;
+    unsigned used = atomic_load(&words_used);
+    for (unsigned word = 0; word < used; word++) {
+        if (!atomic_load_explicit(&watched[word], memory_order_relaxed))
+            continue;
+        /* Cleared first and read after, both sequentially consistent: whoever marks a slot after we
+         * have read it finds the bit gone, and sets it again. */
+        uint64_t bits = atomic_exchange(&watched[word], 0);
+        any = true;
+        for (; bits; bits &= bits - 1)
+            push_if_due((int)(word * WORD_BITS + (unsigned)__builtin_ctzll(bits)), now, next);
+    }
+    return any;
+}
+
+static void futex_wait(uint32_t expected, const struct timespec *until)
+{
+    /* FUTEX_WAIT_BITSET: the time-out is absolute (futex(2)). */
+    ns_real.syscall(SYS_futex, &shared->state, FUTEX_WAIT_BITSET_PRIVATE, expected, until, NULL,
+                    FUTEX_BITSET_MATCH_ANY);
+}
+
+static void futex_wake(void)
+{
+    ns_real.syscall(SYS_futex, &shared->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Sleep until somebody holds a byte again. */
+static void park(void)
+{
+    uint32_t expected = TICKING;
+    if (!atomic_compare_exchange_strong(&shared->state, &expected, PARKED))
+        return;
+    /* Bits that were set before the state changed woke nobody. */
+    unsigned used = atomic_load(&words_used);
+    for (unsigned word = 0; word < used; word++)
+        if (atomic_load(&watched[word])) {
+            expected = PARKED;
+            atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
+            return;
+        }
+    while (atomic_load(&shared->state) == PARKED)
+        futex_wait(PARKED, NULL);
+}
+
+static void *deadline_thread(void *unused)
+{
+    (void)unused;
+    ns_real.prctl(PR_SET_NAME, "nagleshim");
+    /* The default slack of 50 us is a quarter of the default deadline. */
+    ns_real.prctl(PR_SET_TIMERSLACK, 1ul);
+    uint64_t quiet_since = ns_flusher_now();
+    for (;;) {
+        uint32_t state = atomic_load(&shared->state);
+        if (state == STOPPING)
+            break;
+        uint64_t now = ns_flusher_now();
+        uint64_t next = now + tick_ns; /* what begins from now on is not due before that */
+        if (look(now, &next))
+            quiet_since = now;
+        if (now - quiet_since >= QUIET_NS) {
+            park();
+            quiet_since = ns_flusher_now();
+            continue;
+        }
+        struct timespec until = {.tv_sec = (time_t)(next / NS_PER_S),
+                                 .tv_nsec = (long)(next % NS_PER_S)};
+        futex_wait(TICKING, &until);
+    }
+    atomic_store(&shared->state, STOPPED);
+    futex_wake();
+    return NULL;
+}
+
+/* libpthread's functions, looked up when needed: an old libc has them in a library of its own. */
+static bool create_thread(void)
+{
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
+    int (*set_size)(pthread_attr_t *, size_t) = NULL;
+    int (*set_detached)(pthread_attr_t *, int) = NULL;
+    int (*mask)(int, const sigset_t *, sigset_t *) = NULL;
+    int (*init)(pthread_attr_t *) = NULL;
+    *(void **)&create = ns_real_optional("pthread_create");
+    *(void **)&init = ns_real_optional("pthread_attr_init");
+    *(void **)&set_size = ns_real_optional("pthread_attr_setstacksize");
+    *(void **)&set_detached = ns_real_optional("pthread_attr_setdetachstate");
+    *(void **)&mask = ns_real_optional("pthread_sigmask");
+    if (!create || !init || !set_size || !set_detached || !mask)
+        return false;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    init(&attributes);
+    set_detached(&attributes, PTHREAD_CREATE_DETACHED);
+    set_size(&attributes, STACK_SIZE);
+    sigfillset(&all); /* every signal is the application's */
+    mask(SIG_SETMASK, &all, &before);
+    int error = create(&thread, &attributes, deadline_thread, NULL);
+    if (error == EINVAL) { /* the program's static TLS alone is larger than that */
+        init(&attributes);
+        set_detached(&attributes, PTHREAD_CREATE_DETACHED);
+        error = create(&thread, &attributes, deadline_thread, NULL);
+    }
+    mask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+static bool start(void)
+{
+    uint32_t expected = NONE;
+    if (!atomic_compare_exchange_strong(&shared->state, &expected, STARTING))
+        return expected != STOPPING && expected != STOPPED;
+    int saved = errno;
+    bool created = create_thread();
+    errno = saved;
+    if (created) {
+        /* A thread that already runs has slept on another value than TICKING, that is not at all. */
+        expected = STARTING;
+        atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
+        return true;
+    }
+    atomic_store(&failed, true);
+    atomic_store(&shared->state, NONE);
+    return false;
+}
+
+static bool wake(void)
+{
+    uint32_t state = atomic_load(&shared->state);
+    if (state == NONE)
+        return start();
+    if (state == PARKED && atomic_compare_exchange_strong(&shared->state, &state, TICKING)) {
+        int saved = errno;
+        futex_wake();
+        errno = saved;
+    }
+    return state != STOPPING && state != STOPPED;
+}
+
+bool ns_flusher_watch(int fd)
+{
+    unsigned word = (unsigned)fd / WORD_BITS;
+    uint64_t bit = UINT64_C(1) << (unsigned)fd % WORD_BITS;
+    unsigned used = atomic_load_explicit(&words_used, memory_order_relaxed);
+    while (used <= word && !atomic_compare_exchange_weak(&words_used, &used, word + 1))
+        ;
+    /* The slot's mark was stored sequentially consistent, so this load comes after it. */
+    if (!(atomic_load(&watched[word]) & bit))
+        atomic_fetch_or(&watched[word], bit);
+    if (__builtin_expect(atomic_load(&shared->state) == TICKING, 1))
+        return true;
+    return wake();
+}
+
+void ns_flusher_push_all(void)
+{
+    uint64_t next = UINT64_MAX;
+    int saved = errno;
+    look(UINT64_MAX, &next);
+    errno = saved;
+}
+
+void ns_flusher_stop(void)
+{
+    if (!shared)
+        return;
+    atomic_store(&failed, true);
+    ns_flusher_push_all();
+    for (;;) {
+        uint32_t state = atomic_load(&shared->state);
+        if (state == NONE || state == STOPPED)
+            return;
+        if (state == TICKING || state == PARKED)
+            if (!atomic_compare_exchange_strong(&shared->state, &state, STOPPING))
+                continue;
+        futex_wake();
+        struct timespec pause_for = {.tv_nsec = 50000};
+        ns_real.nanosleep(&pause_for, NULL);
+    }
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Start-up and exit. The only place that reads the environment, and the one that says in which order
+ * things begin. Must never stop the program, print on stdout, or speak on stderr but about a policy
+ * that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
+#include "engine.h"
+#include "flusher.h"
+#include "log.h"
+#include "policy_find.h"
+#include "real.h"
+#include "stats.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct ns_ruleset rules;
+static bool working;
+
+/* The arguments of this process, kept for good: patterns may look at them. musl passes none to constructors. */
+static void process_facts(struct ns_process *process, int argc, char **argv)
+{
+    static char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = 0;
+    process->exe = n > 0 ? exe : NULL;
+    process->execfn = (const char *)getauxval(AT_EXECFN);
+    bool passed = ns_real_optional("gnu_get_libc_version") != NULL;
+    process->argv0 = passed && argc > 0 ? argv[0] : program_invocation_name;
+    process->args = passed && argc > 0 ? argv + 1 : NULL;
+}
+
+/* Arguments of a process whose libc does not hand them to constructors. */
+static char *const *arguments_from_proc(void)
+{
+    enum { SIZE = 64 * 1024, MOST = 4096 };
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    char *text = malloc(SIZE);
+    ssize_t size = text ? NS_REAL(read)(fd, text, SIZE - 1) : -1;
+    NS_REAL(close)(fd);
+    char **arguments = size > 0 ? calloc(MOST, sizeof *arguments) : NULL;
+    if (!arguments) {
+        free(text);
+        return NULL;
+    }
+    text[size] = 0;
+    size_t count = 0;
+    for (char *p = text + strlen(text) + 1; p < text + size && count < MOST - 1; p += strlen(p) + 1)
+        arguments[count++] = p;
+    return arguments;
+}
+
+static void complain(const struct ns_policy_found *found)
+{
+    char text[PATH_MAX + 600];
+    /* A fleet's directory must not make every process speak; `nagleshim check` shows it. */
+    bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
+    if (asked || ns_log_to_file())
+        ns_log(NS_LOG_ERROR, "%s; no socket is touched", ns_policy_error_text(found, text, sizeof text));
+}
+
+/* Returns whether there are rules for this process. */
+static bool find_rules(int argc, char **argv)
+{
+    static struct ns_policy_found found; /* too large for a small stack */
+    struct ns_process process;
+    process_facts(&process, argc, argv);
+    struct ns_policy_request request = {
+        .policy = getenv("NAGLESHIM_POLICY"),
+        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+        .argv0 = process.argv0,
+        .exe = process.exe,
+    };
+    ns_policy_find(&request, &found, NULL, NULL);
+    if (!found.policy) {
+        complain(&found);
+        return false;
+    }
+    bool wants_arguments = false;
+    for (size_t i = 0; i < found.policy->n_rules; i++)
+        wants_arguments |= found.policy->rules[i].args != NULL;
+    if (wants_arguments && !process.args)
+        process.args = arguments_from_proc();
+    if (ns_ruleset_build(&rules, found.policy, &process) != 0)
+        return false;
+    ns_log(NS_LOG_DEBUG, "policy %s: %zu of %zu rules are for this process",
+           found.path[0] ? found.path : "built in", rules.n_rules, found.policy->n_rules);
+    return rules.n_rules > 0;
+}
+
+static uint32_t shortest_delay(void)
+{
+    uint32_t shortest = NS_MAX_DELAY_US_MOST;
+    for (size_t i = 0; i < rules.n_rules; i++)
+        if (rules.rules[i]->send == NS_SEND_AUTO_CORK && rules.rules[i]->max_delay_us < shortest)
+            shortest = rules.rules[i]->max_delay_us;
+    return shortest;
+}
+
+/* Sockets that the process was started with. Only what a service manager or inetd hands over is given its
+ * rule now, since a server on stdio may never make a call that we see; any other socket may be its
+ * parent's, and waits for its first use. */
+static void look_at_inherited(unsigned limit)
+{
+    enum { MOST = 1024 };
+    struct pollfd fds[MOST];
+    unsigned count = limit < MOST ? limit : MOST;
+    for (unsigned i = 0; i < count; i++)
+        fds[i] = (struct pollfd){.fd = (int)i};
+    if (NS_REAL(poll)(fds, count, 0) < 0)
+        return;
+    const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
+    long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
+    for (unsigned i = 0; i < count; i++) {
+        bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
+        if (!(fds[i].revents & POLLNVAL)) /* open */
+            ns_engine_inherited((int)i, touch);
+    }
+}
+
+static bool is_off(void)
+{
+    const char *off = getenv("NAGLESHIM_OFF");
+    return off && *off && strcmp(off, "0") != 0;
+}
+
+__attribute__((constructor)) static void begin(int argc, char **argv)
+{
+    int saved = errno;
+    /* First: the kill switch works whatever else is broken. A set-user-ID program is not ours to
+     * change, though ld.so may load us there from a trusted directory. */
+    if (is_off() || getauxval(AT_SECURE))
+        return;
+    /* Then what everything below stands on. */
+    ns_real_load_all();
+    bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
+    if (!known)
+        ns_log(NS_LOG_ERROR, "NAGLESHIM_LOG is one of off, error, info and debug, not \"%s\"",
+               getenv("NAGLESHIM_LOG"));
+    /* No rules: no table, so that every call passes at its first look. */
+    if (find_rules(argc, argv)) {
+        struct rlimit files = {.rlim_cur = 1024};
+        getrlimit(RLIMIT_NOFILE, &files);
+        unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
+        ns_engine_open(&rules);
+        if (rules.holds)
+            ns_flusher_open(shortest_delay());
+        ns_settle_open();
+        /* The hard limit may let it raise the soft one later. */
+        ns_fd_open(1u << 20);
+        look_at_inherited(limit);
+        working = true;
+    }
+    errno = saved;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (!working)
+        return;
+    int saved = errno;
+    ns_settle_process();
+    if (ns_log_enabled(NS_LOG_INFO)) {
+        char text[256];
+        ns_log(NS_LOG_INFO, "%s", ns_stats_text(text, sizeof text));
+    }
+    errno = saved;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of exported functions share. No policy here: guard, look up, ask the engine, call, tell
+ * the engine. */
+#ifndef NS_INTERPOSE_H
+#define NS_INTERPOSE_H
+
+#include "engine.h"
+#include "real.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+/* Exported: libc's name and prototype, and nothing else is. */
+#define NS_EXPORT __attribute__((visibility("default")))
+
+/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
+ssize_t __read_chk(int, void *, size_t, size_t);
+ssize_t __recv_chk(int, void *, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+
+/* Before a call that will wait, whatever for. */
+static inline void ns_before_wait(void)
+{
+    if (ns_owes())
+        ns_settle(NS_OWES_ALL);
+}
+
+/* Before a call on fd that waits only if fd is not ready for events (POLLIN, POLLOUT): settle if so. Out of
+ * line; for ns_owes() callers. */
+void ns_before_wait_for(int fd, short events);
+
+/* How a read should be made. */
+enum ns_reading {
+    NS_READ_PLAIN,    /* as asked */
+    NS_READ_PATIENT,  /* first without waiting; if there is nothing, ns_settle and as asked */
+};
+
+/* Before a read on the governed socket slot: settles what must be settled first. flags: of recv. */
+enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags);
+
+/* The patient read found nothing. Returns whether the read is to be made again, as asked. */
+static inline bool ns_found_nothing(ssize_t result)
+{
+    if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
+        return false;
+    ns_settle(NS_OWES_ALL);
+    return true;
+}
+
+/* In message: descriptors on their way out (SCM_RIGHTS) are pushed and never held on again; those
+ * that came in are looked at anew. */
+void ns_rights_leave(const struct msghdr *message);
+void ns_rights_arrive(const struct msghdr *message);
+
+#endif

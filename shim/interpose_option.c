@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported calls that read and change a descriptor's options. As async-signal-safe as they are. */
+#include "interpose.h"
+#include "option.h"
+
+#include <stdarg.h>
+#include <sys/ioctl.h>
+
+static struct ns_sock *tcp_slot(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
+        return NULL;
+    if (NS_GET(slot, kind) == NS_FD_ASK) {
+        ns_engine_adopt(fd, slot);
+        if (NS_GET(slot, kind) == NS_FD_OTHER)
+            return NULL;
+    }
+    return slot;
+}
+
+NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    struct ns_sock *slot = tcp_slot(fd);
+    return slot ? ns_option_set(fd, slot, level, option, value, len)
+                : NS_REAL(setsockopt)(fd, level, option, value, len);
+}
+
+NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+    struct ns_sock *slot = tcp_slot(fd);
+    return slot ? ns_option_get(fd, slot, level, option, value, len)
+                : NS_REAL(getsockopt)(fd, level, option, value, len);
+}
+
+static void set_nonblock(int fd, bool nonblock)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) != NS_FD_OTHER)
+        NS_PUT(slot, nonblock, nonblock);
+}
+
+NS_EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    int result = NS_REAL(ioctl)(fd, request, argument);
+    if (__builtin_expect(request == FIONBIO, 0) && result == 0)
+        set_nonblock(fd, *(const int *)argument != 0);
+    return result;
+}
+
+/* After a fcntl that worked. */
+static void after_fcntl(int fd, int command, long argument, int result)
+{
+    if (command == F_SETFL)
+        set_nonblock(fd, (argument & O_NONBLOCK) != 0);
+    else if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+        ns_engine_duplicated(fd, result);
+}
+
+/* Every fcntl takes at most one argument, an int, a long or a pointer: a long carries them all. */
+NS_EXPORT int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    int result = NS_REAL(fcntl)(fd, command, argument);
+    if (result >= 0)
+        after_fcntl(fd, command, argument, result);
+    return result;
+}
+
+NS_EXPORT int fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    int result = NS_REAL(fcntl64)(fd, command, argument);
+    if (result >= 0)
+        after_fcntl(fd, command, argument, result);
+    return result;
+}

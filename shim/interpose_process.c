@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported calls that make, replace and end processes, and those that reach the kernel by number.
+ * Bytes that are held would outlive an exec or an exit by 200 ms where another process has the
+ * socket too: they are pushed first. As async-signal-safe as the calls themselves. */
+#include "interpose.h"
+#include "vfork.h"
+
+#include <alloca.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+extern char **environ;
+
+NS_EXPORT pid_t fork(void)
+{
+    ns_engine_forking();
+    return NS_REAL(fork)();
+}
+
+NS_EXPORT pid_t _Fork(void)
+{
+    ns_engine_forking();
+    return NS_REAL(_Fork)();
+}
+
+/* In a vfork child the debts are the parent's, which settles them itself. */
+static void before_exec(void)
+{
+    if (!ns_in_vfork_child())
+        ns_settle_process();
+}
+
+NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
+{
+    before_exec();
+    return NS_REAL(execve)(path, arguments, environment);
+}
+
+NS_EXPORT int execv(const char *path, char *const *arguments)
+{
+    before_exec();
+    return NS_REAL(execv)(path, arguments);
+}
+
+NS_EXPORT int execvp(const char *file, char *const *arguments)
+{
+    before_exec();
+    return NS_REAL(execvp)(file, arguments);
+}
+
+NS_EXPORT int execvpe(const char *file, char *const *arguments, char *const *environment)
+{
+    before_exec();
+    return NS_REAL(execvpe)(file, arguments, environment);
+}
+
+NS_EXPORT int fexecve(int fd, char *const *arguments, char *const *environment)
+{
+    before_exec();
+    return NS_REAL(fexecve)(fd, arguments, environment);
+}
+
+NS_EXPORT int execveat(int directory, const char *path, char *const *arguments,
+                       char *const *environment, int flags)
+{
+    before_exec();
+    return NS_REAL(execveat)(directory, path, arguments, environment, flags);
+}
+
+/* The list forms, as an array. first is the first argument, list the others; the array lives on the
+ * caller's stack, since a child of vfork may not allocate. */
+static size_t list_length(va_list list, const char *first)
+{
+    size_t count = 1;
+    if (first)
+        while (va_arg(list, const char *))
+            count++;
+    return count;
+}
+
+static void list_copy(char **array, size_t count, const char *first, va_list list)
+{
+    array[0] = (char *)(uintptr_t)first;
+    for (size_t i = 1; i < count; i++)
+        array[i] = va_arg(list, char *);
+    array[count] = NULL;
+}
+
+#define NS_LIST_TO_ARRAY(array, first)                                                             \
+    va_list list;                                                                                  \
+    va_start(list, first);                                                                         \
+    size_t count = list_length(list, first);                                                       \
+    va_end(list);                                                                                  \
+    char **array = alloca((count + 1) * sizeof *array);                                            \
+    va_start(list, first);                                                                         \
+    list_copy(array, count, first, list)
+
+NS_EXPORT int execl(const char *path, const char *first, ...)
+{
+    NS_LIST_TO_ARRAY(arguments, first);
+    va_end(list);
+    before_exec();
+    return NS_REAL(execv)(path, arguments);
+}
+
+NS_EXPORT int execlp(const char *file, const char *first, ...)
+{
+    NS_LIST_TO_ARRAY(arguments, first);
+    va_end(list);
+    before_exec();
+    return NS_REAL(execvp)(file, arguments);
+}
+
+NS_EXPORT int execle(const char *path, const char *first, ...)
+{
+    NS_LIST_TO_ARRAY(arguments, first);
+    if (arguments[0])
+        (void)va_arg(list, const char *); /* the NULL before the environment */
+    char *const *environment = va_arg(list, char *const *);
+    va_end(list);
+    before_exec();
+    return NS_REAL(execve)(path, arguments, environment);
+}
+
+/* A child that shares our sockets: from now on the last close may not be ours. */
+static void before_child(void)
+{
+    if (!ns_in_vfork_child())
+        ns_engine_forking();
+}
+
+NS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                          const posix_spawnattr_t *attributes, char *const *arguments,
+                          char *const *environment)
+{
+    before_child();
+    return NS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
+}
+
+NS_EXPORT int posix_spawnp(pid_t *pid, const char *file,
+                           const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const *arguments,
+                           char *const *environment)
+{
+    before_child();
+    return NS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
+}
+
+NS_EXPORT int system(const char *command)
+{
+    before_child();
+    return NS_REAL(system)(command);
+}
+
+NS_EXPORT FILE *popen(const char *command, const char *mode)
+{
+    before_child();
+    return NS_REAL(popen)(command, mode);
+}
+
+NS_EXPORT void _exit(int status)
+{
+    if (!ns_in_vfork_child())
+        ns_settle_process();
+    NS_REAL(_exit)(status);
+    __builtin_unreachable();
+}
+
+NS_EXPORT void _Exit(int status)
+{
+    if (!ns_in_vfork_child())
+        ns_settle_process();
+    NS_REAL(_Exit)(status);
+    __builtin_unreachable();
+}
+
+static bool is_futex_wait(long operation)
+{
+    switch ((int)operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_LOCK_PI:
+    case FUTEX_WAIT_REQUEUE_PI:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter comes, or a
+ * descriptor arrives. */
+static void before_number(long number, const long argument[6])
+{
+    switch (number) {
+    case SYS_close:
+        if (!ns_in_vfork_child())
+            ns_engine_closing((int)argument[0]);
+        break;
+    case SYS_futex:
+        if (is_futex_wait(argument[1]))
+            ns_before_wait();
+        break;
+    case SYS_seccomp:
+        if (argument[0] == SECCOMP_SET_MODE_STRICT || argument[0] == SECCOMP_SET_MODE_FILTER)
+            ns_engine_stand_aside();
+        break;
+#ifdef SYS_close_range
+    case SYS_close_range:
+        if (!((unsigned)argument[2] & CLOSE_RANGE_CLOEXEC) && !ns_in_vfork_child())
+            for (unsigned fd = (unsigned)argument[0];
+                 fd <= (unsigned)argument[1] && ns_fd_slot((int)fd); fd++)
+                ns_engine_closing((int)fd);
+        break;
+#endif
+#ifdef SYS_io_uring_enter
+    case SYS_io_uring_enter:
+        if (argument[2]) /* min_complete */
+            ns_before_wait();
+        break;
+#endif
+    default:
+        break;
+    }
+}
+
+/* syscall takes up to six arguments of register size; reading six where fewer were passed reads what the
+ * registers and the stack happen to hold, and passes it on unused, as libc's own does. */
+NS_EXPORT long syscall(long number, ...)
+{
+    long argument[6];
+    va_list arguments;
+    va_start(arguments, number);
+    for (int i = 0; i < 6; i++)
+        argument[i] = va_arg(arguments, long);
+    va_end(arguments);
+    before_number(number, argument);
+    return NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3],
+                            argument[4], argument[5]);
+}
+
+NS_EXPORT int prctl(int option, ...)
+{
+    unsigned long argument[4];
+    va_list arguments;
+    va_start(arguments, option);
+    for (int i = 0; i < 4; i++)
+        argument[i] = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    /* A filter may kill on setsockopt, and even asking whether it would can kill. */
+    if (option == PR_SET_SECCOMP)
+        ns_engine_stand_aside();
+    return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported reads. A read that would block is a wait: where this thread owes ACKs it is first made
+ * without waiting, and only when there is nothing are they sent. Never reads ahead, never keeps a
+ * byte. As async-signal-safe as the calls themselves. */
+#include "interpose.h"
+
+#include <string.h>
+
+void ns_before_wait_for(int fd, short events)
+{
+    if (!ns_owed())
+        return;
+    struct pollfd one = {.fd = fd, .events = events};
+    int saved = errno;
+    int ready = NS_REAL(poll)(&one, 1, 0);
+    errno = saved;
+    if (ready <= 0)
+        ns_settle(NS_OWES_ALL);
+}
+
+enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags)
+{
+    (void)fd;
+    if (!ns_owes() || NS_GET(slot, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
+        return NS_READ_PLAIN; /* does not wait: the poll that follows does */
+    unsigned debts = ns_owed();
+    if (!debts)
+        return NS_READ_PLAIN;
+    if (flags & MSG_WAITALL || NS_GET(slot, lowat)) {
+        ns_settle(NS_OWES_ALL); /* a first read without waiting would cut it short */
+        return NS_READ_PLAIN;
+    }
+    if (debts & NS_OWES_PUSH)
+        ns_settle(NS_OWES_PUSH);
+    return debts & NS_OWES_ACK ? NS_READ_PATIENT : NS_READ_PLAIN;
+}
+
+/* A read of something that is not a governed socket is a wait all the same. */
+static inline void before_other_read(int fd)
+{
+    if (ns_owes())
+        ns_before_wait_for(fd, POLLIN);
+}
+
+static void after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
+{
+    if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+        ns_engine_read(fd, slot, result, errno);
+}
+
+NS_EXPORT ssize_t read(int fd, void *data, size_t size)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!slot) {
+        before_other_read(fd);
+        return NS_REAL(read)(fd, data, size);
+    }
+    ssize_t result;
+    if (size && ns_before_read(fd, slot, 0) == NS_READ_PATIENT) {
+        result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT);
+        if (ns_found_nothing(result))
+            result = NS_REAL(read)(fd, data, size);
+    } else {
+        result = NS_REAL(read)(fd, data, size);
+    }
+    if (size)
+        after_read(fd, slot, result, 0);
+    return result;
+}
+
+NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
+                           socklen_t *len)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!slot) {
+        if (!(flags & MSG_DONTWAIT))
+            before_other_read(fd);
+        return NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    }
+    ssize_t result;
+    if (ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
+        result = NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len);
+        if (ns_found_nothing(result))
+            result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    } else {
+        result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    }
+    after_read(fd, slot, result, flags);
+    return result;
+}
+
+NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!slot) {
+        if (!(flags & MSG_DONTWAIT))
+            before_other_read(fd);
+        return NS_REAL(recv)(fd, data, size, flags);
+    }
+    ssize_t result;
+    if (ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
+        result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT);
+        if (ns_found_nothing(result))
+            result = NS_REAL(recv)(fd, data, size, flags);
+    } else {
+        result = NS_REAL(recv)(fd, data, size, flags);
+    }
+    after_read(fd, slot, result, flags);
+    return result;
+}
+
+NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    ssize_t result;
+    if (!slot) {
+        if (!(flags & MSG_DONTWAIT))
+            before_other_read(fd);
+        result = NS_REAL(recvmsg)(fd, message, flags);
+        if (result >= 0 && message->msg_controllen)
+            ns_rights_arrive(message);
+        return result;
+    }
+    if (message && ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
+        struct msghdr asked = *message; /* the kernel writes into it even when there is nothing */
+        result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT);
+        if (ns_found_nothing(result)) {
+            *message = asked;
+            result = NS_REAL(recvmsg)(fd, message, flags);
+        }
+    } else {
+        result = NS_REAL(recvmsg)(fd, message, flags);
+    }
+    after_read(fd, slot, result, flags);
+    return result;
+}
+
+NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!slot || (ns_owes() && !NS_GET(slot, nonblock)))
+        before_other_read(fd);
+    ssize_t result = NS_REAL(readv)(fd, vector, count);
+    if (slot)
+        after_read(fd, slot, result, 0);
+    return result;
+}
+
+NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (offset == -1 && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
+        before_other_read(fd);
+    ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
+    if (slot)
+        after_read(fd, slot, result, 0);
+    return result;
+}
+
+NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                       struct timespec *timeout)
+{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!(flags & MSG_DONTWAIT) && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
+        before_other_read(fd);
+    int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
+    if (slot)
+        after_read(fd, slot, result, flags);
+    else
+        for (int i = 0; i < result; i++)
+            if (messages[i].msg_hdr.msg_controllen)
+                ns_rights_arrive(&messages[i].msg_hdr);
+    return result;
+}
+
+/* The fortified forms check the buffer and read. Overflowing it is the libc's to report, so the
+ * libc's own form is called then; otherwise ours is. */
+NS_EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
+{
+    return size > room ? NS_REAL(__read_chk)(fd, data, size, room) : read(fd, data, size);
+}
+
+NS_EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags)
+{
+    return size > room ? NS_REAL(__recv_chk)(fd, data, size, room, flags)
+                       : recv(fd, data, size, flags);
+}
+
+NS_EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
+                                 struct sockaddr *from, socklen_t *len)
+{
+    return size > room ? NS_REAL(__recvfrom_chk)(fd, data, size, room, flags, from, len)
+                       : recvfrom(fd, data, size, flags, from, len);
+}

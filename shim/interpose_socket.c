@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they are.
+ * A child of vfork shares our memory: what it does to its descriptors must not reach the table. */
+#include "interpose.h"
+#include "vfork.h"
+
+#include <limits.h>
+#include <linux/close_range.h>
+#include <stdio.h>
+
+NS_EXPORT int socket(int domain, int type, int protocol)
+{
+    int fd = NS_REAL(socket)(domain, type, protocol);
+    if (fd >= 0 && !ns_in_vfork_child())
+        ns_engine_created(fd, domain, type, protocol);
+    return fd;
+}
+
+/* accept waits for a connection, unless there is one. */
+static void before_accept(int fd)
+{
+    if (ns_owes())
+        ns_before_wait_for(fd, POLLIN);
+}
+
+static int after_accept(int listener, int fd, const struct sockaddr *remote, const socklen_t *len,
+                        socklen_t room, int flags)
+{
+    if (fd >= 0 && !ns_in_vfork_child()) {
+        bool whole = remote && len && *len <= room;
+        ns_engine_accepted(listener, fd, whole ? remote : NULL, whole ? *len : 0, flags);
+    }
+    return fd;
+}
+
+NS_EXPORT int accept(int listener, struct sockaddr *remote, socklen_t *len)
+{
+    before_accept(listener);
+    socklen_t room = remote && len ? *len : 0;
+    int fd = NS_REAL(accept)(listener, remote, len);
+    return after_accept(listener, fd, remote, len, room, 0);
+}
+
+NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int flags)
+{
+    before_accept(listener);
+    socklen_t room = remote && len ? *len : 0;
+    int fd = NS_REAL(accept4)(listener, remote, len, flags);
+    return after_accept(listener, fd, remote, len, room, flags);
+}
+
+NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    ns_before_wait();
+    ns_engine_connecting(fd, remote, len);
+    return NS_REAL(connect)(fd, remote, len);
+}
+
+NS_EXPORT int listen(int fd, int backlog)
+{
+    ns_engine_listening(fd);
+    return NS_REAL(listen)(fd, backlog);
+}
+
+NS_EXPORT int shutdown(int fd, int how)
+{
+    /* SHUT_WR and SHUT_RDWR send what is held, together with the FIN. */
+    return NS_REAL(shutdown)(fd, how);
+}
+
+NS_EXPORT int close(int fd)
+{
+    if (!ns_in_vfork_child())
+        ns_engine_closing(fd);
+    return NS_REAL(close)(fd);
+}
+
+static void closing_range(unsigned low, unsigned high)
+{
+    unsigned limit = atomic_load_explicit(&ns_fd_limit, memory_order_relaxed);
+    for (unsigned fd = low; fd <= high && fd < limit; fd++) {
+        if (!ns_fd_slot((int)fd))
+            fd |= NS_FD_CHUNK - 1; /* nothing in the rest of this chunk */
+        else
+            ns_engine_closing((int)fd);
+    }
+}
+
+NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
+{
+    /* CLOEXEC marks and closes nothing; a wrong call closes nothing either. */
+    if (!((unsigned)flags & CLOSE_RANGE_CLOEXEC) && low <= high && !ns_in_vfork_child() &&
+        ns_real_has(NS_CALL_close_range))
+        closing_range(low, high);
+    return NS_REAL(close_range)(low, high, flags);
+}
+
+NS_EXPORT void closefrom(int low)
+{
+    if (!ns_in_vfork_child())
+        closing_range(low > 0 ? (unsigned)low : 0, UINT_MAX);
+    NS_REAL(closefrom)(low);
+}
+
+NS_EXPORT int dup(int fd)
+{
+    int copy = NS_REAL(dup)(fd);
+    if (copy >= 0 && !ns_in_vfork_child())
+        ns_engine_duplicated(fd, copy);
+    return copy;
+}
+
+/* dup2 and dup3 close what was there, if the descriptor to copy is good. */
+static void replacing(int fd, int copy)
+{
+    struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
+    if (slot && NS_GET(slot, kind) != NS_FD_OTHER && NS_REAL(fcntl)(fd, F_GETFD) >= 0)
+        ns_engine_closing(copy);
+}
+
+NS_EXPORT int dup2(int fd, int copy)
+{
+    bool child = ns_in_vfork_child();
+    if (!child)
+        replacing(fd, copy);
+    int result = NS_REAL(dup2)(fd, copy);
+    if (result >= 0 && !child)
+        ns_engine_duplicated(fd, copy);
+    return result;
+}
+
+NS_EXPORT int dup3(int fd, int copy, int flags)
+{
+    bool child = ns_in_vfork_child();
+    if (!child)
+        replacing(fd, copy);
+    int result = NS_REAL(dup3)(fd, copy, flags);
+    if (result >= 0 && !child)
+        ns_engine_duplicated(fd, copy);
+    return result;
+}
+
+NS_EXPORT int fclose(FILE *stream)
+{
+    int saved = errno;
+    int fd = fileno(stream);
+    errno = saved;
+    if (fd >= 0 && !ns_in_vfork_child())
+        ns_engine_closing(fd); /* libc closes it inside itself */
+    return NS_REAL(fclose)(stream);
+}
+
+NS_EXPORT FILE *fdopen(int fd, const char *mode)
+{
+    FILE *stream = NS_REAL(fdopen)(fd, mode);
+    if (stream)
+        ns_engine_never_hold(fd); /* stdio writes inside libc, where we cannot see it */
+    return stream;
+}

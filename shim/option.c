@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Socket options. Owns ns_view: what the application has been told, and what it asked for before its
+ * socket's rule was known. Must never write through the application's const pointers, and reads a
+ * value only where the kernel would have accepted its length. Async-signal-safe. */
+#include "option.h"
+
+#include "engine.h"
+#include "real.h"
+#include "sock.h"
+
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef TCP_ULP
+#define TCP_ULP 31 /* linux/tcp.h, 4.13 */
+#endif
+#ifndef TCP_FASTOPEN_CONNECT
+#define TCP_FASTOPEN_CONNECT 30 /* linux/tcp.h, 4.11 */
+#endif
+#define TCP_DELACK_MAX_US_NUMBER 46 /* linux/tcp.h, recent kernels */
+
+/* The least that a kernel with HZ=250 takes, two ticks; others round up or refuse. */
+enum { DELACK_MAX_US = 8000, SLAB_SIZE = 64 * 1024 };
+
+/* Options that some rule of this process rewrites, by index. */
+static uint32_t rewritten;
+
+/* -1: not asked yet, 0: this kernel has no such option, otherwise what a socket has by itself. */
+static _Atomic int delack_default = -1;
+
+void ns_option_open(const struct ns_ruleset *rules)
+{
+    for (size_t r = 0; r < rules->n_rules; r++)
+        for (size_t i = 0; i < rules->rules[r]->n_sockopts; i++)
+            if (rules->rules[r]->sockopts[i].verb != NS_SOCKOPT_PASS)
+                rewritten |= UINT32_C(1) << rules->rules[r]->sockopts[i].option;
+}
+
+/* Views come from slabs that are never given back: a reader may be in any of them. */
+struct slab {
+    _Atomic unsigned used;
+    struct ns_view views[];
+};
+enum { VIEWS_PER_SLAB = (SLAB_SIZE - sizeof(struct slab)) / sizeof(struct ns_view) };
+
+static struct slab *slab_make(struct slab *_Atomic *current, struct slab *full)
+{
+    int saved = errno;
+    void *slab = mmap(NULL, SLAB_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    if (slab == MAP_FAILED)
+        return NULL;
+    struct slab *expected = full;
+    if (atomic_compare_exchange_strong(current, &expected, (struct slab *)slab))
+        return slab;
+    munmap(slab, SLAB_SIZE);
+    return expected; /* another thread was faster */
+}
+
+/* The view of a slot, made if need be; NULL without memory. */
+static struct ns_view *view_make(struct ns_sock *slot)
+{
+    static struct slab *_Atomic current;
+    struct ns_view *view = NS_GET(slot, view);
+    if (view)
+        return view;
+    struct slab *slab = atomic_load(&current);
+    for (;;) {
+        unsigned index = slab ? atomic_fetch_add(&slab->used, 1) : VIEWS_PER_SLAB;
+        if (index < VIEWS_PER_SLAB) {
+            view = &slab->views[index];
+            break;
+        }
+        slab = slab_make(&current, slab);
+        if (!slab)
+            return NULL;
+    }
+    struct ns_view *expected = NULL;
+    return atomic_compare_exchange_strong(&slot->view, &expected, view) ? view : expected;
+}
+
+static bool is_deferred(const struct ns_view *view, int index)
+{
+    return view && NS_GET(view, deferred) & UINT32_C(1) << index;
+}
+
+/* From now on the application is told value. */
+static void tell(struct ns_view *view, int index, int value)
+{
+    atomic_store_explicit(&view->value[index], value, memory_order_relaxed);
+    atomic_fetch_or(&view->told, UINT32_C(1) << index);
+}
+
+/* What the kernel would have answered to the application's own request. */
+static void tell_as_asked(struct ns_sock *slot, struct ns_view *view, int index, int asked)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    int told;
+    if (ns_sock_would_be(NS_GET(slot, domain), row->level, row->option, asked, &told) == 0)
+        tell(view, index, told);
+}
+
+/* Set an option to something else than the application sees. */
+static int set_hidden(int fd, struct ns_view *view, int index, int value)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    if (!(NS_GET(view, told) & UINT32_C(1) << index)) {
+        int before = ns_sock_get(fd, row->level, row->option);
+        tell(view, index, before);
+    }
+    return ns_sock_set(fd, row->level, row->option, value);
+}
+
+/* The application asks for value of a table option, and the rule has something to say about it. */
+static int set_ruled(int fd, struct ns_sock *slot, const struct ns_sockopt_action *action, int value)
+{
+    const struct ns_sockopt *row = &ns_sockopts[action->option];
+    int index = (int)action->option;
+    struct ns_view *view = view_make(slot);
+    if (!view)
+        return ns_sock_set(fd, row->level, row->option, value);
+    if (action->verb == NS_SOCKOPT_IGNORE) {
+        tell_as_asked(slot, view, index, value);
+        return 0;
+    }
+    int rewritten_value = ns_sockopt_rewrite(action, value);
+    if (rewritten_value == value && !(NS_GET(view, told) & UINT32_C(1) << index))
+        return ns_sock_set(fd, row->level, row->option, value);
+    int result = ns_sock_set(fd, row->level, row->option, rewritten_value);
+    if (result == 0)
+        tell_as_asked(slot, view, index, value);
+    return result;
+}
+
+/* Asked for on a fresh socket: only its later rule says what to do. Judged by the kernel now, on a
+ * socket of the same kind. */
+static int set_deferred(int fd, struct ns_sock *slot, int index, int value)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    struct ns_view *view = view_make(slot);
+    if (!view)
+        return ns_sock_set(fd, row->level, row->option, value);
+    int told;
+    int result =
+        ns_sock_would_be(NS_GET(slot, domain), row->level, row->option, value, &told);
+    if (result != 0)
+        return result;
+    tell(view, index, told);
+    atomic_store_explicit(&view->asked[index], value, memory_order_relaxed);
+    atomic_fetch_or(&view->deferred, UINT32_C(1) << index);
+    return 0;
+}
+
+void ns_option_apply(int fd, struct ns_sock *slot, const struct ns_rule *rule)
+{
+    struct ns_view *view = NS_GET(slot, view);
+    if (!rewritten)
+        return;
+    for (int index = 0; index < NS_SOCKOPT_COUNT; index++) {
+        const struct ns_sockopt *row = &ns_sockopts[index];
+        const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
+        bool acts = action && action->verb != NS_SOCKOPT_PASS;
+        bool asked = is_deferred(view, index);
+        if (asked) {
+            int value = atomic_load_explicit(&view->asked[index], memory_order_relaxed);
+            atomic_fetch_and(&view->deferred, ~(UINT32_C(1) << index));
+            if (acts) {
+                set_ruled(fd, slot, action, value);
+                continue;
+            }
+            atomic_fetch_and(&view->told, ~(UINT32_C(1) << index));
+            ns_sock_set(fd, row->level, row->option, value);
+        } else if (acts && action->verb == NS_SOCKOPT_SET && view_make(slot)) {
+            set_hidden(fd, NS_GET(slot, view), index, action->value);
+        }
+    }
+}
+
+void ns_option_inherit(struct ns_sock *slot, const struct ns_sock *from)
+{
+    struct ns_view *source = NS_GET(from, view);
+    if (!source || !NS_GET(source, told))
+        return;
+    struct ns_view *view = view_make(slot);
+    if (!view)
+        return;
+    for (int index = 0; index < NS_SOCKOPT_COUNT; index++)
+        atomic_store_explicit(&view->value[index], source->value[index], memory_order_relaxed);
+    NS_PUT(view, told, NS_GET(source, told));
+}
+
+void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
+{
+    int by_itself = atomic_load_explicit(&delack_default, memory_order_relaxed);
+    if (by_itself == 0 || NS_GET(slot, delack))
+        return;
+    if (by_itself < 0) {
+        by_itself = ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER);
+        if (by_itself < 0)
+            by_itself = 0;
+    }
+    if (by_itself > DELACK_MAX_US &&
+        ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US) == 0)
+        NS_PUT(slot, delack, 1);
+    else
+        by_itself = 0;
+    atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
+}
+
+/* After the kernel took the application's value. */
+static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
+{
+    switch (option) {
+    case TCP_NODELAY:
+        NS_PUT(slot, app_nodelay, value != 0);
+        NS_PUT(slot, kernel_nodelay, value != 0);
+        ns_rule_enforce_nodelay(fd, slot);
+        break;
+    case TCP_CORK:
+        if (value) {
+            NS_PUT(slot, app_corks, NS_CORKS_OPTION);
+            break;
+        }
+        NS_PUT(slot, app_corks, 0);
+        /* Uncorking leaves the last segment to Nagle where that is on: as after a write. */
+        if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ)
+            ns_engine_wrote(fd, slot, 1, false, 0);
+        break;
+    case TCP_DELACK_MAX_US_NUMBER:
+        NS_PUT(slot, delack, 0);
+        break;
+    case TCP_ULP:
+    case TCP_FASTOPEN_CONNECT:
+    case TCP_REPAIR:
+        NS_PUT(slot, no_hold, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const void *value,
+                  socklen_t len)
+{
+    bool readable = value && len >= sizeof(int);
+    int index = readable && rewritten ? ns_sockopt_by_number(level, option) : -1;
+    if (index >= 0 && rewritten & UINT32_C(1) << index) {
+        int asked, result = 1;
+        memcpy(&asked, value, sizeof asked);
+        const struct ns_rule *rule = NS_GET(slot, rule);
+        const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
+        if (NS_GET(slot, kind) == NS_FD_FRESH)
+            result = set_deferred(fd, slot, index, asked);
+        else if (action && action->verb != NS_SOCKOPT_PASS)
+            result = set_ruled(fd, slot, action, asked);
+        if (result <= 0) {
+            if (result < 0)
+                errno = -result;
+            return result < 0 ? -1 : 0;
+        }
+    }
+    if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
+        ns_engine_push(fd, slot); /* ours leaves before the application's own corking begins */
+    int result = NS_REAL(setsockopt)(fd, level, option, value, len);
+    if (result != 0)
+        return result;
+    int given = 1;
+    if (readable)
+        memcpy(&given, value, sizeof given);
+    if (level == IPPROTO_TCP)
+        note_tcp(fd, slot, option, given);
+    else if (level == SOL_SOCKET && option == SO_RCVLOWAT)
+        NS_PUT(slot, lowat, given != 1);
+    return result;
+}
+
+/* What the application is to be told; false: what the kernel says. */
+static bool answer_of(const struct ns_sock *slot, int level, int option, int *answer)
+{
+    if (level == IPPROTO_TCP && option == TCP_NODELAY) {
+        *answer = NS_GET(slot, app_nodelay);
+        return true;
+    }
+    if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER && NS_GET(slot, delack)) {
+        *answer = atomic_load_explicit(&delack_default, memory_order_relaxed);
+        return true;
+    }
+    struct ns_view *view = NS_GET(slot, view);
+    int index = view ? ns_sockopt_by_number(level, option) : -1;
+    if (index < 0 || !(NS_GET(view, told) & UINT32_C(1) << index))
+        return false;
+    *answer = atomic_load_explicit(&view->value[index], memory_order_relaxed);
+    return true;
+}
+
+int ns_option_get(int fd, struct ns_sock *slot, int level, int option, void *value,
+                  socklen_t *len)
+{
+    int result = NS_REAL(getsockopt)(fd, level, option, value, len);
+    int answer;
+    if (result == 0 && value && *len <= sizeof answer &&
+        answer_of(slot, level, option, &answer))
+        memcpy(value, &answer, *len); /* the kernel cuts an int the same way */
+    return result;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* A socket's life: when its rule is chosen, and what the rule sets there. Owns the slot's kind and rule.
+ * Must never touch a socket that no rule matches. errno is unchanged; async-signal-safe. */
+#include "engine.h"
+
+#include "flusher.h"
+#include "option.h"
+#include "sock.h"
+#include "stats.h"
+
+#include <netinet/tcp.h>
+
+static const struct ns_ruleset *rules;
+
+void ns_engine_open(const struct ns_ruleset *ruleset)
+{
+    rules = ruleset;
+    ns_option_open(ruleset);
+}
+
+void ns_engine_stand_aside(void)
+{
+    ns_settle_process();
+    ns_flusher_stop();
+    ns_fd_open(0);
+}
+
+/* What the kernel's TCP_NODELAY is to be under the slot's rule. */
+static int wanted_nodelay(const struct ns_sock *slot)
+{
+    switch ((enum ns_send)NS_GET(slot, send)) {
+    case NS_SEND_NODELAY:
+    case NS_SEND_AUTO_CORK:
+        return 1;
+    case NS_SEND_FLUSH_BEFORE_READ:
+        return 0;
+    case NS_SEND_APP:
+        break;
+    }
+    return NS_GET(slot, app_nodelay);
+}
+
+void ns_rule_enforce_nodelay(int fd, struct ns_sock *slot)
+{
+    int wanted = wanted_nodelay(slot);
+    if (wanted != NS_GET(slot, kernel_nodelay) &&
+        ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
+        NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
+}
+
+/* Give the socket its rule (NULL: leave it alone). kind is what it becomes if it has one. */
+static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum ns_fd_kind kind)
+{
+    ns_option_apply(fd, slot, rule);
+    if (!rule) {
+        NS_PUT(slot, send, NS_SEND_APP);
+        NS_PUT(slot, ack, NS_ACK_APP);
+        ns_rule_enforce_nodelay(fd, slot); /* a listener's rule may have left its own */
+        if (kind == NS_FD_RULED)
+            NS_COUNT(left_alone);
+        NS_PUT(slot, kind, kind == NS_FD_LISTENER ? NS_FD_LISTENER : NS_FD_OTHER);
+        return;
+    }
+    NS_PUT(slot, rule, rule);
+    NS_PUT(slot, send, (uint8_t)rule->send);
+    NS_PUT(slot, ack, (uint8_t)rule->ack);
+    ns_rule_enforce_nodelay(fd, slot);
+    if (rule->ack == NS_ACK_BEFORE_WAIT)
+        ns_option_bound_delayed_ack(fd, slot);
+    NS_COUNT(sockets);
+    NS_PUT(slot, kind, (uint8_t)kind);
+}
+
+void ns_engine_created(int fd, int domain, int type, int protocol)
+{
+    bool tcp = ns_sock_is_tcp(domain, type, protocol);
+    struct ns_sock *slot = tcp ? ns_fd_make(fd) : ns_fd_slot(fd);
+    if (!slot)
+        return;
+    ns_fd_reset(slot);
+    if (!tcp)
+        return;
+    NS_PUT(slot, domain, (uint8_t)domain);
+    NS_PUT(slot, nonblock, (type & SOCK_NONBLOCK) != 0);
+    NS_PUT(slot, forks, atomic_load_explicit(&ns_fd_forks, memory_order_relaxed));
+    NS_PUT(slot, kind, NS_FD_FRESH);
+}
+
+void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || NS_GET(slot, kind) != NS_FD_FRESH)
+        return;
+    struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
+    facts.remote = ns_address_from(remote, len);
+    if (!facts.remote.known)
+        return; /* the kernel will refuse it, or AF_UNSPEC */
+    if (rules->needs_local) {
+        facts.local = ns_sock_local(fd);
+        facts.local.known = facts.local.known && facts.local.port != 0; /* bound */
+    }
+    NS_PUT(slot, role, NS_ROLE_CLIENT);
+    apply(fd, slot, ns_match_socket(rules, &facts), NS_FD_RULED);
+}
+
+void ns_engine_listening(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || NS_GET(slot, kind) != NS_FD_FRESH)
+        return;
+    bool settled = false;
+    struct ns_address local = {.known = false};
+    if (rules->needs_local)
+        local = ns_sock_local(fd);
+    const struct ns_rule *rule = ns_match_listener(rules, &local, &settled);
+    NS_PUT(slot, role, NS_ROLE_SERVER);
+    NS_PUT(slot, settled, settled);
+    apply(fd, slot, rule, NS_FD_LISTENER);
+}
+
+static const struct ns_rule *rule_of_connection(int fd, struct ns_sock *slot,
+                                                const struct sockaddr *remote, socklen_t len)
+{
+    struct ns_socket_facts facts = {.role = (enum ns_role)NS_GET(slot, role)};
+    if (rules->needs_remote) {
+        facts.remote = ns_address_from(remote, remote ? len : 0);
+        if (!facts.remote.known) /* not asked for, or cut short */
+            facts.remote = ns_sock_remote(fd);
+    }
+    if (rules->needs_local)
+        facts.local = ns_sock_local(fd);
+    return ns_match_socket(rules, &facts);
+}
+
+void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, socklen_t len,
+                        int flags)
+{
+    struct ns_sock *from = ns_fd_slot(listener);
+    if (from && NS_GET(from, kind) == NS_FD_ASK) {
+        ns_engine_adopt(listener, from);
+        from = ns_fd_slot(listener);
+    }
+    bool tcp = from && NS_GET(from, kind) == NS_FD_LISTENER;
+    struct ns_sock *slot = tcp ? ns_fd_make(fd) : ns_fd_slot(fd);
+    if (!slot)
+        return;
+    ns_fd_reset(slot);
+    if (!tcp)
+        return;
+    NS_PUT(slot, domain, NS_GET(from, domain));
+    NS_PUT(slot, role, NS_ROLE_SERVER);
+    NS_PUT(slot, nonblock, (flags & SOCK_NONBLOCK) != 0);
+    NS_PUT(slot, forks, atomic_load_explicit(&ns_fd_forks, memory_order_relaxed));
+    /* What the kernel copies from the listener (tcp_create_openreq_child): both options. */
+    NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
+    NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
+    NS_PUT(slot, delack, NS_GET(from, delack));
+    ns_option_inherit(slot, from);
+    const struct ns_rule *rule = NS_GET(from, settled)
+                                     ? NS_GET(from, rule)
+                                     : rule_of_connection(fd, slot, remote, len);
+    apply(fd, slot, rule, NS_FD_RULED);
+}
+
+void ns_engine_inherited(int fd, bool touch)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    struct ns_sock_kind kind = ns_sock_ask(fd);
+    if (!kind.tcp) {
+        if (slot && NS_GET(slot, kind) != NS_FD_OTHER)
+            ns_fd_reset(slot);
+        return;
+    }
+    slot = ns_fd_make(fd);
+    if (!slot)
+        return;
+    ns_fd_reset(slot);
+    NS_PUT(slot, domain, (uint8_t)kind.domain);
+    NS_PUT(slot, nonblock, kind.nonblock);
+    NS_PUT(slot, shared, 1); /* whoever handed it to us may have kept it */
+    NS_PUT(slot, forks, atomic_load_explicit(&ns_fd_forks, memory_order_relaxed));
+    NS_PUT(slot, kind, NS_FD_ASK);
+    if (touch && (kind.connected || kind.listens))
+        ns_engine_adopt(fd, slot);
+}
+
+/* The first use of a socket that came from outside, or of a fresh one that was connected by a way we did
+ * not see. Returns the slot if a rule governs it as a connection. */
+struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
+{
+    if (NS_GET(slot, kind) != NS_FD_ASK)
+        return NULL;
+    struct ns_sock_kind kind = ns_sock_ask(fd);
+    if (!kind.tcp) {
+        ns_fd_reset(slot);
+        return NULL;
+    }
+    int nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
+    NS_PUT(slot, app_nodelay, (uint8_t)nodelay);
+    NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
+    if (kind.listens) {
+        NS_PUT(slot, kind, NS_FD_FRESH);
+        ns_engine_listening(fd);
+        return NULL;
+    }
+    if (!kind.connected) { /* a socket to connect: its rule comes with connect() */
+        NS_PUT(slot, kind, NS_FD_FRESH);
+        return NULL;
+    }
+    apply(fd, slot, rule_of_connection(fd, slot, NULL, 0), NS_FD_RULED);
+    return NS_GET(slot, kind) == NS_FD_RULED ? slot : NULL;
+}
+
+void ns_engine_duplicated(int from, int to)
+{
+    struct ns_sock *source = ns_fd_slot(from);
+    struct ns_sock *slot = ns_fd_slot(to);
+    if (from == to)
+        return;
+    if (slot && NS_GET(slot, kind) != NS_FD_OTHER)
+        ns_fd_reset(slot);
+    if (!source || NS_GET(source, kind) == NS_FD_OTHER)
+        return;
+    if (NS_GET(source, kind) == NS_FD_FRESH) /* two slots could not agree on its later rule */
+        ns_option_apply(from, source, NULL);
+    slot = ns_fd_make(to);
+    if (!slot)
+        return;
+    /* What the application put into one and the kernel shares. Debts stay with the descriptor that made
+     * them; pushing through either pushes for both. */
+    NS_PUT(source, shared, 1);
+    NS_PUT(slot, shared, 1);
+    NS_PUT(slot, role, NS_GET(source, role));
+    NS_PUT(slot, send, NS_GET(source, send));
+    NS_PUT(slot, ack, NS_GET(source, ack));
+    NS_PUT(slot, nonblock, NS_GET(source, nonblock));
+    NS_PUT(slot, app_nodelay, NS_GET(source, app_nodelay));
+    NS_PUT(slot, kernel_nodelay, NS_GET(source, kernel_nodelay));
+    NS_PUT(slot, app_corks, NS_GET(source, app_corks));
+    NS_PUT(slot, no_hold, NS_GET(source, no_hold));
+    NS_PUT(slot, lowat, NS_GET(source, lowat));
+    NS_PUT(slot, settled, NS_GET(source, settled));
+    NS_PUT(slot, delack, NS_GET(source, delack));
+    NS_PUT(slot, domain, NS_GET(source, domain));
+    NS_PUT(slot, forks, NS_GET(source, forks));
+    NS_PUT(slot, rule, NS_GET(source, rule));
+    ns_option_inherit(slot, source);
+    NS_PUT(slot, kind, NS_GET(source, kind));
+}
+
+static bool has_duplicate(const struct ns_sock *slot)
+{
+    return NS_GET(slot, shared) ||
+           NS_GET(slot, forks) != atomic_load_explicit(&ns_fd_forks, memory_order_relaxed);
+}
+
+void ns_engine_closing(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
+        return;
+    /* The last close sends what is held together with its FIN; any other close pushes nothing. */
+    if (has_duplicate(slot))
+        ns_engine_push(fd, slot);
+    ns_fd_reset(slot);
+}
+
+void ns_engine_never_hold(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
+        return;
+    NS_PUT(slot, no_hold, 1);
+    NS_PUT(slot, shared, 1);
+    ns_engine_push(fd, slot);
+}
+
+void ns_engine_forking(void)
+{
+    ns_settle(NS_OWES_ALL);
+    atomic_fetch_add(&ns_fd_forks, 1);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* The debts of a thread. Owns ns_thread and the pages behind it. Must never block, allocate with
+ * malloc or hold a lock: it runs in front of every wait and in signal handlers. Async-signal-safe,
+ * ns_settle_open excepted. */
+#include "settle.h"
+
+#include "engine.h"
+#include "flusher.h"
+#include "real.h"
+
+#include <sys/mman.h>
+
+enum { MORE_SIZE = 4096, MORE_COUNT = MORE_SIZE / (int)sizeof(int) };
+
+_Thread_local struct ns_thread ns_thread;
+_Static_assert(sizeof(struct ns_thread) <= 64, "static TLS is scarce in processes that dlopen us");
+
+static _Atomic uint32_t threads;
+
+/* The libc's own pthread_key_create and pthread_setspecific; NULL where libpthread is not loaded, and
+ * then there are no threads that could exit. */
+static int (*key_set)(unsigned, const void *);
+static unsigned exit_key;
+
+static void thread_exits(void *unused)
+{
+    (void)unused;
+    ns_settle(NS_OWES_ALL);
+    _Atomic int *more = atomic_exchange(&ns_thread.more, NULL);
+    if (more)
+        munmap((void *)more, MORE_SIZE);
+    /* A later destructor may still write; its debts are the deadline thread's, or the kernel's. */
+}
+
+void ns_settle_open(void)
+{
+    int (*create)(unsigned *, void (*)(void *)) = NULL;
+    *(void **)&create = ns_real_optional("pthread_key_create");
+    if (create && create(&exit_key, thread_exits) == 0)
+        *(void **)&key_set = ns_real_optional("pthread_setspecific");
+}
+
+static unsigned count_of(uint32_t owed)
+{
+    return owed & 0xffff;
+}
+
+/* owed after a change that leaves count entries. */
+static uint32_t changed(uint32_t owed, unsigned count)
+{
+    return ((owed & 0xffff0000u) + 0x10000u) | count;
+}
+
+static _Atomic int *entry_at(unsigned index)
+{
+    if (index < NS_OWED_INLINE)
+        return &ns_thread.first[index];
+    return &ns_thread.more[index - NS_OWED_INLINE];
+}
+
+static unsigned debts_of(struct ns_sock *slot)
+{
+    unsigned debts = 0;
+    if (atomic_load(&slot->held_until) || ns_engine_may_be_held(slot))
+        debts |= NS_OWES_PUSH;
+    if (NS_GET(slot, ack_owed))
+        debts |= NS_OWES_ACK;
+    return debts;
+}
+
+/* Take the newest entry off; -1 if there is none. */
+static int pop(void)
+{
+    for (;;) {
+        uint32_t owed = atomic_load(&ns_thread.owed);
+        unsigned count = count_of(owed);
+        if (!count)
+            return -1;
+        int fd = atomic_load_explicit(entry_at(count - 1), memory_order_relaxed);
+        if (atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count - 1)))
+            return fd;
+    }
+}
+
+/* Room for one more entry at index? Allocates the page at the first one beyond the inline ones. */
+static bool has_room(unsigned index)
+{
+    if (index < NS_OWED_INLINE)
+        return true;
+    if (index >= NS_OWED_INLINE + MORE_COUNT)
+        return false;
+    if (atomic_load(&ns_thread.more))
+        return true;
+    int saved = errno;
+    void *page =
+        mmap(NULL, MORE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    if (page == MAP_FAILED)
+        return false;
+    _Atomic int *expected = NULL;
+    /* Against a signal handler that did the same. */
+    if (!atomic_compare_exchange_strong(&ns_thread.more, &expected, page))
+        munmap(page, MORE_SIZE);
+    return true;
+}
+
+static void push_entry(int fd)
+{
+    for (;;) {
+        uint32_t owed = atomic_load(&ns_thread.owed);
+        unsigned count = count_of(owed);
+        if (!has_room(count)) {
+            ns_settle(NS_OWES_ALL);
+            continue;
+        }
+        atomic_store_explicit(entry_at(count), fd, memory_order_relaxed);
+        if (atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count + 1)))
+            return;
+    }
+}
+
+static void thread_begins(void)
+{
+    uint32_t token;
+    do
+        token = atomic_fetch_add(&threads, 1) + 1;
+    while (token == 0); /* 0 means none; only after 4 294 967 295 threads */
+    ns_thread.token = token;
+    if (key_set)
+        key_set(exit_key, &ns_thread);
+}
+
+void ns_owe(int fd, struct ns_sock *slot)
+{
+    if (__builtin_expect(!ns_thread.token, 0))
+        thread_begins();
+    /* Entries on top that are settled make room: a server that reads and answers one connection after
+     * the other keeps a list of one. */
+    for (;;) {
+        uint32_t owed = atomic_load_explicit(&ns_thread.owed, memory_order_relaxed);
+        unsigned count = count_of(owed);
+        if (!count)
+            break;
+        int top = atomic_load_explicit(entry_at(count - 1), memory_order_relaxed);
+        struct ns_sock *listed = ns_fd_slot(top);
+        if (top == fd) {
+            NS_PUT(slot, lister, ns_thread.token);
+            return;
+        }
+        if (listed && debts_of(listed))
+            break;
+        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count - 1));
+    }
+    NS_PUT(slot, lister, ns_thread.token);
+    push_entry(fd);
+}
+
+static unsigned owed_but(int but)
+{
+    unsigned debts = 0, kept = 0;
+    uint32_t owed = atomic_load(&ns_thread.owed);
+    unsigned count = count_of(owed);
+    for (unsigned i = 0; i < count && debts != NS_OWES_ALL; i++) {
+        int fd = atomic_load_explicit(entry_at(i), memory_order_relaxed);
+        struct ns_sock *slot = ns_fd_slot(fd);
+        unsigned debt = slot ? debts_of(slot) : 0;
+        kept |= debt;
+        if (fd != but)
+            debts |= debt;
+    }
+    if (!kept && count) /* a handler that came in between keeps what it added */
+        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, 0));
+    return debts;
+}
+
+unsigned ns_owed(void)
+{
+    return owed_but(-1);
+}
+
+unsigned ns_owed_elsewhere(int fd)
+{
+    return owed_but(fd);
+}
+
+static void settle_one(int fd, struct ns_sock *slot, unsigned what)
+{
+    if (what & NS_OWES_PUSH)
+        ns_engine_push(fd, slot);
+    if (what & NS_OWES_ACK)
+        ns_engine_acknowledge(fd, slot);
+}
+
+void ns_settle(unsigned what)
+{
+    int saved = errno;
+    if (what == NS_OWES_ALL) {
+        for (int fd; (fd = pop()) >= 0;) {
+            struct ns_sock *slot = ns_fd_slot(fd);
+            if (slot)
+                settle_one(fd, slot, what);
+        }
+    } else {
+        unsigned count = count_of(atomic_load(&ns_thread.owed));
+        for (unsigned i = 0; i < count; i++) {
+            int fd = atomic_load_explicit(entry_at(i), memory_order_relaxed);
+            struct ns_sock *slot = ns_fd_slot(fd);
+            if (slot)
+                settle_one(fd, slot, what);
+        }
+    }
+    errno = saved;
+}
+
+void ns_settle_process(void)
+{
+    ns_settle(NS_OWES_ALL);
+    ns_flusher_push_all();
+}

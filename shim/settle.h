@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* What this thread owes before it waits: pushes of bytes it holds back, and ACKs of data it read and
+ * did not answer. The list is the thread's own; whether an entry is still a debt stands in the slot,
+ * where any thread may have settled it. Nothing here blocks or takes a lock. */
+#ifndef NS_SETTLE_H
+#define NS_SETTLE_H
+
+#include "fdtable.h"
+
+enum { NS_OWES_PUSH = 1, NS_OWES_ACK = 2, NS_OWES_ALL = 3 };
+
+enum { NS_OWED_INLINE = 8 };
+
+struct ns_thread {
+    /* Low half: how many entries the list has; high half: a count of changes, so that a signal
+     * handler that came in between makes the exchange fail. */
+    _Atomic uint32_t owed;
+    uint32_t token; /* names this thread in ns_sock.lister; 0: none yet */
+    _Atomic int first[NS_OWED_INLINE];
+    _Atomic int *_Atomic more; /* entries beyond those, one page; NULL until needed */
+};
+
+/* initial-exec: usable in a signal handler, since it is never allocated lazily. */
+extern _Thread_local struct ns_thread ns_thread;
+
+/* Could this thread owe anything? One load; false is certain. */
+static inline bool ns_owes(void)
+{
+    return __builtin_expect(
+        (atomic_load_explicit(&ns_thread.owed, memory_order_relaxed) & 0xffff) != 0, 0);
+}
+
+/* What this thread does owe (NS_OWES_ bits); drops the list's entries that are settled already.
+ * Async-signal-safe; errno unchanged. */
+unsigned ns_owed(void);
+
+/* The same, without counting what is owed on fd itself. */
+unsigned ns_owed_elsewhere(int fd);
+
+/* Settle the debts of this thread of the kinds in what. Called before anything that may block. Never
+ * blocks itself, never allocates; errno is unchanged. Async-signal-safe. */
+void ns_settle(unsigned what);
+
+/* Put fd on this thread's list; the caller has marked the debt in its slot before. Never fails: where the
+ * list is full the older debts are settled. Async-signal-safe, errno unchanged. */
+void ns_owe(int fd, struct ns_sock *slot);
+
+/* Start-up: have the debts of a thread settled when it exits. */
+void ns_settle_open(void);
+
+/* Push every held byte of this process, whichever thread holds it: before exec and exit.
+ * Async-signal-safe. */
+void ns_settle_process(void);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* What kind of socket is this: the only place that asks the kernel. errno is unchanged by all of these;
+ * none blocks; all are async-signal-safe. */
+#ifndef NS_SOCK_H
+#define NS_SOCK_H
+
+#include "match.h"
+
+/* Do socket()'s arguments make a TCP or MPTCP socket? */
+bool ns_sock_is_tcp(int domain, int type, int protocol);
+
+struct ns_sock_kind {
+    bool tcp; /* TCP or MPTCP over IPv4 or IPv6 */
+    bool listens, connected, nonblock;
+    int domain;
+};
+
+/* Ask the kernel what fd is: SO_DOMAIN, SO_TYPE, SO_PROTOCOL (socket(7)). Anything but a TCP socket costs
+ * one system call. */
+struct ns_sock_kind ns_sock_ask(int fd);
+
+/* getsockname and getpeername, as the matcher wants them. */
+struct ns_address ns_sock_local(int fd);
+struct ns_address ns_sock_remote(int fd);
+
+/* One integer option, or -errno; a value below 0 is not told from an error, so only for options that have
+ * none. */
+int ns_sock_get(int fd, int level, int option);
+
+/* 0 or -errno. */
+int ns_sock_set(int fd, int level, int option, int value);
+
+/* What a fresh socket of this domain would say to setsockopt(value) (0 or -errno), and then to
+ * getsockopt (*told): the kernel's own doubling, bounds and permissions. Makes a socket and
+ * closes it; its descriptor is never below 3. */
+int ns_sock_would_be(int domain, int level, int option, int value, int *told);
+
+#endif

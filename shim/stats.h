@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What the shim has done in this process. Relaxed counters: they order nothing and guard nothing, and
+ * are read for people only. */
+#ifndef NS_STATS_H
+#define NS_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* NS_COUNTER(name, text): the text is what the line at exit calls it. */
+#define NS_COUNTERS(NS_COUNTER)                                                                    \
+    NS_COUNTER(sockets, "sockets")         /* TCP sockets that got a rule */                      \
+    NS_COUNTER(left_alone, "left alone")   /* TCP sockets that no rule matched */                 \
+    NS_COUNTER(held, "writes held")        /* writes sent with MSG_MORE */                        \
+    NS_COUNTER(pushes, "pushes")           /* before a wait */                                    \
+    NS_COUNTER(late, "late pushes")        /* by the deadline thread */                           \
+    NS_COUNTER(acks, "ACKs")               /* before a wait */
+
+struct ns_stats {
+#define NS_COUNTER(name, text) _Atomic uint64_t name;
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+};
+
+extern struct ns_stats ns_stats;
+
+#define NS_COUNT(name) atomic_fetch_add_explicit(&ns_stats.name, 1, memory_order_relaxed)
+
+/* "sockets 2, left alone 0, ..." Returns buffer. */
+char *ns_stats_text(char *buffer, unsigned size);
+
+#endif

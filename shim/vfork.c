@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* vfork. It returns twice into the caller's frame, so it cannot be called from a C function of ours: the
+ * exported one notes the parent and jumps to the libc's, leaving the stack as it found it. */
+#include "vfork.h"
+
+#include "interpose.h"
+
+_Thread_local pid_t ns_vfork_parent;
+
+bool ns_vfork_look(void)
+{
+    if (getpid() != ns_vfork_parent)
+        return true;
+    ns_vfork_parent = 0; /* the child is gone, and we are back */
+    return false;
+}
+
+/* Called from the stub; returns where to jump. */
+void *ns_vfork_begin(void);
+__attribute__((used)) void *ns_vfork_begin(void)
+{
+    ns_engine_forking();
+    ns_vfork_parent = getpid();
+    void *next;
+    pid_t (*vfork_next)(void) = NS_REAL(vfork);
+    __builtin_memcpy(&next, &vfork_next, sizeof next);
+    return next;
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, @function\n"
+        "vfork:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    subq $8, %rsp\n" /* the ABI's alignment at a call */
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    call ns_vfork_begin\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    jmp *%rax\n"
+        "    .cfi_endproc\n"
+        ".size vfork, . - vfork\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, %function\n"
+        "vfork:\n"
+        "    .cfi_startproc\n"
+        "    hint #25\n" /* paciasp where there is pointer authentication, nothing elsewhere */
+        "    stp x29, x30, [sp, #-16]!\n"
+        "    .cfi_adjust_cfa_offset 16\n"
+        "    bl ns_vfork_begin\n"
+        "    ldp x29, x30, [sp], #16\n"
+        "    .cfi_adjust_cfa_offset -16\n"
+        "    hint #29\n"
+        "    br x0\n"
+        "    .cfi_endproc\n"
+        ".size vfork, . - vfork\n");
+#else
+#error "vfork needs a stub for this machine"
+#endif
