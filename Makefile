@@ -101,12 +101,12 @@ units: $(UNITS)
 .PHONY: demo check deps
 demo: ## get what is missing, build, and show the difference it makes
 	@tests/deps demo
-	@$(MAKE) --no-print-directory all examples
+	@$(MAKE) --no-print-directory -s all examples
 	@tests/demo
 
 check: ## get what the tests need, build, and run them all
 	@tests/deps check
-	@$(MAKE) --no-print-directory all examples probes units
+	@$(MAKE) --no-print-directory -s all examples probes units
 	@tests/run
 
 deps: ## install what building and testing need (says what first)
