@@ -183,10 +183,13 @@ stands_aside() {
         printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/without"
         # In a directory: one that NAGLESHIM_POLICY names is allowed its line.
         echo 'no JSON' >"$POLICIES/default.json"
-        NAGLESHIM_POLICY_DIR=$POLICIES LD_PRELOAD=$LIBRARY run --separate-stderr bash -c \
-            'grep -q "$1" /proc/$$/maps || exit 99; eval "$0"' "$command" "$LIBRARY"
+        rm -f "$T/log"
+        NAGLESHIM_POLICY_DIR=$POLICIES NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY \
+            run --separate-stderr bash -c "$command"
         printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/with"
         diff "$T/without" "$T/with"
+        # The shim was there, and found it broken.
+        grep -qF "$POLICIES/default.json:1:1: " "$T/log"
     done
 }
 
