@@ -23,10 +23,27 @@ static bool owes(const struct ns_sock *slot)
     return NS_GET(slot, ack_owed) || NS_GET(slot, held_until) || ns_engine_may_be_held(slot);
 }
 
-bool ns_engine_holds(const struct ns_sock *slot, int flags)
+bool ns_engine_holds(struct ns_sock *slot, int flags)
 {
-    return NS_GET(slot, send) == NS_SEND_AUTO_CORK && !(flags & NS_NEVER_HELD) &&
-           !NS_GET(slot, no_hold) && !NS_GET(slot, app_corks) && ns_flusher_ready();
+    if (NS_GET(slot, send) != NS_SEND_AUTO_CORK)
+        return false;
+    if (flags & NS_NEVER_HELD || NS_GET(slot, no_hold) || NS_GET(slot, app_corks) ||
+        !ns_flusher_ready())
+        return false;
+    uint16_t burst = (uint16_t)(NS_GET(slot, burst) + 1);
+    NS_PUT(slot, burst, burst);
+    /* If this is the last write of a burst like the two before it, it takes the others with it and
+     * saves the push. If it is not, what follows is a second segment, no more. */
+    return burst != NS_GET(slot, burst_expected);
+}
+
+/* A burst has ended; late: by the deadline, not by a wait. */
+static void burst_ended(struct ns_sock *slot, bool late)
+{
+    uint16_t burst = NS_GET(slot, burst);
+    NS_PUT(slot, burst_expected, !late && burst == NS_GET(slot, burst_before) ? burst : 0);
+    NS_PUT(slot, burst_before, late ? 0 : burst);
+    NS_PUT(slot, burst, 0);
 }
 
 void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
@@ -41,6 +58,7 @@ static void mark_held(int fd, struct ns_sock *slot)
     const struct ns_rule *rule = NS_GET(slot, rule);
     if (!rule || NS_GET(slot, held_until))
         return;
+    NS_COUNT(bursts);
     atomic_store(&slot->held_until, ns_flusher_now() + (uint64_t)rule->max_delay_us * 1000);
     if (!ns_flusher_watch(fd))
         ns_engine_push(fd, slot);
@@ -50,14 +68,17 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, in
 {
     if (result <= 0)
         return;
-    bool owed = owes(slot);
     if (held) {
+        /* Inside a burst nothing changes: the deadline stands, and the debt is listed. */
+        if (NS_GET(slot, held_until) && NS_GET(slot, lister) == ns_thread.token)
+            return;
+        bool listed = owes(slot);
         mark_held(fd, slot);
         NS_PUT(slot, ack_owed, 0); /* the push will carry it */
-        NS_COUNT(held);
-        owe(fd, slot, owed);
+        owe(fd, slot, listed);
         return;
     }
+    bool owed = owes(slot);
     if (__builtin_expect(flags & MSG_MORE, 0)) {
         NS_PUT(slot, app_corks, NS_GET(slot, app_corks) | NS_CORKS_FLAG);
         return;
@@ -67,9 +88,10 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, in
         if (NS_GET(slot, app_corks)) /* its bytes are still in its own cork */
             return;
     }
-    NS_PUT(slot, ack_owed, 0); /* the segment carried it */
+    NS_PUT(slot, ack_owed, 0);    /* the segment carried it */
     if (NS_GET(slot, held_until)) /* and what was held before it, TCP_NODELAY being on */
-        atomic_store(&slot->held_until, 0);
+        atomic_store_explicit(&slot->held_until, 0, memory_order_release);
+    NS_PUT(slot, burst, 0);
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ) {
         NS_PUT(slot, writes, NS_GET(slot, writes) + 1);
         owe(fd, slot, owed);
@@ -124,9 +146,9 @@ bool ns_engine_may_be_held(const struct ns_sock *slot)
     if (NS_GET(slot, send) != NS_SEND_FLUSH_BEFORE_READ || NS_GET(slot, app_corks))
         return false;
     uint32_t writes = NS_GET(slot, writes);
-    /* A single write leaves at once if what came before it is acknowledged, and data from the peer has
-     * most likely carried that ACK. On a connection that only ever sends (the two-connection quote
-     * client) nothing says so: push. */
+    /* A single write leaves at once if what came before it is acknowledged, and data from the peer
+     * has most likely carried that ACK. On a connection that only ever sends (the two-connection
+     * quote client) nothing says so: push. */
     return writes > 1 || (writes == 1 && !NS_GET(slot, heard));
 }
 
@@ -138,7 +160,7 @@ static void nodelay_failed(int fd, struct ns_sock *slot, int error)
 
 /* TCP_NODELAY pushes at once, even while corked and even if it is on already (tcp(7) and
  * __tcp_sock_set_nodelay in the kernel's net/ipv4/tcp.c). */
-static bool push(int fd, struct ns_sock *slot)
+static bool push(int fd, struct ns_sock *slot, bool late)
 {
     if (ns_engine_may_be_held(slot)) {
         NS_PUT(slot, writes, 0);
@@ -152,6 +174,7 @@ static bool push(int fd, struct ns_sock *slot)
     }
     if (!NS_GET(slot, held_until) || !atomic_exchange(&slot->held_until, 0))
         return false;
+    burst_ended(slot, late);
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (error)
         nodelay_failed(fd, slot, error);
@@ -160,13 +183,13 @@ static bool push(int fd, struct ns_sock *slot)
 
 void ns_engine_push(int fd, struct ns_sock *slot)
 {
-    if (push(fd, slot))
+    if (push(fd, slot, false))
         NS_COUNT(pushes);
 }
 
 void ns_engine_push_late(int fd, struct ns_sock *slot)
 {
-    if (push(fd, slot))
+    if (push(fd, slot, true))
         NS_COUNT(late);
 }
 
@@ -175,8 +198,8 @@ void ns_engine_acknowledge(int fd, struct ns_sock *slot)
     if (!NS_GET(slot, ack_owed))
         return;
     NS_PUT(slot, ack_owed, 0);
-    /* An even value sends the ACK that is due and leaves the connection in interactive mode, so that
-     * the next answer carries its ACK again (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
+    /* An even value sends the ACK that is due and leaves the connection in interactive mode, so
+     * that the next answer carries its ACK again (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2);
     if (error == -EBADF || error == -ENOTSOCK)
         ns_engine_heal(fd, slot);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Per-socket state, and what a socket's life, a write, a read and a wait do to it. Nothing here blocks,
- * allocates with malloc or takes a lock; errno is unchanged by all of it; all is async-signal-safe, but
- * for the first write that holds bytes (it starts the deadline thread). */
+/* Per-socket state, and what a socket's life, a write, a read and a wait do to it. Nothing here
+ * blocks, allocates with malloc or takes a lock; errno is unchanged by all of it; all is
+ * async-signal-safe, but for the first write that holds bytes (it starts the deadline thread). */
 #ifndef NS_ENGINE_H
 #define NS_ENGINE_H
 
@@ -15,7 +15,8 @@
 /* Start-up: the rules of this process. They must stay for good. */
 void ns_engine_open(const struct ns_ruleset *rules);
 
-/* Leave every socket alone from now on: push what is held, end the deadline thread, pass every call. */
+/* Leave every socket alone from now on: push what is held, end the deadline thread, pass every
+ * call. */
 void ns_engine_stand_aside(void);
 
 /* --- the life of a socket --- */
@@ -33,8 +34,8 @@ void ns_engine_listening(int fd);
 void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, socklen_t len,
                         int flags);
 
-/* fd came into the process by a way that we did not see. At start-up touch says whether an inherited
- * connection is given its rule at once; if not, at its first use. */
+/* fd came into the process by a way that we did not see. At start-up touch says whether an
+ * inherited connection is given its rule at once; if not, at its first use. */
 void ns_engine_inherited(int fd, bool touch);
 
 /* from has a duplicate, to, in this process. */
@@ -43,8 +44,8 @@ void ns_engine_duplicated(int from, int to);
 /* Before fd is closed or replaced: forget it, before its number can be used again. */
 void ns_engine_closing(int fd);
 
-/* fd is about to be shared with somebody whose writes we do not see (SCM_RIGHTS, stdio): push, and never
- * hold there again. */
+/* fd is about to be shared with somebody whose writes we do not see (SCM_RIGHTS, stdio): push, and
+ * never hold there again. */
 void ns_engine_never_hold(int fd);
 
 /* Before fork: settle, and mark that every socket of now has a duplicate from now on. */
@@ -72,11 +73,12 @@ static inline struct ns_sock *ns_engine_ruled(int fd)
  * not for merging. */
 enum { NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 
-/* Is a write with these flags to be held, that is sent with MSG_MORE? From the slot alone. */
-bool ns_engine_holds(const struct ns_sock *slot, int flags);
+/* Is a write with these flags to be held, that is sent with MSG_MORE? From the slot alone; counts
+ * the write as one of its burst. */
+bool ns_engine_holds(struct ns_sock *slot, int flags);
 
-/* Before a write that is not held, with the application's flags: its own MSG_MORE makes what we hold leave
- * first, so that the two are not mixed up. */
+/* Before a write that is not held, with the application's flags: its own MSG_MORE makes what we
+ * hold leave first, so that the two are not mixed up. */
 void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
 
 /* After a write. result is the call's; held says that we sent it with MSG_MORE, flags are the

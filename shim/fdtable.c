@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The descriptor table. Owns the chunks; never frees one, since a reader may be in it. Must never take
- * a lock or allocate with malloc: signal handlers and vfork children come here. Async-signal-safe. */
+/* The descriptor table. Owns the chunks; never frees one, since a reader may be in it. Must never
+ * take a lock or allocate with malloc: signal handlers and vfork children come here.
+ * Async-signal-safe. */
 #include "fdtable.h"
 
 #include <errno.h>
@@ -71,6 +72,9 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, spun, 0);
     NS_PUT(slot, heard, 0);
     NS_PUT(slot, writes, 0);
+    NS_PUT(slot, burst, 0);
+    NS_PUT(slot, burst_before, 0);
+    NS_PUT(slot, burst_expected, 0);
     NS_PUT(slot, rule, NULL);
     NS_PUT(slot, delack, 0);
     struct ns_view *view = NS_GET(slot, view);

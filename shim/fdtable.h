@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of each descriptor. One slot per number, found with two loads and no lock; the table
- * is sparse, and it may be wrong: closes reach the kernel without us. So every state but NS_FD_OTHER is
- * a guess that the engine must survive, and NS_FD_OTHER (pass everything through) is always safe.
+/* What is known of each descriptor. One slot per number, found with two loads and no lock; the
+ * table is sparse, and it may be wrong: closes reach the kernel without us. So every state but
+ * NS_FD_OTHER is a guess that the engine must survive, and NS_FD_OTHER (pass everything through) is
+ * always safe.
  *
- * A slot's members are written by whichever thread uses the socket, with relaxed stores: each is a hint
- * of its own, none guards another, and those that are read together are checked by the kernel's
- * answer. Members that do need an order say so. Everything here is async-signal-safe. */
+ * A slot's members are written by whichever thread uses the socket, with relaxed stores: each is a
+ * hint of its own, none guards another, and those that are read together are checked by the
+ * kernel's answer. Members that do need an order say so. Everything here is async-signal-safe. */
 #ifndef NS_FDTABLE_H
 #define NS_FDTABLE_H
 
@@ -18,11 +19,11 @@ enum ns_fd_kind {
     NS_FD_ASK,       /* a TCP socket that came from outside: choose its rule at its first use */
     NS_FD_FRESH,     /* made by socket(), neither connected nor listening */
     NS_FD_LISTENER,
-    NS_FD_RULED,     /* a connection that a rule governs */
+    NS_FD_RULED, /* a connection that a rule governs */
 };
 
-/* The options of one socket that a rule rewrites, by sockopt.h's indexes. Belongs to the slot's number for
- * good, since a reader may be in it. */
+/* The options of one socket that a rule rewrites, by sockopt.h's indexes. Belongs to the slot's
+ * number for good, since a reader may be in it. */
 struct ns_view {
     _Atomic uint32_t told;     /* bits: the application is answered from value */
     _Atomic uint32_t deferred; /* bits: asked before the rule was known; asked holds the value */
@@ -51,11 +52,14 @@ struct ns_sock {
     _Atomic uint32_t lister;        /* the thread that last put this socket on its list of debts */
     _Atomic uint32_t forks;         /* ns_fd_forks when the socket was made */
     _Atomic uint32_t writes;        /* since the last push */
-    _Atomic uint8_t delack;   /* TCP_DELACK_MAX_US is ours, not the application's */
-    uint8_t unused[11];
-    /* CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held. Stored after the
-     * call that held them and cleared before the push, sequentially consistent both, so that a push
-     * either covers the bytes or leaves the mark. */
+    _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US is ours, not the application's */
+    uint8_t unused[5];
+    /* auto-cork: how many writes the burst has so far, how many the last one had, and how many two
+     * in a row had (0: they differed). The last write of such a burst is sent without MSG_MORE. */
+    _Atomic uint16_t burst, burst_before, burst_expected;
+    /* CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held. Stored after
+     * the call that held them and cleared before the push, sequentially consistent both, so that a
+     * push either covers the bytes or leaves the mark. */
     _Atomic uint64_t held_until;
     const struct ns_rule *_Atomic rule;
     struct ns_view *_Atomic view; /* NULL until a rule rewrites an option here */
@@ -65,8 +69,8 @@ _Static_assert(sizeof(struct ns_sock) == 64, "one cache line per socket");
 enum { NS_CORKS_OPTION = 1, NS_CORKS_FLAG = 2 }; /* app_corks */
 
 enum {
-    NS_FD_CHUNK = 1024,           /* slots a chunk */
-    NS_FD_CHUNKS = 1024,          /* so descriptors up to 1 048 575; higher ones pass */
+    NS_FD_CHUNK = 1024,  /* slots a chunk */
+    NS_FD_CHUNKS = 1024, /* so descriptors up to 1 048 575; higher ones pass */
 };
 
 /* 0 until start-up is done, and again once we stand aside: then no descriptor has a slot. */
@@ -91,8 +95,8 @@ static inline struct ns_sock *ns_fd_slot(int fd)
 #define NS_PUT(slot, member, value)                                                                \
     atomic_store_explicit(&(slot)->member, (value), memory_order_relaxed)
 
-/* The slot of fd, its chunk allocated if need be; NULL if fd is out of range, there is no memory, or
- * we stand aside. */
+/* The slot of fd, its chunk allocated if need be; NULL if fd is out of range, there is no memory,
+ * or we stand aside. */
 struct ns_sock *ns_fd_make(int fd);
 
 /* Forget what the slot says: NS_FD_OTHER, nothing owed, nothing held. */

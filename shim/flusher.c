@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The deadline thread. Owns the set of descriptors that may hold bytes, and the thread's state. Must
- * never run before a byte is held, never keep the process awake while none is, and never outlive its
- * usefulness in a child: its state lies in memory that fork clears. ns_flusher_push_all and
- * ns_flusher_ready are async-signal-safe; the first ns_flusher_watch creates a thread and is not. */
+/* The deadline thread. Owns the set of descriptors that may hold bytes, and the thread's state.
+ * Must never run before a byte is held, never keep the process awake while none is, and never
+ * outlive its usefulness in a child: its state lies in memory that fork clears. ns_flusher_push_all
+ * and ns_flusher_ready are async-signal-safe; the first ns_flusher_watch creates a thread and is
+ * not. */
 #include "flusher.h"
 
 #include "engine.h"
@@ -28,20 +29,21 @@ enum state {
 enum {
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
-    QUIET_NS = 20000000, /* without a held byte: park; a wake then costs one call per 20 ms at most */
+    QUIET_NS =
+        20000000, /* without a held byte: park; a wake then costs one call per 20 ms at most */
     WORD_BITS = 64,
     WORDS = NS_FD_CHUNK * NS_FD_CHUNKS / WORD_BITS,
     STACK_SIZE = 64 * 1024,
 };
 
-/* One bit a descriptor. Set by whoever holds bytes, cleared by the deadline thread when it looks: so
- * a bit that is set since the last look also says that the process is not quiet. */
+/* One bit a descriptor. Set by whoever holds bytes, cleared by the deadline thread when it looks:
+ * so a bit that is set since the last look also says that the process is not quiet. */
 static _Atomic uint64_t watched[WORDS];
 static _Atomic unsigned words_used; /* no bit is set at or beyond this word */
 
 static struct shared {
     _Atomic uint32_t state; /* a futex word; enum state */
-} *shared;
+} * shared;
 static uint64_t tick_ns;
 static _Atomic bool failed; /* no thread could be started: hold nothing */
 
@@ -58,8 +60,8 @@ void ns_flusher_open(uint32_t most_us)
     tick_ns = (uint64_t)most_us * NS_PER_US;
     void *page = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    /* Linux 4.14. Without it a child could not tell that the thread is gone, since _Fork and clone run
-     * no handler: then nothing is held. */
+    /* Linux 4.14. Without it a child could not tell that the thread is gone, since _Fork and clone
+     * run no handler: then nothing is held. */
     if (page == MAP_FAILED || madvise(page, sizeof(struct shared), MADV_WIPEONFORK) != 0) {
         atomic_store(&failed, true);
         page = &fallback;
@@ -206,7 +208,8 @@ static bool start(void)
     bool created = create_thread();
     errno = saved;
     if (created) {
-        /* A thread that already runs has slept on another value than TICKING, that is not at all. */
+        /* A thread that already runs has slept on another value than TICKING, that is not at all.
+         */
         expected = STARTING;
         atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
         return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Start-up and exit. The only place that reads the environment, and the one that says in which order
- * things begin. Must never stop the program, print on stdout, or speak on stderr but about a policy
- * that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
+/* Start-up and exit. The only place that reads the environment, and the one that says in which
+ * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
+ * policy that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
 #include "engine.h"
 #include "flusher.h"
 #include "log.h"
@@ -19,7 +19,8 @@
 static struct ns_ruleset rules;
 static bool working;
 
-/* The arguments of this process, kept for good: patterns may look at them. musl passes none to constructors. */
+/* The arguments of this process, kept for good: patterns may look at them. musl passes none to
+ * constructors. */
 static void process_facts(struct ns_process *process, int argc, char **argv)
 {
     static char exe[PATH_MAX];
@@ -60,7 +61,8 @@ static void complain(const struct ns_policy_found *found)
     /* A fleet's directory must not make every process speak; `nagleshim check` shows it. */
     bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
     if (asked || ns_log_to_file())
-        ns_log(NS_LOG_ERROR, "%s; no socket is touched", ns_policy_error_text(found, text, sizeof text));
+        ns_log(NS_LOG_ERROR, "%s; no socket is touched",
+               ns_policy_error_text(found, text, sizeof text));
 }
 
 /* Returns whether there are rules for this process. */
@@ -101,9 +103,9 @@ static uint32_t shortest_delay(void)
     return shortest;
 }
 
-/* Sockets that the process was started with. Only what a service manager or inetd hands over is given its
- * rule now, since a server on stdio may never make a call that we see; any other socket may be its
- * parent's, and waits for its first use. */
+/* Sockets that the process was started with. Only what a service manager or inetd hands over is
+ * given its rule now, since a server on stdio may never make a call that we see; any other socket
+ * may be its parent's, and waits for its first use. */
 static void look_at_inherited(unsigned limit)
 {
     enum { MOST = 1024 };

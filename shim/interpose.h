@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of exported functions share. No policy here: guard, look up, ask the engine, call, tell
- * the engine. */
+/* What the files of exported functions share. No policy here: guard, look up, ask the engine, call,
+ * tell the engine. */
 #ifndef NS_INTERPOSE_H
 #define NS_INTERPOSE_H
 
@@ -28,14 +28,14 @@ static inline void ns_before_wait(void)
         ns_settle(NS_OWES_ALL);
 }
 
-/* Before a call on fd that waits only if fd is not ready for events (POLLIN, POLLOUT): settle if so. Out of
- * line; for ns_owes() callers. */
+/* Before a call on fd that waits only if fd is not ready for events (POLLIN, POLLOUT): settle if
+ * so. Out of line; for ns_owes() callers. */
 void ns_before_wait_for(int fd, short events);
 
 /* How a read should be made. */
 enum ns_reading {
-    NS_READ_PLAIN,    /* as asked */
-    NS_READ_PATIENT,  /* first without waiting; if there is nothing, ns_settle and as asked */
+    NS_READ_PLAIN,   /* as asked */
+    NS_READ_PATIENT, /* first without waiting; if there is nothing, ns_settle and as asked */
 };
 
 /* Before a read on the governed socket slot: settles what must be settled first. flags: of recv. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that read and change a descriptor's options. As async-signal-safe as they are. */
+/* The exported calls that read and change a descriptor's options. As async-signal-safe as they are.
+ */
 #include "interpose.h"
 #include "option.h"
 

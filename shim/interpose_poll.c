@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported waits for descriptors. Nothing owed: one load, then the call. Otherwise held bytes are
- * pushed, and where ACKs are owed the call is first made with no time to wait: what is ready is
- * returned at no cost, and only when nothing is are the ACKs sent. As async-signal-safe as the calls
- * themselves. */
+/* The exported waits for descriptors. Nothing owed: one load, then the call. Otherwise held bytes
+ * are pushed, and where ACKs are owed the call is first made with no time to wait: what is ready is
+ * returned at no cost, and only when nothing is are the ACKs sent. As async-signal-safe as the
+ * calls themselves. */
 #include "interpose.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ static enum plan make_plan(bool waits)
         return PLAN_PLAIN;
     if (!waits)
         return PLAN_AFTER;
-    /* Held bytes go before the first look, not after it: their answer cannot be there yet, so that look
-     * would find nothing and cost a call. */
+    /* Held bytes go before the first look, not after it: their answer cannot be there yet, so that
+     * look would find nothing and cost a call. */
     if (debts & NS_OWES_PUSH)
         ns_settle(NS_OWES_PUSH);
     return debts & NS_OWES_ACK ? PLAN_FIRST : PLAN_PLAIN;
@@ -42,8 +42,8 @@ static bool is_zero(const struct timespec *timeout)
 
 static const struct timespec no_time;
 
-/* WAIT(time): the call with another time to wait; asked: as the application has it. Returns from the
- * function it stands in. */
+/* WAIT(time): the call with another time to wait; asked: as the application has it. Returns from
+ * the function it stands in. */
 #define NS_WAIT(waits, without_waiting, as_asked)                                                  \
     do {                                                                                           \
         enum plan plan = ns_owes() ? make_plan(waits) : PLAN_PLAIN;                                \
@@ -84,8 +84,8 @@ NS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespe
     return ppoll(fds, count, timeout, mask);
 }
 
-/* The sets of a select, which the call overwrites: kept for the second one. Programs may pass sets that are
- * larger than fd_set. */
+/* The sets of a select, which the call overwrites: kept for the second one. Programs may pass sets
+ * that are larger than fd_set. */
 enum { SELECT_MOST = 4096, SELECT_LONGS = SELECT_MOST / (8 * (int)sizeof(long)) };
 struct sets {
     long kept[3][SELECT_LONGS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that make, replace and end processes, and those that reach the kernel by number.
- * Bytes that are held would outlive an exec or an exit by 200 ms where another process has the
- * socket too: they are pushed first. As async-signal-safe as the calls themselves. */
+/* The exported calls that make, replace and end processes, and those that reach the kernel by
+ * number. Bytes that are held would outlive an exec or an exit by 200 ms where another process has
+ * the socket too: they are pushed first. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
 #include "vfork.h"
 
@@ -142,8 +142,7 @@ NS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_a
     return NS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
 }
 
-NS_EXPORT int posix_spawnp(pid_t *pid, const char *file,
-                           const posix_spawn_file_actions_t *actions,
+NS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                            const posix_spawnattr_t *attributes, char *const *arguments,
                            char *const *environment)
 {
@@ -192,8 +191,8 @@ static bool is_futex_wait(long operation)
     }
 }
 
-/* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter comes, or a
- * descriptor arrives. */
+/* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter comes,
+ * or a descriptor arrives. */
 static void before_number(long number, const long argument[6])
 {
     switch (number) {
@@ -228,8 +227,8 @@ static void before_number(long number, const long argument[6])
     }
 }
 
-/* syscall takes up to six arguments of register size; reading six where fewer were passed reads what the
- * registers and the stack happen to hold, and passes it on unused, as libc's own does. */
+/* syscall takes up to six arguments of register size; reading six where fewer were passed reads
+ * what the registers and the stack happen to hold, and passes it on unused, as libc's own does. */
 NS_EXPORT long syscall(long number, ...)
 {
     long argument[6];
@@ -239,8 +238,8 @@ NS_EXPORT long syscall(long number, ...)
         argument[i] = va_arg(arguments, long);
     va_end(arguments);
     before_number(number, argument);
-    return NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3],
-                            argument[4], argument[5]);
+    return NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3], argument[4],
+                            argument[5]);
 }
 
 NS_EXPORT int prctl(int option, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported reads. A read that would block is a wait: where this thread owes ACKs it is first made
- * without waiting, and only when there is nothing are they sent. Never reads ahead, never keeps a
- * byte. As async-signal-safe as the calls themselves. */
+/* The exported reads. A read that would block is a wait: where this thread owes ACKs it is first
+ * made without waiting, and only when there is nothing are they sent. Never reads ahead, never
+ * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
 
 #include <string.h>

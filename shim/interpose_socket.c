@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they are.
- * A child of vfork shares our memory: what it does to its descriptors must not reach the table. */
+/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they
+ * are. A child of vfork shares our memory: what it does to its descriptors must not reach the
+ * table. */
 #include "interpose.h"
 #include "vfork.h"
 

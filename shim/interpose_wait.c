@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported waits for anything but descriptors: time, signals, threads, children. Each settles what
- * its thread owes and is then made as asked. As async-signal-safe as the calls themselves. */
+/* The exported waits for anything but descriptors: time, signals, threads, children. Each settles
+ * what its thread owes and is then made as asked. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
 
 NS_EXPORT int nanosleep(const struct timespec *time, struct timespec *left)

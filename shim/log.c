@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the log. Owns nothing but the level and the file's name. Must never write to stdout, keep a
- * descriptor open, use one below 3, or write to a stderr that has become something else. */
+/* Writes the log. Owns nothing but the level and the file's name. Must never write to stdout, keep
+ * a descriptor open, use one below 3, or write to a stderr that has become something else. */
 #include "log.h"
 
 #include "real.h"
@@ -15,8 +15,8 @@ enum { LINE = 1024 };
 
 static enum ns_log_level threshold = NS_LOG_ERROR;
 static char log_file[4096];
-/* st_dev and st_ino of stderr at start-up, from its /proc link's text: "pipe:[123]", "/dev/pts/0". fstat
- * has a symbol of its own version in every libc; readlink has one. */
+/* st_dev and st_ino of stderr at start-up, from its /proc link's text: "pipe:[123]", "/dev/pts/0".
+ * fstat has a symbol of its own version in every libc; readlink has one. */
 static char stderr_was[128];
 
 static void stderr_is(char *name, size_t size)
@@ -65,8 +65,8 @@ static void write_line(const char *line, size_t len)
         return;
     }
     /* NONBLOCK: a FIFO without a reader must not stop the program. */
-    int fd = open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                  0644);
+    int fd =
+        open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
     if (fd >= 0 && fd < 3) {
         int high = NS_REAL(fcntl)(fd, F_DUPFD_CLOEXEC, 3);
         NS_REAL(close)(fd);

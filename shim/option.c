@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Socket options. Owns ns_view: what the application has been told, and what it asked for before its
- * socket's rule was known. Must never write through the application's const pointers, and reads a
- * value only where the kernel would have accepted its length. Async-signal-safe. */
+/* Socket options. Owns ns_view: what the application has been told, and what it asked for before
+ * its socket's rule was known. Must never write through the application's const pointers, and reads
+ * a value only where the kernel would have accepted its length. Async-signal-safe. */
 #include "option.h"
 
 #include "engine.h"
@@ -113,7 +113,8 @@ static int set_hidden(int fd, struct ns_view *view, int index, int value)
 }
 
 /* The application asks for value of a table option, and the rule has something to say about it. */
-static int set_ruled(int fd, struct ns_sock *slot, const struct ns_sockopt_action *action, int value)
+static int set_ruled(int fd, struct ns_sock *slot, const struct ns_sockopt_action *action,
+                     int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[action->option];
     int index = (int)action->option;
@@ -142,8 +143,7 @@ static int set_deferred(int fd, struct ns_sock *slot, int index, int value)
     if (!view)
         return ns_sock_set(fd, row->level, row->option, value);
     int told;
-    int result =
-        ns_sock_would_be(NS_GET(slot, domain), row->level, row->option, value, &told);
+    int result = ns_sock_would_be(NS_GET(slot, domain), row->level, row->option, value, &told);
     if (result != 0)
         return result;
     tell(view, index, told);
@@ -294,13 +294,11 @@ static bool answer_of(const struct ns_sock *slot, int level, int option, int *an
     return true;
 }
 
-int ns_option_get(int fd, struct ns_sock *slot, int level, int option, void *value,
-                  socklen_t *len)
+int ns_option_get(int fd, struct ns_sock *slot, int level, int option, void *value, socklen_t *len)
 {
     int result = NS_REAL(getsockopt)(fd, level, option, value, len);
     int answer;
-    if (result == 0 && value && *len <= sizeof answer &&
-        answer_of(slot, level, option, &answer))
+    if (result == 0 && value && *len <= sizeof answer && answer_of(slot, level, option, &answer))
         memcpy(value, &answer, *len); /* the kernel cuts an int the same way */
     return result;
 }

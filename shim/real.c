@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up the next definition of each interposed call. Owns ns_real. The only file that calls dlsym.
- * Must never call an interposed function: it is what they stand on. Looking up is not
+/* Looks up the next definition of each interposed call. Owns ns_real. The only file that calls
+ * dlsym. Must never call an interposed function: it is what they stand on. Looking up is not
  * async-signal-safe; using the table is. */
 #include "real.h"
 
@@ -10,9 +10,9 @@
 
 struct ns_real ns_real;
 
-/* dlsym moved from libdl into libc with glibc 2.34 and got a new version; asking for the first one works
- * with both, since the new libc keeps it. musl has no versions and takes either. Every port that
- * came after glibc 2.17 starts there. */
+/* dlsym moved from libdl into libc with glibc 2.34 and got a new version; asking for the first one
+ * works with both, since the new libc keeps it. musl has no versions and takes either. Every port
+ * that came after glibc 2.17 starts there. */
 #if defined(__x86_64__)
 __asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
 #define NS_SINCE_2_3_2 "GLIBC_2.3.2"
@@ -26,8 +26,8 @@ __asm__(".symver dlsym, dlsym@GLIBC_2.17");
 #endif
 #define NS_SINCE_2_17 "GLIBC_2.17"
 
-/* What stands in for a call that the libc lacks. They take no parameters and are called with some, which
- * both ABIs above allow: the caller removes what it passed. */
+/* What stands in for a call that the libc lacks. They take no parameters and are called with some,
+ * which both ABIs above allow: the caller removes what it passed. */
 static long missing_MINUS_ONE(void)
 {
     errno = ENOSYS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A socket's life: when its rule is chosen, and what the rule sets there. Owns the slot's kind and rule.
- * Must never touch a socket that no rule matches. errno is unchanged; async-signal-safe. */
+/* A socket's life: when its rule is chosen, and what the rule sets there. Owns the slot's kind and
+ * rule. Must never touch a socket that no rule matches. errno is unchanged; async-signal-safe. */
 #include "engine.h"
 
 #include "flusher.h"
@@ -156,9 +156,8 @@ void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, soc
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(slot, delack, NS_GET(from, delack));
     ns_option_inherit(slot, from);
-    const struct ns_rule *rule = NS_GET(from, settled)
-                                     ? NS_GET(from, rule)
-                                     : rule_of_connection(fd, slot, remote, len);
+    const struct ns_rule *rule =
+        NS_GET(from, settled) ? NS_GET(from, rule) : rule_of_connection(fd, slot, remote, len);
     apply(fd, slot, rule, NS_FD_RULED);
 }
 
@@ -184,8 +183,8 @@ void ns_engine_inherited(int fd, bool touch)
         ns_engine_adopt(fd, slot);
 }
 
-/* The first use of a socket that came from outside, or of a fresh one that was connected by a way we did
- * not see. Returns the slot if a rule governs it as a connection. */
+/* The first use of a socket that came from outside, or of a fresh one that was connected by a way
+ * we did not see. Returns the slot if a rule governs it as a connection. */
 struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
 {
     if (NS_GET(slot, kind) != NS_FD_ASK)
@@ -226,8 +225,8 @@ void ns_engine_duplicated(int from, int to)
     slot = ns_fd_make(to);
     if (!slot)
         return;
-    /* What the application put into one and the kernel shares. Debts stay with the descriptor that made
-     * them; pushing through either pushes for both. */
+    /* What the application put into one and the kernel shares. Debts stay with the descriptor that
+     * made them; pushing through either pushes for both. */
     NS_PUT(source, shared, 1);
     NS_PUT(slot, shared, 1);
     NS_PUT(slot, role, NS_GET(source, role));

@@ -17,8 +17,8 @@ _Static_assert(sizeof(struct ns_thread) <= 64, "static TLS is scarce in processe
 
 static _Atomic uint32_t threads;
 
-/* The libc's own pthread_key_create and pthread_setspecific; NULL where libpthread is not loaded, and
- * then there are no threads that could exit. */
+/* The libc's own pthread_key_create and pthread_setspecific; NULL where libpthread is not loaded,
+ * and then there are no threads that could exit. */
 static int (*key_set)(unsigned, const void *);
 static unsigned exit_key;
 
@@ -92,8 +92,7 @@ static bool has_room(unsigned index)
     if (atomic_load(&ns_thread.more))
         return true;
     int saved = errno;
-    void *page =
-        mmap(NULL, MORE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, MORE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     errno = saved;
     if (page == MAP_FAILED)
         return false;
@@ -134,8 +133,8 @@ void ns_owe(int fd, struct ns_sock *slot)
 {
     if (__builtin_expect(!ns_thread.token, 0))
         thread_begins();
-    /* Entries on top that are settled make room: a server that reads and answers one connection after
-     * the other keeps a list of one. */
+    /* Entries on top that are settled make room: a server that reads and answers one connection
+     * after the other keeps a list of one. */
     for (;;) {
         uint32_t owed = atomic_load_explicit(&ns_thread.owed, memory_order_relaxed);
         unsigned count = count_of(owed);

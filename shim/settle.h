@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What this thread owes before it waits: pushes of bytes it holds back, and ACKs of data it read and
- * did not answer. The list is the thread's own; whether an entry is still a debt stands in the slot,
- * where any thread may have settled it. Nothing here blocks or takes a lock. */
+/* What this thread owes before it waits: pushes of bytes it holds back, and ACKs of data it read
+ * and did not answer. The list is the thread's own; whether an entry is still a debt stands in the
+ * slot, where any thread may have settled it. Nothing here blocks or takes a lock. */
 #ifndef NS_SETTLE_H
 #define NS_SETTLE_H
 
@@ -30,6 +30,13 @@ static inline bool ns_owes(void)
         (atomic_load_explicit(&ns_thread.owed, memory_order_relaxed) & 0xffff) != 0, 0);
 }
 
+/* Is fd the one descriptor on the list? */
+static inline bool ns_owes_only(int fd)
+{
+    return (atomic_load_explicit(&ns_thread.owed, memory_order_relaxed) & 0xffff) == 1 &&
+           atomic_load_explicit(&ns_thread.first[0], memory_order_relaxed) == fd;
+}
+
 /* What this thread does owe (NS_OWES_ bits); drops the list's entries that are settled already.
  * Async-signal-safe; errno unchanged. */
 unsigned ns_owed(void);
@@ -37,12 +44,12 @@ unsigned ns_owed(void);
 /* The same, without counting what is owed on fd itself. */
 unsigned ns_owed_elsewhere(int fd);
 
-/* Settle the debts of this thread of the kinds in what. Called before anything that may block. Never
- * blocks itself, never allocates; errno is unchanged. Async-signal-safe. */
+/* Settle the debts of this thread of the kinds in what. Called before anything that may block.
+ * Never blocks itself, never allocates; errno is unchanged. Async-signal-safe. */
 void ns_settle(unsigned what);
 
-/* Put fd on this thread's list; the caller has marked the debt in its slot before. Never fails: where the
- * list is full the older debts are settled. Async-signal-safe, errno unchanged. */
+/* Put fd on this thread's list; the caller has marked the debt in its slot before. Never fails:
+ * where the list is full the older debts are settled. Async-signal-safe, errno unchanged. */
 void ns_owe(int fd, struct ns_sock *slot);
 
 /* Start-up: have the debts of a thread settled when it exits. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_sock_set, block or
- * change errno. Async-signal-safe. */
+/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_sock_set, block
+ * or change errno. Async-signal-safe. */
 #include "sock.h"
 
 #include "real.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What kind of socket is this: the only place that asks the kernel. errno is unchanged by all of these;
- * none blocks; all are async-signal-safe. */
+/* What kind of socket is this: the only place that asks the kernel. errno is unchanged by all of
+ * these; none blocks; all are async-signal-safe. */
 #ifndef NS_SOCK_H
 #define NS_SOCK_H
 
@@ -15,16 +15,16 @@ struct ns_sock_kind {
     int domain;
 };
 
-/* Ask the kernel what fd is: SO_DOMAIN, SO_TYPE, SO_PROTOCOL (socket(7)). Anything but a TCP socket costs
- * one system call. */
+/* Ask the kernel what fd is: SO_DOMAIN, SO_TYPE, SO_PROTOCOL (socket(7)). Anything but a TCP socket
+ * costs one system call. */
 struct ns_sock_kind ns_sock_ask(int fd);
 
 /* getsockname and getpeername, as the matcher wants them. */
 struct ns_address ns_sock_local(int fd);
 struct ns_address ns_sock_remote(int fd);
 
-/* One integer option, or -errno; a value below 0 is not told from an error, so only for options that have
- * none. */
+/* One integer option, or -errno; a value below 0 is not told from an error, so only for options
+ * that have none. */
 int ns_sock_get(int fd, int level, int option);
 
 /* 0 or -errno. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the shim has done in this process. Relaxed counters: they order nothing and guard nothing, and
- * are read for people only. */
+/* What the shim has done in this process. Relaxed counters: they order nothing and guard nothing,
+ * and are read for people only. */
 #ifndef NS_STATS_H
 #define NS_STATS_H
 
@@ -9,12 +9,12 @@
 
 /* NS_COUNTER(name, text): the text is what the line at exit calls it. */
 #define NS_COUNTERS(NS_COUNTER)                                                                    \
-    NS_COUNTER(sockets, "sockets")         /* TCP sockets that got a rule */                      \
-    NS_COUNTER(left_alone, "left alone")   /* TCP sockets that no rule matched */                 \
-    NS_COUNTER(held, "writes held")        /* writes sent with MSG_MORE */                        \
-    NS_COUNTER(pushes, "pushes")           /* before a wait */                                    \
-    NS_COUNTER(late, "late pushes")        /* by the deadline thread */                           \
-    NS_COUNTER(acks, "ACKs")               /* before a wait */
+    NS_COUNTER(sockets, "sockets")       /* TCP sockets that got a rule */                         \
+    NS_COUNTER(left_alone, "left alone") /* TCP sockets that no rule matched */                    \
+    NS_COUNTER(bursts, "bursts held")    /* whose first bytes were sent with MSG_MORE */           \
+    NS_COUNTER(pushes, "pushes")         /* before a wait */                                       \
+    NS_COUNTER(late, "late pushes")      /* by the deadline thread */                              \
+    NS_COUNTER(acks, "ACKs")             /* before a wait */
 
 struct ns_stats {
 #define NS_COUNTER(name, text) _Atomic uint64_t name;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* vfork. It returns twice into the caller's frame, so it cannot be called from a C function of ours: the
- * exported one notes the parent and jumps to the libc's, leaving the stack as it found it. */
+/* vfork. It returns twice into the caller's frame, so it cannot be called from a C function of
+ * ours: the exported one notes the parent and jumps to the libc's, leaving the stack as it found
+ * it. */
 #include "vfork.h"
 
 #include "interpose.h"

@@ -11,8 +11,8 @@ extern _Thread_local pid_t ns_vfork_parent;
 
 bool ns_vfork_look(void);
 
-/* Are we a vfork child? One load where this thread never called vfork; one getpid() a call in the child,
- * and once in the parent after it. Async-signal-safe. */
+/* Are we a vfork child? One load where this thread never called vfork; one getpid() a call in the
+ * child, and once in the parent after it. Async-signal-safe. */
 static inline bool ns_in_vfork_child(void)
 {
     return __builtin_expect(ns_vfork_parent != 0, 0) && ns_vfork_look();
