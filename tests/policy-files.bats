@@ -100,16 +100,17 @@ two_programs() {
 }
 
 @test "without NAGLESHIM_POLICY_DIR the directory is /etc/nagleshim" {
-    unshare --mount true 2>/dev/null || ns_skip "no mount namespace of one's own"
+    local mounts there
+    ns_mount_namespace
     two_programs
     cp -a /etc "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
     mkdir -p "$T/etc/nagleshim"
     echo "$AUTO_CORK" >"$T/etc/nagleshim/alpha.json"
     echo "$ALONE" >"$T/etc/nagleshim/beta.json"
     unset NAGLESHIM_POLICY_DIR
-    local there
-    there=(unshare --mount bash -c
-        'mount --make-rprivate / && mount --bind "$0" /etc && LD_PRELOAD=$1 exec "${@:2}"' "$T/etc" "$LIBRARY")
+    there=("${mounts[@]}" bash -c 'mount --bind "$0" /etc || exit
+        trap "umount -l /etc" EXIT
+        LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
     post alpha.result "${there[@]}" "$T/alpha"
     treated alpha.result 1
     post beta.result "${there[@]}" "$T/beta"

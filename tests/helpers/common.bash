@@ -111,6 +111,16 @@ for name in sys.argv[1:]:
     ns_skip "no Python with: $*"
 }
 
+# What starts a command in a mount namespace of its own, in the array "mounts". In a chroot, where / is no
+# mount point, its mounts may be seen outside: whoever uses this unmounts what it mounted.
+ns_mount_namespace() {
+    mounts=(unshare --mount)
+    [[ $EUID -eq 0 ]] || mounts=(unshare --map-root-user --mount)
+    "${mounts[@]}" true 2>/dev/null && return 0
+    mounts+=(--propagation unchanged)
+    "${mounts[@]}" true 2>/dev/null || ns_skip "no mount namespace of one's own"
+}
+
 # mapped NAME: whether a program that ns_start started, and that runs, has the shim in its memory.
 mapped() {
     local maps
