@@ -80,7 +80,7 @@ $B/libnagleshim-testing.a: $(SHIM_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(filter-out $B/pic/shim/interpose%.o,$(SHIM_OBJ))
 
-$B/examples/%: examples/%.c
+$B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
 
