@@ -331,8 +331,8 @@ teardown() {
     cell record-paced nodelay before-wait writing flows 1
 }
 
-@test "record-paced: with nodelay and before-wait on the other end, no round stalls, and each takes 1 segment" {
-    cell record-paced nodelay before-wait other flows 1
+@test "record-paced: with nodelay and before-wait on the other end, no round stalls" {
+    cell record-paced nodelay before-wait other flows -
 }
 
 @test "record-paced: with nodelay and before-wait on both ends, no round stalls, and each takes 1 segment" {
@@ -355,8 +355,8 @@ teardown() {
     cell record-paced auto-cork before-wait writing flows 1
 }
 
-@test "record-paced: with auto-cork and before-wait on the other end, no round stalls, and each takes 1 segment" {
-    cell record-paced auto-cork before-wait other flows 1
+@test "record-paced: with auto-cork and before-wait on the other end, no round stalls" {
+    cell record-paced auto-cork before-wait other flows -
 }
 
 @test "record-paced: with auto-cork and before-wait on both ends, no round stalls, and each takes 1 segment" {
@@ -379,12 +379,12 @@ teardown() {
     cell record-paced flush-before-read before-wait writing flows -
 }
 
-@test "record-paced: with flush-before-read and before-wait on the other end, no round stalls, and each takes 1 segment" {
-    cell record-paced flush-before-read before-wait other flows 1
+@test "record-paced: with flush-before-read and before-wait on the other end, no round stalls" {
+    cell record-paced flush-before-read before-wait other flows -
 }
 
-@test "record-paced: with flush-before-read and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell record-paced flush-before-read before-wait both flows 1
+@test "record-paced: with flush-before-read and before-wait on both ends, no round stalls" {
+    cell record-paced flush-before-read before-wait both flows -
 }
 
 @test "record-paced: with flush-before-read and app on the writing end, no round stalls" {
@@ -403,12 +403,12 @@ teardown() {
     cell record-paced app before-wait writing stalls -
 }
 
-@test "record-paced: with app and before-wait on the other end, no round stalls, and each takes 1 segment" {
-    cell record-paced app before-wait other flows 1
+@test "record-paced: with app and before-wait on the other end, no round stalls" {
+    cell record-paced app before-wait other flows -
 }
 
-@test "record-paced: with app and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell record-paced app before-wait both flows 1
+@test "record-paced: with app and before-wait on both ends, no round stalls" {
+    cell record-paced app before-wait both flows -
 }
 
 @test "record-paced: with app and app on the writing end, rounds stall" {

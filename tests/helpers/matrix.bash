@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # $port, $python, $T, $EXAMPLES, $PROBES: helpers/common.bash
 # A cell of the matrix: two programs, the shim with a policy in none, one or both of them, and what must be
-# seen. Timing has a wide gap (20 ms, and ten times less) and may be tried again; a byte that is wrong, a
+# seen. Timing has a wide gap (20 ms, and four times less) and may be tried again; a byte that is wrong, a
 # program that fails or a shim that is not there may not.
 
 matrix_setup_file() {
@@ -156,7 +156,9 @@ timing_is() {
         # In some scenarios only every second round stalls; of the paced records, many wait for one ACK.
         least=$stalls
         [[ $name != record-paced ]] || least=1
-        holds "$stalls >= 0.4 * $rounds" && [[ $NS_ISOLATED == 0 || $delayed -ge $least ]]
+        # Where others use the machine, a round may be late without a delayed ACK.
+        holds "$stalls >= 0.4 * $rounds" &&
+            { [[ $NS_ISOLATED == 0 ]] || holds "$delayed >= 0.8 * $least"; }
     fi
 }
 
@@ -184,7 +186,7 @@ cell() {
         warmup=4
     fi
     [[ $name != record-paced ]] || rounds=100
-    for attempt in 1 2 3; do
+    for attempt in 1 2 3 4 5; do
         scenario "$name" "$rounds" "$warmup"
         policy='{"version": 1, "rules": [{}]}'
         [[ $where == nowhere ]] ||
@@ -196,7 +198,9 @@ cell() {
         fi
         echo "attempt $attempt, $rounds rounds: $stalls stalls, median $median us," \
             "${segments:-unknown} segments a round, $delayed delayed ACKs"
-        rounds=$((2 * rounds))
+        # Stalls come for sure if there are rounds enough; none come if nobody else was in the way.
+        [[ $verdict == flows ]] || rounds=$((2 * rounds))
+        [[ $verdict == flows || $attempt -lt 3 ]] || break
     done
     echo "expected: $verdict, $expected segments a round"
     echo "policy: $policy"
