@@ -128,7 +128,7 @@ END
     local -a more=()
     local expected=9
     if [[ $(uname -m) == x86_64 ]]; then
-        more=("$T/text.s" -Wl,-z,notext)
+        more=("$T/text.s" "-Wl,-z,notext")
     else
         expected=8
     fi
