@@ -16,15 +16,23 @@
 
 extern char **environ;
 
+/* A child that shares our sockets: from now on the last close may not be ours. Asking whether we
+ * are in a vfork child also forgets an earlier vfork, which the new child must not inherit. */
+static void before_child(void)
+{
+    if (!ns_in_vfork_child())
+        ns_engine_forking();
+}
+
 NS_EXPORT pid_t fork(void)
 {
-    ns_engine_forking();
+    before_child();
     return NS_REAL(fork)();
 }
 
 NS_EXPORT pid_t _Fork(void)
 {
-    ns_engine_forking();
+    before_child();
     return NS_REAL(_Fork)();
 }
 
@@ -125,13 +133,6 @@ NS_EXPORT int execle(const char *path, const char *first, ...)
     va_end(list);
     before_exec();
     return NS_REAL(execve)(path, arguments, environment);
-}
-
-/* A child that shares our sockets: from now on the last close may not be ours. */
-static void before_child(void)
-{
-    if (!ns_in_vfork_child())
-        ns_engine_forking();
 }
 
 NS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

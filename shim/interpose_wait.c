@@ -109,62 +109,71 @@ NS_EXPORT int thrd_join(thrd_t thread, int *value)
     return NS_REAL(thrd_join)(thread, value);
 }
 
+/* A semaphore that is free is taken without waiting. sem_trywait has no cancellation point and no
+ * other effect; an old libc keeps it in libpthread, so it is looked up. */
+static bool take_free(sem_t *semaphore)
+{
+    static int (*_Atomic try)(sem_t *);
+    int (*known)(sem_t *) = atomic_load_explicit(&try, memory_order_relaxed);
+    if (!known) {
+        *(void **)&known = ns_real_optional("sem_trywait");
+        atomic_store_explicit(&try, known, memory_order_relaxed);
+    }
+    int saved = errno;
+    bool taken = known && known(semaphore) == 0;
+    errno = saved;
+    if (!taken)
+        ns_settle(NS_OWES_ALL);
+    return taken;
+}
+
 NS_EXPORT int sem_wait(sem_t *semaphore)
 {
-    ns_before_wait();
+    if (ns_owes() && take_free(semaphore))
+        return 0;
     return NS_REAL(sem_wait)(semaphore);
 }
 
 NS_EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 {
-    ns_before_wait();
+    if (ns_owes() && take_free(semaphore))
+        return 0;
     return NS_REAL(sem_timedwait)(semaphore, until);
 }
 
 NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {
-    ns_before_wait();
+    if (ns_owes() && take_free(semaphore))
+        return 0;
     return NS_REAL(sem_clockwait)(semaphore, clock, until);
 }
 
-/* Children. WNOHANG does not wait; the answer "none yet" is where a busy poll settles. */
-static void after_child(int options, pid_t result)
+/* Children. The call is first made without waiting if something is owed; "none yet" is also where a
+ * busy poll settles. status and usage are written only when there is a child. */
+NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
-    if (result == 0 && options & WNOHANG)
-        ns_before_wait();
-}
-
-NS_EXPORT pid_t wait(int *status)
-{
-    ns_before_wait();
-    return NS_REAL(wait)(status);
+    if (!ns_owes())
+        return NS_REAL(wait4)(pid, status, options, usage);
+    pid_t result = NS_REAL(wait4)(pid, status, options | WNOHANG, usage);
+    if (result != 0)
+        return result;
+    ns_settle(NS_OWES_ALL);
+    return options & WNOHANG ? 0 : NS_REAL(wait4)(pid, status, options, usage);
 }
 
 NS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
-    if (!(options & WNOHANG))
-        ns_before_wait();
-    pid_t result = NS_REAL(waitpid)(pid, status, options);
-    after_child(options, result);
-    return result;
+    return ns_owes() ? wait4(pid, status, options, NULL) : NS_REAL(waitpid)(pid, status, options);
 }
 
 NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 {
-    if (!(options & WNOHANG))
-        ns_before_wait();
-    pid_t result = NS_REAL(wait3)(status, options, usage);
-    after_child(options, result);
-    return result;
+    return ns_owes() ? wait4(-1, status, options, usage) : NS_REAL(wait3)(status, options, usage);
 }
 
-NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+NS_EXPORT pid_t wait(int *status)
 {
-    if (!(options & WNOHANG))
-        ns_before_wait();
-    pid_t result = NS_REAL(wait4)(pid, status, options, usage);
-    after_child(options, result);
-    return result;
+    return ns_owes() ? wait4(-1, status, 0, NULL) : NS_REAL(wait)(status);
 }
 
 /* waitid says "none yet" in its siginfo; a busy poll of it is left to the deadline thread. */

@@ -187,6 +187,8 @@ void ns_engine_inherited(int fd, bool touch)
  * we did not see. Returns the slot if a rule governs it as a connection. */
 struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
 {
+    if (NS_GET(slot, kind) == NS_FD_FRESH && ns_sock_remote(fd).known)
+        NS_PUT(slot, kind, NS_FD_ASK); /* connected by a raw call, or by io_uring */
     if (NS_GET(slot, kind) != NS_FD_ASK)
         return NULL;
     struct ns_sock_kind kind = ns_sock_ask(fd);
@@ -276,6 +278,6 @@ void ns_engine_never_hold(int fd)
 
 void ns_engine_forking(void)
 {
-    ns_settle(NS_OWES_ALL);
+    ns_settle_process(); /* other threads' too: in the child nobody would know of them */
     atomic_fetch_add(&ns_fd_forks, 1);
 }

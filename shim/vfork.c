@@ -20,8 +20,10 @@ bool ns_vfork_look(void)
 void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
-    ns_engine_forking();
-    ns_vfork_parent = getpid();
+    if (!ns_in_vfork_child()) { /* a child that vforks: its parent is still the one to remember */
+        ns_engine_forking();
+        ns_vfork_parent = getpid();
+    }
     void *next;
     pid_t (*vfork_next)(void) = NS_REAL(vfork);
     __builtin_memcpy(&next, &vfork_next, sizeof next);
