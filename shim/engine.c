@@ -120,6 +120,8 @@ void ns_engine_heal(int fd, struct ns_sock *slot)
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
+        if (NS_GET(slot, send) == NS_SEND_AUTO_CORK)
+            ns_flusher_prepare(); /* in a child of fork */
         NS_PUT(slot, heard, 1);
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
@@ -143,7 +145,8 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 
 bool ns_engine_may_be_held(const struct ns_sock *slot)
 {
-    if (NS_GET(slot, send) != NS_SEND_FLUSH_BEFORE_READ || NS_GET(slot, app_corks))
+    if (NS_GET(slot, send) != NS_SEND_FLUSH_BEFORE_READ || NS_GET(slot, app_corks) ||
+        NS_GET(slot, app_nodelay))
         return false;
     uint32_t writes = NS_GET(slot, writes);
     /* A single write leaves at once if what came before it is acknowledged, and data from the peer

@@ -48,7 +48,7 @@ void ns_engine_closing(int fd);
  * never hold there again. */
 void ns_engine_never_hold(int fd);
 
-/* Before fork: settle, and mark that every socket of now has a duplicate from now on. */
+/* Before a fork: push what any thread holds. */
 void ns_engine_forking(void);
 
 /* --- calls on a socket --- */

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 
 _Atomic unsigned ns_fd_limit;
-_Atomic uint32_t ns_fd_forks;
 
 /* The first chunk is static: a program with fewer descriptors than that costs no system call here,
  * and untouched pages of it cost no memory. */
@@ -66,7 +65,6 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, kernel_nodelay, 0);
     NS_PUT(slot, app_corks, 0);
     NS_PUT(slot, no_hold, 0);
-    NS_PUT(slot, shared, 0);
     NS_PUT(slot, lowat, 0);
     NS_PUT(slot, settled, 0);
     NS_PUT(slot, spun, 0);

@@ -42,7 +42,6 @@ struct ns_sock {
     _Atomic uint8_t kernel_nodelay; /* what the kernel has */
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
     _Atomic uint8_t no_hold;        /* never hold bytes here: stdio, kTLS, shared, ... */
-    _Atomic uint8_t shared;         /* a duplicate exists: the last close is somebody else's */
     _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: a short read is not ours to make */
     _Atomic uint8_t settled;        /* listener: its rule is every accepted socket's rule */
     _Atomic uint8_t ack_owed;       /* data was read, and nothing sent since */
@@ -50,10 +49,9 @@ struct ns_sock {
     _Atomic uint8_t heard;          /* data was read since the last push */
     _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
     _Atomic uint32_t lister;        /* the thread that last put this socket on its list of debts */
-    _Atomic uint32_t forks;         /* ns_fd_forks when the socket was made */
     _Atomic uint32_t writes;        /* since the last push */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US is ours, not the application's */
-    uint8_t unused[5];
+    uint8_t unused[2];
     /* auto-cork: how many writes the burst has so far, how many the last one had, and how many two
      * in a row had (0: they differed). The last write of such a burst is sent without MSG_MORE. */
     _Atomic uint16_t burst, burst_before, burst_expected;
@@ -76,8 +74,6 @@ enum {
 /* 0 until start-up is done, and again once we stand aside: then no descriptor has a slot. */
 extern _Atomic unsigned ns_fd_limit;
 extern struct ns_sock *_Atomic ns_fd_chunks[NS_FD_CHUNKS];
-/* Counts this process's forks: a socket that is older than the newest has a duplicate. */
-extern _Atomic uint32_t ns_fd_forks;
 
 /* The slot of fd, NULL if it has none (then it is NS_FD_OTHER). */
 static inline struct ns_sock *ns_fd_slot(int fd)

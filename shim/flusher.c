@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The deadline thread. Owns the set of descriptors that may hold bytes, and the thread's state.
- * Must never run before a byte is held, never keep the process awake while none is, and never
- * outlive its usefulness in a child: its state lies in memory that fork clears. ns_flusher_push_all
- * and ns_flusher_ready are async-signal-safe; the first ns_flusher_watch creates a thread and is
- * not. */
+ * Must never run where no rule holds bytes, never keep the process awake while none are held, and
+ * never be believed in by a child: its state lies in memory that fork clears. */
 #include "flusher.h"
 
 #include "engine.h"
@@ -43,6 +41,7 @@ static _Atomic unsigned words_used; /* no bit is set at or beyond this word */
 
 static struct shared {
     _Atomic uint32_t state; /* a futex word; enum state */
+    _Atomic bool may_start; /* false after _Fork and clone */
 } * shared;
 static uint64_t tick_ns;
 static _Atomic bool failed; /* no thread could be started: hold nothing */
@@ -67,11 +66,14 @@ void ns_flusher_open(uint32_t most_us)
         page = &fallback;
     }
     shared = page;
+    atomic_store(&shared->may_start, true);
 }
 
 bool ns_flusher_ready(void)
 {
-    return !atomic_load_explicit(&failed, memory_order_relaxed);
+    uint32_t state = atomic_load_explicit(&shared->state, memory_order_relaxed);
+    return (state == TICKING || state == PARKED) &&
+           !atomic_load_explicit(&failed, memory_order_relaxed);
 }
 
 static void push_if_due(int fd, uint64_t now, uint64_t *next)
@@ -199,37 +201,48 @@ static bool create_thread(void)
     return error == 0;
 }
 
-static bool start(void)
+static void start(void)
 {
     uint32_t expected = NONE;
-    if (!atomic_compare_exchange_strong(&shared->state, &expected, STARTING))
-        return expected != STOPPING && expected != STOPPED;
+    if (!atomic_load(&shared->may_start) || atomic_load(&failed) ||
+        !atomic_compare_exchange_strong(&shared->state, &expected, STARTING))
+        return;
     int saved = errno;
     bool created = create_thread();
     errno = saved;
     if (created) {
-        /* A thread that already runs has slept on another value than TICKING, that is not at all.
-         */
+        /* Until here the thread does not sleep, since it waits on TICKING. */
         expected = STARTING;
         atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
-        return true;
+    } else {
+        atomic_store(&failed, true);
+        atomic_store(&shared->state, NONE);
     }
-    atomic_store(&failed, true);
-    atomic_store(&shared->state, NONE);
-    return false;
+}
+
+void ns_flusher_prepare(void)
+{
+    if (__builtin_expect(
+            shared && atomic_load_explicit(&shared->state, memory_order_relaxed) == NONE, 0))
+        start();
+}
+
+void ns_flusher_forked(void)
+{
+    if (shared)
+        atomic_store(&shared->may_start, true);
 }
 
 static bool wake(void)
 {
     uint32_t state = atomic_load(&shared->state);
-    if (state == NONE)
-        return start();
     if (state == PARKED && atomic_compare_exchange_strong(&shared->state, &state, TICKING)) {
         int saved = errno;
         futex_wake();
         errno = saved;
+        return true;
     }
-    return state != STOPPING && state != STOPPED;
+    return state == PARKED || state == TICKING;
 }
 
 bool ns_flusher_watch(int fd)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The deadline thread: pushes bytes that no wait of the thread that wrote them has pushed in time.
- * It starts when a byte is first held, looks at what is held once per deadline while bytes are
- * being held, and sleeps without a timer after a quiet period. */
+ * It starts with the first connection that a holding rule governs (not with the first byte held:
+ * that write may stand in a signal handler, where no thread can be made), looks at what is held
+ * once per deadline while bytes are being held, and sleeps without a timer after a quiet period. */
 #ifndef NS_FLUSHER_H
 #define NS_FLUSHER_H
 
@@ -11,12 +12,20 @@
 /* Start-up. most_us: the shortest max_delay_us of the rules that hold bytes. */
 void ns_flusher_open(uint32_t most_us);
 
-/* May bytes be held at all? False where no thread could be started. */
+/* Start the thread if this process has none. One load if it has. In a child that was not made by
+ * fork() but by _Fork or clone it never starts: malloc's locks may be held there. Not
+ * async-signal-safe when it starts one; errno unchanged. */
+void ns_flusher_prepare(void);
+
+/* In a child, after fork() itself: the thread may be started again when it is needed. */
+void ns_flusher_forked(void);
+
+/* May bytes be held? Only while there is a thread to push them. Async-signal-safe. */
 bool ns_flusher_ready(void);
 
-/* fd has just been given held bytes and its slot is marked. Starts or wakes the thread if need be:
- * a system call after a quiet period, two loads otherwise. Returns false if there is no thread and
- * none could be started; then the caller pushes. errno unchanged. */
+/* fd has just been given held bytes and its slot is marked. Wakes the thread if need be: a system
+ * call after a quiet period, two loads otherwise. Returns false if the thread has gone; then the
+ * caller pushes. errno unchanged; async-signal-safe. */
 bool ns_flusher_watch(int fd);
 
 /* Push whatever is held in this process now. Async-signal-safe, errno unchanged. */

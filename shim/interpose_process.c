@@ -3,6 +3,7 @@
  * number. Bytes that are held would outlive an exec or an exit by 200 ms where another process has
  * the socket too: they are pushed first. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
+#include "flusher.h"
 #include "vfork.h"
 
 #include <alloca.h>
@@ -27,7 +28,10 @@ static void before_child(void)
 NS_EXPORT pid_t fork(void)
 {
     before_child();
-    return NS_REAL(fork)();
+    pid_t pid = NS_REAL(fork)();
+    if (pid == 0)
+        ns_flusher_forked();
+    return pid;
 }
 
 NS_EXPORT pid_t _Fork(void)
@@ -192,6 +196,13 @@ static bool is_futex_wait(long operation)
     }
 }
 
+/* A filter may kill on setsockopt, and even asking whether it would can kill. Programs also ask
+ * whether there are filters at all, with one that is NULL and cannot be set. */
+static bool sets_filter(bool strict, bool filter, long program)
+{
+    return strict || (filter && program);
+}
+
 /* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter comes,
  * or a descriptor arrives. */
 static void before_number(long number, const long argument[6])
@@ -206,8 +217,16 @@ static void before_number(long number, const long argument[6])
             ns_before_wait();
         break;
     case SYS_seccomp:
-        if (argument[0] == SECCOMP_SET_MODE_STRICT || argument[0] == SECCOMP_SET_MODE_FILTER)
+        if (sets_filter(argument[0] == SECCOMP_SET_MODE_STRICT,
+                        argument[0] == SECCOMP_SET_MODE_FILTER, argument[2]))
             ns_engine_stand_aside();
+        break;
+#ifdef SYS_dup2 /* newer ports have dup3 only */
+    case SYS_dup2:
+#endif
+    case SYS_dup3:
+        if (argument[0] != argument[1] && !ns_in_vfork_child())
+            ns_engine_closing((int)argument[1]);
         break;
 #ifdef SYS_close_range
     case SYS_close_range:
@@ -228,6 +247,30 @@ static void before_number(long number, const long argument[6])
     }
 }
 
+/* After one that worked: the numbers by which a descriptor comes into the process. */
+static void after_number(long number, const long argument[6], long result)
+{
+    switch (number) {
+    case SYS_socket:
+        ns_engine_created((int)result, (int)argument[0], (int)argument[1], (int)argument[2]);
+        break;
+#ifdef SYS_dup2
+    case SYS_dup2:
+#endif
+    case SYS_dup3:
+    case SYS_dup:
+        ns_engine_duplicated((int)argument[0], (int)result);
+        break;
+#ifdef SYS_pidfd_getfd
+    case SYS_pidfd_getfd:
+        ns_engine_inherited((int)result, false);
+        break;
+#endif
+    default:
+        break;
+    }
+}
+
 /* syscall takes up to six arguments of register size; reading six where fewer were passed reads
  * what the registers and the stack happen to hold, and passes it on unused, as libc's own does. */
 NS_EXPORT long syscall(long number, ...)
@@ -239,8 +282,11 @@ NS_EXPORT long syscall(long number, ...)
         argument[i] = va_arg(arguments, long);
     va_end(arguments);
     before_number(number, argument);
-    return NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3], argument[4],
-                            argument[5]);
+    long result = NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3],
+                                   argument[4], argument[5]);
+    if (result >= 0 && !ns_in_vfork_child())
+        after_number(number, argument, result);
+    return result;
 }
 
 NS_EXPORT int prctl(int option, ...)
@@ -251,8 +297,9 @@ NS_EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         argument[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
-    /* A filter may kill on setsockopt, and even asking whether it would can kill. */
-    if (option == PR_SET_SECCOMP)
+    if (option == PR_SET_SECCOMP &&
+        sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
+                    (long)argument[1]))
         ns_engine_stand_aside();
     return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
 }

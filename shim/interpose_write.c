@@ -18,6 +18,16 @@ enum { IOV_MOST = 1024 }; /* UIO_MAXIOV: sendmsg and writev fail differently abo
  * would be 200 ns). */
 static const sa_family_t hold_address = 0xffff;
 
+/* Once a burst is enough, since the address costs the kernel 40 ns a call: every way to replace a
+ * descriptor that libc sees ends the burst, and the others would have to come within the
+ * millisecond. */
+static bool is_checked(const struct ns_sock *slot)
+{
+    enum { RECENT_US = 1000 };
+    const struct ns_rule *rule = NS_GET(slot, rule);
+    return NS_GET(slot, held_until) && rule && rule->max_delay_us <= RECENT_US;
+}
+
 /* A write on a socket that blocks is a wait for the other sockets of this thread. What the socket's
  * buffer has room for does not block; above BIG nobody can tell, and there the call costs more than
  * settling does. */
@@ -45,8 +55,7 @@ static void before_other_write(int fd)
 static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, int flags,
                  ssize_t *result)
 {
-    /* Once a burst: the address costs the kernel 40 ns a call. */
-    ssize_t r = NS_GET(slot, held_until)
+    ssize_t r = is_checked(slot)
                     ? NS_REAL(send)(fd, data, size, flags | MSG_MORE)
                     : NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
                                       (const struct sockaddr *)(const void *)&hold_address,
@@ -65,7 +74,7 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
 {
     struct msghdr held = *message;
     sa_family_t address = hold_address;
-    if (!NS_GET(slot, held_until)) {
+    if (!is_checked(slot)) {
         held.msg_name = &address;
         held.msg_namelen = sizeof address;
     }

@@ -32,8 +32,7 @@ static int wanted_nodelay(const struct ns_sock *slot)
     case NS_SEND_NODELAY:
     case NS_SEND_AUTO_CORK:
         return 1;
-    case NS_SEND_FLUSH_BEFORE_READ:
-        return 0;
+    case NS_SEND_FLUSH_BEFORE_READ: /* what the application sends at once is not Nagle's to hold */
     case NS_SEND_APP:
         break;
     }
@@ -67,6 +66,8 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
     ns_rule_enforce_nodelay(fd, slot);
     if (rule->ack == NS_ACK_BEFORE_WAIT)
         ns_option_bound_delayed_ack(fd, slot);
+    if (rule->send == NS_SEND_AUTO_CORK && kind == NS_FD_RULED)
+        ns_flusher_prepare(); /* now, since a signal handler may make the first write */
     NS_COUNT(sockets);
     NS_PUT(slot, kind, (uint8_t)kind);
 }
@@ -82,7 +83,6 @@ void ns_engine_created(int fd, int domain, int type, int protocol)
         return;
     NS_PUT(slot, domain, (uint8_t)domain);
     NS_PUT(slot, nonblock, (type & SOCK_NONBLOCK) != 0);
-    NS_PUT(slot, forks, atomic_load_explicit(&ns_fd_forks, memory_order_relaxed));
     NS_PUT(slot, kind, NS_FD_FRESH);
 }
 
@@ -150,7 +150,6 @@ void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, soc
     NS_PUT(slot, domain, NS_GET(from, domain));
     NS_PUT(slot, role, NS_ROLE_SERVER);
     NS_PUT(slot, nonblock, (flags & SOCK_NONBLOCK) != 0);
-    NS_PUT(slot, forks, atomic_load_explicit(&ns_fd_forks, memory_order_relaxed));
     /* What the kernel copies from the listener (tcp_create_openreq_child): both options. */
     NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
@@ -176,8 +175,6 @@ void ns_engine_inherited(int fd, bool touch)
     ns_fd_reset(slot);
     NS_PUT(slot, domain, (uint8_t)kind.domain);
     NS_PUT(slot, nonblock, kind.nonblock);
-    NS_PUT(slot, shared, 1); /* whoever handed it to us may have kept it */
-    NS_PUT(slot, forks, atomic_load_explicit(&ns_fd_forks, memory_order_relaxed));
     NS_PUT(slot, kind, NS_FD_ASK);
     if (touch && (kind.connected || kind.listens))
         ns_engine_adopt(fd, slot);
@@ -229,8 +226,6 @@ void ns_engine_duplicated(int from, int to)
         return;
     /* What the application put into one and the kernel shares. Debts stay with the descriptor that
      * made them; pushing through either pushes for both. */
-    NS_PUT(source, shared, 1);
-    NS_PUT(slot, shared, 1);
     NS_PUT(slot, role, NS_GET(source, role));
     NS_PUT(slot, send, NS_GET(source, send));
     NS_PUT(slot, ack, NS_GET(source, ack));
@@ -243,16 +238,9 @@ void ns_engine_duplicated(int from, int to)
     NS_PUT(slot, settled, NS_GET(source, settled));
     NS_PUT(slot, delack, NS_GET(source, delack));
     NS_PUT(slot, domain, NS_GET(source, domain));
-    NS_PUT(slot, forks, NS_GET(source, forks));
     NS_PUT(slot, rule, NS_GET(source, rule));
     ns_option_inherit(slot, source);
     NS_PUT(slot, kind, NS_GET(source, kind));
-}
-
-static bool has_duplicate(const struct ns_sock *slot)
-{
-    return NS_GET(slot, shared) ||
-           NS_GET(slot, forks) != atomic_load_explicit(&ns_fd_forks, memory_order_relaxed);
 }
 
 void ns_engine_closing(int fd)
@@ -260,9 +248,10 @@ void ns_engine_closing(int fd)
     struct ns_sock *slot = ns_fd_slot(fd);
     if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
         return;
-    /* The last close sends what is held together with its FIN; any other close pushes nothing. */
-    if (has_duplicate(slot))
-        ns_engine_push(fd, slot);
+    /* A close that is the last one sends what is held with its FIN, but who knows whether it is: a
+     * duplicate, a child, a thread that is inside a read keep the socket open for 200 ms. And a
+     * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
+    ns_engine_push(fd, slot);
     ns_fd_reset(slot);
 }
 
@@ -272,12 +261,10 @@ void ns_engine_never_hold(int fd)
     if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
         return;
     NS_PUT(slot, no_hold, 1);
-    NS_PUT(slot, shared, 1);
     ns_engine_push(fd, slot);
 }
 
 void ns_engine_forking(void)
 {
     ns_settle_process(); /* other threads' too: in the child nobody would know of them */
-    atomic_fetch_add(&ns_fd_forks, 1);
 }
