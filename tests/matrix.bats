@@ -123,6 +123,106 @@ teardown() {
     cell redhat app app both stalls 2
 }
 
+@test "uneven: without the shim, rounds stall, and each takes 2 segments" {
+    cell uneven - - nowhere stalls 2
+}
+
+@test "uneven: with nodelay and before-wait on the writing end, no round stalls" {
+    cell uneven nodelay before-wait writing flows -
+}
+
+@test "uneven: with nodelay and before-wait on the other end, no round stalls" {
+    cell uneven nodelay before-wait other flows -
+}
+
+@test "uneven: with nodelay and before-wait on both ends, no round stalls" {
+    cell uneven nodelay before-wait both flows -
+}
+
+@test "uneven: with nodelay and app on the writing end, no round stalls" {
+    cell uneven nodelay app writing flows -
+}
+
+@test "uneven: with nodelay and app on the other end, rounds stall, and each takes 2 segments" {
+    cell uneven nodelay app other stalls 2
+}
+
+@test "uneven: with nodelay and app on both ends, no round stalls" {
+    cell uneven nodelay app both flows -
+}
+
+@test "uneven: with auto-cork and before-wait on the writing end, no round stalls" {
+    cell uneven auto-cork before-wait writing flows -
+}
+
+@test "uneven: with auto-cork and before-wait on the other end, no round stalls" {
+    cell uneven auto-cork before-wait other flows -
+}
+
+@test "uneven: with auto-cork and before-wait on both ends, no round stalls" {
+    cell uneven auto-cork before-wait both flows -
+}
+
+@test "uneven: with auto-cork and app on the writing end, no round stalls" {
+    cell uneven auto-cork app writing flows -
+}
+
+@test "uneven: with auto-cork and app on the other end, rounds stall, and each takes 2 segments" {
+    cell uneven auto-cork app other stalls 2
+}
+
+@test "uneven: with auto-cork and app on both ends, no round stalls" {
+    cell uneven auto-cork app both flows -
+}
+
+@test "uneven: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
+    cell uneven flush-before-read before-wait writing flows 2
+}
+
+@test "uneven: with flush-before-read and before-wait on the other end, no round stalls" {
+    cell uneven flush-before-read before-wait other flows -
+}
+
+@test "uneven: with flush-before-read and before-wait on both ends, no round stalls" {
+    cell uneven flush-before-read before-wait both flows -
+}
+
+@test "uneven: with flush-before-read and app on the writing end, no round stalls, and each takes 2 segments" {
+    cell uneven flush-before-read app writing flows 2
+}
+
+@test "uneven: with flush-before-read and app on the other end, rounds stall, and each takes 2 segments" {
+    cell uneven flush-before-read app other stalls 2
+}
+
+@test "uneven: with flush-before-read and app on both ends, no round stalls, and each takes 2 segments" {
+    cell uneven flush-before-read app both flows 2
+}
+
+@test "uneven: with app and before-wait on the writing end, rounds stall, and each takes 2 segments" {
+    cell uneven app before-wait writing stalls 2
+}
+
+@test "uneven: with app and before-wait on the other end, no round stalls" {
+    cell uneven app before-wait other flows -
+}
+
+@test "uneven: with app and before-wait on both ends, no round stalls" {
+    cell uneven app before-wait both flows -
+}
+
+@test "uneven: with app and app on the writing end, rounds stall, and each takes 2 segments" {
+    cell uneven app app writing stalls 2
+}
+
+@test "uneven: with app and app on the other end, rounds stall, and each takes 2 segments" {
+    cell uneven app app other stalls 2
+}
+
+@test "uneven: with app and app on both ends, rounds stall, and each takes 2 segments" {
+    cell uneven app app both stalls 2
+}
+
 @test "sendfile: without the shim, rounds stall, and each takes 2 segments" {
     cell sendfile - - nowhere stalls 2
 }

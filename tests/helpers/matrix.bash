@@ -40,6 +40,10 @@ scenario() {
         server=("$EXAMPLES/tcp_nodelay_server" 0 0)
         client=("$EXAMPLES/tcp_nodelay_client" --stats --warmup "$warmup" "$localhost" PORT "$rounds")
         ;;
+    uneven)
+        server=("$EXAMPLES/tcp_nodelay_server" 0 0)
+        client=("$PROBES/uneven_client" --warmup "$warmup" 127.0.0.1 PORT "$rounds")
+        ;;
     sendfile)
         server=("$EXAMPLES/sendfile_server" --warmup "$warmup" 0)
         client=("$EXAMPLES/sendfile_client" --warmup "$warmup" 127.0.0.1 PORT "$rounds")
@@ -111,7 +115,7 @@ run_both() {
     ns_start server "${with[@]}" "${server[@]}"
     ns_port server
     shim_for client "$1"
-    timeout 60 "${with[@]}" "${client[@]/#PORT/$port}" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+    timeout 20 "${with[@]}" "${client[@]/#PORT/$port}" >"$T/client.out" 2>"$T/client.err" 3>&- || {
         echo "the client failed:"
         cat "$T/client.err"
         return 1
