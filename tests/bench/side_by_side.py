@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""What the rows of the benchmark share: the network they run in, processes with and without the
+shim on a CPU, and comparisons by turns. Ends only processes that it started."""
+
+import contextlib
+import fnmatch
+import os
+import pathlib
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LIBRARY = ROOT / "build/libnagleshim.so"
+ISOLATED = "NS_BENCH_NETWORK"
+DEADLINE = 60  # seconds for anything that should have come long before
+
+BUILT_IN = ""  # the shim with no policy at all
+NO_SHIM = None
+
+
+class CannotRun(Exception):
+    pass
+
+
+def isolate():
+    """Start again in a network namespace of our own, where one is to be had."""
+    if ISOLATED not in os.environ:
+        as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+        unshare = ["unshare", *as_root, "--net"]
+        if subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL).returncode == 0:
+            os.environ[ISOLATED] = "own"
+            os.execvp("unshare", [*unshare, *sys.argv])
+        print("bench: no network namespace of one's own is to be had here", file=sys.stderr)
+        return False
+    subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)
+    # The kernel's own gathering would change how many segments a burst makes.
+    pathlib.Path("/proc/sys/net/ipv4/tcp_autocorking").write_text("0\n")
+    return True
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def has_shim(pid):
+    try:
+        return str(LIBRARY) in pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+class Bench:
+    def __init__(self, options, work):
+        self.quick = options.quick
+        self.only = options.only
+        self.work = work
+        self.rows = []
+        self.running = []
+        allowed = sorted(os.sched_getaffinity(0))
+        # name -> the CPUs of the server and of the client
+        self.places = {"1": (allowed[0], allowed[0])}
+        if len(allowed) > 1:
+            self.places["2"] = (allowed[0], allowed[1])
+        self.clean = {k: v for k, v in os.environ.items()
+                      if k != "LD_PRELOAD" and not k.startswith("NAGLESHIM_")}
+        # No policy of this machine may decide what is measured.
+        self.clean.update(LC_ALL="C", NAGLESHIM_POLICY_DIR=str(work / "no-policies"))
+
+    # --- processes ---
+
+    def environment(self, policy):
+        if policy is NO_SHIM:
+            return self.clean
+        extra = {"LD_PRELOAD": str(LIBRARY)}
+        if policy:
+            extra["NAGLESHIM_POLICY"] = policy
+        return {**self.clean, **extra}
+
+    def popen(self, cpu, policy, command, **how):
+        command = [str(word) for word in command]
+        return subprocess.Popen(["taskset", "-c", str(cpu), *command], text=True,
+                                env=self.environment(policy), **how)
+
+    def start(self, cpu, policy, command, port=None, wait_for=None):
+        """A server: from when it listens on port or says so, until close()."""
+        log = self.work / f"server-{len(self.running)}.log"
+        with open(log, "w") as out:
+            server = self.popen(cpu, policy, command, stdout=out, stderr=subprocess.STDOUT,
+                                stdin=subprocess.DEVNULL)
+        self.running.append(server)
+        end = time.monotonic() + DEADLINE
+        while True:
+            if server.poll() is not None:
+                raise CannotRun(f"{command[0]} does not start: {log.read_text().strip()}")
+            if wait_for:
+                found = re.search(wait_for, log.read_text())
+                if found:
+                    port = int(found.group(1))
+                    break
+            else:
+                with contextlib.suppress(OSError), \
+                        socket.create_connection(("127.0.0.1", port), 1):
+                    break
+            if time.monotonic() > end:
+                raise CannotRun(f"{command[0]} does not listen: {log.read_text().strip()}")
+            time.sleep(0.01)
+        if has_shim(server.pid) != (policy is not NO_SHIM):
+            raise CannotRun(f"{command[0]}: the shim is not where it should be")
+        return port
+
+    def end_servers(self, since=0):
+        for server in self.running[since:]:
+            server.terminate()
+        for server in self.running[since:]:
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+        del self.running[since:]
+
+    def client(self, cpu, policy, command):
+        """Run to its end; what it printed."""
+        client = self.popen(cpu, policy, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.running.append(client)
+        try:
+            out, err = client.communicate(timeout=DEADLINE)
+        except subprocess.TimeoutExpired as error:
+            raise CannotRun(f"{command[0]} does not end") from error
+        self.running.remove(client)
+        if client.returncode != 0:
+            raise CannotRun(f"{command[0]} failed: {(err or out).strip()[-300:]}")
+        return out
+
+    # --- results ---
+
+    def wanted(self, name):
+        return not self.only or any(fnmatch.fnmatch(name, f"*{word}*") for word in self.only)
+
+    def add(self, name, cpus, target, value, low, high, *, good, unit="", note="", raw=None):
+        row = {"name": name, "cpus": cpus, "target": target, "measured": value, "low": low,
+               "high": high, "unit": unit, "verdict": ("ok" if good else "over") if target else "",
+               "note": note}
+        print(format_row(row), flush=True)
+        self.rows.append({**row, **(raw or {})})
+
+    def compare(self, name, cpus, ours, by_hand, pairs, target="no slower", note=""):
+        """ours and by_hand measure once, and return the time that something takes. target: the most
+        that the median ratio may be, "no slower" beyond the spread, or None for no verdict."""
+        times = ([], [])
+        if not self.quick:
+            ours(), by_hand()  # caches, and whatever is done once
+        for turn in range(pairs):
+            order = ((0, ours), (1, by_hand))
+            for which, measure in order if turn % 2 else order[::-1]:
+                times[which].append(measure())
+        low, middle, high = quartiles([o / h for o, h in zip(*times)])
+        if target is None:
+            good, target = True, ""
+        elif target == "no slower":
+            good = low <= 1
+        else:
+            good, target = round(middle, 2) <= target, f"<= {target:.2f}"
+        medians = [readable(statistics.median(side)) for side in times]
+        self.add(name, cpus, target, middle, low, high, good=good,
+                 note=f"{medians[1]} -> {medians[0]}{note}",
+                 raw={"pairs": pairs, "with_shim_s": times[0], "by_hand_s": times[1]})
+
+    def pairs(self, full, quick=3):
+        return quick if self.quick else full
+
+
+def quartiles(values):
+    if len(values) < 2:
+        return values[0], values[0], values[0]
+    return tuple(statistics.quantiles(values, n=4, method="inclusive"))
+
+
+def readable(seconds):
+    """The time of one of them; above a thousand a second people think in rates."""
+    if seconds < 1e-7:
+        return f"{seconds * 1e9:.3g} ns"
+    return f"{seconds * 1e6:.4g} us" if seconds < 1e-3 else f"{seconds * 1e3:.4g} ms"
+
+
+FORMAT = "{name:<51} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {verdict:<5} {note}"
+
+
+def format_row(row):
+    unit = f" {row['unit']}" if row["unit"] else ""
+    places = 2 if not unit else 1
+    spread = "" if row["low"] is None else f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"
+    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}",
+                            "spread": spread}).rstrip()
+
+
+def field(text, name):
+    """The number behind this word in the last line that has it."""
+    found = re.findall(rf"\b{re.escape(name)} ([-0-9.]+)", text)
+    if not found:
+        raise CannotRun(f"no '{name}' in: {text.strip()[-300:]}")
+    return float(found[-1])
+
+
+def print_head():
+    print(FORMAT.format(name="", cpus="CPUs", target="target", measured="measured", spread="spread",
+                        verdict="", note="by hand -> with the shim"))

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* What one call costs more because a library is loaded: the same call in short batches, through the
+ * name that the program is linked against and past everything preloaded, in random order, so that
+ * both meet the same kernel, caches and neighbours. With nothing preloaded the difference is the
+ * error of the method.
+ * Usage: bench_calls pipe|tcp|poll BATCHES prints one line;
+ *        bench_calls pipe|tcp|poll BATCHES --plain makes the calls only, for a counter of
+ *        instructions. */
+#include "../../examples/common.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gnu/lib-names.h>
+#include <poll.h>
+
+enum { BATCH = 100 };
+
+typedef ssize_t (*write_call)(int, const void *, size_t);
+typedef int (*poll_call)(struct pollfd *, nfds_t, int);
+
+static write_call write_directly;
+static ssize_t (*read_directly)(int, void *, size_t);
+static poll_call poll_directly;
+
+/* The two ends of what is written to; what arrives is read past the preloaded library, so that it
+ * owes nothing. */
+static int near_end, far_end;
+
+static void *libc_symbol(const char *name)
+{
+    static void *libc;
+    void *symbol;
+
+    if (libc == NULL && (libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD)) == NULL)
+        die("%s", dlerror());
+    symbol = dlsym(libc, name);
+    if (symbol == NULL)
+        die("%s", dlerror());
+    return symbol;
+}
+
+static void open_pipe(void)
+{
+    int ends[2];
+
+    if (pipe(ends) != 0)
+        die_errno("pipe");
+    far_end = ends[0];
+    near_end = ends[1];
+}
+
+/* TCP_NODELAY is the program's own: the kernel's work is then the same with and without the shim.
+ */
+static void open_tcp(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
+        listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
+        die_errno("cannot listen");
+    near_end = socket(AF_INET, SOCK_STREAM, 0);
+    if (near_end < 0 || connect(near_end, (struct sockaddr *)&address, length) != 0)
+        die_errno("connect");
+    far_end = accept_one(listener);
+    set_option(near_end, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    close(listener);
+}
+
+static void empty(void)
+{
+    char bytes[BATCH];
+
+    for (size_t have = 0; have < BATCH;) {
+        ssize_t got = read_directly(far_end, bytes, BATCH - have);
+
+        if (got <= 0)
+            die_errno("read");
+        have += (size_t)got;
+    }
+}
+
+static int64_t batch_of_writes(write_call call)
+{
+    int64_t begun = now_ns();
+
+    for (int i = 0; i < BATCH; i++)
+        if (call(near_end, "x", 1) != 1)
+            die_errno("write");
+    begun = now_ns() - begun;
+    empty();
+    return begun;
+}
+
+/* A wait whose answer is there: the pipe has room. */
+static int64_t batch_of_polls(poll_call call)
+{
+    struct pollfd one = {.fd = near_end, .events = POLLOUT};
+    int64_t begun = now_ns();
+
+    for (int i = 0; i < BATCH; i++)
+        if (call(&one, 1, -1) != 1)
+            die_errno("poll");
+    return now_ns() - begun;
+}
+
+static int64_t run_batch(bool polls, bool directly)
+{
+    if (polls)
+        return batch_of_polls(directly ? poll_directly : poll);
+    return batch_of_writes(directly ? write_directly : write);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(int64_t *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), by_size);
+    return (double)values[count / 2];
+}
+
+static void compare(bool polls, size_t batches)
+{
+    int64_t *direct = malloc(batches * sizeof(*direct));
+    int64_t *through = malloc(batches * sizeof(*through));
+    int64_t *added = malloc(batches * sizeof(*added));
+    uint32_t state = 1;
+
+    if (direct == NULL || through == NULL || added == NULL)
+        die("no memory");
+    for (size_t i = 0; i < batches; i++) {
+        bool first;
+
+        state = state * 1664525u + 1013904223u;
+        first = (state >> 16 & 1) != 0;
+        for (int turn = 0; turn < 2; turn++) {
+            bool directly = (turn == 0) == first;
+
+            (directly ? direct : through)[i] = run_batch(polls, directly);
+        }
+        added[i] = through[i] - direct[i];
+    }
+    printf("added_ns %.2f direct_ns %.1f through_ns %.1f\n", median(added, batches) / BATCH,
+           median(direct, batches) / BATCH, median(through, batches) / BATCH);
+    free(direct);
+    free(through);
+    free(added);
+}
+
+int main(int argc, char **argv)
+{
+    size_t batches;
+    bool polls;
+
+    if (argc < 3)
+        usage_error("needs pipe|tcp|poll BATCHES [--plain]");
+    polls = strcmp(argv[1], "poll") == 0;
+    batches = parse_count(argv[2]);
+    *(void **)&write_directly = libc_symbol("write");
+    *(void **)&read_directly = libc_symbol("read");
+    *(void **)&poll_directly = libc_symbol("poll");
+    if (strcmp(argv[1], "tcp") == 0)
+        open_tcp();
+    else
+        open_pipe();
+    if (argc == 3)
+        compare(polls, batches);
+    else
+        for (size_t i = 0; i < batches; i++)
+            run_batch(polls, false);
+    return 0;
+}

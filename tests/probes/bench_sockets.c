@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Has COUNT connected TCP sockets, half of them accepted, each with something written and read;
+ * says "ready", and ends when its standard input does.
+ * Usage: bench_sockets COUNT */
+#include "../../examples/common.h"
+
+#include <sys/resource.h>
+
+static void exchange(int from, int to)
+{
+    char byte = 'x';
+
+    write_all(from, &byte, 1);
+    if (!read_all(to, &byte, 1))
+        die("the connection ended");
+}
+
+static void open_pair(int listener, const struct sockaddr_in *address)
+{
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    int server;
+
+    if (client < 0 || connect(client, (const struct sockaddr *)address, sizeof(*address)) != 0)
+        die_errno("connect");
+    server = accept_one(listener);
+    exchange(client, server);
+    exchange(server, client);
+}
+
+int main(int argc, char **argv)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    struct rlimit files;
+    size_t count;
+    int listener;
+    char byte;
+
+    if (argc != 2)
+        usage_error("needs COUNT");
+    count = parse_count(argv[1]);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < count + 10) {
+        files.rlim_cur = count + 10;
+        if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+            die_errno("RLIMIT_NOFILE");
+    }
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
+        listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
+        die_errno("cannot listen");
+    for (size_t i = 0; i < count; i += 2)
+        open_pair(listener, &address);
+    puts("ready");
+    fflush(stdout);
+    while (read_some(STDIN_FILENO, &byte, 1) != 0)
+        ;
+    return 0;
+}
