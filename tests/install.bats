@@ -84,16 +84,22 @@ expected_files() {
     "$bin/nagleshim" check "$share/default.json" "$share"/policies/*.json
 }
 
-# What is typed in a mount namespace of its own, where /usr/local is empty and /etc is a copy.
+# What is typed: in a mount namespace of its own ("mounts"), where /usr/local is empty and /etc is a copy, or on
+# a machine that is to be thrown away.
 installed_for_real() {
     local end
+    set -- "${1-}"
     set -euo pipefail
-    trap 'umount -l /etc /usr/local /var/cache/ldconfig 2>/dev/null || true' EXIT
-    mkdir "$T/etc"
-    cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
-    mount --bind "$T/etc" /etc
-    mount -t tmpfs none /usr/local
-    mount -t tmpfs none /var/cache/ldconfig || true # who is no user here owns it: ldconfig goes without
+    if [[ $1 == mounts ]]; then
+        trap 'umount -l /etc /usr/local /var/cache/ldconfig 2>/dev/null || true' EXIT
+        mkdir "$T/etc"
+        cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
+        mount --bind "$T/etc" /etc
+        mount -t tmpfs none /usr/local
+        mount -t tmpfs none /var/cache/ldconfig || true # who is no user here owns it: ldconfig goes without
+    else
+        trap 'quiet_make -C "$TREE" uninstall' EXIT
+    fi
     quiet_make install
     "$EXAMPLES/queue_server" --connections 2 0 >"$T/server.out" 2>&1 &
     end=$((SECONDS + 10))
@@ -118,7 +124,8 @@ installed_for_real() {
     ns_mount_namespace
     export T EXAMPLES
     export -f installed_for_real quiet_make
-    "${mounts[@]}" bash -c installed_for_real 3>&-
+    export TREE=$PWD
+    "${mounts[@]}" bash -c "installed_for_real ${mounts[0]:+mounts}" bash 3>&-
     # ld.so says on stderr what it cannot preload.
     [[ ! -s $T/with.err ]]
     [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]

@@ -108,9 +108,14 @@ two_programs() {
     echo "$AUTO_CORK" >"$T/etc/nagleshim/alpha.json"
     echo "$ALONE" >"$T/etc/nagleshim/beta.json"
     unset NAGLESHIM_POLICY_DIR
-    there=("${mounts[@]}" bash -c 'mount --bind "$0" /etc || exit
-        trap "umount -l /etc" EXIT
-        LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
+    if [[ ${#mounts[@]} -gt 0 ]]; then
+        there=("${mounts[@]}" bash -c 'mount --bind "$0" /etc || exit
+            trap "umount -l /etc" EXIT
+            LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
+    else
+        there=(bash -c 'trap "rm -r /etc/nagleshim" EXIT
+            cp -R "$0/nagleshim" /etc && LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
+    fi
     post alpha.result "${there[@]}" "$T/alpha"
     treated alpha.result 1
     post beta.result "${there[@]}" "$T/beta"

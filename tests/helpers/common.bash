@@ -112,13 +112,18 @@ for name in sys.argv[1:]:
 }
 
 # What starts a command in a mount namespace of its own, in the array "mounts". In a chroot, where / is no
-# mount point, its mounts may be seen outside: whoever uses this unmounts what it mounted.
+# mount point, its mounts may be seen outside: whoever uses this unmounts what it mounted. Where there is no
+# such namespace, nothing is installed and nothing may be skipped, the machine is one to be thrown away: then
+# "mounts" is empty, and what is put on the machine is to be taken away again.
 ns_mount_namespace() {
     mounts=(unshare --mount)
     [[ $EUID -eq 0 ]] || mounts=(unshare --map-root-user --mount)
     "${mounts[@]}" true 2>/dev/null && return 0
     mounts+=(--propagation unchanged)
-    "${mounts[@]}" true 2>/dev/null || ns_skip "no mount namespace of one's own"
+    "${mounts[@]}" true 2>/dev/null && return 0
+    mounts=()
+    [[ ${NAGLESHIM_MUST_WORK:-} == 1 && $EUID -eq 0 && ! -e /etc/nagleshim &&
+        ! -e /usr/local/lib/libnagleshim.so ]] || ns_skip "no mount namespace of one's own"
 }
 
 # mapped NAME: whether a program that ns_start started, and that runs, has the shim in its memory.
