@@ -48,8 +48,9 @@ void ns_engine_closing(int fd);
  * never hold there again. */
 void ns_engine_never_hold(int fd);
 
-/* Before a fork: push what any thread holds. */
-void ns_engine_forking(void);
+/* Before a fork or an exec: push what any thread holds, and give the kernel what waits for a rule.
+ */
+void ns_engine_handing_on(void);
 
 /* --- calls on a socket --- */
 

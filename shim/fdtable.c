@@ -68,6 +68,8 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, lowat, 0);
     NS_PUT(slot, settled, 0);
     NS_PUT(slot, spun, 0);
+    NS_PUT(slot, twin, 0);
+    NS_PUT(slot, adopted, 0);
     NS_PUT(slot, heard, 0);
     NS_PUT(slot, writes, 0);
     NS_PUT(slot, burst, 0);
@@ -83,18 +85,43 @@ void ns_fd_reset(struct ns_sock *slot)
     /* lister stays: it only ever saves a look at the thread's own list */
 }
 
-void ns_fd_reset_range(unsigned low, unsigned high)
+void ns_fd_each(void (*visit)(int fd, struct ns_sock *slot, void *context), void *context)
 {
     unsigned limit = atomic_load_explicit(&ns_fd_limit, memory_order_relaxed);
-    if (!limit || low >= limit)
-        return;
-    if (high >= limit)
-        high = limit - 1;
-    for (unsigned number = low; number <= high; number++) {
+    for (unsigned number = 0; number < limit; number++) {
         struct ns_sock *slot = ns_fd_slot((int)number);
         if (!slot) /* the whole chunk was never used */
             number |= NS_FD_CHUNK - 1;
         else if (NS_GET(slot, kind) != NS_FD_OTHER)
-            ns_fd_reset(slot);
+            visit((int)number, slot, context);
     }
+}
+
+static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
+{
+    struct ns_sock *from = context;
+    (void)fd;
+    if (slot == from || NS_GET(slot, twin) != NS_GET(from, twin))
+        return;
+    NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
+    NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
+    NS_PUT(slot, app_corks, NS_GET(from, app_corks));
+    NS_PUT(slot, no_hold, NS_GET(from, no_hold));
+    NS_PUT(slot, nonblock, NS_GET(from, nonblock));
+    NS_PUT(slot, lowat, NS_GET(from, lowat));
+    NS_PUT(slot, delack, NS_GET(from, delack));
+}
+
+void ns_fd_share(struct ns_sock *slot)
+{
+    if (NS_GET(slot, twin))
+        ns_fd_each(copy_to_twin, slot);
+}
+
+void ns_fd_twin(struct ns_sock *source, struct ns_sock *slot)
+{
+    static _Atomic uint32_t twins;
+    if (!NS_GET(source, twin))
+        NS_PUT(source, twin, atomic_fetch_add(&twins, 1) + 1);
+    NS_PUT(slot, twin, NS_GET(source, twin));
 }

@@ -49,9 +49,11 @@ struct ns_sock {
     _Atomic uint8_t heard;          /* data was read since the last push */
     _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
     _Atomic uint32_t lister;        /* the thread that last put this socket on its list of debts */
+    _Atomic uint32_t twin;          /* the same for all descriptors of one socket; 0: it has one */
     _Atomic uint32_t writes;        /* since the last push */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US is ours, not the application's */
-    uint8_t unused[2];
+    _Atomic uint8_t adopted; /* listener: from outside; its queue may be older than our options */
+    uint8_t unused[1];
     /* auto-cork: how many writes the burst has so far, how many the last one had, and how many two
      * in a row had (0: they differed). The last write of such a burst is sent without MSG_MORE. */
     _Atomic uint16_t burst, burst_before, burst_expected;
@@ -101,7 +103,14 @@ void ns_fd_reset(struct ns_sock *slot);
 /* Start-up: open the table, up to limit descriptors (at most what it can hold). */
 void ns_fd_open(unsigned limit);
 
-/* Forget the descriptors low to high, both included. */
-void ns_fd_reset_range(unsigned low, unsigned high);
+/* Calls visit for every slot that is not NS_FD_OTHER. */
+void ns_fd_each(void (*visit)(int fd, struct ns_sock *slot, void *context), void *context);
+
+/* slot has changed in what the application may change on a socket (app_ members, nonblock, lowat,
+ * no_hold): the other descriptors of the same socket in this process get it too. */
+void ns_fd_share(struct ns_sock *slot);
+
+/* source and slot are descriptors of one socket from now on. */
+void ns_fd_twin(struct ns_sock *source, struct ns_sock *slot);
 
 #endif

@@ -10,6 +10,7 @@
 #include "settle.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,7 +22,6 @@ enum state {
     TICKING,
     PARKED,
     STOPPING,
-    STOPPED,
 };
 
 enum {
@@ -44,6 +44,7 @@ static struct shared {
     _Atomic bool may_start; /* false after _Fork and clone */
 } * shared;
 static uint64_t tick_ns;
+static pthread_t thread;    /* valid while the state is not NONE */
 static _Atomic bool failed; /* no thread could be started: hold nothing */
 
 uint64_t ns_flusher_now(void)
@@ -67,6 +68,11 @@ void ns_flusher_open(uint32_t most_us)
     }
     shared = page;
     atomic_store(&shared->may_start, true);
+}
+
+bool ns_flusher_running(void)
+{
+    return shared && atomic_load(&shared->state) != NONE;
 }
 
 bool ns_flusher_ready(void)
@@ -149,7 +155,7 @@ static void *deadline_thread(void *unused)
     for (;;) {
         uint32_t state = atomic_load(&shared->state);
         if (state == STOPPING)
-            break;
+            return NULL;
         uint64_t now = ns_flusher_now();
         uint64_t next = now + tick_ns; /* what begins from now on is not due before that */
         if (look(now, &next))
@@ -163,9 +169,6 @@ static void *deadline_thread(void *unused)
                                  .tv_nsec = (long)(next % NS_PER_S)};
         futex_wait(TICKING, &until);
     }
-    atomic_store(&shared->state, STOPPED);
-    futex_wake();
-    return NULL;
 }
 
 /* libpthread's functions, looked up when needed: an old libc has them in a library of its own. */
@@ -173,28 +176,23 @@ static bool create_thread(void)
 {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
     int (*set_size)(pthread_attr_t *, size_t) = NULL;
-    int (*set_detached)(pthread_attr_t *, int) = NULL;
     int (*mask)(int, const sigset_t *, sigset_t *) = NULL;
     int (*init)(pthread_attr_t *) = NULL;
     *(void **)&create = ns_real_optional("pthread_create");
     *(void **)&init = ns_real_optional("pthread_attr_init");
     *(void **)&set_size = ns_real_optional("pthread_attr_setstacksize");
-    *(void **)&set_detached = ns_real_optional("pthread_attr_setdetachstate");
     *(void **)&mask = ns_real_optional("pthread_sigmask");
-    if (!create || !init || !set_size || !set_detached || !mask)
+    if (!create || !init || !set_size || !mask)
         return false;
     pthread_attr_t attributes;
-    pthread_t thread;
     sigset_t all, before;
     init(&attributes);
-    set_detached(&attributes, PTHREAD_CREATE_DETACHED);
     set_size(&attributes, STACK_SIZE);
     sigfillset(&all); /* every signal is the application's */
     mask(SIG_SETMASK, &all, &before);
     int error = create(&thread, &attributes, deadline_thread, NULL);
     if (error == EINVAL) { /* the program's static TLS alone is larger than that */
         init(&attributes);
-        set_detached(&attributes, PTHREAD_CREATE_DETACHED);
         error = create(&thread, &attributes, deadline_thread, NULL);
     }
     mask(SIG_SETMASK, &before, NULL);
@@ -268,21 +266,32 @@ void ns_flusher_push_all(void)
     errno = saved;
 }
 
-void ns_flusher_stop(void)
+/* Only one stops it: the state says who. */
+static bool stop_thread(void)
+{
+    for (;;) {
+        uint32_t state = atomic_load(&shared->state);
+        if (state == NONE || state == STOPPING)
+            return false;
+        if (state != STARTING && atomic_compare_exchange_strong(&shared->state, &state, STOPPING))
+            break;
+    }
+    futex_wake();
+    ns_real.pthread_join(thread, NULL);
+    return true;
+}
+
+void ns_flusher_stop(bool again)
 {
     if (!shared)
         return;
-    atomic_store(&failed, true);
+    int saved = errno;
+    if (!again)
+        atomic_store(&failed, true);
     ns_flusher_push_all();
-    for (;;) {
-        uint32_t state = atomic_load(&shared->state);
-        if (state == NONE || state == STOPPED)
-            return;
-        if (state == TICKING || state == PARKED)
-            if (!atomic_compare_exchange_strong(&shared->state, &state, STOPPING))
-                continue;
-        futex_wake();
-        struct timespec pause_for = {.tv_nsec = 50000};
-        ns_real.nanosleep(&pause_for, NULL);
+    if (stop_thread()) {
+        ns_flusher_push_all(); /* what was held before the state changed */
+        atomic_store(&shared->state, NONE);
     }
+    errno = saved;
 }

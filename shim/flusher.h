@@ -20,6 +20,9 @@ void ns_flusher_prepare(void);
 /* In a child, after fork() itself: the thread may be started again when it is needed. */
 void ns_flusher_forked(void);
 
+/* Is there a thread of ours in this process? Async-signal-safe. */
+bool ns_flusher_running(void);
+
 /* May bytes be held? Only while there is a thread to push them. Async-signal-safe. */
 bool ns_flusher_ready(void);
 
@@ -31,9 +34,10 @@ bool ns_flusher_watch(int fd);
 /* Push whatever is held in this process now. Async-signal-safe, errno unchanged. */
 void ns_flusher_push_all(void);
 
-/* Before a seccomp filter: push what is held and end the thread, waiting for it. No bytes are held
- * after it. */
-void ns_flusher_stop(void);
+/* Push what is held and end the thread, waiting for it: before a seccomp filter, and before a call
+ * that wants a process of one thread. again: it may start again when it is needed; otherwise no
+ * bytes are held any more. Blocks for as long as the thread takes to end. */
+void ns_flusher_stop(bool again);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t ns_flusher_now(void);

@@ -41,11 +41,13 @@ enum ns_reading {
 /* Before a read on the governed socket slot: settles what must be settled first. flags: of recv. */
 enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags);
 
-/* The patient read found nothing. Returns whether the read is to be made again, as asked. */
-static inline bool ns_found_nothing(ssize_t result)
+/* The patient read found nothing. Returns whether the read is to be made again, as asked; then
+ * errno is what it was before, saved. */
+static inline bool ns_found_nothing(ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
         return false;
+    errno = saved;
     ns_settle(NS_OWES_ALL);
     return true;
 }

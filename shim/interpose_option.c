@@ -37,8 +37,10 @@ NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *
 static void set_nonblock(int fd, bool nonblock)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (slot && NS_GET(slot, kind) != NS_FD_OTHER)
-        NS_PUT(slot, nonblock, nonblock);
+    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
+        return;
+    NS_PUT(slot, nonblock, nonblock);
+    ns_fd_share(slot);
 }
 
 NS_EXPORT int ioctl(int fd, unsigned long request, ...)

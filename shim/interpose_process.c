@@ -22,7 +22,7 @@ extern char **environ;
 static void before_child(void)
 {
     if (!ns_in_vfork_child())
-        ns_engine_forking();
+        ns_engine_handing_on();
 }
 
 NS_EXPORT pid_t fork(void)
@@ -44,7 +44,7 @@ NS_EXPORT pid_t _Fork(void)
 static void before_exec(void)
 {
     if (!ns_in_vfork_child())
-        ns_settle_process();
+        ns_engine_handing_on(); /* a program that replaces us knows as little as a child */
 }
 
 NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
@@ -183,6 +183,45 @@ NS_EXPORT void _Exit(int status)
     __builtin_unreachable();
 }
 
+/* A user namespace wants a process of one thread (unshare(2), setns(2)). Ours ends, and starts
+ * again when it is needed. The kernel may still count it for a moment after it has been joined. */
+static bool once_more(int result, int *tries)
+{
+    struct timespec moment = {.tv_nsec = 50000};
+    if (result == 0 || errno != EINVAL || --*tries < 0)
+        return false;
+    NS_REAL(nanosleep)(&moment, NULL);
+    return true;
+}
+
+NS_EXPORT int unshare(int flags)
+{
+    int result, tries = 20, saved = errno;
+    if (!ns_flusher_running())
+        return NS_REAL(unshare)(flags);
+    ns_flusher_stop(true);
+    do
+        result = NS_REAL(unshare)(flags);
+    while (once_more(result, &tries));
+    if (result == 0)
+        errno = saved;
+    return result;
+}
+
+NS_EXPORT int setns(int fd, int type)
+{
+    int result, tries = 20, saved = errno;
+    if (!ns_flusher_running())
+        return NS_REAL(setns)(fd, type);
+    ns_flusher_stop(true);
+    do
+        result = NS_REAL(setns)(fd, type);
+    while (once_more(result, &tries));
+    if (result == 0)
+        errno = saved;
+    return result;
+}
+
 static bool is_futex_wait(long operation)
 {
     switch ((int)operation & FUTEX_CMD_MASK) {
@@ -230,7 +269,7 @@ static void before_number(long number, const long argument[6])
         break;
 #ifdef SYS_close_range
     case SYS_close_range:
-        if (!((unsigned)argument[2] & CLOSE_RANGE_CLOEXEC) && !ns_in_vfork_child())
+        if (!((unsigned)argument[2] & ~CLOSE_RANGE_UNSHARE) && !ns_in_vfork_child())
             for (unsigned fd = (unsigned)argument[0];
                  fd <= (unsigned)argument[1] && ns_fd_slot((int)fd); fd++)
                 ns_engine_closing((int)fd);

@@ -57,8 +57,9 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
     }
     ssize_t result;
     if (size && ns_before_read(fd, slot, 0) == NS_READ_PATIENT) {
+        int saved = errno;
         result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT);
-        if (ns_found_nothing(result))
+        if (ns_found_nothing(result, saved))
             result = NS_REAL(read)(fd, data, size);
     } else {
         result = NS_REAL(read)(fd, data, size);
@@ -79,8 +80,9 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
     }
     ssize_t result;
     if (ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
+        int saved = errno;
         result = NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len);
-        if (ns_found_nothing(result))
+        if (ns_found_nothing(result, saved))
             result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
     } else {
         result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
@@ -99,8 +101,9 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
     }
     ssize_t result;
     if (ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
+        int saved = errno;
         result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT);
-        if (ns_found_nothing(result))
+        if (ns_found_nothing(result, saved))
             result = NS_REAL(recv)(fd, data, size, flags);
     } else {
         result = NS_REAL(recv)(fd, data, size, flags);
@@ -122,9 +125,10 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
         return result;
     }
     if (message && ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
+        int saved = errno;
         struct msghdr asked = *message; /* the kernel writes into it even when there is nothing */
         result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT);
-        if (ns_found_nothing(result)) {
+        if (ns_found_nothing(result, saved)) {
             *message = asked;
             result = NS_REAL(recvmsg)(fd, message, flags);
         }

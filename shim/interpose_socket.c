@@ -90,7 +90,7 @@ static void closing_range(unsigned low, unsigned high)
 NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
 {
     /* CLOEXEC marks and closes nothing; a wrong call closes nothing either. */
-    if (!((unsigned)flags & CLOSE_RANGE_CLOEXEC) && low <= high && !ns_in_vfork_child() &&
+    if (!((unsigned)flags & ~CLOSE_RANGE_UNSHARE) && low <= high && !ns_in_vfork_child() &&
         ns_real_has(NS_CALL_close_range))
         closing_range(low, high);
     return NS_REAL(close_range)(low, high, flags);
@@ -133,7 +133,7 @@ NS_EXPORT int dup2(int fd, int copy)
 NS_EXPORT int dup3(int fd, int copy, int flags)
 {
     bool child = ns_in_vfork_child();
-    if (!child)
+    if (!child && !(flags & ~O_CLOEXEC))
         replacing(fd, copy);
     int result = NS_REAL(dup3)(fd, copy, flags);
     if (result >= 0 && !child)

@@ -55,12 +55,14 @@ static void before_other_write(int fd)
 static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, int flags,
                  ssize_t *result)
 {
+    int saved = errno;
     ssize_t r = is_checked(slot)
                     ? NS_REAL(send)(fd, data, size, flags | MSG_MORE)
                     : NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
                                       (const struct sockaddr *)(const void *)&hold_address,
                                       sizeof hold_address);
     if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
+        errno = saved;
         ns_engine_heal(fd, slot);
         return false;
     }
@@ -78,8 +80,10 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
         held.msg_name = &address;
         held.msg_namelen = sizeof address;
     }
+    int saved = errno;
     ssize_t r = NS_REAL(sendmsg)(fd, &held, flags | MSG_MORE);
     if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
+        errno = saved;
         ns_engine_heal(fd, slot);
         return false;
     }

@@ -144,12 +144,39 @@ static int set_deferred(int fd, struct ns_sock *slot, int index, int value)
         return ns_sock_set(fd, row->level, row->option, value);
     int told;
     int result = ns_sock_would_be(NS_GET(slot, domain), row->level, row->option, value, &told);
-    if (result != 0)
+    if (result > 0) /* nobody to ask: no descriptor left */
+        return ns_sock_set(fd, row->level, row->option, value);
+    if (result < 0)
         return result;
     tell(view, index, told);
     atomic_store_explicit(&view->asked[index], value, memory_order_relaxed);
     atomic_fetch_or(&view->deferred, UINT32_C(1) << index);
     return 0;
+}
+
+/* Give the kernel what the application is told it has. */
+static void undo(int fd, struct ns_view *view, int index)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    int value = atomic_load_explicit(&view->value[index], memory_order_relaxed);
+    if (row->level == SOL_SOCKET && (row->option == SO_SNDBUF || row->option == SO_RCVBUF))
+        value /= 2; /* the kernel tells twice what was asked for (socket(7)) */
+    atomic_fetch_and(&view->told, ~(UINT32_C(1) << index));
+    ns_sock_set(fd, row->level, row->option, value);
+}
+
+static void commit(int fd, struct ns_sock *slot, void *context)
+{
+    struct ns_view *view = NS_GET(slot, view);
+    (void)context;
+    if (NS_GET(slot, kind) == NS_FD_FRESH && view && NS_GET(view, deferred))
+        ns_option_apply(fd, slot, NULL);
+}
+
+void ns_option_commit(void)
+{
+    if (rewritten)
+        ns_fd_each(commit, NULL);
 }
 
 void ns_option_apply(int fd, struct ns_sock *slot, const struct ns_rule *rule)
@@ -173,6 +200,8 @@ void ns_option_apply(int fd, struct ns_sock *slot, const struct ns_rule *rule)
             ns_sock_set(fd, row->level, row->option, value);
         } else if (acts && action->verb == NS_SOCKOPT_SET && view_make(slot)) {
             set_hidden(fd, NS_GET(slot, view), index, action->value);
+        } else if (!acts && view && NS_GET(view, told) & UINT32_C(1) << index) {
+            undo(fd, view, index); /* another rule's: of the listener, or of an earlier connect */
         }
     }
 }
@@ -206,6 +235,15 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
     else
         by_itself = 0;
     atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
+}
+
+void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot)
+{
+    if (!NS_GET(slot, delack))
+        return;
+    ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER,
+                atomic_load_explicit(&delack_default, memory_order_relaxed));
+    NS_PUT(slot, delack, 0);
 }
 
 /* After the kernel took the application's value. */
@@ -272,6 +310,7 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
         note_tcp(fd, slot, option, given);
     else if (level == SOL_SOCKET && option == SO_RCVLOWAT)
         NS_PUT(slot, lowat, given != 1);
+    ns_fd_share(slot);
     return result;
 }
 

@@ -29,6 +29,13 @@ void ns_option_inherit(struct ns_sock *slot, const struct ns_sock *from);
  * ACKs whose wait we do not see (stdio, a futex). */
 void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot);
 
+/* The opposite, for a socket that inherited the bound and has no rule. */
+void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot);
+
+/* Sockets may leave for where nobody keeps what their applications asked for (a child, another
+ * program): give the kernel every request that waits for a rule. */
+void ns_option_commit(void);
+
 /* Make the kernel's TCP_NODELAY what the slot's rule wants (rule.c). */
 void ns_rule_enforce_nodelay(int fd, struct ns_sock *slot);
 

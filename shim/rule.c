@@ -20,8 +20,9 @@ void ns_engine_open(const struct ns_ruleset *ruleset)
 
 void ns_engine_stand_aside(void)
 {
+    ns_option_commit();
     ns_settle_process();
-    ns_flusher_stop();
+    ns_flusher_stop(false);
     ns_fd_open(0);
 }
 
@@ -55,6 +56,7 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
         NS_PUT(slot, send, NS_SEND_APP);
         NS_PUT(slot, ack, NS_ACK_APP);
         ns_rule_enforce_nodelay(fd, slot); /* a listener's rule may have left its own */
+        ns_option_unbound_delayed_ack(fd, slot);
         if (kind == NS_FD_RULED)
             NS_COUNT(left_alone);
         NS_PUT(slot, kind, kind == NS_FD_LISTENER ? NS_FD_LISTENER : NS_FD_OTHER);
@@ -89,7 +91,13 @@ void ns_engine_created(int fd, int domain, int type, int protocol)
 void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || NS_GET(slot, kind) != NS_FD_FRESH)
+    if (!slot)
+        return;
+    uint8_t kind = NS_GET(slot, kind);
+    /* A socket whose connect failed may be connected to somebody else. */
+    bool again =
+        kind == NS_FD_RULED && NS_GET(slot, role) == NS_ROLE_CLIENT && !ns_sock_remote(fd).known;
+    if (kind != NS_FD_FRESH && !again)
         return;
     struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
     facts.remote = ns_address_from(remote, len);
@@ -132,6 +140,17 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_sock *slot,
     return ns_match_socket(rules, &facts);
 }
 
+/* A connection of a listener that came from outside may have been made before we set anything
+ * there. */
+static void from_older_queue(int fd, struct ns_sock *slot)
+{
+    uint8_t nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
+    if (nodelay == NS_GET(slot, kernel_nodelay))
+        return;
+    NS_PUT(slot, kernel_nodelay, nodelay);
+    NS_PUT(slot, delack, 0);
+}
+
 void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, socklen_t len,
                         int flags)
 {
@@ -155,6 +174,8 @@ void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, soc
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(slot, delack, NS_GET(from, delack));
     ns_option_inherit(slot, from);
+    if (NS_GET(from, adopted))
+        from_older_queue(fd, slot);
     const struct ns_rule *rule =
         NS_GET(from, settled) ? NS_GET(from, rule) : rule_of_connection(fd, slot, remote, len);
     apply(fd, slot, rule, NS_FD_RULED);
@@ -199,6 +220,7 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     if (kind.listens) {
         NS_PUT(slot, kind, NS_FD_FRESH);
         ns_engine_listening(fd);
+        NS_PUT(slot, adopted, 1);
         return NULL;
     }
     if (!kind.connected) { /* a socket to connect: its rule comes with connect() */
@@ -240,6 +262,7 @@ void ns_engine_duplicated(int from, int to)
     NS_PUT(slot, domain, NS_GET(source, domain));
     NS_PUT(slot, rule, NS_GET(source, rule));
     ns_option_inherit(slot, source);
+    ns_fd_twin(source, slot);
     NS_PUT(slot, kind, NS_GET(source, kind));
 }
 
@@ -260,11 +283,15 @@ void ns_engine_never_hold(int fd)
     struct ns_sock *slot = ns_fd_slot(fd);
     if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
         return;
+    if (NS_GET(slot, kind) == NS_FD_FRESH)
+        ns_option_apply(fd, slot, NULL);
     NS_PUT(slot, no_hold, 1);
+    ns_fd_share(slot);
     ns_engine_push(fd, slot);
 }
 
-void ns_engine_forking(void)
+void ns_engine_handing_on(void)
 {
+    ns_option_commit();
     ns_settle_process(); /* other threads' too: in the child nobody would know of them */
 }

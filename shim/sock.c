@@ -6,6 +6,7 @@
 #include "real.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
@@ -78,25 +79,30 @@ struct ns_address ns_sock_remote(int fd)
     return name_of(fd, getpeername);
 }
 
+/* close() is a cancellation point, and setsockopt is none. */
+static void drop(int fd)
+{
+    NS_REAL(syscall)(SYS_close, fd);
+}
+
 int ns_sock_would_be(int domain, int level, int option, int value, int *told)
 {
     int saved = errno;
     int low = NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (low < 0) {
-        int error = errno;
         errno = saved;
-        return -error;
+        return 1;
     }
     int fd = low;
     if (low < 3) { /* 0 to 2 are the application's, closed or not */
         fd = NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
-        NS_REAL(close)(low);
+        drop(low);
     }
-    int result = fd < 0 ? -EMFILE : ns_sock_set(fd, level, option, value);
+    int result = fd < 0 ? 1 : ns_sock_set(fd, level, option, value);
     if (result == 0)
         *told = ns_sock_get(fd, level, option);
     if (fd >= 0)
-        NS_REAL(close)(fd);
+        drop(fd);
     errno = saved;
     return result;
 }

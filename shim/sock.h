@@ -30,9 +30,9 @@ int ns_sock_get(int fd, int level, int option);
 /* 0 or -errno. */
 int ns_sock_set(int fd, int level, int option, int value);
 
-/* What a fresh socket of this domain would say to setsockopt(value) (0 or -errno), and then to
- * getsockopt (*told): the kernel's own doubling, bounds and permissions. Makes a socket and
- * closes it; its descriptor is never below 3. */
+/* What a fresh socket of this domain would say to setsockopt(value) (0 or -errno; 1 if none could
+ * be made), and then to getsockopt (*told): the kernel's own doubling, bounds and permissions.
+ * Makes a socket and closes it; its descriptor is never below 3. */
 int ns_sock_would_be(int domain, int level, int option, int value, int *told);
 
 #endif

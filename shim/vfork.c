@@ -21,7 +21,7 @@ void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
     if (!ns_in_vfork_child()) { /* a child that vforks: its parent is still the one to remember */
-        ns_engine_forking();
+        ns_engine_handing_on();
         ns_vfork_parent = getpid();
     }
     void *next;
