@@ -30,9 +30,8 @@ void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len);
 /* Before listen(). */
 void ns_engine_listening(int fd);
 
-/* After accept() gave fd; remote is what it filled in, or NULL; flags are accept4's. */
-void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, socklen_t len,
-                        int flags);
+/* After accept() gave fd; flags are accept4's. */
+void ns_engine_accepted(int listener, int fd, int flags);
 
 /* fd came into the process by a way that we did not see. At start-up touch says whether an
  * inherited connection is given its rule at once; if not, at its first use. */

@@ -52,8 +52,8 @@ static inline bool ns_found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* In message: descriptors on their way out (SCM_RIGHTS) are pushed and never held on again; those
- * that came in are looked at anew. */
+/* After message was sent or received: descriptors that left (SCM_RIGHTS) are pushed and never held
+ * on again; those that came in are looked at anew. */
 void ns_rights_leave(const struct msghdr *message);
 void ns_rights_arrive(const struct msghdr *message);
 

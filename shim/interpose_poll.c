@@ -84,9 +84,10 @@ NS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespe
     return ppoll(fds, count, timeout, mask);
 }
 
-/* The sets of a select, which the call overwrites: kept for the second one. Programs may pass sets
- * that are larger than fd_set. */
-enum { SELECT_MOST = 4096, SELECT_LONGS = SELECT_MOST / (8 * (int)sizeof(long)) };
+/* The sets of a select, which the call overwrites: kept for the second one. No more than an fd_set
+ * holds: programs pass getdtablesize() with sets of that size, and the kernel looks no further than
+ * the descriptors there are. */
+enum { SELECT_MOST = FD_SETSIZE, SELECT_LONGS = SELECT_MOST / (8 * (int)sizeof(long)) };
 struct sets {
     long kept[3][SELECT_LONGS];
     size_t size;
@@ -115,8 +116,9 @@ static void sets_restore(const struct sets *sets, fd_set *const given[3])
 NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                      struct timeval *timeout)
 {
-    bool waits = !timeout || timeout->tv_sec != 0 || timeout->tv_usec != 0;
-    enum plan plan = ns_owes() ? make_plan(waits) : PLAN_PLAIN;
+    enum plan plan = PLAN_PLAIN;
+    if (ns_owes())
+        plan = make_plan(!timeout || timeout->tv_sec != 0 || timeout->tv_usec != 0);
     if (plan == PLAN_FIRST) {
         fd_set *const given[3] = {reads, writes, errors};
         struct sets sets;

@@ -24,30 +24,23 @@ static void before_accept(int fd)
         ns_before_wait_for(fd, POLLIN);
 }
 
-static int after_accept(int listener, int fd, const struct sockaddr *remote, const socklen_t *len,
-                        socklen_t room, int flags)
+static int after_accept(int listener, int fd, int flags)
 {
-    if (fd >= 0 && !ns_in_vfork_child()) {
-        bool whole = remote && len && *len <= room;
-        ns_engine_accepted(listener, fd, whole ? remote : NULL, whole ? *len : 0, flags);
-    }
+    if (fd >= 0 && !ns_in_vfork_child())
+        ns_engine_accepted(listener, fd, flags);
     return fd;
 }
 
 NS_EXPORT int accept(int listener, struct sockaddr *remote, socklen_t *len)
 {
     before_accept(listener);
-    socklen_t room = remote && len ? *len : 0;
-    int fd = NS_REAL(accept)(listener, remote, len);
-    return after_accept(listener, fd, remote, len, room, 0);
+    return after_accept(listener, NS_REAL(accept)(listener, remote, len), 0);
 }
 
 NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int flags)
 {
     before_accept(listener);
-    socklen_t room = remote && len ? *len : 0;
-    int fd = NS_REAL(accept4)(listener, remote, len, flags);
-    return after_accept(listener, fd, remote, len, room, flags);
+    return after_accept(listener, NS_REAL(accept4)(listener, remote, len, flags), flags);
 }
 
 NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)

@@ -163,13 +163,17 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     if (flags & MSG_FASTOPEN && message)
         ns_engine_connecting(fd, message->msg_name, message->msg_namelen);
     slot = ns_engine_ruled(fd);
-    if (!slot) {
-        if (message && message->msg_controllen)
-            ns_rights_leave(message);
-        return NS_REAL(sendmsg)(fd, message, flags);
-    }
     ssize_t result;
-    size_t size = message ? vector_size(message->msg_iov, message->msg_iovlen) : 0;
+    if (!slot) {
+        result = NS_REAL(sendmsg)(fd, message, flags);
+        if (result >= 0 && message->msg_controllen)
+            ns_rights_leave(message);
+        return result;
+    }
+    /* The vector is looked at only where it may be held: a bad pointer is the kernel's to refuse.
+     */
+    bool may_hold = message && NS_GET(slot, send) == NS_SEND_AUTO_CORK;
+    size_t size = may_hold ? vector_size(message->msg_iov, message->msg_iovlen) : 0;
     before_write(fd, slot, size, flags);
     if (size && !message->msg_name && !message->msg_controllen && ns_engine_holds(slot, flags) &&
         hold_message(fd, slot, message, flags, &result))
@@ -184,7 +188,8 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 static bool hold_vector(int fd, struct ns_sock *slot, const struct iovec *vector, int count,
                         ssize_t *result)
 {
-    size_t size = count > 0 ? vector_size(vector, (size_t)count) : 0;
+    bool may_hold = count > 0 && NS_GET(slot, send) == NS_SEND_AUTO_CORK;
+    size_t size = may_hold ? vector_size(vector, (size_t)count) : 0;
     before_write(fd, slot, size, 0);
     if (!size || !ns_engine_holds(slot, 0))
         return false;
@@ -230,10 +235,11 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 {
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot) {
-        for (unsigned i = 0; messages && i < count; i++)
+        int sent = NS_REAL(sendmmsg)(fd, messages, count, flags);
+        for (int i = 0; i < sent; i++)
             if (messages[i].msg_hdr.msg_controllen)
                 ns_rights_leave(&messages[i].msg_hdr);
-        return NS_REAL(sendmmsg)(fd, messages, count, flags);
+        return sent;
     }
     before_write(fd, slot, SIZE_MAX, flags);
     ns_engine_before_plain(fd, slot, flags);

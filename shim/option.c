@@ -189,6 +189,8 @@ void ns_option_apply(int fd, struct ns_sock *slot, const struct ns_rule *rule)
         const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
         bool acts = action && action->verb != NS_SOCKOPT_PASS;
         bool asked = is_deferred(view, index);
+        if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
+            NS_PUT(slot, lowat, 1);
         if (asked) {
             int value = atomic_load_explicit(&view->asked[index], memory_order_relaxed);
             atomic_fetch_and(&view->deferred, ~(UINT32_C(1) << index));

@@ -100,9 +100,12 @@ void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     if (kind != NS_FD_FRESH && !again)
         return;
     struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
-    facts.remote = ns_address_from(remote, len);
-    if (!facts.remote.known)
-        return; /* the kernel will refuse it, or AF_UNSPEC */
+    if (rules->needs_remote) { /* only then: the kernel may find the pointer bad, and we would crash
+                                */
+        facts.remote = ns_address_from(remote, len);
+        if (!facts.remote.known)
+            return; /* the kernel will refuse it, or AF_UNSPEC */
+    }
     if (rules->needs_local) {
         facts.local = ns_sock_local(fd);
         facts.local.known = facts.local.known && facts.local.port != 0; /* bound */
@@ -126,15 +129,11 @@ void ns_engine_listening(int fd)
     apply(fd, slot, rule, NS_FD_LISTENER);
 }
 
-static const struct ns_rule *rule_of_connection(int fd, struct ns_sock *slot,
-                                                const struct sockaddr *remote, socklen_t len)
+static const struct ns_rule *rule_of_connection(int fd, struct ns_sock *slot)
 {
     struct ns_socket_facts facts = {.role = (enum ns_role)NS_GET(slot, role)};
-    if (rules->needs_remote) {
-        facts.remote = ns_address_from(remote, remote ? len : 0);
-        if (!facts.remote.known) /* not asked for, or cut short */
-            facts.remote = ns_sock_remote(fd);
-    }
+    if (rules->needs_remote)
+        facts.remote = ns_sock_remote(fd);
     if (rules->needs_local)
         facts.local = ns_sock_local(fd);
     return ns_match_socket(rules, &facts);
@@ -151,8 +150,7 @@ static void from_older_queue(int fd, struct ns_sock *slot)
     NS_PUT(slot, delack, 0);
 }
 
-void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, socklen_t len,
-                        int flags)
+void ns_engine_accepted(int listener, int fd, int flags)
 {
     struct ns_sock *from = ns_fd_slot(listener);
     if (from && NS_GET(from, kind) == NS_FD_ASK) {
@@ -169,15 +167,16 @@ void ns_engine_accepted(int listener, int fd, const struct sockaddr *remote, soc
     NS_PUT(slot, domain, NS_GET(from, domain));
     NS_PUT(slot, role, NS_ROLE_SERVER);
     NS_PUT(slot, nonblock, (flags & SOCK_NONBLOCK) != 0);
-    /* What the kernel copies from the listener (tcp_create_openreq_child): both options. */
+    /* What the kernel copies from the listener (tcp_create_openreq_child): three options. */
     NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(slot, delack, NS_GET(from, delack));
+    NS_PUT(slot, lowat, NS_GET(from, lowat));
     ns_option_inherit(slot, from);
     if (NS_GET(from, adopted))
         from_older_queue(fd, slot);
     const struct ns_rule *rule =
-        NS_GET(from, settled) ? NS_GET(from, rule) : rule_of_connection(fd, slot, remote, len);
+        NS_GET(from, settled) ? NS_GET(from, rule) : rule_of_connection(fd, slot);
     apply(fd, slot, rule, NS_FD_RULED);
 }
 
@@ -217,6 +216,7 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     int nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
     NS_PUT(slot, app_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
+    NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
     if (kind.listens) {
         NS_PUT(slot, kind, NS_FD_FRESH);
         ns_engine_listening(fd);
@@ -227,7 +227,7 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
         NS_PUT(slot, kind, NS_FD_FRESH);
         return NULL;
     }
-    apply(fd, slot, rule_of_connection(fd, slot, NULL, 0), NS_FD_RULED);
+    apply(fd, slot, rule_of_connection(fd, slot), NS_FD_RULED);
     return NS_GET(slot, kind) == NS_FD_RULED ? slot : NULL;
 }
 
