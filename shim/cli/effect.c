@@ -35,11 +35,10 @@ static void print_send(const struct ns_rule *rule, enum ns_role role)
             moment(role), rule->max_delay_us);
         break;
     case NS_SEND_FLUSH_BEFORE_READ:
-        printf("TCP_NODELAY is set to 0 %s, so that Nagle's algorithm holds;\n"
-               "    two or more writes are pushed (TCP_NODELAY is set to 1, then 0) before a wait "
-               "that\n"
-               "    blocks\n",
-               moment(role));
+        puts("TCP_NODELAY stays as the application has it; where that is off, what Nagle's\n"
+             "    algorithm may hold is pushed (TCP_NODELAY is set to 1, then 0) before a wait "
+             "that\n"
+             "    blocks");
         break;
     case NS_SEND_APP:
         puts("TCP_NODELAY stays as the application has it; nothing is held or pushed");
