@@ -10,7 +10,10 @@ MANDIR ?= $(DATADIR)/man
 DESTDIR ?=
 
 VERSION := 0.1.0
-CC ?= gcc
+# make has a CC of its own, which ?= would keep.
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 OPT ?= -O2 -g
 WERROR ?=
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 \
