@@ -10,6 +10,10 @@
 
 #include <netinet/tcp.h>
 
+/* For so long after its first write a burst is believed to go to the same socket: see
+ * ns_engine_bursts. */
+enum { RECENT_US = 1000 };
+
 /* A change to what is owed on fd: debts before it, so that a socket that already owes and was last
  * listed by this thread is not listed again. */
 static void owe(int fd, struct ns_sock *slot, bool owed_before)
@@ -43,6 +47,7 @@ static void burst_ended(struct ns_sock *slot, bool late)
     uint16_t burst = NS_GET(slot, burst);
     NS_PUT(slot, burst_expected, !late && burst == NS_GET(slot, burst_before) ? burst : 0);
     NS_PUT(slot, burst_before, late ? 0 : burst);
+    NS_PUT(slot, burst_thread, 0);
     NS_PUT(slot, burst, 0);
 }
 
@@ -76,11 +81,14 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, in
         mark_held(fd, slot);
         NS_PUT(slot, ack_owed, 0); /* the push will carry it */
         owe(fd, slot, listed);
+        if (NS_GET(slot, rule)->max_delay_us <= RECENT_US)
+            NS_PUT(slot, burst_thread, ns_thread.token);
         return;
     }
     bool owed = owes(slot);
     if (__builtin_expect(flags & MSG_MORE, 0)) {
         NS_PUT(slot, app_corks, NS_GET(slot, app_corks) | NS_CORKS_FLAG);
+        NS_PUT(slot, burst_thread, 0);
         return;
     }
     if (__builtin_expect(NS_GET(slot, app_corks), 0)) {
@@ -92,8 +100,10 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, in
     if (NS_GET(slot, held_until)) /* and what was held before it, TCP_NODELAY being on */
         atomic_store_explicit(&slot->held_until, 0, memory_order_release);
     NS_PUT(slot, burst, 0);
+    NS_PUT(slot, burst_thread, 0);
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ) {
-        NS_PUT(slot, writes, NS_GET(slot, writes) + 1);
+        if (NS_GET(slot, writes) < UINT16_MAX)
+            NS_PUT(slot, writes, (uint16_t)(NS_GET(slot, writes) + 1));
         owe(fd, slot, owed);
     }
 }

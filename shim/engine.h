@@ -77,6 +77,21 @@ enum { NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOP
  * the write as one of its burst. */
 bool ns_engine_holds(struct ns_sock *slot, int flags);
 
+/* Is this thread inside a burst on fd, and may one more write of it be held? Then it may be sent
+ * with MSG_MORE and nothing else: no address (below), and nothing to tell the engine afterwards but
+ * ns_engine_continued. Every way to replace a descriptor that libc sees ends the burst, and the
+ * others would have to come within the millisecond. */
+static inline bool ns_engine_bursts(int fd, struct ns_sock *slot)
+{
+    if (NS_GET(slot, burst_thread) != ns_thread.token || !ns_owes_only(fd))
+        return false;
+    uint16_t burst = (uint16_t)(NS_GET(slot, burst) + 1);
+    if (burst == NS_GET(slot, burst_expected))
+        return false;
+    NS_PUT(slot, burst, burst);
+    return true;
+}
+
 /* Before a write that is not held, with the application's flags: its own MSG_MORE makes what we
  * hold leave first, so that the two are not mixed up. */
 void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
@@ -84,6 +99,14 @@ void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
 /* After a write. result is the call's; held says that we sent it with MSG_MORE, flags are the
  * application's. */
 void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, int flags);
+
+/* After a held write that ns_engine_bursts allowed. */
+static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t result)
+{
+    /* The deadline thread has pushed meanwhile, and perhaps before these bytes: mark them anew. */
+    if (__builtin_expect(!atomic_load(&slot->held_until), 0))
+        ns_engine_wrote(fd, slot, result, true, 0);
+}
 
 /* A held write failed with errno in a way that a TCP socket does not fail: find out what fd is. The
  * caller then makes the call as the application asked. */

@@ -18,16 +18,6 @@ enum { IOV_MOST = 1024 }; /* UIO_MAXIOV: sendmsg and writev fail differently abo
  * would be 200 ns). */
 static const sa_family_t hold_address = 0xffff;
 
-/* Once a burst is enough, since the address costs the kernel 40 ns a call: every way to replace a
- * descriptor that libc sees ends the burst, and the others would have to come within the
- * millisecond. */
-static bool is_checked(const struct ns_sock *slot)
-{
-    enum { RECENT_US = 1000 };
-    const struct ns_rule *rule = NS_GET(slot, rule);
-    return NS_GET(slot, held_until) && rule && rule->max_delay_us <= RECENT_US;
-}
-
 /* A write on a socket that blocks is a wait for the other sockets of this thread. What the socket's
  * buffer has room for does not block; above BIG nobody can tell, and there the call costs more than
  * settling does. */
@@ -56,11 +46,9 @@ static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, in
                  ssize_t *result)
 {
     int saved = errno;
-    ssize_t r = is_checked(slot)
-                    ? NS_REAL(send)(fd, data, size, flags | MSG_MORE)
-                    : NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
-                                      (const struct sockaddr *)(const void *)&hold_address,
-                                      sizeof hold_address);
+    ssize_t r =
+        NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
+                        (const struct sockaddr *)(const void *)&hold_address, sizeof hold_address);
     if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
         errno = saved;
         ns_engine_heal(fd, slot);
@@ -76,10 +64,8 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
 {
     struct msghdr held = *message;
     sa_family_t address = hold_address;
-    if (!is_checked(slot)) {
-        held.msg_name = &address;
-        held.msg_namelen = sizeof address;
-    }
+    held.msg_name = &address;
+    held.msg_namelen = sizeof address;
     int saved = errno;
     ssize_t r = NS_REAL(sendmsg)(fd, &held, flags | MSG_MORE);
     if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
@@ -92,6 +78,16 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
     return true;
 }
 
+/* One more write of a burst: the address costs the kernel 40 ns a call, and its first write had it.
+ */
+static inline ssize_t continue_burst(int fd, struct ns_sock *slot, const void *data, size_t size,
+                                     int flags)
+{
+    ssize_t result = NS_REAL(send)(fd, data, size, flags | MSG_MORE);
+    ns_engine_continued(fd, slot, result);
+    return result;
+}
+
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
     struct ns_sock *slot = ns_engine_ruled(fd);
@@ -100,8 +96,10 @@ NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
             before_other_write(fd);
         return NS_REAL(write)(fd, data, size);
     }
-    before_write(fd, slot, size, 0);
     ssize_t result;
+    if (size && ns_engine_bursts(fd, slot))
+        return continue_burst(fd, slot, data, size, 0);
+    before_write(fd, slot, size, 0);
     if (size && ns_engine_holds(slot, 0) && hold(fd, slot, data, size, 0, &result))
         return result;
     result = NS_REAL(write)(fd, data, size);
@@ -114,8 +112,10 @@ NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
-    before_write(fd, slot, size, flags);
     ssize_t result;
+    if (size && !(flags & NS_NEVER_HELD) && ns_engine_bursts(fd, slot))
+        return continue_burst(fd, slot, data, size, flags);
+    before_write(fd, slot, size, flags);
     if (size && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
         return result;
     ns_engine_before_plain(fd, slot, flags);
