@@ -7,6 +7,7 @@ import fnmatch
 import os
 import pathlib
 import re
+import shutil
 import socket
 import statistics
 import subprocess
@@ -49,9 +50,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def has_shim(pid):
+def maps(library, pid):
     try:
-        return str(LIBRARY) in pathlib.Path(f"/proc/{pid}/maps").read_text()
+        return str(library) in pathlib.Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return False
 
@@ -63,6 +64,8 @@ class Bench:
         self.work = work
         self.rows = []
         self.running = []
+        # A copy: a build that goes on meanwhile must not change what the second half measures.
+        self.library = pathlib.Path(shutil.copy(LIBRARY, work))
         allowed = sorted(os.sched_getaffinity(0))
         # name -> the CPUs of the server and of the client
         self.places = {"1": (allowed[0], allowed[0])}
@@ -78,7 +81,7 @@ class Bench:
     def environment(self, policy):
         if policy is NO_SHIM:
             return self.clean
-        extra = {"LD_PRELOAD": str(LIBRARY)}
+        extra = {"LD_PRELOAD": str(self.library)}
         if policy:
             extra["NAGLESHIM_POLICY"] = policy
         return {**self.clean, **extra}
@@ -111,7 +114,7 @@ class Bench:
             if time.monotonic() > end:
                 raise CannotRun(f"{command[0]} does not listen: {log.read_text().strip()}")
             time.sleep(0.01)
-        if has_shim(server.pid) != (policy is not NO_SHIM):
+        if maps(self.library, server.pid) != (policy is not NO_SHIM):
             raise CannotRun(f"{command[0]}: the shim is not where it should be")
         return port
 
