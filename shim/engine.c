@@ -10,10 +10,6 @@
 
 #include <netinet/tcp.h>
 
-/* For so long after its first write a burst is believed to go to the same socket: see
- * ns_engine_bursts. */
-enum { RECENT_US = 1000 };
-
 /* A change to what is owed on fd: debts before it, so that a socket that already owes and was last
  * listed by this thread is not listed again. */
 static void owe(int fd, struct ns_sock *slot, bool owed_before)
@@ -51,10 +47,11 @@ static void burst_ended(struct ns_sock *slot, bool late)
     NS_PUT(slot, burst, 0);
 }
 
-void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
+uint64_t ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
 {
     if (__builtin_expect(flags & MSG_MORE, 0))
         ns_engine_push(fd, slot);
+    return NS_GET(slot, held_until) ? atomic_exchange(&slot->held_until, 0) : 0;
 }
 
 /* The deadline is stored after the call that held the bytes: see held_until. */
@@ -69,26 +66,36 @@ static void mark_held(int fd, struct ns_sock *slot)
         ns_engine_push(fd, slot);
 }
 
-void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, int flags)
+void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
 {
     if (result <= 0)
         return;
-    if (held) {
-        /* Inside a burst nothing changes: the deadline stands, and the debt is listed. */
-        if (NS_GET(slot, held_until) && NS_GET(slot, lister) == ns_thread.token)
-            return;
-        bool listed = owes(slot);
-        mark_held(fd, slot);
-        NS_PUT(slot, ack_owed, 0); /* the push will carry it */
-        owe(fd, slot, listed);
-        if (NS_GET(slot, rule)->max_delay_us <= RECENT_US)
-            NS_PUT(slot, burst_thread, ns_thread.token);
+    bool owed = owes(slot);
+    mark_held(fd, slot);
+    NS_PUT(slot, ack_owed, 0); /* the push will carry it */
+    owe(fd, slot, owed);
+    NS_PUT(slot, burst_thread, ns_thread.token);
+}
+
+/* The write took nothing: what was held before it still is. */
+static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
+{
+    uint64_t none = 0;
+    if (mark && atomic_compare_exchange_strong(&slot->held_until, &none, mark) &&
+        !ns_flusher_watch(fd))
+        ns_engine_push(fd, slot);
+}
+
+void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags, uint64_t mark)
+{
+    if (result <= 0) {
+        put_back(fd, slot, mark);
         return;
     }
-    bool owed = owes(slot);
+    NS_PUT(slot, burst, 0);
+    NS_PUT(slot, burst_thread, 0);
     if (__builtin_expect(flags & MSG_MORE, 0)) {
         NS_PUT(slot, app_corks, NS_GET(slot, app_corks) | NS_CORKS_FLAG);
-        NS_PUT(slot, burst_thread, 0);
         return;
     }
     if (__builtin_expect(NS_GET(slot, app_corks), 0)) {
@@ -96,11 +103,8 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, in
         if (NS_GET(slot, app_corks)) /* its bytes are still in its own cork */
             return;
     }
-    NS_PUT(slot, ack_owed, 0);    /* the segment carried it */
-    if (NS_GET(slot, held_until)) /* and what was held before it, TCP_NODELAY being on */
-        atomic_store_explicit(&slot->held_until, 0, memory_order_release);
-    NS_PUT(slot, burst, 0);
-    NS_PUT(slot, burst_thread, 0);
+    bool owed = owes(slot);
+    NS_PUT(slot, ack_owed, 0); /* the segment carried it */
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ) {
         if (NS_GET(slot, writes) < UINT16_MAX)
             NS_PUT(slot, writes, (uint16_t)(NS_GET(slot, writes) + 1));
@@ -130,8 +134,6 @@ void ns_engine_heal(int fd, struct ns_sock *slot)
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
-        if (NS_GET(slot, send) == NS_SEND_AUTO_CORK)
-            ns_flusher_prepare(); /* in a child of fork */
         NS_PUT(slot, heard, 1);
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;

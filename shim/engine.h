@@ -43,6 +43,9 @@ void ns_engine_duplicated(int from, int to);
 /* Before fd is closed or replaced: forget it, before its number can be used again. */
 void ns_engine_closing(int fd);
 
+/* The same for descriptors low to high, both included. */
+void ns_engine_closing_range(unsigned low, unsigned high);
+
 /* fd is about to be shared with somebody whose writes we do not see (SCM_RIGHTS, stdio): push, and
  * never hold there again. */
 void ns_engine_never_hold(int fd);
@@ -92,21 +95,23 @@ static inline bool ns_engine_bursts(int fd, struct ns_sock *slot)
     return true;
 }
 
-/* Before a write that is not held, with the application's flags: its own MSG_MORE makes what we
- * hold leave first, so that the two are not mixed up. */
-void ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
-
-/* After a write. result is the call's; held says that we sent it with MSG_MORE, flags are the
- * application's. */
-void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, bool held, int flags);
+/* After a held write: sent with MSG_MORE. */
+void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result);
 
 /* After a held write that ns_engine_bursts allowed. */
 static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t result)
 {
     /* The deadline thread has pushed meanwhile, and perhaps before these bytes: mark them anew. */
     if (__builtin_expect(!atomic_load(&slot->held_until), 0))
-        ns_engine_wrote(fd, slot, result, true, 0);
+        ns_engine_held(fd, slot, result);
 }
+
+/* Around a write that is not held, with the application's flags; it takes what is held with it. The
+ * first takes the mark away, so that another thread that holds bytes during the call marks them
+ * anew, and returns it for the second. The application's own MSG_MORE makes what we hold leave
+ * first, so that the two are not mixed up. */
+uint64_t ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
+void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags, uint64_t mark);
 
 /* A held write failed with errno in a way that a TCP socket does not fail: find out what fd is. The
  * caller then makes the call as the application asked. */

@@ -104,6 +104,10 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
     (void)fd;
     if (slot == from || NS_GET(slot, twin) != NS_GET(from, twin))
         return;
+    NS_PUT(slot, role, NS_GET(from, role));
+    NS_PUT(slot, send, NS_GET(from, send));
+    NS_PUT(slot, ack, NS_GET(from, ack));
+    NS_PUT(slot, rule, NS_GET(from, rule));
     NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(slot, app_corks, NS_GET(from, app_corks));
@@ -112,6 +116,7 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
     NS_PUT(slot, nonblock, NS_GET(from, nonblock));
     NS_PUT(slot, lowat, NS_GET(from, lowat));
     NS_PUT(slot, delack, NS_GET(from, delack));
+    NS_PUT(slot, kind, NS_GET(from, kind));
 }
 
 void ns_fd_share(struct ns_sock *slot)

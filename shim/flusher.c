@@ -44,6 +44,8 @@ static struct shared {
     _Atomic bool may_start; /* false after _Fork and clone */
 } * shared;
 static uint64_t tick_ns;
+/* Looked up with pthread_create, since libpthread may have come after us. */
+static int (*join_thread)(pthread_t, void **);
 static pthread_t thread;    /* valid while the state is not NONE */
 static _Atomic bool failed; /* no thread could be started: hold nothing */
 
@@ -209,6 +211,7 @@ static void start(void)
     bool created = create_thread();
     errno = saved;
     if (created) {
+        *(void **)&join_thread = ns_real_optional("pthread_join");
         /* Until here the thread does not sleep, since it waits on TICKING. */
         expected = STARTING;
         atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
@@ -225,10 +228,13 @@ void ns_flusher_prepare(void)
         start();
 }
 
-void ns_flusher_forked(void)
+void ns_flusher_forked(bool had_one)
 {
-    if (shared)
-        atomic_store(&shared->may_start, true);
+    if (!shared)
+        return;
+    atomic_store(&shared->may_start, true);
+    if (had_one)
+        start();
 }
 
 static bool wake(void)
@@ -277,7 +283,8 @@ static bool stop_thread(void)
             break;
     }
     futex_wake();
-    ns_real.pthread_join(thread, NULL);
+    if (join_thread)
+        join_thread(thread, NULL);
     return true;
 }
 

@@ -17,8 +17,9 @@ void ns_flusher_open(uint32_t most_us);
  * async-signal-safe when it starts one; errno unchanged. */
 void ns_flusher_prepare(void);
 
-/* In a child, after fork() itself: the thread may be started again when it is needed. */
-void ns_flusher_forked(void);
+/* In a child, after fork() itself (malloc works there): start the thread again if the parent
+ * had_one. */
+void ns_flusher_forked(bool had_one);
 
 /* Is there a thread of ours in this process? Async-signal-safe. */
 bool ns_flusher_running(void);

@@ -7,6 +7,7 @@
 #include "log.h"
 #include "policy_find.h"
 #include "real.h"
+#include "sock.h"
 #include "stats.h"
 
 #include <fcntl.h>
@@ -119,7 +120,7 @@ static void look_at_inherited(unsigned limit)
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
     for (unsigned i = 0; i < count; i++) {
         bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
-        if (!(fds[i].revents & POLLNVAL)) /* open */
+        if (!(fds[i].revents & POLLNVAL) && ns_sock_is_socket((int)i)) /* open, and one */
             ns_engine_inherited((int)i, touch);
     }
 }
@@ -133,12 +134,13 @@ static bool is_off(void)
 __attribute__((constructor)) static void begin(int argc, char **argv)
 {
     int saved = errno;
-    /* First: the kill switch works whatever else is broken. A set-user-ID program is not ours to
-     * change, though ld.so may load us there from a trusted directory. */
+    /* First what every call stands on, switched off or not: a first look-up in a signal handler
+     * would come at the wrong time. */
+    ns_real_load_all();
+    /* The kill switch works whatever else is broken. A set-user-ID program is not ours to change,
+     * though ld.so may load us there from a trusted directory. */
     if (is_off() || getauxval(AT_SECURE))
         return;
-    /* Then what everything below stands on. */
-    ns_real_load_all();
     bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
     if (!known)
         ns_log(NS_LOG_ERROR, "NAGLESHIM_LOG is one of off, error, info and debug, not \"%s\"",

@@ -32,6 +32,9 @@ static inline void ns_before_wait(void)
  * so. Out of line; for ns_owes() callers. */
 void ns_before_wait_for(int fd, short events);
 
+/* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
+void ns_before_replacing(int fd, int copy);
+
 /* How a read should be made. */
 enum ns_reading {
     NS_READ_PLAIN,   /* as asked */

@@ -3,6 +3,7 @@
  */
 #include "interpose.h"
 #include "option.h"
+#include "vfork.h"
 
 #include <stdarg.h>
 #include <sys/ioctl.h>
@@ -10,7 +11,7 @@
 static struct ns_sock *tcp_slot(int fd)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
+    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER || ns_in_vfork_child())
         return NULL;
     if (NS_GET(slot, kind) == NS_FD_ASK) {
         ns_engine_adopt(fd, slot);
@@ -37,7 +38,7 @@ NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *
 static void set_nonblock(int fd, bool nonblock)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER)
+    if (!slot || NS_GET(slot, kind) == NS_FD_OTHER || ns_in_vfork_child())
         return;
     NS_PUT(slot, nonblock, nonblock);
     ns_fd_share(slot);
@@ -60,7 +61,7 @@ static void after_fcntl(int fd, int command, long argument, int result)
 {
     if (command == F_SETFL)
         set_nonblock(fd, (argument & O_NONBLOCK) != 0);
-    else if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+    else if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && !ns_in_vfork_child())
         ns_engine_duplicated(fd, result);
 }
 

@@ -40,6 +40,13 @@ static bool is_zero(const struct timespec *timeout)
     return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
 }
 
+/* The kernel refuses any other, ready or not; so a first look must not hide it. */
+static bool is_valid(const struct timespec *timeout)
+{
+    return !timeout ||
+           (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000);
+}
+
 static const struct timespec no_time;
 
 /* WAIT(time): the call with another time to wait; asked: as the application has it. Returns from
@@ -65,7 +72,8 @@ NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
-    NS_WAIT(!is_zero(timeout), NS_REAL(ppoll)(fds, count, &no_time, mask),
+    NS_WAIT(!is_zero(timeout),
+            NS_REAL(ppoll)(fds, count, is_valid(timeout) ? &no_time : timeout, mask),
             NS_REAL(ppoll)(fds, count, timeout, mask));
 }
 
@@ -119,7 +127,7 @@ NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
     enum plan plan = PLAN_PLAIN;
     if (ns_owes())
         plan = make_plan(!timeout || timeout->tv_sec != 0 || timeout->tv_usec != 0);
-    if (plan == PLAN_FIRST) {
+    if (plan == PLAN_FIRST && (!timeout || (timeout->tv_sec >= 0 && timeout->tv_usec >= 0))) {
         fd_set *const given[3] = {reads, writes, errors};
         struct sets sets;
         struct timeval none = {0, 0};
@@ -139,7 +147,7 @@ NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                       const struct timespec *timeout, const sigset_t *mask)
 {
     enum plan plan = ns_owes() ? make_plan(!is_zero(timeout)) : PLAN_PLAIN;
-    if (plan == PLAN_FIRST) {
+    if (plan == PLAN_FIRST && is_valid(timeout)) {
         fd_set *const given[3] = {reads, writes, errors};
         struct sets sets;
         if (sets_keep(&sets, count, given)) {
@@ -170,6 +178,8 @@ NS_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int t
 NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
                            const struct timespec *timeout, const sigset_t *mask)
 {
-    NS_WAIT(!is_zero(timeout), NS_REAL(epoll_pwait2)(epoll, events, most, &no_time, mask),
-            NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask));
+    NS_WAIT(
+        !is_zero(timeout),
+        NS_REAL(epoll_pwait2)(epoll, events, most, is_valid(timeout) ? &no_time : timeout, mask),
+        NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask));
 }

@@ -28,9 +28,39 @@ static void before_child(void)
 NS_EXPORT pid_t fork(void)
 {
     before_child();
+    bool had_one = ns_flusher_running();
     pid_t pid = NS_REAL(fork)();
     if (pid == 0)
-        ns_flusher_forked();
+        ns_flusher_forked(had_one);
+    return pid;
+}
+
+/* Two forks inside libc; who returns is the child. */
+NS_EXPORT int daemon(int keep_directory, int keep_files)
+{
+    before_child();
+    bool had_one = ns_flusher_running();
+    int result = NS_REAL(daemon)(keep_directory, keep_files);
+    if (result == 0) {
+        if (!keep_files) /* 0 to 2 are /dev/null now */
+            for (int fd = 0; fd < 3; fd++)
+                ns_engine_closing(fd);
+        ns_flusher_forked(had_one);
+    }
+    return result;
+}
+
+NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
+                        const struct winsize *size)
+{
+    before_child();
+    bool had_one = ns_flusher_running();
+    pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
+    if (pid == 0) {
+        for (int fd = 0; fd < 3; fd++) /* the terminal now */
+            ns_engine_closing(fd);
+        ns_flusher_forked(had_one);
+    }
     return pid;
 }
 
@@ -167,6 +197,21 @@ NS_EXPORT FILE *popen(const char *command, const char *mode)
     return NS_REAL(popen)(command, mode);
 }
 
+NS_EXPORT void abort(void)
+{
+    if (!ns_in_vfork_child())
+        ns_settle_process();
+    NS_REAL(abort)();
+    __builtin_unreachable();
+}
+
+NS_EXPORT void quick_exit(int status)
+{
+    ns_settle_process();
+    NS_REAL(quick_exit)(status);
+    __builtin_unreachable();
+}
+
 NS_EXPORT void _exit(int status)
 {
     if (!ns_in_vfork_child())
@@ -197,7 +242,7 @@ static bool once_more(int result, int *tries)
 NS_EXPORT int unshare(int flags)
 {
     int result, tries = 20, saved = errno;
-    if (!ns_flusher_running())
+    if (!ns_flusher_running() || ns_in_vfork_child())
         return NS_REAL(unshare)(flags);
     ns_flusher_stop(true);
     do
@@ -211,7 +256,7 @@ NS_EXPORT int unshare(int flags)
 NS_EXPORT int setns(int fd, int type)
 {
     int result, tries = 20, saved = errno;
-    if (!ns_flusher_running())
+    if (!ns_flusher_running() || ns_in_vfork_child())
         return NS_REAL(setns)(fd, type);
     ns_flusher_stop(true);
     do
@@ -255,8 +300,15 @@ static void before_number(long number, const long argument[6])
         if (is_futex_wait(argument[1]))
             ns_before_wait();
         break;
+    case SYS_exit_group:
+    case SYS_execve:
+    case SYS_execveat:
+        if (!ns_in_vfork_child())
+            ns_engine_handing_on();
+        break;
     case SYS_seccomp:
-        if (sets_filter(argument[0] == SECCOMP_SET_MODE_STRICT,
+        if (!ns_in_vfork_child() &&
+            sets_filter(argument[0] == SECCOMP_SET_MODE_STRICT,
                         argument[0] == SECCOMP_SET_MODE_FILTER, argument[2]))
             ns_engine_stand_aside();
         break;
@@ -264,15 +316,13 @@ static void before_number(long number, const long argument[6])
     case SYS_dup2:
 #endif
     case SYS_dup3:
-        if (argument[0] != argument[1] && !ns_in_vfork_child())
-            ns_engine_closing((int)argument[1]);
+        if (!ns_in_vfork_child())
+            ns_before_replacing((int)argument[0], (int)argument[1]);
         break;
 #ifdef SYS_close_range
     case SYS_close_range:
         if (!((unsigned)argument[2] & ~CLOSE_RANGE_UNSHARE) && !ns_in_vfork_child())
-            for (unsigned fd = (unsigned)argument[0];
-                 fd <= (unsigned)argument[1] && ns_fd_slot((int)fd); fd++)
-                ns_engine_closing((int)fd);
+            ns_engine_closing_range((unsigned)argument[0], (unsigned)argument[1]);
         break;
 #endif
 #ifdef SYS_io_uring_enter
@@ -336,7 +386,7 @@ NS_EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         argument[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
-    if (option == PR_SET_SECCOMP &&
+    if (option == PR_SET_SECCOMP && !ns_in_vfork_child() &&
         sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
                     (long)argument[1]))
         ns_engine_stand_aside();

@@ -120,7 +120,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
         result = NS_REAL(recvmsg)(fd, message, flags);
-        if (result >= 0 && message->msg_controllen)
+        if (result >= 0 && (uint32_t)message->msg_controllen)
             ns_rights_arrive(message);
         return result;
     }
@@ -172,7 +172,7 @@ NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
         after_read(fd, slot, result, flags);
     else
         for (int i = 0; i < result; i++)
-            if (messages[i].msg_hdr.msg_controllen)
+            if ((uint32_t)messages[i].msg_hdr.msg_controllen)
                 ns_rights_arrive(&messages[i].msg_hdr);
     return result;
 }

@@ -69,30 +69,19 @@ NS_EXPORT int close(int fd)
     return NS_REAL(close)(fd);
 }
 
-static void closing_range(unsigned low, unsigned high)
-{
-    unsigned limit = atomic_load_explicit(&ns_fd_limit, memory_order_relaxed);
-    for (unsigned fd = low; fd <= high && fd < limit; fd++) {
-        if (!ns_fd_slot((int)fd))
-            fd |= NS_FD_CHUNK - 1; /* nothing in the rest of this chunk */
-        else
-            ns_engine_closing((int)fd);
-    }
-}
-
 NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
 {
     /* CLOEXEC marks and closes nothing; a wrong call closes nothing either. */
     if (!((unsigned)flags & ~CLOSE_RANGE_UNSHARE) && low <= high && !ns_in_vfork_child() &&
         ns_real_has(NS_CALL_close_range))
-        closing_range(low, high);
+        ns_engine_closing_range(low, high);
     return NS_REAL(close_range)(low, high, flags);
 }
 
 NS_EXPORT void closefrom(int low)
 {
     if (!ns_in_vfork_child())
-        closing_range(low > 0 ? (unsigned)low : 0, UINT_MAX);
+        ns_engine_closing_range(low > 0 ? (unsigned)low : 0, UINT_MAX);
     NS_REAL(closefrom)(low);
 }
 
@@ -105,7 +94,7 @@ NS_EXPORT int dup(int fd)
 }
 
 /* dup2 and dup3 close what was there, if the descriptor to copy is good. */
-static void replacing(int fd, int copy)
+void ns_before_replacing(int fd, int copy)
 {
     struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
     if (slot && NS_GET(slot, kind) != NS_FD_OTHER && NS_REAL(fcntl)(fd, F_GETFD) >= 0)
@@ -116,7 +105,7 @@ NS_EXPORT int dup2(int fd, int copy)
 {
     bool child = ns_in_vfork_child();
     if (!child)
-        replacing(fd, copy);
+        ns_before_replacing(fd, copy);
     int result = NS_REAL(dup2)(fd, copy);
     if (result >= 0 && !child)
         ns_engine_duplicated(fd, copy);
@@ -127,7 +116,7 @@ NS_EXPORT int dup3(int fd, int copy, int flags)
 {
     bool child = ns_in_vfork_child();
     if (!child && !(flags & ~O_CLOEXEC))
-        replacing(fd, copy);
+        ns_before_replacing(fd, copy);
     int result = NS_REAL(dup3)(fd, copy, flags);
     if (result >= 0 && !child)
         ns_engine_duplicated(fd, copy);

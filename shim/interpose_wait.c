@@ -109,42 +109,39 @@ NS_EXPORT int thrd_join(thrd_t thread, int *value)
     return NS_REAL(thrd_join)(thread, value);
 }
 
-/* A semaphore that is free is taken without waiting. sem_trywait has no cancellation point and no
- * other effect; an old libc keeps it in libpthread, so it is looked up. */
-static bool take_free(sem_t *semaphore)
+/* A semaphore that is free does not wait. sem_getvalue is looked up: an old libc keeps it in
+ * libpthread. */
+static void before_sem(sem_t *semaphore)
 {
-    static int (*_Atomic try)(sem_t *);
-    int (*known)(sem_t *) = atomic_load_explicit(&try, memory_order_relaxed);
+    static int (*_Atomic get_value)(sem_t *, int *);
+    int (*known)(sem_t *, int *) = atomic_load_explicit(&get_value, memory_order_relaxed);
+    int value = 0;
     if (!known) {
-        *(void **)&known = ns_real_optional("sem_trywait");
-        atomic_store_explicit(&try, known, memory_order_relaxed);
+        *(void **)&known = ns_real_optional("sem_getvalue");
+        atomic_store_explicit(&get_value, known, memory_order_relaxed);
     }
-    int saved = errno;
-    bool taken = known && known(semaphore) == 0;
-    errno = saved;
-    if (!taken)
+    if (!known || known(semaphore, &value) != 0 || value <= 0)
         ns_settle(NS_OWES_ALL);
-    return taken;
 }
 
 NS_EXPORT int sem_wait(sem_t *semaphore)
 {
-    if (ns_owes() && take_free(semaphore))
-        return 0;
+    if (ns_owes())
+        before_sem(semaphore);
     return NS_REAL(sem_wait)(semaphore);
 }
 
 NS_EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 {
-    if (ns_owes() && take_free(semaphore))
-        return 0;
+    if (ns_owes())
+        before_sem(semaphore);
     return NS_REAL(sem_timedwait)(semaphore, until);
 }
 
 NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {
-    if (ns_owes() && take_free(semaphore))
-        return 0;
+    if (ns_owes())
+        before_sem(semaphore);
     return NS_REAL(sem_clockwait)(semaphore, clock, until);
 }
 

@@ -54,7 +54,7 @@ static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, in
         ns_engine_heal(fd, slot);
         return false;
     }
-    ns_engine_wrote(fd, slot, r, true, flags);
+    ns_engine_held(fd, slot, r);
     *result = r;
     return true;
 }
@@ -73,19 +73,29 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
         ns_engine_heal(fd, slot);
         return false;
     }
-    ns_engine_wrote(fd, slot, r, true, flags);
+    ns_engine_held(fd, slot, r);
     *result = r;
     return true;
 }
 
-/* One more write of a burst: the address costs the kernel 40 ns a call, and its first write had it.
- */
-static inline ssize_t continue_burst(int fd, struct ns_sock *slot, const void *data, size_t size,
-                                     int flags)
+/* One more write of a burst. */
+static inline bool continue_burst(int fd, struct ns_sock *slot, const void *data, size_t size,
+                                  int flags, ssize_t *result)
 {
-    ssize_t result = NS_REAL(send)(fd, data, size, flags | MSG_MORE);
-    ns_engine_continued(fd, slot, result);
-    return result;
+    if (!ns_engine_bursts(fd, slot))
+        return false;
+    int saved = errno;
+    ssize_t r =
+        NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
+                        (const struct sockaddr *)(const void *)&hold_address, sizeof hold_address);
+    if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
+        errno = saved;
+        ns_engine_heal(fd, slot);
+        return false;
+    }
+    ns_engine_continued(fd, slot, r);
+    *result = r;
+    return true;
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
@@ -97,13 +107,14 @@ NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
         return NS_REAL(write)(fd, data, size);
     }
     ssize_t result;
-    if (size && ns_engine_bursts(fd, slot))
-        return continue_burst(fd, slot, data, size, 0);
+    if (size && continue_burst(fd, slot, data, size, 0, &result))
+        return result;
     before_write(fd, slot, size, 0);
     if (size && ns_engine_holds(slot, 0) && hold(fd, slot, data, size, 0, &result))
         return result;
+    uint64_t mark = ns_engine_before_plain(fd, slot, 0);
     result = NS_REAL(write)(fd, data, size);
-    ns_engine_wrote(fd, slot, result, false, 0);
+    ns_engine_wrote(fd, slot, result, 0, mark);
     return result;
 }
 
@@ -113,14 +124,14 @@ NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
     ssize_t result;
-    if (size && !(flags & NS_NEVER_HELD) && ns_engine_bursts(fd, slot))
-        return continue_burst(fd, slot, data, size, flags);
+    if (size && !(flags & NS_NEVER_HELD) && continue_burst(fd, slot, data, size, flags, &result))
+        return result;
     before_write(fd, slot, size, flags);
     if (size && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
         return result;
-    ns_engine_before_plain(fd, slot, flags);
+    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(send)(fd, data, size, flags);
-    ns_engine_wrote(fd, slot, result, false, flags);
+    ns_engine_wrote(fd, slot, result, flags, mark);
     return result;
 }
 
@@ -137,9 +148,9 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
     ssize_t result;
     if (size && !to && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
         return result;
-    ns_engine_before_plain(fd, slot, flags);
+    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
-    ns_engine_wrote(fd, slot, result, false, flags);
+    ns_engine_wrote(fd, slot, result, flags, mark);
     return result;
 }
 
@@ -166,21 +177,21 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     ssize_t result;
     if (!slot) {
         result = NS_REAL(sendmsg)(fd, message, flags);
-        if (result >= 0 && message->msg_controllen)
+        if (result >= 0 && (uint32_t)message->msg_controllen)
             ns_rights_leave(message);
         return result;
     }
     /* The vector is looked at only where it may be held: a bad pointer is the kernel's to refuse.
      */
     bool may_hold = message && NS_GET(slot, send) == NS_SEND_AUTO_CORK;
-    size_t size = may_hold ? vector_size(message->msg_iov, message->msg_iovlen) : 0;
+    size_t size = may_hold ? vector_size(message->msg_iov, (uint32_t)message->msg_iovlen) : 0;
     before_write(fd, slot, size, flags);
-    if (size && !message->msg_name && !message->msg_controllen && ns_engine_holds(slot, flags) &&
-        hold_message(fd, slot, message, flags, &result))
+    if (size && !message->msg_name && !(uint32_t)message->msg_controllen &&
+        ns_engine_holds(slot, flags) && hold_message(fd, slot, message, flags, &result))
         return result;
-    ns_engine_before_plain(fd, slot, flags);
+    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendmsg)(fd, message, flags);
-    ns_engine_wrote(fd, slot, result, false, flags);
+    ns_engine_wrote(fd, slot, result, flags, mark);
     return result;
 }
 
@@ -213,8 +224,9 @@ NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
     ssize_t result;
     if (hold_vector(fd, slot, vector, count, &result))
         return result;
+    uint64_t mark = ns_engine_before_plain(fd, slot, 0);
     result = NS_REAL(writev)(fd, vector, count);
-    ns_engine_wrote(fd, slot, result, false, 0);
+    ns_engine_wrote(fd, slot, result, 0, mark);
     return result;
 }
 
@@ -226,8 +238,9 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
     ssize_t result;
     if (offset == -1 && flags == 0 && hold_vector(fd, slot, vector, count, &result))
         return result;
+    uint64_t mark = ns_engine_before_plain(fd, slot, 0);
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
-    ns_engine_wrote(fd, slot, result, false, 0);
+    ns_engine_wrote(fd, slot, result, 0, mark);
     return result;
 }
 
@@ -237,23 +250,26 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
     if (!slot) {
         int sent = NS_REAL(sendmmsg)(fd, messages, count, flags);
         for (int i = 0; i < sent; i++)
-            if (messages[i].msg_hdr.msg_controllen)
+            if ((uint32_t)messages[i].msg_hdr.msg_controllen)
                 ns_rights_leave(&messages[i].msg_hdr);
         return sent;
     }
     before_write(fd, slot, SIZE_MAX, flags);
-    ns_engine_before_plain(fd, slot, flags);
+    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
-    ns_engine_wrote(fd, slot, result, false, flags);
+    ns_engine_wrote(fd, slot, result, flags, mark);
     return result;
 }
 
 /* After a transfer inside the kernel. Where less came than was asked for, kernels before 6.5 have
  * sent the last piece with MSG_MORE and nothing after it. */
-static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t asked, bool more)
+static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t asked, int flags,
+                        uint64_t mark)
 {
-    bool held = result > 0 && (size_t)result < asked && !more && ns_engine_holds(slot, 0);
-    ns_engine_wrote(fd, slot, result, held, more ? MSG_MORE : 0);
+    if (result > 0 && (size_t)result < asked && ns_engine_holds(slot, flags))
+        ns_engine_held(fd, slot, result);
+    else
+        ns_engine_wrote(fd, slot, result, flags, mark);
 }
 
 NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
@@ -262,8 +278,9 @@ NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
     if (!slot)
         return NS_REAL(sendfile)(out, in, offset, size);
     before_write(out, slot, size, 0);
+    uint64_t mark = ns_engine_before_plain(out, slot, 0);
     ssize_t result = NS_REAL(sendfile)(out, in, offset, size);
-    transferred(out, slot, result, size, false);
+    transferred(out, slot, result, size, 0, mark);
     return result;
 }
 
@@ -273,8 +290,9 @@ NS_EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
     if (!slot)
         return NS_REAL(sendfile64)(out, in, offset, size);
     before_write(out, slot, size, 0);
+    uint64_t mark = ns_engine_before_plain(out, slot, 0);
     ssize_t result = NS_REAL(sendfile64)(out, in, offset, size);
-    transferred(out, slot, result, size, false);
+    transferred(out, slot, result, size, 0, mark);
     return result;
 }
 
@@ -283,17 +301,17 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
 {
     struct ns_sock *to = ns_engine_ruled(out);
     struct ns_sock *from = to ? NULL : ns_engine_ruled(in); /* one of the two is a pipe */
+    int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
+    uint64_t mark = 0;
     if (to) {
         before_write(out, to, size, flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0);
-        if (flags & SPLICE_F_MORE)
-            ns_engine_before_plain(out, to, MSG_MORE);
+        mark = ns_engine_before_plain(out, to, more);
     } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK)) {
         ns_before_wait_for(in, POLLIN);
     }
     ssize_t result = NS_REAL(splice)(in, in_offset, out, out_offset, size, flags);
     if (to)
-        transferred(out, to, result, (size_t)(result > 0 ? result : 0),
-                    (flags & SPLICE_F_MORE) != 0);
+        ns_engine_wrote(out, to, result, more, mark);
     else if (from)
         ns_engine_read(in, from, result, errno);
     return result;

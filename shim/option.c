@@ -159,10 +159,11 @@ static void undo(int fd, struct ns_view *view, int index)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
     int value = atomic_load_explicit(&view->value[index], memory_order_relaxed);
-    if (row->level == SOL_SOCKET && (row->option == SO_SNDBUF || row->option == SO_RCVBUF))
-        value /= 2; /* the kernel tells twice what was asked for (socket(7)) */
     atomic_fetch_and(&view->told, ~(UINT32_C(1) << index));
-    ns_sock_set(fd, row->level, row->option, value);
+    /* What the kernel computes by itself until it is told cannot be given back. */
+    if (index != NS_SOCKOPT_SO_SNDBUF && index != NS_SOCKOPT_SO_RCVBUF &&
+        index != NS_SOCKOPT_TCP_MAXSEG && index != NS_SOCKOPT_TCP_WINDOW_CLAMP)
+        ns_sock_set(fd, row->level, row->option, value);
 }
 
 static void commit(int fd, struct ns_sock *slot, void *context)
@@ -230,6 +231,8 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
         by_itself = ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER);
         if (by_itself < 0)
             by_itself = 0;
+        else if (by_itself <= DELACK_MAX_US)
+            return; /* this one is bounded already, and says nothing of the next */
     }
     if (by_itself > DELACK_MAX_US &&
         ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US) == 0)
@@ -265,7 +268,7 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
         NS_PUT(slot, app_corks, 0);
         /* Uncorking leaves the last segment to Nagle where that is on: as after a write. */
         if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ)
-            ns_engine_wrote(fd, slot, 1, false, 0);
+            ns_engine_wrote(fd, slot, 1, 0, 0);
         break;
     case TCP_DELACK_MAX_US_NUMBER:
         NS_PUT(slot, delack, 0);

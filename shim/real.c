@@ -17,10 +17,12 @@ struct ns_real ns_real;
 __asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
 #define NS_SINCE_2_3_2 "GLIBC_2.3.2"
 #define NS_SINCE_2_15 "GLIBC_2.15"
+#define NS_SINCE_2_24 "GLIBC_2.24"
 #elif defined(__aarch64__)
 __asm__(".symver dlsym, dlsym@GLIBC_2.17");
 #define NS_SINCE_2_3_2 "GLIBC_2.17"
 #define NS_SINCE_2_15 "GLIBC_2.17"
+#define NS_SINCE_2_24 "GLIBC_2.24"
 #else
 #error "symbol versions are known for x86-64 and aarch64 only"
 #endif

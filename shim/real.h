@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pty.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>

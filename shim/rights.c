@@ -4,24 +4,29 @@
 
 #include <string.h>
 
-/* Calls visit for each descriptor in the message. */
+/* Calls visit for each descriptor in the message. Lengths are read as 32 bits, which the kernel
+ * limits them to: musl's members are that wide, with padding behind them that nobody clears. */
 static void each_right(const struct msghdr *message, void (*visit)(int fd))
 {
-    /* CMSG_NXTHDR wants a message that is not const, and writes to nothing. */
-    struct msghdr copy = *message;
-    if (!copy.msg_control)
-        return;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(&copy); header;
-         header = CMSG_NXTHDR(&copy, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-            header->cmsg_len < CMSG_LEN(0))
-            continue;
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-            visit(fd);
-        }
+    const unsigned char *at = message->msg_control;
+    size_t left = at ? (uint32_t)message->msg_controllen : 0;
+    while (left >= sizeof(struct cmsghdr)) {
+        struct cmsghdr header;
+        memcpy(&header, at, sizeof header);
+        size_t len = (uint32_t)header.cmsg_len;
+        if (len < sizeof header || len > left)
+            return;
+        if (header.cmsg_level == SOL_SOCKET && header.cmsg_type == SCM_RIGHTS)
+            for (size_t i = CMSG_LEN(0); i + sizeof(int) <= len; i += sizeof(int)) {
+                int fd;
+                memcpy(&fd, at + i, sizeof fd);
+                visit(fd);
+            }
+        size_t step = CMSG_ALIGN(len);
+        if (step > left)
+            return;
+        at += step;
+        left -= step;
     }
 }
 

@@ -51,7 +51,9 @@ void ns_rule_enforce_nodelay(int fd, struct ns_sock *slot)
 /* Give the socket its rule (NULL: leave it alone). kind is what it becomes if it has one. */
 static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum ns_fd_kind kind)
 {
-    ns_option_apply(fd, slot, rule);
+    /* What its connections do not all have, a listener must not set. */
+    bool partly = kind == NS_FD_LISTENER && !NS_GET(slot, settled);
+    ns_option_apply(fd, slot, partly ? NULL : rule);
     if (!rule) {
         NS_PUT(slot, send, NS_SEND_APP);
         NS_PUT(slot, ack, NS_ACK_APP);
@@ -66,12 +68,19 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
     NS_PUT(slot, send, (uint8_t)rule->send);
     NS_PUT(slot, ack, (uint8_t)rule->ack);
     ns_rule_enforce_nodelay(fd, slot);
-    if (rule->ack == NS_ACK_BEFORE_WAIT)
+    if (rule->ack == NS_ACK_BEFORE_WAIT && !partly)
         ns_option_bound_delayed_ack(fd, slot);
-    if (rule->send == NS_SEND_AUTO_CORK && kind == NS_FD_RULED)
-        ns_flusher_prepare(); /* now, since a signal handler may make the first write */
     NS_COUNT(sockets);
     NS_PUT(slot, kind, (uint8_t)kind);
+    ns_fd_share(slot);
+}
+
+/* Start the deadline thread for a connection that will hold bytes. Called from connect and accept
+ * and at start-up, not from the first write or read: those may stand in a signal handler. */
+static void prepare(const struct ns_sock *slot)
+{
+    if (NS_GET(slot, kind) == NS_FD_RULED && NS_GET(slot, send) == NS_SEND_AUTO_CORK)
+        ns_flusher_prepare();
 }
 
 void ns_engine_created(int fd, int domain, int type, int protocol)
@@ -112,6 +121,7 @@ void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     }
     NS_PUT(slot, role, NS_ROLE_CLIENT);
     apply(fd, slot, ns_match_socket(rules, &facts), NS_FD_RULED);
+    prepare(slot);
 }
 
 void ns_engine_listening(int fd)
@@ -178,6 +188,7 @@ void ns_engine_accepted(int listener, int fd, int flags)
     const struct ns_rule *rule =
         NS_GET(from, settled) ? NS_GET(from, rule) : rule_of_connection(fd, slot);
     apply(fd, slot, rule, NS_FD_RULED);
+    prepare(slot);
 }
 
 void ns_engine_inherited(int fd, bool touch)
@@ -196,8 +207,8 @@ void ns_engine_inherited(int fd, bool touch)
     NS_PUT(slot, domain, (uint8_t)kind.domain);
     NS_PUT(slot, nonblock, kind.nonblock);
     NS_PUT(slot, kind, NS_FD_ASK);
-    if (touch && (kind.connected || kind.listens))
-        ns_engine_adopt(fd, slot);
+    if (touch && (kind.connected || kind.listens) && ns_engine_adopt(fd, slot))
+        prepare(slot);
 }
 
 /* The first use of a socket that came from outside, or of a fresh one that was connected by a way
@@ -217,6 +228,7 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     NS_PUT(slot, app_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
+    NS_PUT(slot, no_hold, ns_sock_has_ulp(fd)); /* kTLS: MSG_MORE would leave a record open */
     if (kind.listens) {
         NS_PUT(slot, kind, NS_FD_FRESH);
         ns_engine_listening(fd);
@@ -276,6 +288,24 @@ void ns_engine_closing(int fd)
      * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
     ns_engine_push(fd, slot);
     ns_fd_reset(slot);
+}
+
+struct range {
+    unsigned low, high;
+};
+
+static void close_if_within(int fd, struct ns_sock *slot, void *context)
+{
+    const struct range *range = context;
+    (void)slot;
+    if ((unsigned)fd >= range->low && (unsigned)fd <= range->high)
+        ns_engine_closing(fd);
+}
+
+void ns_engine_closing_range(unsigned low, unsigned high)
+{
+    struct range range = {low, high};
+    ns_fd_each(close_if_within, &range);
 }
 
 void ns_engine_never_hold(int fd)

@@ -143,6 +143,9 @@ void ns_owe(int fd, struct ns_sock *slot)
         int top = atomic_load_explicit(entry_at(count - 1), memory_order_relaxed);
         struct ns_sock *listed = ns_fd_slot(top);
         if (top == fd) {
+            /* Counts as a change: whoever we interrupted must not drop it. */
+            if (!atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count)))
+                continue;
             NS_PUT(slot, lister, ns_thread.token);
             return;
         }

@@ -6,12 +6,15 @@
 #include "real.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262 /* linux/in.h, since 5.6 */
 #endif
+
+#define TCP_ULP_NUMBER 31 /* linux/tcp.h, 4.13 */
 
 /* Bits of type that are not the type (socket(2)). */
 enum { TYPE_FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
@@ -32,6 +35,16 @@ int ns_sock_get(int fd, int level, int option)
     return value;
 }
 
+bool ns_sock_has_ulp(int fd)
+{
+    char name[16] = "";
+    socklen_t len = sizeof name;
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP_NUMBER, name, &len);
+    errno = saved;
+    return result == 0 && len > 0;
+}
+
 int ns_sock_set(int fd, int level, int option, int value)
 {
     int saved = errno, result = 0;
@@ -39,6 +52,17 @@ int ns_sock_set(int fd, int level, int option, int value)
         result = -errno;
     errno = saved;
     return result;
+}
+
+bool ns_sock_is_socket(int fd)
+{
+    struct stat status;
+    int saved = errno;
+    /* By number: fstat has a new symbol version in every other libc. The kernel's struct stat is
+     * the libcs' own on 64-bit machines. */
+    long result = NS_REAL(syscall)(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
+    errno = saved;
+    return result == 0 && S_ISSOCK(status.st_mode);
 }
 
 struct ns_sock_kind ns_sock_ask(int fd)

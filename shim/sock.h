@@ -15,6 +15,10 @@ struct ns_sock_kind {
     int domain;
 };
 
+/* Is fd a socket at all? Asked by fstat, which a seccomp filter that forbids the network's calls
+ * allows. */
+bool ns_sock_is_socket(int fd);
+
 /* Ask the kernel what fd is: SO_DOMAIN, SO_TYPE, SO_PROTOCOL (socket(7)). Anything but a TCP socket
  * costs one system call. */
 struct ns_sock_kind ns_sock_ask(int fd);
@@ -26,6 +30,9 @@ struct ns_address ns_sock_remote(int fd);
 /* One integer option, or -errno; a value below 0 is not told from an error, so only for options
  * that have none. */
 int ns_sock_get(int fd, int level, int option);
+
+/* Has fd an upper-layer protocol (kTLS, TCP_ULP)? */
+bool ns_sock_has_ulp(int fd);
 
 /* 0 or -errno. */
 int ns_sock_set(int fd, int level, int option, int value);
