@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* The waits of the call table: for descriptors, time, signals, threads and children; with nothing
+ * owed, and while an acknowledgement is owed, where the shim looks before it waits. */
+#ifndef PROBES_CALLS_WAIT_H
+#define PROBES_CALLS_WAIT_H
+
+#include "record.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+#include <threads.h>
+
+int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+
+static const struct timespec at_once = {0, 0}, soon = {0, 2000000}, wrong_time = {0, 1000000000};
+static const struct pair *wait_owing; /* NULL: nothing is owed */
+
+#define WAIT(expression)                                                                           \
+    do {                                                                                           \
+        if (wait_owing)                                                                            \
+            owe_on(*wait_owing);                                                                   \
+        CALL(expression);                                                                          \
+    } while (0)
+
+#define WAIT_INTERRUPTED(expression)                                                               \
+    do {                                                                                           \
+        if (wait_owing)                                                                            \
+            owe_on(*wait_owing);                                                                   \
+        INTERRUPTED(expression);                                                                   \
+    } while (0)
+
+static void wait_polls(int fd, bool interrupted)
+{
+    struct pollfd one[2] = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
+    sigset_t mask;
+    sigemptyset(&mask);
+    WAIT(poll(one, 2, 0));
+    WAIT(poll(one, 1, 2));
+    record_value("revents", one[0].revents);
+    WAIT(poll(none, 0, 1));
+    WAIT(poll(nowhere, 1, 1));
+    WAIT(poll(one, too_much >> 30, 0));
+    WAIT(ppoll(one, 2, &at_once, NULL));
+    WAIT(ppoll(one, 2, &soon, &mask));
+    WAIT(ppoll(one, 2, &wrong_time, &mask));
+    WAIT(__poll_chk(one, 2, 1, sizeof one));
+    WAIT(__ppoll_chk(one, 2, &soon, NULL, sizeof one));
+    if (!interrupted)
+        return;
+    WAIT_INTERRUPTED(poll(one, 1, -1));
+    WAIT_INTERRUPTED(ppoll(one, 1, NULL, &mask));
+}
+
+static void set_both(int fd, fd_set *reads, fd_set *writes)
+{
+    FD_ZERO(reads);
+    FD_ZERO(writes);
+    FD_SET(fd, reads);
+    FD_SET(fd, writes);
+}
+
+static void wait_selects(int fd, bool interrupted)
+{
+    fd_set reads, writes;
+    struct timeval time = {0, 2000}, wrong = {0, -1};
+    sigset_t mask;
+    sigemptyset(&mask);
+    set_both(fd, &reads, &writes);
+    WAIT(select(fd + 1, &reads, NULL, NULL, &time));
+    record_value("readable", FD_ISSET(fd, &reads) != 0);
+    record_value("time left", time.tv_sec * 1000000 + time.tv_usec > 2000);
+    time = (struct timeval){0, 0};
+    set_both(fd, &reads, &writes);
+    WAIT(select(fd + 1, &reads, &writes, NULL, &time));
+    record_value("readable, writable",
+                 2 * (FD_ISSET(fd, &reads) != 0) + (FD_ISSET(fd, &writes) != 0));
+    set_both(fd, &reads, &writes);
+    WAIT(select(-1, &reads, NULL, NULL, NULL));
+    WAIT(select(fd + 1, &reads, NULL, NULL, &wrong));
+    FD_SET(NO_FD, &reads);
+    time = (struct timeval){0, 0};
+    WAIT(select(NO_FD + 1, &reads, NULL, NULL, &time));
+    set_both(fd, &reads, &writes);
+    WAIT(pselect(fd + 1, &reads, NULL, NULL, &soon, &mask));
+    record_value("readable", FD_ISSET(fd, &reads) != 0);
+    set_both(fd, &reads, &writes);
+    WAIT(pselect(fd + 1, &reads, &writes, NULL, &at_once, NULL));
+    WAIT(pselect(fd + 1, &reads, NULL, NULL, &wrong_time, NULL));
+    set_both(fd, &reads, &writes);
+    if (interrupted)
+        WAIT_INTERRUPTED(select(fd + 1, &reads, NULL, NULL, NULL));
+    set_both(fd, &reads, &writes);
+    if (interrupted)
+        WAIT_INTERRUPTED(pselect(fd + 1, &reads, NULL, NULL, NULL, &mask));
+}
+
+static void wait_epolls(int fd, bool interrupted)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = 77}, found[4];
+    int epoll = epoll_create1(0);
+    sigset_t mask;
+    sigemptyset(&mask);
+    must(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
+    WAIT(epoll_wait(epoll, found, 4, 0));
+    WAIT(epoll_wait(epoll, found, 4, 2));
+    WAIT(epoll_wait(epoll, found, 0, 0));
+    WAIT(epoll_wait(epoll, nowhere, 4, 0));
+    WAIT(epoll_wait(fd, found, 4, 0));
+    WAIT(epoll_wait(NO_FD, found, 4, -1));
+    WAIT(epoll_pwait(epoll, found, 4, 2, &mask));
+    WAIT(epoll_pwait2(epoll, found, 4, &soon, &mask));
+    WAIT(epoll_pwait2(epoll, found, 4, &at_once, NULL));
+    WAIT(epoll_pwait2(epoll, found, 4, &wrong_time, NULL));
+    if (interrupted) {
+        WAIT_INTERRUPTED(epoll_wait(epoll, found, 4, -1));
+        WAIT_INTERRUPTED(epoll_pwait(epoll, found, 4, -1, &mask));
+        WAIT_INTERRUPTED(epoll_pwait2(epoll, found, 4, NULL, NULL));
+    }
+    close(epoll);
+}
+
+static void wait_time(bool interrupted)
+{
+    struct timespec left = {5, 5};
+    WAIT(nanosleep(&soon, &left));
+    WAIT(nanosleep(&wrong_time, &left));
+    WAIT(nanosleep(nowhere, NULL));
+    WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &soon, NULL));
+    WAIT(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &soon, NULL));
+    WAIT(clock_nanosleep(99, 0, &soon, NULL));
+    WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &wrong_time, NULL));
+    WAIT(usleep(2000));
+    WAIT(sleep(0));
+    WAIT(thrd_sleep(&soon, NULL));
+    WAIT(thrd_sleep(&wrong_time, NULL) < 0);
+    if (!interrupted)
+        return;
+    static const struct timespec minute = {60, 0};
+    WAIT_INTERRUPTED(nanosleep(&minute, &left));
+    record_value("seconds left", left.tv_sec);
+    WAIT_INTERRUPTED(clock_nanosleep(CLOCK_MONOTONIC, 0, &minute, &left));
+    WAIT_INTERRUPTED(usleep(900000));
+    WAIT_INTERRUPTED(sleep(60) > 0);
+    WAIT_INTERRUPTED(thrd_sleep(&minute, &left));
+    WAIT_INTERRUPTED(pause());
+    sigset_t mask;
+    sigemptyset(&mask);
+    WAIT_INTERRUPTED(sigsuspend(&mask));
+}
+
+static void wait_signals(void)
+{
+    sigset_t set, before;
+    siginfo_t info;
+    int number = 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    WAIT(sigtimedwait(&set, &info, &soon));
+    WAIT(sigtimedwait(&set, &info, &at_once));
+    WAIT(sigtimedwait(&set, &info, &wrong_time));
+    raise(SIGUSR2);
+    WAIT(sigwait(&set, &number));
+    record_value("signal", number);
+    raise(SIGUSR2);
+    WAIT(sigwaitinfo(&set, &info));
+    raise(SIGUSR2);
+    WAIT(sigtimedwait(&set, NULL, NULL));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static struct timespec in_a_moment(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    time.tv_nsec += 2000000;
+    if (time.tv_nsec >= 1000000000) {
+        time.tv_sec++;
+        time.tv_nsec -= 1000000000;
+    }
+    return time;
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static sem_t semaphore;
+
+static void *waker(void *value)
+{
+    pthread_mutex_lock(&mutex);
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+    sem_post(&semaphore);
+    return value;
+}
+
+static void *leaves(void *value)
+{
+    pthread_exit(value);
+}
+
+static int c11_thread(void *value)
+{
+    return *(int *)value;
+}
+
+static void wait_threads(void)
+{
+    struct timespec time;
+    pthread_t thread;
+    void *value = NULL;
+    sem_init(&semaphore, 0, 1);
+    WAIT(sem_wait(&semaphore));
+    time = in_a_moment(CLOCK_REALTIME);
+    WAIT(sem_timedwait(&semaphore, &time));
+    WAIT(sem_timedwait(&semaphore, &wrong_time));
+    time = in_a_moment(CLOCK_MONOTONIC);
+    WAIT(sem_clockwait(&semaphore, CLOCK_MONOTONIC, &time));
+    WAIT(sem_clockwait(&semaphore, 99, &time));
+    pthread_mutex_lock(&mutex);
+    time = in_a_moment(CLOCK_REALTIME);
+    WAIT(pthread_cond_timedwait(&condition, &mutex, &time));
+    WAIT(pthread_cond_timedwait(&condition, &mutex, &wrong_time));
+    time = in_a_moment(CLOCK_MONOTONIC);
+    WAIT(pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &time));
+    must(pthread_create(&thread, NULL, waker, &mutex) == 0, "start a thread");
+    WAIT(pthread_cond_wait(&condition, &mutex));
+    pthread_mutex_unlock(&mutex);
+    WAIT(sem_wait(&semaphore));
+    WAIT(pthread_join(thread, &value));
+    record_value("its value", value == &mutex);
+    must(pthread_create(&thread, NULL, leaves, &mutex) == 0, "start a thread");
+    WAIT(pthread_join(thread, &value));
+    record_value("the value of pthread_exit", value == &mutex);
+    WAIT(pthread_join(pthread_self(), NULL));
+    thrd_t c11;
+    int result = 0, given = 42;
+    must(thrd_create(&c11, c11_thread, &given) == thrd_success, "start a C11 thread");
+    WAIT(thrd_join(c11, &result));
+    record_value("its result", result);
+    mtx_t mtx;
+    cnd_t cnd;
+    mtx_init(&mtx, mtx_plain);
+    cnd_init(&cnd);
+    mtx_lock(&mtx);
+    time = in_a_moment(CLOCK_REALTIME);
+    WAIT(cnd_timedwait(&cnd, &mtx, &time));
+    mtx_unlock(&mtx);
+}
+
+static mtx_t c11_mutex;
+static cnd_t c11_condition;
+
+static int c11_waker(void *unused)
+{
+    (void)unused;
+    mtx_lock(&c11_mutex);
+    cnd_signal(&c11_condition);
+    mtx_unlock(&c11_mutex);
+    return 0;
+}
+
+static void wait_c11(void)
+{
+    thrd_t c11;
+    mtx_init(&c11_mutex, mtx_plain);
+    cnd_init(&c11_condition);
+    mtx_lock(&c11_mutex);
+    must(thrd_create(&c11, c11_waker, NULL) == thrd_success, "start a C11 thread");
+    WAIT(cnd_wait(&c11_condition, &c11_mutex));
+    mtx_unlock(&c11_mutex);
+    thrd_join(c11, NULL);
+}
+
+static pid_t child(int status)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(status);
+    return pid;
+}
+
+static void wait_children(bool interrupted)
+{
+    int status = 0;
+    struct rusage usage;
+    siginfo_t info = {0};
+    WAIT(waitpid(-1, &status, 0));
+    WAIT(waitpid(-1, &status, WNOHANG));
+    WAIT(waitpid(-1, &status, 0x1000));
+    WAIT(wait(NULL));
+    WAIT(wait3(NULL, 0, NULL));
+    WAIT(wait4(-1, NULL, 0, NULL));
+    WAIT(waitid(P_ALL, 0, &info, WEXITED));
+    WAIT(waitid(99, 0, &info, WEXITED));
+    WAIT(waitid(P_ALL, 0, &info, 0));
+    pid_t pid = child(3);
+    WAIT(waitpid(pid, &status, 0) == pid);
+    record_value("status", status);
+    pid = child(4);
+    WAIT(wait(&status) == pid);
+    record_value("status", status);
+    pid = child(5);
+    WAIT(wait3(&status, 0, &usage) == pid);
+    record_value("status", status);
+    pid = child(6);
+    WAIT(wait4(pid, &status, 0, &usage) == pid);
+    record_value("status", status);
+    pid = child(7);
+    WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT));
+    record_value("status", info.si_status);
+    WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED));
+    pid = fork();
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    WAIT(waitpid(pid, &status, WNOHANG));
+    WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG));
+    if (interrupted) {
+        WAIT_INTERRUPTED(waitpid(pid, &status, 0));
+        WAIT_INTERRUPTED(wait(&status));
+        WAIT_INTERRUPTED(waitid(P_PID, (id_t)pid, &info, WEXITED));
+    }
+    kill(pid, SIGKILL);
+    WAIT(wait4(pid, &status, 0, NULL) == pid);
+    record_value("status", status);
+}
+
+static void wait_all(bool interrupted)
+{
+    struct pair pair = open_pair();
+    wait_polls(pair.a, interrupted);
+    wait_selects(pair.a, interrupted);
+    wait_epolls(pair.a, interrupted);
+    feed(pair.b, pair.a, "ready");
+    record_add("%s: # ready\n", record_context);
+    wait_polls(pair.a, false);
+    wait_selects(pair.a, false);
+    wait_epolls(pair.a, false);
+    close_pair(pair);
+    wait_time(interrupted);
+    wait_signals();
+}
+
+static void calls_wait_main(void)
+{
+    wait_all(false);
+}
+
+/* Not from a child of vfork: it makes threads. */
+static void calls_wait(void)
+{
+    struct pair owing = open_pair();
+    for (int round = 0; round < 2; round++) {
+        wait_owing = round ? &owing : NULL;
+        record_add("%s: # %s owed\n", record_context, round ? "an ACK is" : "nothing is");
+        wait_all(true);
+        wait_threads();
+        wait_c11();
+        wait_children(true);
+    }
+    wait_owing = NULL;
+    close_pair(owing);
+}
+
+#endif

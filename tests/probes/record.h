@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Makes calls and writes down what came of each, so that two runs can be compared to the letter.
+ * The text lies in shared memory: a child's lines are in it, too. Prints nothing that differs
+ * between two runs: no address, time or process id. */
+#ifndef PROBES_RECORD_H
+#define PROBES_RECORD_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RECORD_SIZE = 4 << 20, UNTOUCHED = 9999, NO_FD = 999 };
+
+static struct record {
+    size_t used;
+    char text[RECORD_SIZE];
+} * record;
+static const char *record_context = "main";
+static volatile sig_atomic_t record_sigpipes, record_alarms;
+
+/* What a compiler would warn about, or optimise away, if it knew its value. */
+static void *volatile none = NULL;
+static void *volatile nowhere = (void *)1;
+static volatile size_t too_much = SIZE_MAX;
+static volatile int negative = -1;
+
+static void record_open(void)
+{
+    record = mmap(NULL, sizeof *record, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (record == MAP_FAILED)
+        abort();
+}
+
+__attribute__((format(printf, 1, 2))) static void record_add(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(record->text + record->used, sizeof record->text - record->used, format,
+                      arguments);
+    va_end(arguments);
+    record->used += (size_t)n;
+}
+
+static void record_result(const char *text, long result, int error)
+{
+    const char *name = error == UNTOUCHED ? "-" : error ? strerrorname_np(error) : "0";
+    record_add("%s: %s = %ld %s\n", record_context, text, result, name ? name : "?");
+}
+
+/* The call's text, result, and errno, which a call that works must not touch either. */
+#define CALL(expression)                                                                           \
+    do {                                                                                           \
+        errno = UNTOUCHED;                                                                         \
+        long result_ = (long)(expression);                                                         \
+        record_result(#expression, result_, errno);                                                \
+    } while (0)
+
+/* The same for a call whose result is an address. */
+#define CALL_POINTER(expression)                                                                   \
+    do {                                                                                           \
+        errno = UNTOUCHED;                                                                         \
+        long result_ = (expression) != NULL;                                                       \
+        record_result(#expression, result_, errno);                                                \
+    } while (0)
+
+/* The same for a call without a result. */
+#define CALL_VOID(expression)                                                                      \
+    do {                                                                                           \
+        errno = UNTOUCHED;                                                                         \
+        expression;                                                                                \
+        record_result(#expression, 0, errno);                                                      \
+    } while (0)
+
+static void record_bytes(const char *what, const void *data, size_t size)
+{
+    const unsigned char *byte = data;
+    record_add("%s:   %s [", record_context, what);
+    for (size_t i = 0; i < size; i++)
+        record_add(byte[i] >= 32 && byte[i] < 127 ? "%c" : "\\%02x", byte[i]);
+    record_add("]\n");
+}
+
+static void record_value(const char *what, long value)
+{
+    record_add("%s:   %s %ld\n", record_context, what, value);
+}
+
+/* Write it all to descriptor 1, and begin anew. */
+static void record_flush(void)
+{
+    for (size_t sent = 0; sent < record->used;) {
+        ssize_t n = write(1, record->text + sent, record->used - sent);
+        if (n <= 0)
+            _exit(9);
+        sent += (size_t)n;
+    }
+    record->used = 0;
+}
+
+static void record_on_signal(int number)
+{
+    if (number == SIGPIPE)
+        record_sigpipes++;
+    else
+        record_alarms++;
+}
+
+static void record_signals(void)
+{
+    struct sigaction action = {.sa_handler = record_on_signal};
+    sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
+}
+
+/* Interrupts what comes, again and again: a signal just before the call must not be the last. */
+static void interrupt_begin(void)
+{
+    struct itimerval every = {{0, 4000}, {0, 4000}};
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+static void interrupt_end(void)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
+#define INTERRUPTED(expression)                                                                    \
+    do {                                                                                           \
+        errno = UNTOUCHED;                                                                         \
+        interrupt_begin();                                                                         \
+        long result_ = (long)(expression);                                                         \
+        int error_ = errno;                                                                        \
+        interrupt_end();                                                                           \
+        record_result("interrupted " #expression, result_, error_);                                \
+    } while (0)
+
+/* --- what the calls are made on --- */
+
+struct pair {
+    int a, b;
+};
+
+static void must(bool good, const char *what)
+{
+    if (good)
+        return;
+    record_add("%s: cannot %s: %s\n", record_context, what, strerror(errno));
+    record_flush();
+    _exit(8);
+}
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = port};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+/* A listener on some port of its own; *address is where. */
+static int open_listener(struct sockaddr_in *address)
+{
+    socklen_t len = sizeof *address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    *address = loopback(0);
+    must(fd >= 0 && bind(fd, (struct sockaddr *)address, len) == 0 && listen(fd, 8) == 0 &&
+             getsockname(fd, (struct sockaddr *)address, &len) == 0,
+         "listen");
+    return fd;
+}
+
+static struct pair open_pair(void)
+{
+    struct sockaddr_in address;
+    struct pair pair;
+    int listener = open_listener(&address);
+    pair.a = socket(AF_INET, SOCK_STREAM, 0);
+    must(connect(pair.a, (struct sockaddr *)&address, sizeof address) == 0, "connect");
+    pair.b = accept(listener, NULL, NULL);
+    must(pair.b >= 0, "accept");
+    close(listener);
+    return pair;
+}
+
+static void close_pair(struct pair pair)
+{
+    close(pair.a);
+    close(pair.b);
+}
+
+/* What has arrived at fd, all size bytes of it. */
+static void expect_bytes(int fd, size_t size)
+{
+    static char data[64 * 1024];
+    size_t got = 0;
+    while (got < size) {
+        ssize_t n = recv(fd, data + got, size - got, 0);
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    if (size <= 80)
+        record_bytes("arrived", data, got);
+    else
+        record_value("arrived", (long)got);
+}
+
+/* The text lies at the peer of from, ready to be read. */
+static void feed(int from, int to, const char *text)
+{
+    struct pollfd ready = {.fd = to, .events = POLLIN};
+    must(write(from, text, strlen(text)) == (ssize_t)strlen(text), "feed");
+    must(poll(&ready, 1, 5000) == 1, "be fed");
+}
+
+/* A connection on which this thread owes an acknowledgement from now on. */
+static void owe_on(struct pair pair)
+{
+    char byte;
+    feed(pair.b, pair.a, "!");
+    must(read(pair.a, &byte, 1) == 1, "owe");
+}
+
+static void set_timeouts(int fd, int milliseconds)
+{
+    struct timeval time = {.tv_usec = milliseconds * 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+}
+
+#endif

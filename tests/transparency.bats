@@ -1,0 +1,166 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Nothing else changes: a program that makes every call of the call table, with good and bad arguments, sees
+# the same results, errno and bytes with the shim as without, under every policy and wherever in a program
+# the calls are made. What comes of a call without the shim is not written down here: it is asked for in
+# each run, twice.
+
+bats_require_minimum_version 1.5.0
+load helpers/common
+
+setup_file() {
+    local place
+    for place in main constructor fork vfork handler cancelled atexit plugin; do
+        plain "$place" "$BATS_FILE_TMPDIR/$place"
+        plain "$place" "$BATS_FILE_TMPDIR/$place.again"
+        # What differs between two runs without the shim says nothing about it.
+        diff "$BATS_FILE_TMPDIR/$place" "$BATS_FILE_TMPDIR/$place.again"
+    done
+}
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+# calls PLACE PRELOAD OUTPUT: the probe's results.
+calls() {
+    local constructor='' preload=$2
+    if [[ $1 == constructor ]]; then
+        # The last one preloaded begins first.
+        preload+=" $PWD/build/probes/transparency_plugin.so"
+        constructor=1
+    fi
+    timeout 20 env ${constructor:+PROBE_CONSTRUCTOR=1} LD_PRELOAD="$preload" \
+        "$PWD/build/probes/transparency" "$1" </dev/null >"$3"
+}
+
+plain() {
+    NAGLESHIM_OFF=1 calls "$1" '' "$2"
+}
+
+policy_of() {
+    printf '{"version": 1, "rules": [{"send": "%s", "ack": "%s"}]}' "$1" "$2"
+}
+
+# same PLACE SEND ACK: the results with the shim under that policy are those without.
+same() {
+    NAGLESHIM_POLICY=$(policy_of "$2" "$3") calls "$1" "$LIBRARY" "$T/shimmed" || {
+        echo "$1 under $2 and $3: exit status $?"
+        return 1
+    }
+    diff "$BATS_FILE_TMPDIR/$1" "$T/shimmed" || {
+        echo "$1 under $2 and $3: < without the shim, > with it"
+        return 1
+    }
+}
+
+same_under_every_policy() {
+    local send ack failed=0
+    for send in nodelay auto-cork flush-before-read app; do
+        for ack in before-wait app; do
+            same "$1" "$send" "$ack" || failed=1
+        done
+    done
+    [[ $failed -eq 0 ]]
+}
+
+@test "every call answers the same under nodelay" {
+    same main nodelay before-wait
+    same main nodelay app
+}
+
+@test "every call answers the same under auto-cork" {
+    same main auto-cork before-wait
+    same main auto-cork app
+}
+
+@test "every call answers the same under flush-before-read" {
+    same main flush-before-read before-wait
+    same main flush-before-read app
+}
+
+@test "every call answers the same where sending is the program's own affair" {
+    same main app before-wait
+    same main app app
+}
+
+@test "every call answers the same with the policy that is built in" {
+    unset NAGLESHIM_POLICY
+    calls main "$LIBRARY" "$T/shimmed"
+    diff "$BATS_FILE_TMPDIR/main" "$T/shimmed"
+}
+
+@test "every call answers the same from a constructor that runs before the shim's" {
+    same_under_every_policy constructor
+}
+
+@test "every call answers the same after fork" {
+    same_under_every_policy fork
+}
+
+@test "every call answers the same in a child of vfork" {
+    same_under_every_policy vfork
+}
+
+@test "every call answers the same in a signal handler that interrupts a blocking read" {
+    same_under_every_policy handler
+}
+
+@test "every call answers the same in a thread after another was cancelled" {
+    same_under_every_policy cancelled
+}
+
+@test "every call answers the same while the program exits" {
+    same_under_every_policy atexit
+}
+
+@test "every call answers the same from a plugin" {
+    same_under_every_policy plugin
+}
+
+@test "the kernel, not the shim, meets a description that lies nowhere, unless the shim is to hold its bytes" {
+    local send
+    export PROBE_BAD_ADDRESSES=1
+    plain main "$T/plain"
+    for send in nodelay flush-before-read app; do
+        NAGLESHIM_POLICY=$(policy_of "$send" before-wait) calls main "$LIBRARY" "$T/shimmed"
+        diff "$T/plain" "$T/shimmed"
+    done
+}
+
+@test "the calls above are all of those that the shim takes" {
+    gcc -E -P -x c -D'NS_CALL(result, name, parameters, version, failure)=name' shim/calls.def |
+        tr -s ' ' '\n' | grep . >"$T/names"
+    local name missing=''
+    while read -r name; do
+        grep -qE -- "(^|[^A-Za-z0-9_])$name(\(|:| )" "$BATS_FILE_TMPDIR/main" || missing+="$name "
+    done <"$T/names"
+    [[ $(wc -l <"$T/names") -gt 50 && -z $missing ]] || {
+        echo "never called: $missing"
+        return 1
+    }
+}
+
+@test "the shim was there, and governed the sockets of the calls above" {
+    NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log NAGLESHIM_POLICY=$(policy_of auto-cork before-wait) \
+        calls main "$LIBRARY" "$T/shimmed"
+    cat "$T/log"
+    grep -qE 'sockets [1-9][0-9]+, .*bursts held [1-9][0-9]*, pushes [1-9][0-9]*, .*ACKs [1-9]' "$T/log"
+}
+
+@test "a library that only touches errno where it should not is found out" {
+    cat >"$T/bad.c" <<'END'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+int dup(int fd) { errno = 0; return fcntl(fd, F_DUPFD, 0); }
+END
+    gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
+    calls main "$T/bad.so" "$T/bad"
+    run diff "$BATS_FILE_TMPDIR/main" "$T/bad"
+    [[ $status -eq 1 ]]
+}
