@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* What the programs about the life of sockets share. Each has one end of a connection as any
+ * program has it; the other end is made and read with bare system calls, which no preloaded library
+ * sees: looking there waits for nothing, and settles nothing. Prints how many writes were held
+ * back, how many arrived late, and what was wrong. */
+#ifndef PROBES_LIFE_H
+#define PROBES_LIFE_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Shared with children. */
+static struct results {
+    int held, late, wrong;
+} * results;
+
+#if defined(__x86_64__)
+static long raw(long number, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+#elif defined(__aarch64__)
+static long raw(long number, long a, long b, long c, long d, long e, long f)
+{
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+#endif
+#define RAW(number, a, b, c, d)                                                                    \
+    raw(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), 0L, 0L)
+
+__attribute__((format(printf, 1, 2))) static void wrong(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    line[n] = '\n';
+    RAW(write, 1, line, n + 1, 0);
+    results->wrong++;
+}
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            wrong("line %d: not true: %s (errno %d)", __LINE__, #condition, errno);                \
+    } while (0)
+
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* Makes no call that anybody sees, as if it computed. */
+__attribute__((unused)) static void compute_ms(double time)
+{
+    struct timespec left = {.tv_nsec = (long)(time * 1e6)};
+    while (RAW(nanosleep, &left, &left, 0, 0) == -EINTR)
+        ;
+}
+
+/* One look of many: lets others run. */
+__attribute__((unused)) static bool look_again(double begin, double most)
+{
+    RAW(sched_yield, 0, 0, 0, 0);
+    return now_ms() - begin < most;
+}
+
+struct conn {
+    int fd, peer; /* peer is below our feet: only RAW may touch it */
+};
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = port};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+/* A listener that only the kernel knows of. */
+static int raw_listener(int protocol, struct sockaddr_in *address)
+{
+    socklen_t len = sizeof *address;
+    int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, protocol, 0);
+    *address = loopback(0);
+    if (fd < 0 || RAW(bind, fd, address, len, 0) || RAW(listen, fd, 64, 0, 0) ||
+        RAW(getsockname, fd, address, &len, 0)) {
+        wrong("no listener");
+        _exit(3);
+    }
+    return fd;
+}
+
+static struct conn open_conn(void)
+{
+    struct sockaddr_in address;
+    struct conn conn;
+    int listener = raw_listener(0, &address);
+    conn.fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(conn.fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        wrong("cannot connect: %s", strerror(errno));
+        _exit(3);
+    }
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    return conn;
+}
+
+/* Both ends, where they still are what they were. */
+static void close_conn(struct conn conn)
+{
+    close(conn.fd);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+__attribute__((unused)) static int unsent(int fd)
+{
+    int bytes = 0;
+    RAW(ioctl, fd, SIOCOUTQNSD, &bytes, 0);
+    return bytes;
+}
+
+/* A write that any program makes; counted if it stays in the kernel. */
+__attribute__((unused)) static void put(int fd, const char *text)
+{
+    ssize_t n = write(fd, text, strlen(text));
+    if (n != (ssize_t)strlen(text))
+        wrong("write of \"%s\": %zd, %s", text, n, strerror(errno));
+    if (unsent(fd) > 0)
+        __atomic_fetch_add(&results->held, 1, __ATOMIC_RELAXED);
+}
+
+__attribute__((unused)) static double from_environment(const char *name, double otherwise)
+{
+    const char *value = getenv(name);
+    return value ? atof(value) : otherwise;
+}
+
+__attribute__((unused)) static void arrives_within(int peer, const char *text, double limit)
+{
+    char data[256];
+    size_t size = strlen(text), got = 0;
+    double begin = now_ms();
+    while (got < size && look_again(begin, 2000)) {
+        long n =
+            raw(SYS_recvfrom, peer, (long)(data + got), (long)(size - got), MSG_DONTWAIT, 0, 0);
+        if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
+            break;
+        got += n > 0 ? (size_t)n : 0;
+    }
+    double took = now_ms() - begin;
+    if (got != size || memcmp(data, text, size) != 0)
+        wrong("\"%s\" did not arrive, but %zu bytes: \"%.*s\"", text, got, (int)got, data);
+    else if (took > limit) {
+        printf("\"%s\" took %.1f ms\n", text, took);
+        fflush(stdout);
+        results->late++;
+    }
+}
+
+/* The next bytes at peer are these: what was done last has sent them. */
+__attribute__((unused)) static void at_once(int peer, const char *text)
+{
+    arrives_within(peer, text, from_environment("LIFE_LIMIT_MS", 20));
+}
+
+/* The same, and the deadline may have sent them. */
+__attribute__((unused)) static void arrives(int peer, const char *text)
+{
+    arrives_within(peer, text,
+                   from_environment("LIFE_LIMIT_MS", 20) + from_environment("LIFE_DELAY_MS", 0));
+}
+
+/* Then the stream ends: 0, or -ECONNRESET. */
+__attribute__((unused)) static void ends(int peer, long how)
+{
+    char byte;
+    double begin = now_ms();
+    long n;
+    do
+        n = raw(SYS_recvfrom, peer, (long)&byte, 1, MSG_DONTWAIT, 0, 0);
+    while (n == -EAGAIN && look_again(begin, 2000));
+    if (n != how)
+        wrong("the stream ends with %ld, not %ld", n, how);
+}
+
+__attribute__((unused)) static void answer(int peer, const char *text)
+{
+    raw(SYS_sendto, peer, (long)text, (long)strlen(text), MSG_NOSIGNAL, 0, 0);
+}
+
+/* A socket that the library governs holds the first of two small writes under auto-cork: two, since
+ * the last of a burst that repeats is sent plain. */
+__attribute__((unused)) static void still_governed(struct conn conn)
+{
+    int before = results->held;
+    for (int i = 0; i < 3; i++) {
+        put(conn.fd, "still ");
+        put(conn.fd, i == 1 ? "on " : "");
+        put(conn.fd, "here");
+        arrives(conn.peer, i == 1 ? "still on here" : "still here");
+    }
+    if (getenv("LIFE_HOLDS") && results->held == before)
+        wrong("this socket is not governed any more");
+}
+
+__attribute__((unused)) static int open_descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += RAW(fcntl, fd, F_GETFD, 0, 0) >= 0;
+    return count;
+}
+
+__attribute__((unused)) static void child_ended(pid_t pid, int expected)
+{
+    int status = -1;
+    waitpid(pid, &status, 0);
+    if (status != expected)
+        wrong("a child ended with %#x, not %#x", status, expected);
+}
+
+struct scenario {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs the scenario of that name; the results are the last line. */
+__attribute__((unused)) static int life_main(int argc, char **argv,
+                                             const struct scenario *scenarios, size_t count)
+{
+    results =
+        mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    alarm(20);
+    RAW(close_range, 100, ~0U, 0, 0); /* what somebody else left open */
+    for (size_t i = 0; i < count; i++) {
+        if (argc < 2 || strcmp(argv[1], scenarios[i].name) != 0)
+            continue;
+        int before = open_descriptors();
+        scenarios[i].run();
+        int after = open_descriptors();
+        if (before != after)
+            wrong("%d descriptors, and %d before", after, before);
+        printf("held %d late %d wrong %d\n", results->held, results->late, results->wrong);
+        return results->wrong != 0;
+    }
+    fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);
+    return 2;
+}
+
+#define LIFE_MAIN(scenarios)                                                                       \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);             \
+    }
+
+#endif

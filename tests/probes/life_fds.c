@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors that are duplicated, replaced, passed on, and closed where nobody looks. */
+#include "life.h"
+
+#include <linux/close_range.h>
+#include <pthread.h>
+#include <sys/un.h>
+
+static void dup_one(int copy, struct conn conn)
+{
+    put(conn.fd, "one ");
+    put(copy, "two ");
+    put(conn.fd, "three");
+    close(conn.fd); /* not the last: nothing but a push sends the rest */
+    at_once(conn.peer, "one two three");
+    put(copy, "four");
+    arrives(conn.peer, "four");
+    put(copy, "five");
+    close(copy);
+    at_once(conn.peer, "five");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void dup_family(void)
+{
+    struct conn conn = open_conn();
+    dup_one(dup(conn.fd), conn);
+    conn = open_conn();
+    dup_one(dup2(conn.fd, 100), conn);
+    conn = open_conn();
+    dup_one(dup3(conn.fd, 101, O_CLOEXEC), conn);
+    conn = open_conn();
+    dup_one(fcntl(conn.fd, F_DUPFD, 102), conn);
+    conn = open_conn();
+    dup_one(fcntl(conn.fd, F_DUPFD_CLOEXEC, 103), conn);
+}
+
+static void dup2_over(void)
+{
+    struct conn conn = open_conn(), other = open_conn();
+    EXPECT(dup2(conn.fd, conn.fd) == conn.fd);
+    put(conn.fd, "kept");
+    arrives(conn.peer, "kept");
+    put(conn.fd, "last");
+    EXPECT(dup2(other.fd, conn.fd) == conn.fd);
+    at_once(conn.peer, "last");
+    ends(conn.peer, 0);
+    put(conn.fd, "for the other");
+    arrives(other.peer, "for the other");
+    EXPECT(dup2(999, conn.fd) == -1 && errno == EBADF);
+    still_governed((struct conn){conn.fd, other.peer});
+    RAW(close, conn.peer, 0, 0, 0);
+    close(conn.fd);
+    close_conn(other);
+}
+
+static void ranges(void)
+{
+    struct conn conn = open_conn();
+    EXPECT(dup2(conn.fd, 200) == 200);
+    close(conn.fd);
+    conn.fd = 200;
+    put(conn.fd, "before");
+    EXPECT(close_range(200, 210, CLOSE_RANGE_CLOEXEC) == 0);
+    arrives(conn.peer, "before");
+    still_governed(conn);
+    put(conn.fd, "last");
+    EXPECT(close_range(200, ~0U, 0) == 0);
+    at_once(conn.peer, "last");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    conn = open_conn();
+    EXPECT(dup2(conn.fd, 200) == 200);
+    put(200, "last");
+    close(conn.fd);
+    closefrom(200);
+    at_once(conn.peer, "last");
+    ends(conn.peer, 0);
+    EXPECT(write(200, "x", 1) == -1 && errno == EBADF);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+/* Puts another descriptor in fd's place, by bare system calls. */
+static void replace(int fd, int by)
+{
+    RAW(close, fd, 0, 0, 0);
+    RAW(dup3, by, fd, 0, 0);
+    RAW(close, by, 0, 0, 0);
+}
+
+static int raw_udp(int *receiver)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    *receiver = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(bind, *receiver, &address, len, 0);
+    RAW(getsockname, *receiver, &address, &len, 0);
+    int fd = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(connect, fd, &address, len, 0);
+    return fd;
+}
+
+static void datagram(int receiver, const char *text)
+{
+    char data[64] = "";
+    double begin = now_ms();
+    long n;
+    do
+        n = raw(SYS_recvfrom, receiver, (long)data, sizeof data - 1, MSG_DONTWAIT, 0, 0);
+    while (n == -EAGAIN && look_again(begin, 1000));
+    if (n != (long)strlen(text) || strcmp(data, text) != 0)
+        wrong("datagram \"%s\" is %ld bytes: \"%s\"", text, n, data);
+}
+
+static void becomes_udp(bool inside_a_burst)
+{
+    for (int i = 0; i < 20; i++) {
+        struct conn conn = open_conn();
+        int receiver, udp = raw_udp(&receiver);
+        put(conn.fd, "t");
+        put(conn.fd, "c");
+        put(conn.fd, "p");
+        if (!inside_a_burst)
+            arrives(conn.peer, "tcp");
+        replace(conn.fd, udp);
+        EXPECT(write(conn.fd, "first", 5) == 5);
+        EXPECT(write(conn.fd, "second", 6) == 6);
+        EXPECT(send(conn.fd, "third", 5, 0) == 5);
+        datagram(receiver, "first");
+        datagram(receiver, "second");
+        datagram(receiver, "third");
+        RAW(close, receiver, 0, 0, 0);
+        close_conn(conn);
+    }
+}
+
+static void becomes_udp_between(void)
+{
+    becomes_udp(false);
+}
+
+static void becomes_udp_within(void)
+{
+    becomes_udp(true);
+}
+
+static void becomes_others(void)
+{
+    struct conn conn = open_conn();
+    int pair[2];
+    char data[16];
+    put(conn.fd, "tcp");
+    RAW(pipe2, pair, O_CLOEXEC, 0, 0);
+    replace(conn.fd, pair[1]);
+    EXPECT(write(conn.fd, "in the pipe", 11) == 11);
+    EXPECT(RAW(read, pair[0], data, sizeof data, 0) == 11);
+    EXPECT(send(conn.fd, "x", 1, 0) == -1 && errno == ENOTSOCK);
+    EXPECT(lseek(conn.fd, 0, SEEK_CUR) == -1 && errno == ESPIPE);
+    RAW(close, pair[0], 0, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
+    EXPECT(write(conn.fd, "x", 1) == -1 && errno == EPIPE);
+    close_conn(conn);
+    conn = open_conn();
+    put(conn.fd, "tcp");
+    RAW(close, conn.fd, 0, 0, 0);
+    EXPECT(write(conn.fd, "x", 1) == -1 && errno == EBADF);
+    EXPECT(read(conn.fd, data, 1) == -1 && errno == EBADF);
+    EXPECT(close(conn.fd) == -1 && errno == EBADF);
+    RAW(close, conn.peer, 0, 0, 0);
+    /* Another connection at the same number: its bytes are its own. */
+    conn = open_conn();
+    struct conn other = open_conn();
+    put(conn.fd, "to one");
+    int number = conn.fd;
+    replace(number, other.fd);
+    other.fd = number;
+    put(other.fd, "to the other");
+    arrives(conn.peer, "to one");
+    arrives(other.peer, "to the other");
+    RAW(close, conn.peer, 0, 0, 0);
+    close_conn(other);
+}
+
+static void *reuser(void *unused)
+{
+    for (int i = 0; i < 150; i++) {
+        char first[32], second[32];
+        struct conn conn = open_conn();
+        snprintf(first, sizeof first, "<%ld %d ", (long)unused, i);
+        snprintf(second, sizeof second, "%d>", i);
+        put(conn.fd, first);
+        put(conn.fd, second);
+        if (i % 3 == 0)
+            RAW(close, conn.fd, 0, 0, 0);
+        else
+            close(conn.fd);
+        strcat(first, second);
+        arrives(conn.peer, first);
+        ends(conn.peer, 0);
+        RAW(close, conn.peer, 0, 0, 0);
+    }
+    return NULL;
+}
+
+/* Four threads get each other's numbers all the time. */
+static void reuse_race(void)
+{
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, reuser, (void *)i);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void send_right(int by, int fd)
+{
+    char control[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec one = {control, 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    EXPECT(sendmsg(by, &message, 0) == 1);
+}
+
+static int receive_right(int from)
+{
+    char control[64], byte;
+    int fd = -1;
+    struct iovec one = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    EXPECT(recvmsg(from, &message, MSG_CMSG_CLOEXEC) == 1);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    EXPECT(header && header->cmsg_type == SCM_RIGHTS);
+    if (header)
+        memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
+/* A connection goes to a child, which writes on, and comes back. */
+static void rights(void)
+{
+    int way[2];
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(way[0]);
+        int fd = receive_right(way[1]);
+        put(fd, "child");
+        send_right(way[1], fd);
+        _exit(0);
+    }
+    close(way[1]);
+    struct conn conn = open_conn();
+    put(conn.fd, "parent ");
+    send_right(way[0], conn.fd);
+    close(conn.fd);
+    conn.fd = receive_right(way[0]);
+    put(conn.fd, " and parent");
+    arrives(conn.peer, "parent child and parent");
+    put(conn.fd, "last");
+    close_conn((struct conn){conn.fd, -1});
+    at_once(conn.peer, "last");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    close(way[0]);
+    child_ended(pid, 0);
+}
+
+static const struct scenario scenarios[] = {
+    {"dup", dup_family},
+    {"dup2-over", dup2_over},
+    {"ranges", ranges},
+    {"becomes-udp", becomes_udp_between},
+    {"becomes-udp-in-burst", becomes_udp_within},
+    {"becomes-others", becomes_others},
+    {"reuse-race", reuse_race},
+    {"rights", rights},
+};
+
+LIFE_MAIN(scenarios)

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* How connections begin and end: shut down in either direction, reset, full, lingering, opened with
+ * data. */
+#include "life.h"
+
+static void shuts_down(void)
+{
+    struct conn conn = open_conn();
+    put(conn.fd, "one ");
+    put(conn.fd, "two");
+    EXPECT(shutdown(conn.fd, SHUT_WR) == 0);
+    at_once(conn.peer, "one two");
+    ends(conn.peer, 0);
+    answer(conn.peer, "still");
+    char data[8];
+    EXPECT(recv(conn.fd, data, 5, MSG_WAITALL) == 5);
+    EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    close_conn(conn);
+    conn = open_conn();
+    put(conn.fd, "one ");
+    EXPECT(shutdown(conn.fd, SHUT_RD) == 0);
+    arrives(conn.peer, "one ");
+    put(conn.fd, "two");
+    EXPECT(shutdown(conn.fd, SHUT_RDWR) == 0);
+    at_once(conn.peer, "two");
+    ends(conn.peer, 0);
+    close_conn(conn);
+}
+
+/* The peer resets while bytes are held: the error is the program's, once, and as it would have
+ * been. */
+static void is_reset(void)
+{
+    for (int way = 0; way < 3; way++) {
+        struct conn conn = open_conn();
+        struct linger none = {1, 0};
+        char byte;
+        int error = 0;
+        socklen_t len = sizeof error;
+        raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_LINGER, (long)&none, sizeof none, 0);
+        put(conn.fd, "held");
+        RAW(close, conn.peer, 0, 0, 0);
+        struct timespec moment = {0, 1000000};
+        nanosleep(&moment, NULL); /* what is owed is settled here, on a dead connection */
+        errno = 0;
+        if (way == 0)
+            EXPECT(write(conn.fd, "x", 1) == -1 && errno == ECONNRESET);
+        else if (way == 1)
+            EXPECT(read(conn.fd, &byte, 1) == -1 && errno == ECONNRESET);
+        else
+            EXPECT(getsockopt(conn.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 &&
+                   error == ECONNRESET);
+        EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+        EXPECT(read(conn.fd, &byte, 1) == 0);
+        close(conn.fd);
+    }
+}
+
+/* Nobody reads: the socket fills up, and what it took arrives when somebody does. */
+static void fills_up(void)
+{
+    struct conn conn = open_conn();
+    int small = 8192;
+    unsigned next = 0, expected = 0;
+    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    fcntl(conn.fd, F_SETFL, O_NONBLOCK);
+    for (int quiet = 0; quiet < 3;) {
+        unsigned char piece[7];
+        for (unsigned i = 0; i < sizeof piece; i++)
+            piece[i] = (unsigned char)((next + i) % 251);
+        ssize_t n = write(conn.fd, piece, sizeof piece);
+        if (n > 0) {
+            next += (unsigned)n;
+            quiet = 0;
+        } else {
+            EXPECT(n == -1 && errno == EAGAIN);
+            compute_ms(5);
+            quiet++;
+        }
+    }
+    if (unsent(conn.fd) > 0)
+        results->held++;
+    /* No call from here on: nothing but the kernel, or a deadline, sends the rest. */
+    double begin = now_ms(), last = begin;
+    while (expected < next && look_again(last, 2000)) {
+        unsigned char data[4096];
+        long n = raw(SYS_recvfrom, conn.peer, (long)data, sizeof data, MSG_DONTWAIT, 0, 0);
+        for (long i = 0; i < n; i++, expected++)
+            if (data[i] != expected % 251) {
+                wrong("byte %u is %u", expected, data[i]);
+                return;
+            }
+        if (n > 0)
+            last = now_ms();
+    }
+    EXPECT(expected == next);
+    close_conn(conn);
+}
+
+/* What a program sent before it closed arrives, also where unread data or SO_LINGER make the close
+ * a reset: without the library it was on its way by then. */
+static void close_with_unread(void)
+{
+    struct conn conn = open_conn();
+    answer(conn.peer, "never read");
+    compute_ms(2);
+    put(conn.fd, "answer");
+    close(conn.fd);
+    at_once(conn.peer, "answer");
+    ends(conn.peer, -ECONNRESET);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void close_with_linger(void)
+{
+    struct linger none = {1, 0}, some = {1, 1};
+    struct conn conn = open_conn();
+    setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &some, sizeof some);
+    put(conn.fd, "one ");
+    put(conn.fd, "two");
+    double begin = now_ms();
+    close(conn.fd);
+    EXPECT(now_ms() - begin < 150);
+    at_once(conn.peer, "one two");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    conn = open_conn();
+    setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    put(conn.fd, "answer");
+    close(conn.fd);
+    at_once(conn.peer, "answer");
+    ends(conn.peer, -ECONNRESET);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void fast_open(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address), queue = 5, one = 1;
+    raw(SYS_setsockopt, listener, IPPROTO_TCP, TCP_FASTOPEN, (long)&queue, sizeof queue, 0);
+    for (int round = 0; round < 4; round++) { /* the first gets the cookie */
+        struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+        if (round < 2) {
+            EXPECT(sendto(conn.fd, "first ", 6, MSG_FASTOPEN, (struct sockaddr *)&address,
+                          sizeof address) == 6);
+        } else {
+            setsockopt(conn.fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, sizeof one);
+            EXPECT(connect(conn.fd, (struct sockaddr *)&address, sizeof address) == 0);
+            put(conn.fd, "first ");
+        }
+        conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+        put(conn.fd, "second ");
+        put(conn.fd, "third");
+        arrives(conn.peer, "first second third");
+        close_conn(conn);
+    }
+    RAW(close, listener, 0, 0, 0);
+}
+
+static void mptcp(void)
+{
+    struct sockaddr_in address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 262);
+    if (fd < 0) {
+        printf("no MPTCP here\n");
+        return;
+    }
+    int listener = raw_listener(262, &address);
+    EXPECT(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    struct conn conn = {fd, (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC)};
+    RAW(close, listener, 0, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        put(conn.fd, "one ");
+        put(conn.fd, "two ");
+        put(conn.fd, "three");
+        arrives(conn.peer, "one two three");
+    }
+    put(conn.fd, "last ");
+    put(conn.fd, "words");
+    close(conn.fd);
+    at_once(conn.peer, "last words");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+/* The program gathers by itself: with MSG_MORE and with TCP_CORK, between writes that are held. */
+static void gathers_itself(void)
+{
+    struct conn conn = open_conn();
+    int one = 1, zero = 0;
+    put(conn.fd, "one ");
+    EXPECT(send(conn.fd, "two ", 4, MSG_MORE) == 4);
+    put(conn.fd, "three");
+    arrives(conn.peer, "one two three");
+    put(conn.fd, "one ");
+    EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_CORK, &one, sizeof one) == 0);
+    put(conn.fd, "two ");
+    put(conn.fd, "three");
+    EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_CORK, &zero, sizeof zero) == 0);
+    arrives(conn.peer, "one two three");
+    still_governed(conn);
+    close_conn(conn);
+}
+
+/* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
+static void computes(void)
+{
+    struct conn conn = open_conn();
+    for (int i = 0; i < 4; i++) {
+        put(conn.fd, "left ");
+        put(conn.fd, "alone");
+        arrives(conn.peer, "left alone");
+        compute_ms(30 * i);
+    }
+    /* Many sockets, each with its own deadline. */
+    struct conn many[40];
+    for (int i = 0; i < 40; i++) {
+        many[i] = open_conn();
+        put(many[i].fd, "mine");
+    }
+    for (int i = 0; i < 40; i++) {
+        arrives(many[i].peer, "mine");
+        close_conn(many[i]);
+    }
+    close_conn(conn);
+}
+
+static const struct scenario scenarios[] = {
+    {"shutdown", shuts_down},
+    {"reset", is_reset},
+    {"full", fills_up},
+    {"close-unread", close_with_unread},
+    {"linger", close_with_linger},
+    {"fast-open", fast_open},
+    {"mptcp", mptcp},
+    {"gathers", gathers_itself},
+    {"computes", computes},
+};
+
+LIFE_MAIN(scenarios)

@@ -1,0 +1,113 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the shim costs a program in system calls, as strace counts them. A program with nothing to mend makes
+# after its start the calls that it makes without the shim, one by one; a TCP client under the built-in policy
+# makes besides them only those that set up a new socket.
+
+bats_require_minimum_version 1.5.0
+load helpers/common
+
+setup() {
+    ns_setup
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+}
+
+# trace FILE FROM PRELOAD COMMAND...: the calls of COMMAND from the first that has FROM in it, without what
+# differs between any two runs: addresses in memory, process ids and ports.
+trace() {
+    local file=$1 from=$2 preload=$3
+    shift 3
+    timeout 30 strace -f -qq -o "$file.raw" -E LD_PRELOAD="$preload" "$@" >"$file.out" 2>&1 </dev/null
+    awk -v from="$from" 'index($0, from) { found = 1 } found { $1 = ""; print }' "$file.raw" |
+        sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/htons\([0-9]+\)/PORT/g; s/tid?=\[?[0-9]+\]?/TID/g
+            s/(child_tid|parent_tid)=[^,}]*/\1/g; s/= [0-9]{3,}$/= NUMBER/; s/futex\(.*/futex/' >"$file"
+    [[ -s $file ]]
+}
+
+# quiet FROM COMMAND...: the same calls, in the same order, with the shim and without.
+quiet() {
+    local from=$1
+    shift
+    trace "$T/plain" "$from" '' "$@"
+    trace "$T/shimmed" "$from" "$LIBRARY" "$@"
+    grep -q "libnagleshim" "$T/shimmed.raw"
+    diff "$T/plain" "$T/shimmed" || {
+        echo "< without the shim, > with it: $*"
+        return 1
+    }
+}
+
+# How often each call was made.
+counted() {
+    grep -v resumed "$1" | sed -E 's/^ *([a-z0-9_]+).*/\1/' | grep -vxE 'brk|getrandom|futex' | sort | uniq -c
+}
+
+@test "cat makes no other system call than without the shim" {
+    quiet "AT_FDCWD, \"$PWD/shim/calls.def\"" cat "$PWD/shim/calls.def"
+}
+
+@test "a program with pipes makes no other system call than without the shim" {
+    quiet getppid "$PROBES/quiet" pipes
+}
+
+@test "a program with threads makes no other system call than without the shim" {
+    trace "$T/plain" getppid '' "$PROBES/quiet" threads
+    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads
+    # Two threads' calls come in any order, so they are counted; the first malloc may have been at start-up,
+    # and whether a join has to wait is chance.
+    diff <(counted "$T/plain") <(counted "$T/shimmed")
+}
+
+@test "a UDP program makes no other system call than without the shim" {
+    quiet getppid "$PROBES/quiet" datagrams
+}
+
+@test "a program with UNIX sockets makes no other system call than without the shim" {
+    quiet getppid "$PROBES/quiet" unix
+}
+
+@test "the same programs are as quiet under auto-cork" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork"}]}'
+    quiet getppid "$PROBES/quiet" pipes
+    quiet getppid "$PROBES/quiet" datagrams
+    quiet getppid "$PROBES/quiet" unix
+}
+
+@test "a TCP client makes the calls that set up each new socket, and no other than without the shim" {
+    trace "$T/plain" getppid '' "$PROBES/quiet" requests
+    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" requests
+    # Nothing that it makes without the shim is missing or in another order.
+    diff "$T/plain" "$T/shimmed" >"$T/difference" || true
+    [[ -s $T/difference ]]
+    run grep '^<' "$T/difference"
+    [[ $status -ne 0 ]]
+    sed -nE 's/^> *([a-z]+\([0-9]+, [A-Z_]+, [A-Za-z0-9_]+).*/\1/p' "$T/difference" >"$T/extra"
+    [[ $(wc -l <"$T/extra") -eq $(grep -c '^>' "$T/difference") ]]
+    # TCP_NODELAY once a socket; TCP_DELACK_MAX_US (46) is asked for once, and set once a socket where the
+    # kernel has it.
+    cat "$T/extra"
+    [[ $(grep -c 'setsockopt(.*TCP_NODELAY' "$T/extra") -eq 2 ]]
+    [[ $(grep -cE 'getsockopt\(.*(0x2e|46|TCP_DELACK_MAX_US|ADDRESS)' "$T/extra") -eq 1 ]]
+    run grep -cE 'setsockopt\(.*(0x2e|46|TCP_DELACK_MAX_US|ADDRESS)' "$T/extra"
+    [[ $output == 2 || $output == 0 ]]
+    [[ $(wc -l <"$T/extra") -eq $((3 + output)) ]]
+}
+
+@test "a library that makes one call more is found out" {
+    cat >"$T/bad.c" <<'END'
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+ssize_t write(int fd, const void *data, size_t size)
+{
+    syscall(SYS_fcntl, fd, F_GETFL);
+    return syscall(SYS_write, fd, data, size);
+}
+END
+    gcc -shared -fPIC -o "$T/libnagleshim.so" "$T/bad.c"
+    LIBRARY=$T/libnagleshim.so
+    run quiet getppid "$PROBES/quiet" pipes
+    [[ $status -ne 0 && $output == *F_GETFL* ]]
+}
