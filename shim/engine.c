@@ -47,11 +47,16 @@ static void burst_ended(struct ns_sock *slot, bool late)
     NS_PUT(slot, burst, 0);
 }
 
-uint64_t ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
+struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
 {
+    struct ns_plain before = {0, false};
     if (__builtin_expect(flags & MSG_MORE, 0))
         ns_engine_push(fd, slot);
-    return NS_GET(slot, held_until) ? atomic_exchange(&slot->held_until, 0) : 0;
+    else if (!(NS_GET(slot, app_corks) & NS_CORKS_OPTION))
+        before.owed = ns_engine_carry(slot);
+    if (NS_GET(slot, held_until))
+        before.mark = atomic_exchange(&slot->held_until, 0);
+    return before;
 }
 
 /* The deadline is stored after the call that held the bytes: see held_until. */
@@ -70,9 +75,9 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
 {
     if (result <= 0)
         return;
+    ns_engine_carry(slot); /* the push will */
     bool owed = owes(slot);
     mark_held(fd, slot);
-    NS_PUT(slot, ack_owed, 0); /* the push will carry it */
     owe(fd, slot, owed);
     NS_PUT(slot, burst_thread, ns_thread.token);
 }
@@ -86,10 +91,12 @@ static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
         ns_engine_push(fd, slot);
 }
 
-void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags, uint64_t mark)
+void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
+                     struct ns_plain before)
 {
     if (result <= 0) {
-        put_back(fd, slot, mark);
+        put_back(fd, slot, before.mark);
+        ns_engine_carried(slot, result, before.owed);
         return;
     }
     NS_PUT(slot, burst, 0);
@@ -104,7 +111,6 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags, ui
             return;
     }
     bool owed = owes(slot);
-    NS_PUT(slot, ack_owed, 0); /* the segment carried it */
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ) {
         if (NS_GET(slot, writes) < UINT16_MAX)
             NS_PUT(slot, writes, (uint16_t)(NS_GET(slot, writes) + 1));
@@ -138,6 +144,10 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
         bool owed = owes(slot);
+        if (NS_GET(slot, acked)) { /* it was of use: more came, and no answer of ours between */
+            NS_PUT(slot, acked, 0);
+            NS_PUT(slot, needless, 0);
+        }
         NS_PUT(slot, ack_owed, 1);
         NS_PUT(slot, spun, 0);
         owe(fd, slot, owed);
@@ -213,6 +223,7 @@ void ns_engine_acknowledge(int fd, struct ns_sock *slot)
     if (!NS_GET(slot, ack_owed))
         return;
     NS_PUT(slot, ack_owed, 0);
+    NS_PUT(slot, acked, 1);
     /* An even value sends the ACK that is due and leaves the connection in interactive mode, so
      * that the next answer carries its ACK again (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2);

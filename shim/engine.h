@@ -76,6 +76,29 @@ static inline struct ns_sock *ns_engine_ruled(int fd)
  * not for merging. */
 enum { NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 
+/* Data of ours is about to leave, and an ACK with it. Called before the call: after it the peer's
+ * next request may already have been read, by another thread. Returns whether there was a debt, for
+ * the next. */
+static inline bool ns_engine_carry(struct ns_sock *slot)
+{
+    bool owed = NS_GET(slot, ack_owed);
+    if (owed)
+        NS_PUT(slot, ack_owed, 0);
+    if (__builtin_expect(NS_GET(slot, acked), 0)) {
+        NS_PUT(slot, acked, 0);
+        if (NS_GET(slot, needless) < UINT8_MAX)
+            NS_PUT(slot, needless, (uint8_t)(NS_GET(slot, needless) + 1));
+    }
+    return owed;
+}
+
+/* It did not leave. */
+static inline void ns_engine_carried(struct ns_sock *slot, ssize_t result, bool owed)
+{
+    if (__builtin_expect(result <= 0 && owed, 0))
+        NS_PUT(slot, ack_owed, 1);
+}
+
 /* Is a write with these flags to be held, that is sent with MSG_MORE? From the slot alone; counts
  * the write as one of its burst. */
 bool ns_engine_holds(struct ns_sock *slot, int flags);
@@ -106,12 +129,19 @@ static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t res
         ns_engine_held(fd, slot, result);
 }
 
+/* What a plain write took away before its call, to be put back if it fails. */
+struct ns_plain {
+    uint64_t mark; /* held_until */
+    bool owed;     /* ack_owed */
+};
+
 /* Around a write that is not held, with the application's flags; it takes what is held with it. The
  * first takes the mark away, so that another thread that holds bytes during the call marks them
  * anew, and returns it for the second. The application's own MSG_MORE makes what we hold leave
  * first, so that the two are not mixed up. */
-uint64_t ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
-void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags, uint64_t mark);
+struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags);
+void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
+                     struct ns_plain before);
 
 /* A held write failed with errno in a way that a TCP socket does not fail: find out what fd is. The
  * caller then makes the call as the application asked. */
@@ -122,6 +152,15 @@ void ns_engine_heal(int fd, struct ns_sock *slot);
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error);
 
 /* --- debts --- */
+
+/* May the ACK that is owed on slot wait a moment? So after two that a wait sent and that the answer
+ * overtook: the reader hands its requests to somebody else. Not any more once data came without an
+ * answer of ours. */
+static inline bool ns_engine_is_patient(const struct ns_sock *slot)
+{
+    enum { NEEDLESS = 2 };
+    return NS_GET(slot, needless) >= NEEDLESS;
+}
 
 /* flush-before-read: may Nagle hold bytes of this socket? */
 bool ns_engine_may_be_held(const struct ns_sock *slot);

@@ -71,6 +71,8 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, twin, 0);
     NS_PUT(slot, adopted, 0);
     NS_PUT(slot, heard, 0);
+    NS_PUT(slot, acked, 0);
+    NS_PUT(slot, needless, 0);
     NS_PUT(slot, writes, 0);
     NS_PUT(slot, burst, 0);
     NS_PUT(slot, burst_thread, 0);

@@ -46,19 +46,21 @@ struct ns_sock {
     _Atomic uint8_t settled;        /* listener: its rule is every accepted socket's rule */
     _Atomic uint8_t ack_owed;       /* data was read, and nothing sent since */
     _Atomic uint8_t spun;           /* EAGAIN was returned since then: a second one is a wait */
-    _Atomic uint8_t heard;          /* data was read since the last push */
-    _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
-    _Atomic uint32_t lister;        /* the thread that last put this socket on its list of debts */
-    _Atomic uint32_t twin;          /* the same for all descriptors of one socket; 0: it has one */
-    _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US is ours, not the application's */
-    _Atomic uint8_t adopted; /* listener: from outside; its queue may be older than our options */
-    _Atomic uint16_t writes; /* flush-before-read: since the last push, at most UINT16_MAX */
+    _Atomic uint8_t acked;    /* the last ACK was sent by a wait, and nothing came or went since */
+    _Atomic uint8_t needless; /* how many such ACKs in a row the answer overtook */
+    _Atomic uint8_t heard;    /* data was read since the last push */
+    _Atomic uint8_t domain;   /* AF_INET or AF_INET6 */
+    _Atomic uint8_t delack;   /* TCP_DELACK_MAX_US is ours, not the application's */
+    _Atomic uint8_t adopted;  /* listener: from outside; its queue may be older than our options */
+    _Atomic uint16_t writes;  /* flush-before-read: since the last push, at most UINT16_MAX */
     /* auto-cork: how many writes the burst has so far, how many the last one had, and how many two
      * in a row had (0: they differed). The last write of such a burst is sent without MSG_MORE. */
     _Atomic uint16_t burst, burst_before, burst_expected;
     /* The thread whose burst is under way, so that its next write may be held as the one before
      * was; 0 if that must be decided anew. */
     _Atomic uint32_t burst_thread;
+    _Atomic uint32_t lister; /* the thread that last put this socket on its list of debts */
+    _Atomic uint32_t twin;   /* the same for all descriptors of one socket; 0: it has one */
     /* CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held. Stored after
      * the call that held them and cleared before the push, sequentially consistent both, so that a
      * push either covers the bytes or leaves the mark. */

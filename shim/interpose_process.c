@@ -197,6 +197,16 @@ NS_EXPORT FILE *popen(const char *command, const char *mode)
     return NS_REAL(popen)(command, mode);
 }
 
+NS_EXPORT void pthread_exit(void *value)
+{
+    /* The main thread leaves the process to the others: from now on nobody knows when they have
+     * ended, so nothing is held any more. */
+    if (NS_REAL(syscall)(SYS_gettid) == getpid())
+        ns_flusher_stop(false);
+    NS_REAL(pthread_exit)(value);
+    __builtin_unreachable();
+}
+
 NS_EXPORT void abort(void)
 {
     if (!ns_in_vfork_child())

@@ -4,6 +4,7 @@
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
 
+#include <limits.h>
 #include <string.h>
 
 void ns_before_wait_for(int fd, short events)
@@ -32,7 +33,7 @@ enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags)
     }
     if (debts & NS_OWES_PUSH)
         ns_settle(NS_OWES_PUSH);
-    return debts & NS_OWES_ACK ? NS_READ_PATIENT : NS_READ_PLAIN;
+    return debts & (NS_OWES_ACK | NS_OWES_LATER) ? NS_READ_PATIENT : NS_READ_PLAIN;
 }
 
 /* A read of something that is not a governed socket is a wait all the same. */
@@ -56,7 +57,8 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
         return NS_REAL(read)(fd, data, size);
     }
     ssize_t result;
-    if (size && ns_before_read(fd, slot, 0) == NS_READ_PATIENT) {
+    /* read returns at once for no size, and refuses one that recv would cut. */
+    if (size && size <= SSIZE_MAX && ns_before_read(fd, slot, 0) == NS_READ_PATIENT) {
         int saved = errno;
         result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT);
         if (ns_found_nothing(result, saved))

@@ -98,23 +98,62 @@ static inline bool continue_burst(int fd, struct ns_sock *slot, const void *data
     return true;
 }
 
+/* Does a plain write on slot change nothing but the ACK it carries? Then it is two loads and a
+ * store. */
+static inline bool is_simple(int fd, const struct ns_sock *slot)
+{
+    return NS_GET(slot, send) == NS_SEND_NODELAY && !NS_GET(slot, app_corks) &&
+           (!ns_owes() || ns_owes_only(fd));
+}
+
+/* Out of line, so that the paths that pass everything through stay short. */
+__attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_sock *slot,
+                                                        const void *data, size_t size)
+{
+    ssize_t result;
+    bool sane = size && size <= SSIZE_MAX; /* write refuses what send would cut */
+    if (sane && continue_burst(fd, slot, data, size, 0, &result))
+        return result;
+    before_write(fd, slot, size, 0);
+    if (sane && ns_engine_holds(slot, 0) && hold(fd, slot, data, size, 0, &result))
+        return result;
+    struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
+    result = NS_REAL(write)(fd, data, size);
+    ns_engine_wrote(fd, slot, result, 0, before);
+    return result;
+}
+
+__attribute__((noinline)) static ssize_t write_owing(int fd, const void *data, size_t size)
+{
+    before_other_write(fd);
+    return NS_REAL(write)(fd, data, size);
+}
+
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
     struct ns_sock *slot = ns_engine_ruled(fd);
-    if (!slot) {
-        if (ns_owes())
-            before_other_write(fd);
-        return NS_REAL(write)(fd, data, size);
-    }
+    if (!slot)
+        return ns_owes() ? write_owing(fd, data, size) : NS_REAL(write)(fd, data, size);
+    if (!is_simple(fd, slot))
+        return write_governed(fd, slot, data, size);
+    bool owed = ns_engine_carry(slot);
+    ssize_t result = NS_REAL(write)(fd, data, size);
+    ns_engine_carried(slot, result, owed);
+    return result;
+}
+
+__attribute__((noinline)) static ssize_t send_governed(int fd, struct ns_sock *slot,
+                                                       const void *data, size_t size, int flags)
+{
     ssize_t result;
-    if (size && continue_burst(fd, slot, data, size, 0, &result))
+    if (size && !(flags & NS_NEVER_HELD) && continue_burst(fd, slot, data, size, flags, &result))
         return result;
-    before_write(fd, slot, size, 0);
-    if (size && ns_engine_holds(slot, 0) && hold(fd, slot, data, size, 0, &result))
+    before_write(fd, slot, size, flags);
+    if (size && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
         return result;
-    uint64_t mark = ns_engine_before_plain(fd, slot, 0);
-    result = NS_REAL(write)(fd, data, size);
-    ns_engine_wrote(fd, slot, result, 0, mark);
+    struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
+    result = NS_REAL(send)(fd, data, size, flags);
+    ns_engine_wrote(fd, slot, result, flags, before);
     return result;
 }
 
@@ -123,15 +162,11 @@ NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
-    ssize_t result;
-    if (size && !(flags & NS_NEVER_HELD) && continue_burst(fd, slot, data, size, flags, &result))
-        return result;
-    before_write(fd, slot, size, flags);
-    if (size && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
-        return result;
-    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
-    result = NS_REAL(send)(fd, data, size, flags);
-    ns_engine_wrote(fd, slot, result, flags, mark);
+    if (flags & MSG_MORE || !is_simple(fd, slot))
+        return send_governed(fd, slot, data, size, flags);
+    bool owed = ns_engine_carry(slot);
+    ssize_t result = NS_REAL(send)(fd, data, size, flags);
+    ns_engine_carried(slot, result, owed);
     return result;
 }
 
@@ -148,9 +183,9 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
     ssize_t result;
     if (size && !to && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
         return result;
-    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
+    struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
-    ns_engine_wrote(fd, slot, result, flags, mark);
+    ns_engine_wrote(fd, slot, result, flags, before);
     return result;
 }
 
@@ -189,9 +224,9 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     if (size && !message->msg_name && !(uint32_t)message->msg_controllen &&
         ns_engine_holds(slot, flags) && hold_message(fd, slot, message, flags, &result))
         return result;
-    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
+    struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendmsg)(fd, message, flags);
-    ns_engine_wrote(fd, slot, result, flags, mark);
+    ns_engine_wrote(fd, slot, result, flags, before);
     return result;
 }
 
@@ -224,9 +259,9 @@ NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
     ssize_t result;
     if (hold_vector(fd, slot, vector, count, &result))
         return result;
-    uint64_t mark = ns_engine_before_plain(fd, slot, 0);
+    struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
     result = NS_REAL(writev)(fd, vector, count);
-    ns_engine_wrote(fd, slot, result, 0, mark);
+    ns_engine_wrote(fd, slot, result, 0, before);
     return result;
 }
 
@@ -238,9 +273,9 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
     ssize_t result;
     if (offset == -1 && flags == 0 && hold_vector(fd, slot, vector, count, &result))
         return result;
-    uint64_t mark = ns_engine_before_plain(fd, slot, 0);
+    struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
-    ns_engine_wrote(fd, slot, result, 0, mark);
+    ns_engine_wrote(fd, slot, result, 0, before);
     return result;
 }
 
@@ -255,21 +290,21 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
         return sent;
     }
     before_write(fd, slot, SIZE_MAX, flags);
-    uint64_t mark = ns_engine_before_plain(fd, slot, flags);
+    struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
-    ns_engine_wrote(fd, slot, result, flags, mark);
+    ns_engine_wrote(fd, slot, result, flags, before);
     return result;
 }
 
 /* After a transfer inside the kernel. Where less came than was asked for, kernels before 6.5 have
  * sent the last piece with MSG_MORE and nothing after it. */
 static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t asked, int flags,
-                        uint64_t mark)
+                        struct ns_plain before)
 {
     if (result > 0 && (size_t)result < asked && ns_engine_holds(slot, flags))
         ns_engine_held(fd, slot, result);
     else
-        ns_engine_wrote(fd, slot, result, flags, mark);
+        ns_engine_wrote(fd, slot, result, flags, before);
 }
 
 NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
@@ -278,9 +313,9 @@ NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
     if (!slot)
         return NS_REAL(sendfile)(out, in, offset, size);
     before_write(out, slot, size, 0);
-    uint64_t mark = ns_engine_before_plain(out, slot, 0);
+    struct ns_plain before = ns_engine_before_plain(out, slot, 0);
     ssize_t result = NS_REAL(sendfile)(out, in, offset, size);
-    transferred(out, slot, result, size, 0, mark);
+    transferred(out, slot, result, size, 0, before);
     return result;
 }
 
@@ -290,9 +325,9 @@ NS_EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
     if (!slot)
         return NS_REAL(sendfile64)(out, in, offset, size);
     before_write(out, slot, size, 0);
-    uint64_t mark = ns_engine_before_plain(out, slot, 0);
+    struct ns_plain before = ns_engine_before_plain(out, slot, 0);
     ssize_t result = NS_REAL(sendfile64)(out, in, offset, size);
-    transferred(out, slot, result, size, 0, mark);
+    transferred(out, slot, result, size, 0, before);
     return result;
 }
 
@@ -302,16 +337,16 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
     struct ns_sock *to = ns_engine_ruled(out);
     struct ns_sock *from = to ? NULL : ns_engine_ruled(in); /* one of the two is a pipe */
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    uint64_t mark = 0;
+    struct ns_plain before = {0, false};
     if (to) {
         before_write(out, to, size, flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0);
-        mark = ns_engine_before_plain(out, to, more);
+        before = ns_engine_before_plain(out, to, more);
     } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK)) {
         ns_before_wait_for(in, POLLIN);
     }
     ssize_t result = NS_REAL(splice)(in, in_offset, out, out_offset, size, flags);
     if (to)
-        ns_engine_wrote(out, to, result, more, mark);
+        ns_engine_wrote(out, to, result, more, before);
     else if (from)
         ns_engine_read(in, from, result, errno);
     return result;

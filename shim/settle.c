@@ -64,7 +64,7 @@ static unsigned debts_of(struct ns_sock *slot)
     if (atomic_load(&slot->held_until) || ns_engine_may_be_held(slot))
         debts |= NS_OWES_PUSH;
     if (NS_GET(slot, ack_owed))
-        debts |= NS_OWES_ACK;
+        debts |= ns_engine_is_patient(slot) ? NS_OWES_LATER : NS_OWES_ACK;
     return debts;
 }
 
@@ -189,7 +189,7 @@ static void settle_one(int fd, struct ns_sock *slot, unsigned what)
 {
     if (what & NS_OWES_PUSH)
         ns_engine_push(fd, slot);
-    if (what & NS_OWES_ACK)
+    if (what & (NS_OWES_ACK | NS_OWES_LATER))
         ns_engine_acknowledge(fd, slot);
 }
 

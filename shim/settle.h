@@ -7,7 +7,9 @@
 
 #include "fdtable.h"
 
-enum { NS_OWES_PUSH = 1, NS_OWES_ACK = 2, NS_OWES_ALL = 3 };
+/* NS_OWES_LATER: an ACK on a connection whose answer has always come from somewhere else right
+ * after it (another thread, an upstream server); it may wait a moment for that. */
+enum { NS_OWES_PUSH = 1, NS_OWES_ACK = 2, NS_OWES_LATER = 4, NS_OWES_ALL = 7 };
 
 enum { NS_OWED_INLINE = 8 };
 
