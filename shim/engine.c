@@ -30,11 +30,19 @@ bool ns_engine_holds(struct ns_sock *slot, int flags)
     if (flags & NS_NEVER_HELD || NS_GET(slot, no_hold) || NS_GET(slot, app_corks) ||
         !ns_flusher_ready())
         return false;
+    if (NS_GET(slot, foretold)) {
+        /* One more, and no answer has come: that burst was longer than foretold. Learn anew. */
+        NS_PUT(slot, foretold, 0);
+        NS_PUT(slot, burst_expected, 0);
+        NS_PUT(slot, burst_before, 0);
+    }
     uint16_t burst = (uint16_t)(NS_GET(slot, burst) + 1);
     NS_PUT(slot, burst, burst);
     /* If this is the last write of a burst like the two before it, it takes the others with it and
      * saves the push. If it is not, what follows is a second segment, no more. */
-    return burst != NS_GET(slot, burst_expected);
+    bool last = burst == NS_GET(slot, burst_expected);
+    NS_PUT(slot, foretold, last);
+    return !last;
 }
 
 /* A burst has ended; late: by the deadline, not by a wait. */
@@ -141,6 +149,8 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
         NS_PUT(slot, heard, 1);
+        NS_PUT(slot, foretold,
+               0); /* the burst was over: this is its answer, or what it was one to */
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
         bool owed = owes(slot);

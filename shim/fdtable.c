@@ -71,6 +71,7 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, twin, 0);
     NS_PUT(slot, adopted, 0);
     NS_PUT(slot, heard, 0);
+    NS_PUT(slot, foretold, 0);
     NS_PUT(slot, acked, 0);
     NS_PUT(slot, needless, 0);
     NS_PUT(slot, writes, 0);

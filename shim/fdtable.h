@@ -48,6 +48,7 @@ struct ns_sock {
     _Atomic uint8_t spun;           /* EAGAIN was returned since then: a second one is a wait */
     _Atomic uint8_t acked;    /* the last ACK was sent by a wait, and nothing came or went since */
     _Atomic uint8_t needless; /* how many such ACKs in a row the answer overtook */
+    _Atomic uint8_t foretold; /* auto-cork: the last write went plain, as the last of its burst */
     _Atomic uint8_t heard;    /* data was read since the last push */
     _Atomic uint8_t domain;   /* AF_INET or AF_INET6 */
     _Atomic uint8_t delack;   /* TCP_DELACK_MAX_US is ours, not the application's */

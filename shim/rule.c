@@ -258,7 +258,8 @@ void ns_engine_duplicated(int from, int to)
     slot = ns_fd_make(to);
     if (!slot)
         return;
-    ns_engine_push(from, source); /* its mark stays behind, and from may be closed where we cannot see it */
+    ns_engine_push(
+        from, source); /* its mark stays behind, and from may be closed where we cannot see it */
     /* What the application put into one and the kernel shares. Debts stay with the descriptor that
      * made them; pushing through either pushes for both. */
     NS_PUT(slot, role, NS_GET(source, role));
