@@ -310,6 +310,17 @@ static void before_number(long number, const long argument[6])
         if (is_futex_wait(argument[1]))
             ns_before_wait();
         break;
+    case SYS_capset: /* for one thread only, as is_per_thread */
+    case SYS_setuid:
+    case SYS_setgid:
+    case SYS_setreuid:
+    case SYS_setregid:
+    case SYS_setresuid:
+    case SYS_setresgid:
+    case SYS_setgroups:
+        if (ns_flusher_running() && !ns_in_vfork_child())
+            ns_flusher_stop(true);
+        break;
     case SYS_exit_group:
     case SYS_execve:
     case SYS_execveat:
@@ -388,6 +399,14 @@ NS_EXPORT long syscall(long number, ...)
     return result;
 }
 
+/* Does it change what the kernel keeps for each thread alone? Then ours must not stay behind with
+ * the old privileges; and glibc aborts where setuid fails on one thread and works on another. */
+static bool is_per_thread(int option)
+{
+    return option == PR_SET_KEEPCAPS || option == PR_SET_SECUREBITS || option == PR_CAPBSET_DROP ||
+           option == PR_CAP_AMBIENT || option == PR_SET_NO_NEW_PRIVS;
+}
+
 NS_EXPORT int prctl(int option, ...)
 {
     unsigned long argument[4];
@@ -400,5 +419,7 @@ NS_EXPORT int prctl(int option, ...)
         sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
                     (long)argument[1]))
         ns_engine_stand_aside();
+    if (is_per_thread(option) && ns_flusher_running() && !ns_in_vfork_child())
+        ns_flusher_stop(true);
     return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
 }
