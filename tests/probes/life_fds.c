@@ -250,7 +250,9 @@ static void rights(void)
     pid_t pid = fork();
     if (pid == 0) {
         close(way[0]);
+        char go;
         int fd = receive_right(way[1]);
+        EXPECT(read(way[1], &go, 1) == 1);
         put(fd, "child");
         send_right(way[1], fd);
         _exit(0);
@@ -259,10 +261,15 @@ static void rights(void)
     struct conn conn = open_conn();
     put(conn.fd, "parent ");
     send_right(way[0], conn.fd);
+    at_once(conn.peer, "parent ");
+    /* From now on somebody else may write between ours, whom nobody tells that bytes are held. */
+    EXPECT(write(conn.fd, "and ", 4) == 4);
+    EXPECT(unsent(conn.fd) == 0);
+    EXPECT(write(way[0], "!", 1) == 1);
     close(conn.fd);
     conn.fd = receive_right(way[0]);
     put(conn.fd, " and parent");
-    arrives(conn.peer, "parent child and parent");
+    arrives(conn.peer, "and child and parent");
     put(conn.fd, "last");
     close_conn((struct conn){conn.fd, -1});
     at_once(conn.peer, "last");

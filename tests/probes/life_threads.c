@@ -287,7 +287,7 @@ static void filters(void)
 {
     for (int by_number = 0; by_number < 2; by_number++) {
         struct conn conn = open_conn();
-        answer(conn.peer, "!!");
+        answer(conn.peer, "!!!");
         pid_t pid = fork();
         if (pid == 0) {
             char byte;
@@ -298,6 +298,7 @@ static void filters(void)
             put(conn.fd, "and ");
             EXPECT(read(conn.fd, &byte, 1) == 1);
             put(conn.fd, "after");
+            EXPECT(read(conn.fd, &byte, 1) == 1); /* and now an ACK would be owed */
             struct pollfd ready = {.fd = conn.fd, .events = POLLIN};
             EXPECT(poll(&ready, 1, 20) == 0);
             close(conn.fd);
