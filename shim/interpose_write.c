@@ -40,20 +40,33 @@ static void before_other_write(int fd)
         ns_before_wait_for(fd, POLLOUT);
 }
 
+static inline ssize_t send_held(int fd, const void *data, size_t size, int flags)
+{
+    return NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
+                           (const struct sockaddr *)(const void *)&hold_address,
+                           sizeof hold_address);
+}
+
+/* Was a held write refused because fd is something else by now? Then errno is what it was before,
+ * saved, and the slot is looked at anew. */
+static inline bool refused(int fd, struct ns_sock *slot, ssize_t result, int saved)
+{
+    if (__builtin_expect(result >= 0 || !ns_engine_is_stale(errno), 1))
+        return false;
+    errno = saved;
+    ns_engine_heal(fd, slot);
+    return true;
+}
+
 /* Send one buffer with MSG_MORE. Returns false if fd turned out to be something else, and nothing
  * was sent: the caller then makes the call as the application asked. */
 static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, int flags,
                  ssize_t *result)
 {
     int saved = errno;
-    ssize_t r =
-        NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
-                        (const struct sockaddr *)(const void *)&hold_address, sizeof hold_address);
-    if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
-        errno = saved;
-        ns_engine_heal(fd, slot);
+    ssize_t r = send_held(fd, data, size, flags);
+    if (refused(fd, slot, r, saved))
         return false;
-    }
     ns_engine_held(fd, slot, r);
     *result = r;
     return true;
@@ -68,11 +81,8 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
     held.msg_namelen = sizeof address;
     int saved = errno;
     ssize_t r = NS_REAL(sendmsg)(fd, &held, flags | MSG_MORE);
-    if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
-        errno = saved;
-        ns_engine_heal(fd, slot);
+    if (refused(fd, slot, r, saved))
         return false;
-    }
     ns_engine_held(fd, slot, r);
     *result = r;
     return true;
@@ -85,14 +95,9 @@ static inline bool continue_burst(int fd, struct ns_sock *slot, const void *data
     if (!ns_engine_bursts(fd, slot))
         return false;
     int saved = errno;
-    ssize_t r =
-        NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
-                        (const struct sockaddr *)(const void *)&hold_address, sizeof hold_address);
-    if (__builtin_expect(r < 0 && ns_engine_is_stale(errno), 0)) {
-        errno = saved;
-        ns_engine_heal(fd, slot);
+    ssize_t r = send_held(fd, data, size, flags);
+    if (refused(fd, slot, r, saved))
         return false;
-    }
     ns_engine_continued(fd, slot, r);
     *result = r;
     return true;
