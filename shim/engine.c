@@ -23,36 +23,27 @@ static bool owes(const struct ns_sock *slot)
     return NS_GET(slot, ack_owed) || NS_GET(slot, held_until) || ns_engine_may_be_held(slot);
 }
 
-bool ns_engine_holds(struct ns_sock *slot, int flags)
+bool ns_engine_holds(int fd, struct ns_sock *slot, size_t size, int flags)
 {
-    if (NS_GET(slot, send) != NS_SEND_AUTO_CORK)
+    bool adaptive = NS_GET(slot, send) == NS_SEND_ADAPTIVE;
+    if (!adaptive && NS_GET(slot, send) != NS_SEND_AUTO_CORK)
         return false;
-    if (flags & NS_NEVER_HELD || NS_GET(slot, no_hold) || NS_GET(slot, app_corks) ||
-        !ns_flusher_ready())
-        return false;
-    if (NS_GET(slot, foretold)) {
-        /* One more, and no answer has come: that burst was longer than foretold. Learn anew. */
-        NS_PUT(slot, foretold, 0);
-        NS_PUT(slot, burst_expected, 0);
-        NS_PUT(slot, burst_before, 0);
+    if (__builtin_expect(!ns_thread.epoch, 0))
+        ns_thread_begin();
+    bool small = !(flags & NS_NEVER_HELD) && size < NS_LARGE && !NS_GET(slot, no_hold) &&
+                 !NS_GET(slot, app_corks);
+    struct ns_tempo tempo = ns_tempo_of(slot);
+    if (NS_GET(slot, burst_epoch) != ns_thread.epoch && !NS_GET(slot, held_until))
+        ns_tempo_begin(&tempo);
+    if (small && !ns_flusher_ready()) {
+        small = false;
+        if (adaptive && ns_tempo_gathers(&tempo) && ns_flusher_want())
+            ns_owe(fd, slot); /* so that the thread's next wait is looked at, and starts it */
     }
-    uint16_t burst = (uint16_t)(NS_GET(slot, burst) + 1);
-    NS_PUT(slot, burst, burst);
-    /* If this is the last write of a burst like the two before it, it takes the others with it and
-     * saves the push. If it is not, what follows is a second segment, no more. */
-    bool last = burst == NS_GET(slot, burst_expected);
-    NS_PUT(slot, foretold, last);
-    return !last;
-}
-
-/* A burst has ended; late: by the deadline, not by a wait. */
-static void burst_ended(struct ns_sock *slot, bool late)
-{
-    uint16_t burst = NS_GET(slot, burst);
-    NS_PUT(slot, burst_expected, !late && burst == NS_GET(slot, burst_before) ? burst : 0);
-    NS_PUT(slot, burst_before, late ? 0 : burst);
-    NS_PUT(slot, burst_thread, 0);
-    NS_PUT(slot, burst, 0);
+    bool holds = ns_tempo_write(&tempo, adaptive, small);
+    ns_tempo_put(slot, tempo);
+    NS_PUT(slot, burst_epoch, ns_thread.epoch);
+    return holds;
 }
 
 struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
@@ -87,7 +78,6 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
     bool owed = owes(slot);
     mark_held(fd, slot);
     owe(fd, slot, owed);
-    NS_PUT(slot, burst_thread, ns_thread.token);
 }
 
 /* The write took nothing: what was held before it still is. */
@@ -107,8 +97,6 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
         ns_engine_carried(slot, result, before.owed);
         return;
     }
-    NS_PUT(slot, burst, 0);
-    NS_PUT(slot, burst_thread, 0);
     if (__builtin_expect(flags & MSG_MORE, 0)) {
         NS_PUT(slot, app_corks, NS_GET(slot, app_corks) | NS_CORKS_FLAG);
         return;
@@ -120,8 +108,10 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
     }
     bool owed = owes(slot);
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ) {
-        if (NS_GET(slot, writes) < UINT16_MAX)
-            NS_PUT(slot, writes, (uint16_t)(NS_GET(slot, writes) + 1));
+        struct ns_tempo tempo = ns_tempo_of(slot);
+        if (tempo.burst < NS_TEMPO_MANY)
+            tempo.burst++;
+        ns_tempo_put(slot, tempo);
         owe(fd, slot, owed);
     }
 }
@@ -149,8 +139,7 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
         NS_PUT(slot, heard, 1);
-        NS_PUT(slot, foretold,
-               0); /* the burst was over: this is its answer, or what it was one to */
+        NS_PUT(slot, burst_epoch, 0); /* this is the answer to the burst, or what it was one to */
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
         bool owed = owes(slot);
@@ -180,7 +169,7 @@ bool ns_engine_may_be_held(const struct ns_sock *slot)
     if (NS_GET(slot, send) != NS_SEND_FLUSH_BEFORE_READ || NS_GET(slot, app_corks) ||
         NS_GET(slot, app_nodelay))
         return false;
-    uint32_t writes = NS_GET(slot, writes);
+    unsigned writes = ns_tempo_of(slot).burst;
     /* A single write leaves at once if what came before it is acknowledged, and data from the peer
      * has most likely carried that ACK. On a connection that only ever sends (the two-connection
      * quote client) nothing says so: push. */
@@ -198,7 +187,7 @@ static void nodelay_failed(int fd, struct ns_sock *slot, int error)
 static bool push(int fd, struct ns_sock *slot, bool late)
 {
     if (ns_engine_may_be_held(slot)) {
-        NS_PUT(slot, writes, 0);
+        ns_tempo_put(slot, (struct ns_tempo){0});
         NS_PUT(slot, heard, 0);
         int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         if (error == 0)
@@ -209,7 +198,9 @@ static bool push(int fd, struct ns_sock *slot, bool late)
     }
     if (!NS_GET(slot, held_until) || !atomic_exchange(&slot->held_until, 0))
         return false;
-    burst_ended(slot, late);
+    struct ns_tempo tempo = ns_tempo_of(slot);
+    ns_tempo_pushed(&tempo, late);
+    ns_tempo_put(slot, tempo);
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (error)
         nodelay_failed(fd, slot, error);

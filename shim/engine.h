@@ -99,22 +99,55 @@ static inline void ns_engine_carried(struct ns_sock *slot, ssize_t result, bool 
         NS_PUT(slot, ack_owed, 1);
 }
 
-/* Is a write with these flags to be held, that is sent with MSG_MORE? From the slot alone; counts
- * the write as one of its burst. */
-bool ns_engine_holds(struct ns_sock *slot, int flags);
+/* A write of this size and more is not small: merging it with others saves nothing. */
+enum { NS_LARGE = 16 * 1024 };
 
-/* Is this thread inside a burst on fd, and may one more write of it be held? Then it may be sent
- * with MSG_MORE and nothing else: no address (below), and nothing to tell the engine afterwards but
- * ns_engine_continued. Every way to replace a descriptor that libc sees ends the burst, and the
- * others would have to come within the millisecond. */
-static inline bool ns_engine_bursts(int fd, struct ns_sock *slot)
+/* Is a write of size bytes with these flags to be held, that is sent with MSG_MORE? From the slot
+ * alone; counts the write as one of its burst. */
+bool ns_engine_holds(int fd, struct ns_sock *slot, size_t size, int flags);
+
+/* Counts a write that is never held as one of its burst. */
+static inline void ns_engine_count(int fd, struct ns_sock *slot)
 {
-    if (NS_GET(slot, burst_thread) != ns_thread.token || !ns_owes_only(fd))
+    ns_engine_holds(fd, slot, NS_LARGE, 0);
+}
+
+/* Is this thread inside a burst on fd that is being held, and may one more write of it be? Then it
+ * may be sent with MSG_MORE and nothing else: without the address that finds out what fd is, and
+ * with nothing to tell the engine afterwards but ns_engine_continued. Since its last write, held as
+ * well, the thread has not waited, and every way to replace a descriptor that libc sees ends the
+ * burst. What is left is a program that does it by bare system calls between two such writes. */
+static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
+{
+    if (NS_GET(slot, burst_epoch) != ns_thread.epoch || !NS_GET(slot, held_until) ||
+        !ns_owes_only(fd) || size - 1 >= NS_LARGE - 1)
         return false;
-    uint16_t burst = (uint16_t)(NS_GET(slot, burst) + 1);
-    if (burst == NS_GET(slot, burst_expected))
+    struct ns_tempo tempo = ns_tempo_of(slot);
+    if (tempo.burst + 1 == tempo.expected || tempo.burst == NS_TEMPO_MANY)
         return false;
-    NS_PUT(slot, burst, burst);
+    tempo.burst++;
+    ns_tempo_put(slot, tempo);
+    return true;
+}
+
+/* Does a plain write on slot change nothing but counts, so that it may be made at once and nothing
+ * be told afterwards? Counts it then. */
+__attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_sock *slot)
+{
+    if (ns_owes() || NS_GET(slot, app_corks) || NS_GET(slot, ack_owed) || NS_GET(slot, acked))
+        return false;
+    if (NS_GET(slot, send) == NS_SEND_NODELAY)
+        return true;
+    if (NS_GET(slot, send) != NS_SEND_ADAPTIVE || !ns_thread.epoch)
+        return false;
+    struct ns_tempo tempo = ns_tempo_of(slot);
+    if (NS_GET(slot, burst_epoch) != ns_thread.epoch)
+        ns_tempo_begin(&tempo);
+    if (ns_tempo_gathers(&tempo))
+        return false;
+    ns_tempo_write(&tempo, true, true);
+    NS_PUT(slot, burst_epoch, ns_thread.epoch);
+    ns_tempo_put(slot, tempo);
     return true;
 }
 

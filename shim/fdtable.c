@@ -71,14 +71,10 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, twin, 0);
     NS_PUT(slot, adopted, 0);
     NS_PUT(slot, heard, 0);
-    NS_PUT(slot, foretold, 0);
     NS_PUT(slot, acked, 0);
     NS_PUT(slot, needless, 0);
-    NS_PUT(slot, writes, 0);
-    NS_PUT(slot, burst, 0);
-    NS_PUT(slot, burst_thread, 0);
-    NS_PUT(slot, burst_before, 0);
-    NS_PUT(slot, burst_expected, 0);
+    NS_PUT(slot, tempo, 0);
+    NS_PUT(slot, burst_epoch, 0);
     NS_PUT(slot, rule, NULL);
     NS_PUT(slot, delack, 0);
     struct ns_view *view = NS_GET(slot, view);
@@ -115,7 +111,7 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(slot, app_corks, NS_GET(from, app_corks));
     NS_PUT(slot, no_hold, NS_GET(from, no_hold));
-    NS_PUT(slot, burst_thread, 0);
+    NS_PUT(slot, burst_epoch, 0);
     NS_PUT(slot, nonblock, NS_GET(from, nonblock));
     NS_PUT(slot, lowat, NS_GET(from, lowat));
     NS_PUT(slot, delack, NS_GET(from, delack));

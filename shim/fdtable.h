@@ -11,6 +11,7 @@
 #define NS_FDTABLE_H
 
 #include "sockopt.h"
+#include "tempo.h"
 
 #include <stdatomic.h>
 
@@ -48,20 +49,18 @@ struct ns_sock {
     _Atomic uint8_t spun;           /* EAGAIN was returned since then: a second one is a wait */
     _Atomic uint8_t acked;    /* the last ACK was sent by a wait, and nothing came or went since */
     _Atomic uint8_t needless; /* how many such ACKs in a row the answer overtook */
-    _Atomic uint8_t foretold; /* auto-cork: the last write went plain, as the last of its burst */
     _Atomic uint8_t heard;    /* data was read since the last push */
     _Atomic uint8_t domain;   /* AF_INET or AF_INET6 */
     _Atomic uint8_t delack;   /* TCP_DELACK_MAX_US is ours, not the application's */
     _Atomic uint8_t adopted;  /* listener: from outside; its queue may be older than our options */
-    _Atomic uint16_t writes;  /* flush-before-read: since the last push, at most UINT16_MAX */
-    /* auto-cork: how many writes the burst has so far, how many the last one had, and how many two
-     * in a row had (0: they differed). The last write of such a burst is sent without MSG_MORE. */
-    _Atomic uint16_t burst, burst_before, burst_expected;
-    /* The thread whose burst is under way, so that its next write may be held as the one before
-     * was; 0 if that must be decided anew. */
-    _Atomic uint32_t burst_thread;
+    /* ns_thread.epoch of the last write: it differs once that thread has waited, and for another
+     * thread. 0: the peer has answered since. */
+    _Atomic uint32_t burst_epoch;
     _Atomic uint32_t lister; /* the thread that last put this socket on its list of debts */
     _Atomic uint32_t twin;   /* the same for all descriptors of one socket; 0: it has one */
+    /* struct ns_tempo: the writes of the burst, and of those before it. flush-before-read only
+     * counts the writes since the last push. */
+    _Atomic uint64_t tempo;
     /* CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held. Stored after
      * the call that held them and cleared before the push, sequentially consistent both, so that a
      * push either covers the bytes or leaves the mark. */
@@ -97,6 +96,26 @@ static inline struct ns_sock *ns_fd_slot(int fd)
 #define NS_GET(slot, member) atomic_load_explicit(&(slot)->member, memory_order_relaxed)
 #define NS_PUT(slot, member, value)                                                                \
     atomic_store_explicit(&(slot)->member, (value), memory_order_relaxed)
+
+/* The members of tempo, taken and put back together. Two threads that write to one socket may lose
+ * a count, which costs a segment. */
+static inline struct ns_tempo ns_tempo_of(const struct ns_sock *slot)
+{
+    union {
+        uint64_t word;
+        struct ns_tempo tempo;
+    } both = {.word = NS_GET(slot, tempo)};
+    return both.tempo;
+}
+
+static inline void ns_tempo_put(struct ns_sock *slot, struct ns_tempo tempo)
+{
+    union {
+        struct ns_tempo tempo;
+        uint64_t word;
+    } both = {.tempo = tempo};
+    NS_PUT(slot, tempo, both.word);
+}
 
 /* The slot of fd, its chunk allocated if need be; NULL if fd is out of range, there is no memory,
  * or we stand aside. */

@@ -99,7 +99,7 @@ static uint32_t shortest_delay(void)
 {
     uint32_t shortest = NS_MAX_DELAY_US_MOST;
     for (size_t i = 0; i < rules.n_rules; i++)
-        if (rules.rules[i]->send == NS_SEND_AUTO_CORK && rules.rules[i]->max_delay_us < shortest)
+        if (ns_rule_holds(rules.rules[i]) && rules.rules[i]->max_delay_us < shortest)
             shortest = rules.rules[i]->max_delay_us;
     return shortest;
 }

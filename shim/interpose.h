@@ -5,6 +5,7 @@
 #define NS_INTERPOSE_H
 
 #include "engine.h"
+#include "flusher.h"
 #include "real.h"
 
 #include <fcntl.h>
@@ -24,8 +25,11 @@ int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t
 /* Before a call that will wait, whatever for. */
 static inline void ns_before_wait(void)
 {
-    if (ns_owes())
+    ns_epoch_ends();
+    if (ns_owes()) {
+        ns_flusher_start_if_wanted();
         ns_settle(NS_OWES_ALL);
+    }
 }
 
 /* Before a call on fd that waits only if fd is not ready for events (POLLIN, POLLOUT): settle if

@@ -23,6 +23,7 @@ enum { MOMENT_MS = 1, MOMENT_NS = 1000000, NS_PER_S = 1000000000 };
 static enum plan make_plan(bool waits)
 {
     unsigned debts = ns_owed();
+    ns_flusher_start_if_wanted();
     if (!debts)
         return PLAN_PLAIN;
     if (!waits)
@@ -142,6 +143,7 @@ NS_OWING poll_owing(struct pollfd *fds, nfds_t count, int timeout)
 
 NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
+    ns_epoch_ends();
     return ns_owes() ? poll_owing(fds, count, timeout) : NS_REAL(poll)(fds, count, timeout);
 }
 
@@ -156,6 +158,7 @@ NS_OWING ppoll_owing(struct pollfd *fds, nfds_t count, const struct timespec *ti
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
+    ns_epoch_ends();
     return ns_owes() ? ppoll_owing(fds, count, timeout, mask)
                      : NS_REAL(ppoll)(fds, count, timeout, mask);
 }
@@ -229,6 +232,7 @@ NS_OWING select_owing(int count, fd_set *reads, fd_set *writes, fd_set *errors,
 NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                      struct timeval *timeout)
 {
+    ns_epoch_ends();
     return ns_owes() ? select_owing(count, reads, writes, errors, timeout)
                      : NS_REAL(select)(count, reads, writes, errors, timeout);
 }
@@ -257,6 +261,7 @@ NS_OWING pselect_owing(int count, fd_set *reads, fd_set *writes, fd_set *errors,
 NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                       const struct timespec *timeout, const sigset_t *mask)
 {
+    ns_epoch_ends();
     return ns_owes() ? pselect_owing(count, reads, writes, errors, timeout, mask)
                      : NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);
 }
@@ -270,6 +275,7 @@ NS_OWING epoll_wait_owing(int epoll, struct epoll_event *events, int most, int t
 
 NS_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
+    ns_epoch_ends();
     return ns_owes() ? epoll_wait_owing(epoll, events, most, timeout)
                      : NS_REAL(epoll_wait)(epoll, events, most, timeout);
 }
@@ -285,6 +291,7 @@ NS_OWING epoll_pwait_owing(int epoll, struct epoll_event *events, int most, int 
 NS_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
                           const sigset_t *mask)
 {
+    ns_epoch_ends();
     return ns_owes() ? epoll_pwait_owing(epoll, events, most, timeout, mask)
                      : NS_REAL(epoll_pwait)(epoll, events, most, timeout, mask);
 }
@@ -300,6 +307,7 @@ NS_OWING epoll_pwait2_owing(int epoll, struct epoll_event *events, int most,
 NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
                            const struct timespec *timeout, const sigset_t *mask)
 {
+    ns_epoch_ends();
     return ns_owes() ? epoll_pwait2_owing(epoll, events, most, timeout, mask)
                      : NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask);
 }

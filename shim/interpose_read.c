@@ -22,9 +22,11 @@ void ns_before_wait_for(int fd, short events)
 enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags)
 {
     (void)fd;
+    ns_epoch_ends();
     if (!ns_owes() || NS_GET(slot, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
         return NS_READ_PLAIN; /* does not wait: the poll that follows does */
     unsigned debts = ns_owed();
+    ns_flusher_start_if_wanted();
     if (!debts)
         return NS_READ_PLAIN;
     if (flags & MSG_WAITALL || NS_GET(slot, lowat)) {
@@ -39,6 +41,7 @@ enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags)
 /* A read of something that is not a governed socket is a wait all the same. */
 static inline void before_other_read(int fd)
 {
+    ns_epoch_ends();
     if (ns_owes())
         ns_before_wait_for(fd, POLLIN);
 }
@@ -49,13 +52,23 @@ static void after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
         ns_engine_read(fd, slot, result, errno);
 }
 
+/* Out of line, so that what passes through stays short. */
+__attribute__((noinline)) static ssize_t read_other(int fd, void *data, size_t size)
+{
+    before_other_read(fd);
+    return NS_REAL(read)(fd, data, size);
+}
+
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
-    if (!slot) {
-        before_other_read(fd);
-        return NS_REAL(read)(fd, data, size);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_OTHER && !ns_owes()) {
+        ns_epoch_ends();
+        return NS_NEXT(read)(fd, data, size);
     }
+    slot = ns_engine_ruled(fd);
+    if (!slot)
+        return read_other(fd, data, size);
     ssize_t result;
     /* read returns at once for no size, and refuses one that recv would cut. */
     if (size && size <= SSIZE_MAX && ns_before_read(fd, slot, 0) == NS_READ_PATIENT) {

@@ -88,39 +88,36 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
     return true;
 }
 
-/* One more write of a burst. */
-static inline bool continue_burst(int fd, struct ns_sock *slot, const void *data, size_t size,
-                                  int flags, ssize_t *result)
+/* One more write of a burst, if ns_engine_bursts allows it. Where fd has become something else the
+ * write is made as asked, and errno may be changed by a call that works. */
+__attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
 {
-    if (!ns_engine_bursts(fd, slot))
-        return false;
-    int saved = errno;
-    ssize_t r = send_held(fd, data, size, flags);
-    if (refused(fd, slot, r, saved))
-        return false;
-    ns_engine_continued(fd, slot, r);
-    *result = r;
-    return true;
+    ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (__builtin_expect(result >= 0 && slot, 1)) {
+        ns_engine_continued(fd, slot, result);
+        return result;
+    }
+    if (!slot || !ns_engine_is_stale(errno))
+        return result;
+    ns_engine_heal(fd, slot);
+    return flags ? send(fd, data, size, flags) : write(fd, data, size);
 }
 
-/* Does a plain write on slot change nothing but the ACK it carries? Then it is two loads and a
- * store. */
-static inline bool is_simple(int fd, const struct ns_sock *slot)
+/* The paths of write and send. The exported functions themselves only tell apart what passes and
+ * what does not: what passes ends in a jump, since after a system call this deep a return is
+ * mispredicted. */
+__attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
 {
-    return NS_GET(slot, send) == NS_SEND_NODELAY && !NS_GET(slot, app_corks) &&
-           (!ns_owes() || ns_owes_only(fd));
-}
-
-/* Out of line, so that the paths that pass everything through stay short. */
-__attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_sock *slot,
-                                                        const void *data, size_t size)
-{
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!slot) {
+        before_other_write(fd);
+        return NS_REAL(write)(fd, data, size);
+    }
     ssize_t result;
     bool sane = size && size <= SSIZE_MAX; /* write refuses what send would cut */
-    if (sane && continue_burst(fd, slot, data, size, 0, &result))
-        return result;
     before_write(fd, slot, size, 0);
-    if (sane && ns_engine_holds(slot, 0) && hold(fd, slot, data, size, 0, &result))
+    if (sane && ns_engine_holds(fd, slot, size, 0) && hold(fd, slot, data, size, 0, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
     result = NS_REAL(write)(fd, data, size);
@@ -128,33 +125,46 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_sock *
     return result;
 }
 
-__attribute__((noinline)) static ssize_t write_owing(int fd, const void *data, size_t size)
+/* How a write is to be made. */
+enum way {
+    AT_ONCE,  /* with nothing to tell the engine afterwards */
+    AS_MORE,  /* as one more of a burst that is being held */
+    GOVERNED, /* it is not as simple as that */
+};
+
+__attribute__((always_inline)) static inline enum way way_of(int fd, size_t size)
 {
-    before_other_write(fd);
-    return NS_REAL(write)(fd, data, size);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot)
+        return GOVERNED;
+    uint8_t kind = NS_GET(slot, kind);
+    if (kind == NS_FD_OTHER)
+        return ns_owes() ? GOVERNED : AT_ONCE;
+    if (kind != NS_FD_RULED)
+        return GOVERNED;
+    if (ns_engine_bursts(fd, slot, size))
+        return AS_MORE;
+    return ns_engine_passes(slot) ? AT_ONCE : GOVERNED;
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
-    if (!slot)
-        return ns_owes() ? write_owing(fd, data, size) : NS_REAL(write)(fd, data, size);
-    if (!is_simple(fd, slot))
-        return write_governed(fd, slot, data, size);
-    bool owed = ns_engine_carry(slot);
-    ssize_t result = NS_REAL(write)(fd, data, size);
-    ns_engine_carried(slot, result, owed);
-    return result;
+    enum way way = way_of(fd, size);
+    if (__builtin_expect(way == AT_ONCE, 1))
+        return NS_NEXT(write)(fd, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
 }
 
-__attribute__((noinline)) static ssize_t send_governed(int fd, struct ns_sock *slot,
-                                                       const void *data, size_t size, int flags)
+__attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
+                                                       int flags)
 {
+    struct ns_sock *slot = ns_engine_ruled(fd);
+    if (!slot)
+        return NS_REAL(send)(fd, data, size, flags);
     ssize_t result;
-    if (size && !(flags & NS_NEVER_HELD) && continue_burst(fd, slot, data, size, flags, &result))
-        return result;
     before_write(fd, slot, size, flags);
-    if (size && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
+    if (size && ns_engine_holds(fd, slot, size, flags) &&
+        hold(fd, slot, data, size, flags, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(send)(fd, data, size, flags);
@@ -164,15 +174,10 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, struct ns_sock *s
 
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
-    if (!slot)
-        return NS_REAL(send)(fd, data, size, flags);
-    if (flags & MSG_MORE || !is_simple(fd, slot))
-        return send_governed(fd, slot, data, size, flags);
-    bool owed = ns_engine_carry(slot);
-    ssize_t result = NS_REAL(send)(fd, data, size, flags);
-    ns_engine_carried(slot, result, owed);
-    return result;
+    enum way way = flags & NS_NEVER_HELD ? GOVERNED : way_of(fd, size);
+    if (__builtin_expect(way == AT_ONCE, 1))
+        return NS_NEXT(send)(fd, data, size, flags);
+    return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
 }
 
 NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
@@ -186,7 +191,8 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
         return NS_REAL(sendto)(fd, data, size, flags, to, len);
     before_write(fd, slot, size, flags);
     ssize_t result;
-    if (size && !to && ns_engine_holds(slot, flags) && hold(fd, slot, data, size, flags, &result))
+    if (size && !to && ns_engine_holds(fd, slot, size, flags) &&
+        hold(fd, slot, data, size, flags, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
@@ -194,18 +200,23 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
     return result;
 }
 
-/* Total length of a vector; 0 if it is not one that the kernel would take as it is. */
-static size_t vector_size(const struct iovec *vector, size_t count)
+/* Is a description of memory to be looked at? Only where its bytes may be held: a bad pointer is
+ * the kernel's to refuse. */
+static bool may_gather(const struct ns_sock *slot)
 {
-    size_t size = 0;
-    if (!vector || count > IOV_MOST)
-        return 0;
-    for (size_t i = 0; i < count; i++) {
-        if (vector[i].iov_len > SSIZE_MAX - size)
-            return 0;
-        size += vector[i].iov_len;
-    }
-    return size;
+    struct ns_tempo tempo = ns_tempo_of(slot);
+    return NS_GET(slot, send) == NS_SEND_AUTO_CORK ||
+           (NS_GET(slot, send) == NS_SEND_ADAPTIVE && ns_tempo_gathers(&tempo));
+}
+
+/* A vector's length is the kernel's to find out, for the same reason: it counts as small here, and
+ * is pushed if it was not. */
+enum { UNKNOWN_SIZE = 1 };
+
+static void push_if_large(int fd, struct ns_sock *slot, ssize_t result)
+{
+    if (result >= NS_LARGE)
+        ns_engine_push(fd, slot);
 }
 
 NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -221,14 +232,14 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
             ns_rights_leave(message);
         return result;
     }
-    /* The vector is looked at only where it may be held: a bad pointer is the kernel's to refuse.
-     */
-    bool may_hold = message && NS_GET(slot, send) == NS_SEND_AUTO_CORK;
-    size_t size = may_hold ? vector_size(message->msg_iov, (uint32_t)message->msg_iovlen) : 0;
-    before_write(fd, slot, size, flags);
-    if (size && !message->msg_name && !(uint32_t)message->msg_controllen &&
-        ns_engine_holds(slot, flags) && hold_message(fd, slot, message, flags, &result))
+    bool may_hold = message && may_gather(slot) && !message->msg_name &&
+                    !(uint32_t)message->msg_controllen && message->msg_iovlen - 1 < IOV_MOST;
+    before_write(fd, slot, UNKNOWN_SIZE, flags);
+    bool holds = ns_engine_holds(fd, slot, may_hold ? UNKNOWN_SIZE : NS_LARGE, flags);
+    if (holds && hold_message(fd, slot, message, flags, &result)) {
+        push_if_large(fd, slot, result);
         return result;
+    }
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendmsg)(fd, message, flags);
     ns_engine_wrote(fd, slot, result, flags, before);
@@ -239,10 +250,9 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 static bool hold_vector(int fd, struct ns_sock *slot, const struct iovec *vector, int count,
                         ssize_t *result)
 {
-    bool may_hold = count > 0 && NS_GET(slot, send) == NS_SEND_AUTO_CORK;
-    size_t size = may_hold ? vector_size(vector, (size_t)count) : 0;
-    before_write(fd, slot, size, 0);
-    if (!size || !ns_engine_holds(slot, 0))
+    bool may_hold = count > 0 && count <= IOV_MOST;
+    before_write(fd, slot, UNKNOWN_SIZE, 0);
+    if (!ns_engine_holds(fd, slot, may_hold ? UNKNOWN_SIZE : NS_LARGE, 0))
         return false;
     /* sendmsg takes the vector without const and does not write to it. */
     union {
@@ -250,7 +260,10 @@ static bool hold_vector(int fd, struct ns_sock *slot, const struct iovec *vector
         struct iovec *taken;
     } vectors = {.given = vector};
     struct msghdr message = {.msg_iov = vectors.taken, .msg_iovlen = (size_t)count};
-    return hold_message(fd, slot, &message, 0, result);
+    if (!hold_message(fd, slot, &message, 0, result))
+        return false;
+    push_if_large(fd, slot, *result);
+    return true;
 }
 
 NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
@@ -295,6 +308,7 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
         return sent;
     }
     before_write(fd, slot, SIZE_MAX, flags);
+    ns_engine_count(fd, slot);
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
     ns_engine_wrote(fd, slot, result, flags, before);
@@ -306,7 +320,7 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t asked, int flags,
                         struct ns_plain before)
 {
-    if (result > 0 && (size_t)result < asked && ns_engine_holds(slot, flags))
+    if (result > 0 && (size_t)result < asked && ns_engine_holds(fd, slot, 1, flags))
         ns_engine_held(fd, slot, result);
     else
         ns_engine_wrote(fd, slot, result, flags, before);
@@ -318,6 +332,7 @@ NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
     if (!slot)
         return NS_REAL(sendfile)(out, in, offset, size);
     before_write(out, slot, size, 0);
+    ns_engine_count(out, slot);
     struct ns_plain before = ns_engine_before_plain(out, slot, 0);
     ssize_t result = NS_REAL(sendfile)(out, in, offset, size);
     transferred(out, slot, result, size, 0, before);
@@ -330,6 +345,7 @@ NS_EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
     if (!slot)
         return NS_REAL(sendfile64)(out, in, offset, size);
     before_write(out, slot, size, 0);
+    ns_engine_count(out, slot);
     struct ns_plain before = ns_engine_before_plain(out, slot, 0);
     ssize_t result = NS_REAL(sendfile64)(out, in, offset, size);
     transferred(out, slot, result, size, 0, before);
@@ -345,6 +361,7 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
     struct ns_plain before = {0, false};
     if (to) {
         before_write(out, to, size, flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0);
+        ns_engine_count(out, to);
         before = ns_engine_before_plain(out, to, more);
     } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK)) {
         ns_before_wait_for(in, POLLIN);

@@ -145,7 +145,7 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
         set->rules[set->n_rules++] = rule;
         set->needs_local |= rule->local != NULL;
         set->needs_remote |= rule->remote != NULL;
-        set->holds |= rule->send == NS_SEND_AUTO_CORK;
+        set->holds |= ns_rule_holds(rule);
         /* Nothing comes after a rule that takes every socket. */
         if (rule->role == NS_ROLE_UNKNOWN && !rule->local && !rule->remote)
             break;

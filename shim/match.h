@@ -34,7 +34,7 @@ struct ns_ruleset {
     const struct ns_rule **rules;
     size_t n_rules;
     bool needs_local, needs_remote; /* some rule asks for the address */
-    bool holds;                     /* some rule holds bytes back (auto-cork) */
+    bool holds;                     /* some rule holds bytes back (auto-cork, adaptive) */
 };
 
 /* From a socket address; anything but AF_INET and AF_INET6, or a short len, gives known = false. */

@@ -30,9 +30,8 @@ const struct ns_policy *ns_policy_builtin(void)
 const char *ns_send_name(enum ns_send send)
 {
     static const char *const names[] = {
-        [NS_SEND_NODELAY] = "nodelay",
-        [NS_SEND_AUTO_CORK] = "auto-cork",
-        [NS_SEND_FLUSH_BEFORE_READ] = "flush-before-read",
+        [NS_SEND_NODELAY] = "nodelay",   [NS_SEND_AUTO_CORK] = "auto-cork",
+        [NS_SEND_ADAPTIVE] = "adaptive", [NS_SEND_FLUSH_BEFORE_READ] = "flush-before-read",
         [NS_SEND_APP] = "app",
     };
     return (size_t)send < sizeof names / sizeof *names ? names[send] : NULL;

@@ -9,7 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ns_send { NS_SEND_NODELAY, NS_SEND_AUTO_CORK, NS_SEND_FLUSH_BEFORE_READ, NS_SEND_APP };
+enum ns_send {
+    NS_SEND_NODELAY,
+    NS_SEND_AUTO_CORK,
+    NS_SEND_ADAPTIVE,
+    NS_SEND_FLUSH_BEFORE_READ,
+    NS_SEND_APP
+};
 enum ns_ack { NS_ACK_BEFORE_WAIT, NS_ACK_APP };
 enum ns_role { NS_ROLE_UNKNOWN, NS_ROLE_CLIENT, NS_ROLE_SERVER };
 
@@ -62,6 +68,12 @@ struct ns_rule {
     struct ns_sockopt_action *sockopts;
     size_t n_sockopts;
 };
+
+/* Does the rule ever hold bytes back? */
+static inline bool ns_rule_holds(const struct ns_rule *rule)
+{
+    return rule->send == NS_SEND_AUTO_CORK || rule->send == NS_SEND_ADAPTIVE;
+}
 
 struct ns_policy {
     bool enabled;

@@ -37,9 +37,11 @@ static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 
 static void warn_delay(const struct listener *to, const struct ns_rule *rule)
 {
-    if (rule->send != NS_SEND_AUTO_CORK && rule->max_delay_us != NS_MAX_DELAY_US_DEFAULT)
-        warn(to, rule, "max_delay_us has no effect: only \"send\": \"auto-cork\" holds bytes");
-    if (rule->send == NS_SEND_AUTO_CORK && rule->max_delay_us > DELAYED_ACK_US)
+    if (!ns_rule_holds(rule) && rule->max_delay_us != NS_MAX_DELAY_US_DEFAULT)
+        warn(
+            to, rule,
+            "max_delay_us has no effect: only \"send\": \"auto-cork\" and \"adaptive\" hold bytes");
+    if (ns_rule_holds(rule) && rule->max_delay_us > DELAYED_ACK_US)
         warn(to, rule, "max_delay_us is longer than the delayed ACK (40 ms) that it should avoid");
 }
 

@@ -43,6 +43,9 @@ extern struct ns_real ns_real;
     (__builtin_expect(ns_real.name != NULL, 1) ? ns_real.name                                      \
                                                : (ns_real_load(NS_CALL_##name), ns_real.name))
 
+/* The same where start-up is known to be done, that is where a descriptor has a slot. */
+#define NS_NEXT(name) (ns_real.name)
+
 /* Look one call up. errno unchanged. May allocate inside dlsym if the call is missing. */
 void ns_real_load(enum ns_call_id id);
 

@@ -32,6 +32,7 @@ static int wanted_nodelay(const struct ns_sock *slot)
     switch ((enum ns_send)NS_GET(slot, send)) {
     case NS_SEND_NODELAY:
     case NS_SEND_AUTO_CORK:
+    case NS_SEND_ADAPTIVE:
         return 1;
     case NS_SEND_FLUSH_BEFORE_READ: /* what the application sends at once is not Nagle's to hold */
     case NS_SEND_APP:
@@ -76,7 +77,8 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
 }
 
 /* Start the deadline thread for a connection that will hold bytes. Called from connect and accept
- * and at start-up, not from the first write or read: those may stand in a signal handler. */
+ * and at start-up, not from the first write or read: those may stand in a signal handler. An
+ * adaptive one may never hold a byte: see ns_flusher_want. */
 static void prepare(const struct ns_sock *slot)
 {
     if (NS_GET(slot, kind) == NS_FD_RULED && NS_GET(slot, send) == NS_SEND_AUTO_CORK)

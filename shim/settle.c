@@ -118,13 +118,14 @@ static void push_entry(int fd)
     }
 }
 
-static void thread_begins(void)
+void ns_thread_begin(void)
 {
     uint32_t token;
     do
         token = atomic_fetch_add(&threads, 1) + 1;
     while (token == 0); /* 0 means none; only after 4 294 967 295 threads */
     ns_thread.token = token;
+    ns_thread.epoch = token << 16;
     if (key_set)
         key_set(exit_key, &ns_thread);
 }
@@ -132,7 +133,7 @@ static void thread_begins(void)
 void ns_owe(int fd, struct ns_sock *slot)
 {
     if (__builtin_expect(!ns_thread.token, 0))
-        thread_begins();
+        ns_thread_begin();
     /* Entries on top that are settled make room: a server that reads and answers one connection
      * after the other keeps a list of one. */
     for (;;) {

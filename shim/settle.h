@@ -18,12 +18,24 @@ struct ns_thread {
      * handler that came in between makes the exchange fail. */
     _Atomic uint32_t owed;
     uint32_t token; /* names this thread in ns_sock.lister; 0: none yet */
+    /* Changes with every wait of this thread, and differs from those of other threads (but for a
+     * chance that costs a segment). 0 until there is a token. */
+    uint32_t epoch;
     _Atomic int first[NS_OWED_INLINE];
     _Atomic int *_Atomic more; /* entries beyond those, one page; NULL until needed */
 };
 
 /* initial-exec: usable in a signal handler, since it is never allocated lazily. */
 extern _Thread_local struct ns_thread ns_thread;
+
+/* This thread is about to make a call that may wait: its bursts are over. */
+static inline void ns_epoch_ends(void)
+{
+    ns_thread.epoch++;
+}
+
+/* Gives the thread its token and its first epoch. Async-signal-safe, errno unchanged. */
+void ns_thread_begin(void);
 
 /* Could this thread owe anything? One load; false is certain. */
 static inline bool ns_owes(void)

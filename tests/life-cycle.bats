@@ -83,7 +83,7 @@ survives() {
     survives fds becomes-udp
 }
 
-@test "datagrams stay apart also where that happens in the middle of a burst" {
+@test "datagrams stay apart also where syscall() does that in the middle of a burst" {
     survives fds becomes-udp-in-burst
 }
 

@@ -75,6 +75,30 @@ teardown() {
     cell redhat auto-cork app both flows 1
 }
 
+@test "redhat: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
+    cell redhat adaptive before-wait writing flows 1
+}
+
+@test "redhat: with adaptive and before-wait on the other end, no round stalls" {
+    cell redhat adaptive before-wait other flows -
+}
+
+@test "redhat: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
+    cell redhat adaptive before-wait both flows 1
+}
+
+@test "redhat: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
+    cell redhat adaptive app writing flows 1
+}
+
+@test "redhat: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
+    cell redhat adaptive app other stalls 2
+}
+
+@test "redhat: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
+    cell redhat adaptive app both flows 1
+}
+
 @test "redhat: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
     cell redhat flush-before-read before-wait writing flows 2
 }
@@ -173,6 +197,30 @@ teardown() {
 
 @test "uneven: with auto-cork and app on both ends, no round stalls" {
     cell uneven auto-cork app both flows -
+}
+
+@test "uneven: with adaptive and before-wait on the writing end, no round stalls" {
+    cell uneven adaptive before-wait writing flows -
+}
+
+@test "uneven: with adaptive and before-wait on the other end, no round stalls" {
+    cell uneven adaptive before-wait other flows -
+}
+
+@test "uneven: with adaptive and before-wait on both ends, no round stalls" {
+    cell uneven adaptive before-wait both flows -
+}
+
+@test "uneven: with adaptive and app on the writing end, no round stalls" {
+    cell uneven adaptive app writing flows -
+}
+
+@test "uneven: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
+    cell uneven adaptive app other stalls 2
+}
+
+@test "uneven: with adaptive and app on both ends, no round stalls" {
+    cell uneven adaptive app both flows -
 }
 
 @test "uneven: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
@@ -275,6 +323,30 @@ teardown() {
     cell sendfile auto-cork app both flows 1
 }
 
+@test "sendfile: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
+    cell sendfile adaptive before-wait writing flows 1
+}
+
+@test "sendfile: with adaptive and before-wait on the other end, no round stalls, and each takes 2 segments" {
+    cell sendfile adaptive before-wait other flows 2
+}
+
+@test "sendfile: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
+    cell sendfile adaptive before-wait both flows 1
+}
+
+@test "sendfile: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
+    cell sendfile adaptive app writing flows 1
+}
+
+@test "sendfile: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
+    cell sendfile adaptive app other stalls 2
+}
+
+@test "sendfile: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
+    cell sendfile adaptive app both flows 1
+}
+
 @test "sendfile: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
     cell sendfile flush-before-read before-wait writing flows 2
 }
@@ -373,6 +445,30 @@ teardown() {
 
 @test "record: with auto-cork and app on both ends, no round stalls" {
     cell record auto-cork app both flows -
+}
+
+@test "record: with adaptive and before-wait on the writing end, no round stalls" {
+    cell record adaptive before-wait writing flows -
+}
+
+@test "record: with adaptive and before-wait on the other end, no round stalls, and each takes 1 segment" {
+    cell record adaptive before-wait other flows 1
+}
+
+@test "record: with adaptive and before-wait on both ends, no round stalls" {
+    cell record adaptive before-wait both flows -
+}
+
+@test "record: with adaptive and app on the writing end, no round stalls" {
+    cell record adaptive app writing flows -
+}
+
+@test "record: with adaptive and app on the other end, rounds stall, and each takes 1 segment" {
+    cell record adaptive app other stalls 1
+}
+
+@test "record: with adaptive and app on both ends, no round stalls" {
+    cell record adaptive app both flows -
 }
 
 @test "record: with flush-before-read and before-wait on the writing end, no round stalls" {
@@ -575,6 +671,30 @@ teardown() {
     cell quote auto-cork app both flows 1
 }
 
+@test "quote: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
+    cell quote adaptive before-wait writing flows 1
+}
+
+@test "quote: with adaptive and before-wait on the other end, no round stalls, and each takes 1 segment" {
+    cell quote adaptive before-wait other flows 1
+}
+
+@test "quote: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
+    cell quote adaptive before-wait both flows 1
+}
+
+@test "quote: with adaptive and app on the writing end, rounds stall, and each takes 1 segment" {
+    cell quote adaptive app writing stalls 1
+}
+
+@test "quote: with adaptive and app on the other end, rounds stall, and each takes 1 segment" {
+    cell quote adaptive app other stalls 1
+}
+
+@test "quote: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
+    cell quote adaptive app both flows 1
+}
+
 @test "quote: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 1 segment" {
     cell quote flush-before-read before-wait writing flows 1
 }
@@ -673,6 +793,30 @@ teardown() {
 
 @test "java: with auto-cork and app on both ends, no round stalls" {
     cell java auto-cork app both flows -
+}
+
+@test "java: with adaptive and before-wait on the writing end, no round stalls" {
+    cell java adaptive before-wait writing flows -
+}
+
+@test "java: with adaptive and before-wait on the other end, no round stalls" {
+    cell java adaptive before-wait other flows -
+}
+
+@test "java: with adaptive and before-wait on both ends, no round stalls" {
+    cell java adaptive before-wait both flows -
+}
+
+@test "java: with adaptive and app on the writing end, no round stalls" {
+    cell java adaptive app writing flows -
+}
+
+@test "java: with adaptive and app on the other end, rounds stall" {
+    cell java adaptive app other stalls -
+}
+
+@test "java: with adaptive and app on both ends, no round stalls" {
+    cell java adaptive app both flows -
 }
 
 @test "java: with flush-before-read and before-wait on the writing end, no round stalls" {
@@ -775,6 +919,30 @@ teardown() {
     cell queue auto-cork app both flows 1
 }
 
+@test "queue: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
+    cell queue adaptive before-wait writing flows 1
+}
+
+@test "queue: with adaptive and before-wait on the other end, no round stalls, and each takes 2 segments" {
+    cell queue adaptive before-wait other flows 2
+}
+
+@test "queue: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
+    cell queue adaptive before-wait both flows 1
+}
+
+@test "queue: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
+    cell queue adaptive app writing flows 1
+}
+
+@test "queue: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
+    cell queue adaptive app other stalls 2
+}
+
+@test "queue: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
+    cell queue adaptive app both flows 1
+}
+
 @test "queue: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
     cell queue flush-before-read before-wait writing flows 2
 }
@@ -873,6 +1041,30 @@ teardown() {
 
 @test "stdio: with auto-cork and app on both ends, no round stalls, and each takes 1 segment" {
     cell stdio auto-cork app both flows 1
+}
+
+@test "stdio: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
+    cell stdio adaptive before-wait writing flows 1
+}
+
+@test "stdio: with adaptive and before-wait on the other end, rounds are late, or stall on an older kernel, and each takes 2 segments" {
+    cell stdio adaptive before-wait other late 2
+}
+
+@test "stdio: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
+    cell stdio adaptive before-wait both flows 1
+}
+
+@test "stdio: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
+    cell stdio adaptive app writing flows 1
+}
+
+@test "stdio: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
+    cell stdio adaptive app other stalls 2
+}
+
+@test "stdio: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
+    cell stdio adaptive app both flows 1
 }
 
 @test "stdio: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {

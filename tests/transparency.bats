@@ -60,7 +60,7 @@ same() {
 
 same_under_every_policy() {
     local send ack failed=0
-    for send in nodelay auto-cork flush-before-read app; do
+    for send in nodelay auto-cork adaptive flush-before-read app; do
         for ack in before-wait app; do
             same "$1" "$send" "$ack" || failed=1
         done
@@ -126,7 +126,7 @@ same_under_every_policy() {
     local send
     export PROBE_BAD_ADDRESSES=1
     plain main "$T/plain"
-    for send in nodelay flush-before-read app; do
+    for send in nodelay adaptive flush-before-read app; do
         NAGLESHIM_POLICY=$(policy_of "$send" before-wait) calls main "$LIBRARY" "$T/shimmed"
         diff "$T/plain" "$T/shimmed"
     done

@@ -34,6 +34,14 @@ static void print_send(const struct ns_rule *rule, enum ns_role role)
             "    (max_delay_us)\n",
             moment(role), rule->max_delay_us);
         break;
+    case NS_SEND_ADAPTIVE:
+        printf(
+            "TCP_NODELAY is set to 1 %s; from the second burst of several small writes on they\n"
+            "    are held with MSG_MORE and pushed (TCP_NODELAY is set to 1 again) before a wait "
+            "that\n"
+            "    blocks, or after %u us (max_delay_us); otherwise nothing is held\n",
+            moment(role), rule->max_delay_us);
+        break;
     case NS_SEND_FLUSH_BEFORE_READ:
         puts("TCP_NODELAY stays as the application has it; where that is off, what Nagle's\n"
              "    algorithm may hold is pushed (TCP_NODELAY is set to 1, then 0) before a wait "

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* The decision table of auto-cork and adaptive, as sequences: what a connection does in, what is
+ * held out. In a script w is a small write, W one that is not for gathering, "." a wait (or the
+ * peer's answer), "!" the deadline. In the answer h is a write that is held, s one that is sent. */
+#include "tempo.h"
+#include "unit.h"
+
+#include <string.h>
+
+enum { LONGEST = 4096 };
+
+/* What happens to the writes of script. */
+static const char *play(const char *script, bool adaptive)
+{
+    static char answer[LONGEST];
+    struct ns_tempo tempo = {0};
+    bool held = false, waited = true;
+    size_t n = 0;
+    for (; *script && n < sizeof answer - 2; script++) {
+        if (*script == '.' || *script == '!') {
+            if (held)
+                ns_tempo_pushed(&tempo, *script == '!');
+            held = false;
+            waited = *script == '.';
+            answer[n++] = *script;
+            continue;
+        }
+        if (waited && !held)
+            ns_tempo_begin(&tempo);
+        waited = false;
+        bool holds = ns_tempo_write(&tempo, adaptive, *script == 'w');
+        held = holds; /* what is sent takes what is held with it */
+        answer[n++] = holds ? 'h' : 's';
+    }
+    answer[n] = '\0';
+    return answer;
+}
+
+static void expect(bool adaptive, const char *script, const char *wanted, const char *says)
+{
+    const char *seen = play(script, adaptive);
+    OK(strcmp(seen, wanted) == 0, "%s: %s", adaptive ? "adaptive" : "auto-cork", says);
+    if (strcmp(seen, wanted) != 0)
+        printf("# %s: %s, not %s\n", script, seen, wanted);
+}
+
+static void test_auto_cork(void)
+{
+    expect(false, "www.www.www.", "hhh.hhh.hhs.", "a burst is held; the third alike ends itself");
+    expect(false, "w.w.w.w.", "h.h.s.s.", "single writes are sent once that is known");
+    expect(false, "www.www.wwwww.www.www.www.", "hhh.hhh.hhshh.hhh.hhh.hhs.",
+           "a burst longer than foretold is learnt anew");
+    expect(false, "www.www.www.ww.www.", "hhh.hhh.hhs.hh.hhh.", "so is a shorter one");
+    expect(false, "wwW.ww.", "hhs.hh.", "a large write takes what is held with it");
+    expect(false, "ww!ww!ww!ww.", "hh!hh!hh!hh.", "the deadline changes nothing but the length");
+}
+
+static void test_adaptive(void)
+{
+    expect(true, "w.w.w.w.", "s.s.s.s.", "one write between waits is always sent");
+    expect(true, "www.www.www.www.", "sss.hhh.hhs.hhs.", "bursts are gathered from the second on");
+    expect(true, "ww.w.ww.w.ww.", "ss.h.hh.h.hh.", "a single write between bursts changes nothing");
+    expect(true, "ww.w.w.w.w.w.", "ss.h.h.s.s.s.", "bursts that have ended are forgotten");
+    expect(true, "wW.wW.wW.", "ss.hs.hs.", "a header and a large body: the header is held");
+    expect(true, "WWWW.WWWW.", "ssss.ssss.", "large writes are never held");
+    expect(true, "wwwwwwwwwwww", "ssssssssssss", "writes without a wait are sent");
+}
+
+/* A connection whose bursts nobody waits for, on the thread that writes: how many bursts lie
+ * between one try and the next. */
+static void test_doubt(void)
+{
+    struct ns_tempo tempo = {0};
+    unsigned since = 0, tries = 0, before = 0;
+    bool rarer = true;
+    for (unsigned i = 0; i < 20000; i++) {
+        ns_tempo_begin(&tempo);
+        bool held = ns_tempo_write(&tempo, true, true);
+        held |= ns_tempo_write(&tempo, true, true);
+        since++;
+        if (held) {
+            ns_tempo_pushed(&tempo, true);
+            rarer &= tries < 2 || since > before;
+            before = since;
+            since = 0;
+            tries++;
+        }
+    }
+    OK(tries >= 5 && tries <= 12, "holding in vain is tried %u times in 20 000 bursts", tries);
+    OK(rarer, "and ever more rarely");
+    expect(true, "ww.ww!ww.ww.ww.ww.ww.ww.ww.ww.ww.", "ss.hh!ss.ss.ss.ss.ss.ss.ss.ss.hs.",
+           "after one deadline eight bursts are sent at once");
+}
+
+static void test_stream(void)
+{
+    struct ns_tempo tempo = {0};
+    unsigned held = 0;
+    play("", true);
+    ns_tempo_write(&tempo, true, true);
+    ns_tempo_write(&tempo, true, true);
+    ns_tempo_begin(&tempo);
+    for (unsigned i = 0; i < 1000; i++) {
+        held += ns_tempo_write(&tempo, true, true);
+        if (i % 20 == 19)
+            ns_tempo_pushed(&tempo, true);
+    }
+    OK(held == 1000, "many writes to a deadline are a stream, and go on being gathered");
+}
+
+int main(void)
+{
+    test_auto_cork();
+    test_adaptive();
+    test_doubt();
+    test_stream();
+    return ns_unit_done();
+}
