@@ -9,25 +9,18 @@
 #include "stats.h"
 
 #include <netinet/tcp.h>
+#include <time.h>
 
-/* A change to what is owed on fd: debts before it, so that a socket that already owes and was last
- * listed by this thread is not listed again. */
-static void owe(int fd, struct ns_sock *slot, bool owed_before)
+/* Something is owed on fd, as its slot says: have this thread's next wait settle it. */
+static inline void owe(int fd, struct ns_sock *slot)
 {
-    if (!owed_before || NS_GET(slot, lister) != ns_thread.token)
+    if (NS_GET(slot, lister) != ns_thread.token || !ns_thread.token)
         ns_owe(fd, slot);
 }
 
-static bool owes(const struct ns_sock *slot)
-{
-    return NS_GET(slot, ack_owed) || NS_GET(slot, held_until) || ns_engine_may_be_held(slot);
-}
-
-bool ns_engine_holds(int fd, struct ns_sock *slot, size_t size, int flags)
+bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
 {
     bool adaptive = NS_GET(slot, send) == NS_SEND_ADAPTIVE;
-    if (!adaptive && NS_GET(slot, send) != NS_SEND_AUTO_CORK)
-        return false;
     if (__builtin_expect(!ns_thread.epoch, 0))
         ns_thread_begin();
     bool small = !(flags & NS_NEVER_HELD) && size < NS_LARGE && !NS_GET(slot, no_hold) &&
@@ -38,7 +31,7 @@ bool ns_engine_holds(int fd, struct ns_sock *slot, size_t size, int flags)
     if (small && !ns_flusher_ready()) {
         small = false;
         if (adaptive && ns_tempo_gathers(&tempo) && ns_flusher_want())
-            ns_owe(fd, slot); /* so that the thread's next wait is looked at, and starts it */
+            owe(fd, slot); /* so that the thread's next wait is looked at, and starts it */
     }
     bool holds = ns_tempo_write(&tempo, adaptive, small);
     ns_tempo_put(slot, tempo);
@@ -75,9 +68,8 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
     if (result <= 0)
         return;
     ns_engine_carry(slot); /* the push will */
-    bool owed = owes(slot);
     mark_held(fd, slot);
-    owe(fd, slot, owed);
+    owe(fd, slot);
 }
 
 /* The write took nothing: what was held before it still is. */
@@ -106,13 +98,12 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
         if (NS_GET(slot, app_corks)) /* its bytes are still in its own cork */
             return;
     }
-    bool owed = owes(slot);
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ) {
         struct ns_tempo tempo = ns_tempo_of(slot);
         if (tempo.burst < NS_TEMPO_MANY)
             tempo.burst++;
         ns_tempo_put(slot, tempo);
-        owe(fd, slot, owed);
+        owe(fd, slot);
     }
 }
 
@@ -135,6 +126,14 @@ void ns_engine_heal(int fd, struct ns_sock *slot)
     errno = saved;
 }
 
+/* The time in ns_ack_tempo's units: only differences count, and the coarse clock will do. */
+static uint8_t ack_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint8_t)(((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) / NS_ACK_UNIT_NS);
+}
+
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
@@ -142,14 +141,15 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
         NS_PUT(slot, burst_epoch, 0); /* this is the answer to the burst, or what it was one to */
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
-        bool owed = owes(slot);
-        if (NS_GET(slot, acked)) { /* it was of use: more came, and no answer of ours between */
-            NS_PUT(slot, acked, 0);
-            NS_PUT(slot, needless, 0);
+        struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
+        if (tempo.sent || tempo.needless >= NS_ACK_NEVER_AFTER) {
+            ns_ack_read(&tempo, NS_GET(slot, ack_owed), ack_clock());
+            ns_ack_tempo_put(slot, tempo);
         }
         NS_PUT(slot, ack_owed, 1);
         NS_PUT(slot, spun, 0);
-        owe(fd, slot, owed);
+        if (ns_ack_when(tempo) != NS_ACK_NEVER)
+            owe(fd, slot);
     } else if (result == 0) {
         NS_PUT(slot, ack_owed, 0); /* the peer has ended its stream: nothing of it is held back */
     } else if (error == EAGAIN && NS_GET(slot, ack_owed)) {
@@ -224,7 +224,9 @@ void ns_engine_acknowledge(int fd, struct ns_sock *slot)
     if (!NS_GET(slot, ack_owed))
         return;
     NS_PUT(slot, ack_owed, 0);
-    NS_PUT(slot, acked, 1);
+    struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
+    ns_ack_sent(&tempo);
+    ns_ack_tempo_put(slot, tempo);
     /* An even value sends the ACK that is due and leaves the connection in interactive mode, so
      * that the next answer carries its ACK again (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2);

@@ -84,10 +84,10 @@ static inline bool ns_engine_carry(struct ns_sock *slot)
     bool owed = NS_GET(slot, ack_owed);
     if (owed)
         NS_PUT(slot, ack_owed, 0);
-    if (__builtin_expect(NS_GET(slot, acked), 0)) {
-        NS_PUT(slot, acked, 0);
-        if (NS_GET(slot, needless) < UINT8_MAX)
-            NS_PUT(slot, needless, (uint8_t)(NS_GET(slot, needless) + 1));
+    struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
+    if (__builtin_expect(tempo.sent || (owed && tempo.needless), 0)) {
+        ns_ack_answered(&tempo, owed);
+        ns_ack_tempo_put(slot, tempo);
     }
     return owed;
 }
@@ -104,7 +104,14 @@ enum { NS_LARGE = 16 * 1024 };
 
 /* Is a write of size bytes with these flags to be held, that is sent with MSG_MORE? From the slot
  * alone; counts the write as one of its burst. */
-bool ns_engine_holds(int fd, struct ns_sock *slot, size_t size, int flags);
+bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags);
+
+static inline bool ns_engine_holds(int fd, struct ns_sock *slot, size_t size, int flags)
+{
+    uint8_t send = NS_GET(slot, send);
+    return (send == NS_SEND_AUTO_CORK || send == NS_SEND_ADAPTIVE) &&
+           ns_engine_gathers(fd, slot, size, flags);
+}
 
 /* Counts a write that is never held as one of its burst. */
 static inline void ns_engine_count(int fd, struct ns_sock *slot)
@@ -134,7 +141,8 @@ static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
  * be told afterwards? Counts it then. */
 __attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_sock *slot)
 {
-    if (ns_owes() || NS_GET(slot, app_corks) || NS_GET(slot, ack_owed) || NS_GET(slot, acked))
+    if (ns_owes() || NS_GET(slot, app_corks) || NS_GET(slot, ack_owed) ||
+        ns_ack_tempo_of(slot).sent)
         return false;
     if (NS_GET(slot, send) == NS_SEND_NODELAY)
         return true;
@@ -185,15 +193,6 @@ void ns_engine_heal(int fd, struct ns_sock *slot);
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error);
 
 /* --- debts --- */
-
-/* May the ACK that is owed on slot wait a moment? So after two that a wait sent and that the answer
- * overtook: the reader hands its requests to somebody else. Not any more once data came without an
- * answer of ours. */
-static inline bool ns_engine_is_patient(const struct ns_sock *slot)
-{
-    enum { NEEDLESS = 2 };
-    return NS_GET(slot, needless) >= NEEDLESS;
-}
 
 /* flush-before-read: may Nagle hold bytes of this socket? */
 bool ns_engine_may_be_held(const struct ns_sock *slot);

@@ -66,13 +66,11 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, app_corks, 0);
     NS_PUT(slot, no_hold, 0);
     NS_PUT(slot, lowat, 0);
-    NS_PUT(slot, settled, 0);
+    NS_PUT(slot, listener, 0);
     NS_PUT(slot, spun, 0);
     NS_PUT(slot, twin, 0);
-    NS_PUT(slot, adopted, 0);
     NS_PUT(slot, heard, 0);
-    NS_PUT(slot, acked, 0);
-    NS_PUT(slot, needless, 0);
+    NS_PUT(slot, ack_tempo, 0);
     NS_PUT(slot, tempo, 0);
     NS_PUT(slot, burst_epoch, 0);
     NS_PUT(slot, rule, NULL);
@@ -82,7 +80,7 @@ void ns_fd_reset(struct ns_sock *slot)
         NS_PUT(view, told, 0);
         NS_PUT(view, deferred, 0);
     }
-    /* lister stays: it only ever saves a look at the thread's own list */
+    /* lister stays, as the thread's list does */
 }
 
 void ns_fd_each(void (*visit)(int fd, struct ns_sock *slot, void *context), void *context)

@@ -44,19 +44,17 @@ struct ns_sock {
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
     _Atomic uint8_t no_hold;        /* never hold bytes here: stdio, kTLS, shared, ... */
     _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: a short read is not ours to make */
-    _Atomic uint8_t settled;        /* listener: its rule is every accepted socket's rule */
+    _Atomic uint8_t listener;       /* NS_FD_LISTENER: bits below */
     _Atomic uint8_t ack_owed;       /* data was read, and nothing sent since */
     _Atomic uint8_t spun;           /* EAGAIN was returned since then: a second one is a wait */
-    _Atomic uint8_t acked;    /* the last ACK was sent by a wait, and nothing came or went since */
-    _Atomic uint8_t needless; /* how many such ACKs in a row the answer overtook */
-    _Atomic uint8_t heard;    /* data was read since the last push */
-    _Atomic uint8_t domain;   /* AF_INET or AF_INET6 */
-    _Atomic uint8_t delack;   /* TCP_DELACK_MAX_US is ours, not the application's */
-    _Atomic uint8_t adopted;  /* listener: from outside; its queue may be older than our options */
+    _Atomic uint8_t heard;          /* data was read since the last push */
+    _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
+    _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US is ours, not the application's */
+    _Atomic uint32_t ack_tempo;     /* struct ns_ack_tempo: how urgent an ACK is */
     /* ns_thread.epoch of the last write: it differs once that thread has waited, and for another
      * thread. 0: the peer has answered since. */
     _Atomic uint32_t burst_epoch;
-    _Atomic uint32_t lister; /* the thread that last put this socket on its list of debts */
+    _Atomic uint32_t lister; /* the thread on whose list of debts this descriptor is; 0: none */
     _Atomic uint32_t twin;   /* the same for all descriptors of one socket; 0: it has one */
     /* struct ns_tempo: the writes of the burst, and of those before it. flush-before-read only
      * counts the writes since the last push. */
@@ -71,6 +69,12 @@ struct ns_sock {
 _Static_assert(sizeof(struct ns_sock) == 64, "one cache line per socket");
 
 enum { NS_CORKS_OPTION = 1, NS_CORKS_FLAG = 2 }; /* app_corks */
+
+/* listener */
+enum {
+    NS_LISTENER_SETTLED = 1, /* its rule is every accepted socket's rule */
+    NS_LISTENER_ADOPTED = 2, /* from outside: its queue may be older than our options */
+};
 
 enum {
     NS_FD_CHUNK = 1024,  /* slots a chunk */
@@ -115,6 +119,24 @@ static inline void ns_tempo_put(struct ns_sock *slot, struct ns_tempo tempo)
         uint64_t word;
     } both = {.tempo = tempo};
     NS_PUT(slot, tempo, both.word);
+}
+
+static inline struct ns_ack_tempo ns_ack_tempo_of(const struct ns_sock *slot)
+{
+    union {
+        uint32_t word;
+        struct ns_ack_tempo tempo;
+    } both = {.word = NS_GET(slot, ack_tempo)};
+    return both.tempo;
+}
+
+static inline void ns_ack_tempo_put(struct ns_sock *slot, struct ns_ack_tempo tempo)
+{
+    union {
+        struct ns_ack_tempo tempo;
+        uint32_t word;
+    } both = {.tempo = tempo};
+    NS_PUT(slot, ack_tempo, both.word);
 }
 
 /* The slot of fd, its chunk allocated if need be; NULL if fd is out of range, there is no memory,

@@ -104,6 +104,14 @@ static uint32_t shortest_delay(void)
     return shortest;
 }
 
+static bool flushes(void)
+{
+    for (size_t i = 0; i < rules.n_rules; i++)
+        if (rules.rules[i]->send == NS_SEND_FLUSH_BEFORE_READ)
+            return true;
+    return false;
+}
+
 /* Sockets that the process was started with. Only what a service manager or inetd hands over is
  * given its rule now, since a server on stdio may never make a call that we see; any other socket
  * may be its parent's, and waits for its first use. */
@@ -153,7 +161,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         ns_engine_open(&rules);
         if (rules.holds)
             ns_flusher_open(shortest_delay());
-        ns_settle_open();
+        ns_settle_open(rules.holds || flushes());
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);

@@ -53,7 +53,7 @@ void ns_rule_enforce_nodelay(int fd, struct ns_sock *slot)
 static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum ns_fd_kind kind)
 {
     /* What its connections do not all have, a listener must not set. */
-    bool partly = kind == NS_FD_LISTENER && !NS_GET(slot, settled);
+    bool partly = kind == NS_FD_LISTENER && !(NS_GET(slot, listener) & NS_LISTENER_SETTLED);
     ns_option_apply(fd, slot, partly ? NULL : rule);
     if (!rule) {
         NS_PUT(slot, send, NS_SEND_APP);
@@ -137,7 +137,7 @@ void ns_engine_listening(int fd)
         local = ns_sock_local(fd);
     const struct ns_rule *rule = ns_match_listener(rules, &local, &settled);
     NS_PUT(slot, role, NS_ROLE_SERVER);
-    NS_PUT(slot, settled, settled);
+    NS_PUT(slot, listener, settled ? NS_LISTENER_SETTLED : 0);
     apply(fd, slot, rule, NS_FD_LISTENER);
 }
 
@@ -185,10 +185,11 @@ void ns_engine_accepted(int listener, int fd, int flags)
     NS_PUT(slot, delack, NS_GET(from, delack));
     NS_PUT(slot, lowat, NS_GET(from, lowat));
     ns_option_inherit(slot, from);
-    if (NS_GET(from, adopted))
+    if (NS_GET(from, listener) & NS_LISTENER_ADOPTED)
         from_older_queue(fd, slot);
-    const struct ns_rule *rule =
-        NS_GET(from, settled) ? NS_GET(from, rule) : rule_of_connection(fd, slot);
+    const struct ns_rule *rule = NS_GET(from, listener) & NS_LISTENER_SETTLED
+                                     ? NS_GET(from, rule)
+                                     : rule_of_connection(fd, slot);
     apply(fd, slot, rule, NS_FD_RULED);
     prepare(slot);
 }
@@ -234,7 +235,7 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     if (kind.listens) {
         NS_PUT(slot, kind, NS_FD_FRESH);
         ns_engine_listening(fd);
-        NS_PUT(slot, adopted, 1);
+        NS_PUT(slot, listener, NS_GET(slot, listener) | NS_LISTENER_ADOPTED);
         return NULL;
     }
     if (!kind.connected) { /* a socket to connect: its rule comes with connect() */
@@ -273,7 +274,7 @@ void ns_engine_duplicated(int from, int to)
     NS_PUT(slot, app_corks, NS_GET(source, app_corks));
     NS_PUT(slot, no_hold, NS_GET(source, no_hold));
     NS_PUT(slot, lowat, NS_GET(source, lowat));
-    NS_PUT(slot, settled, NS_GET(source, settled));
+    NS_PUT(slot, listener, NS_GET(source, listener));
     NS_PUT(slot, delack, NS_GET(source, delack));
     NS_PUT(slot, domain, NS_GET(source, domain));
     NS_PUT(slot, rule, NS_GET(source, rule));

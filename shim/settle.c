@@ -17,6 +17,10 @@ _Static_assert(sizeof(struct ns_thread) <= 64, "static TLS is scarce in processe
 
 static _Atomic uint32_t threads;
 
+/* The debts that settle what a wait does: once both are found, no other entry matters. Where no
+ * rule ever holds a byte the first ACK is enough. */
+static unsigned most_owed = NS_OWES_PUSH | NS_OWES_ACK;
+
 /* The libc's own pthread_key_create and pthread_setspecific; NULL where libpthread is not loaded,
  * and then there are no threads that could exit. */
 static int (*key_set)(unsigned, const void *);
@@ -32,8 +36,9 @@ static void thread_exits(void *unused)
     /* A later destructor may still write; its debts are the deadline thread's, or the kernel's. */
 }
 
-void ns_settle_open(void)
+void ns_settle_open(bool pushes)
 {
+    most_owed = pushes ? NS_OWES_PUSH | NS_OWES_ACK : NS_OWES_ACK;
     int (*create)(unsigned *, void (*)(void *)) = NULL;
     *(void **)&create = ns_real_optional("pthread_key_create");
     if (create && create(&exit_key, thread_exits) == 0)
@@ -58,28 +63,32 @@ static _Atomic int *entry_at(unsigned index)
     return &ns_thread.more[index - NS_OWED_INLINE];
 }
 
-static unsigned debts_of(struct ns_sock *slot)
+static inline unsigned debts_of(struct ns_sock *slot)
 {
     unsigned debts = 0;
-    if (atomic_load(&slot->held_until) || ns_engine_may_be_held(slot))
-        debts |= NS_OWES_PUSH;
-    if (NS_GET(slot, ack_owed))
-        debts |= ns_engine_is_patient(slot) ? NS_OWES_LATER : NS_OWES_ACK;
+    if (atomic_load(&slot->held_until))
+        debts = NS_OWES_PUSH;
+    else if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ && ns_engine_may_be_held(slot))
+        debts = NS_OWES_PUSH;
+    if (!NS_GET(slot, ack_owed))
+        return debts;
+    switch (ns_ack_when(ns_ack_tempo_of(slot))) {
+    case NS_ACK_NOW:
+        return debts | NS_OWES_ACK;
+    case NS_ACK_SOON:
+        return debts | NS_OWES_LATER;
+    case NS_ACK_NEVER:
+        break;
+    }
     return debts;
 }
 
-/* Take the newest entry off; -1 if there is none. */
-static int pop(void)
+/* Before an entry goes, so that a signal handler, or whoever it jumps to, lists it anew: an entry
+ * too many does no harm, and one too few is a stall. */
+static inline void unlist(struct ns_sock *slot)
 {
-    for (;;) {
-        uint32_t owed = atomic_load(&ns_thread.owed);
-        unsigned count = count_of(owed);
-        if (!count)
-            return -1;
-        int fd = atomic_load_explicit(entry_at(count - 1), memory_order_relaxed);
-        if (atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count - 1)))
-            return fd;
-    }
+    if (NS_GET(slot, lister) == ns_thread.token)
+        NS_PUT(slot, lister, 0);
 }
 
 /* Room for one more entry at index? Allocates the page at the first one beyond the inline ones. */
@@ -134,75 +143,95 @@ void ns_owe(int fd, struct ns_sock *slot)
 {
     if (__builtin_expect(!ns_thread.token, 0))
         ns_thread_begin();
-    /* Entries on top that are settled make room: a server that reads and answers one connection
-     * after the other keeps a list of one. */
-    for (;;) {
-        uint32_t owed = atomic_load_explicit(&ns_thread.owed, memory_order_relaxed);
-        unsigned count = count_of(owed);
-        if (!count)
-            break;
-        int top = atomic_load_explicit(entry_at(count - 1), memory_order_relaxed);
-        struct ns_sock *listed = ns_fd_slot(top);
-        if (top == fd) {
-            /* Counts as a change: whoever we interrupted must not drop it. */
-            if (!atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count)))
-                continue;
-            NS_PUT(slot, lister, ns_thread.token);
-            return;
-        }
-        if (listed && debts_of(listed))
-            break;
-        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count - 1));
-    }
+    push_entry(fd); /* first: see unlist */
     NS_PUT(slot, lister, ns_thread.token);
-    push_entry(fd);
 }
 
-static unsigned owed_but(int but)
+/* Take the settled entry at index off the list; the last one takes its place. owed is the list as
+ * the caller saw it. */
+static void drop(unsigned index, int fd, struct ns_sock *slot, uint32_t owed)
 {
-    unsigned debts = 0, kept = 0;
-    uint32_t owed = atomic_load(&ns_thread.owed);
-    unsigned count = count_of(owed);
-    for (unsigned i = 0; i < count && debts != NS_OWES_ALL; i++) {
-        int fd = atomic_load_explicit(entry_at(i), memory_order_relaxed);
+    unsigned last = count_of(owed) - 1;
+    int mover = atomic_load_explicit(entry_at(last), memory_order_relaxed);
+    /* Before the look below: whoever interrupts us from now on lists fd anew. */
+    if (slot)
+        unlist(slot);
+    atomic_signal_fence(memory_order_seq_cst);
+    bool owes = slot && debts_of(slot);
+    int listed = fd;
+    if (!owes && atomic_compare_exchange_strong(entry_at(index), &listed, mover) &&
+        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, last)))
+        return;
+    /* It owes again, or a signal handler has changed the list: an entry too many does no harm. */
+    if (slot && debts_of(slot))
+        ns_owe(fd, slot);
+}
+
+/* What is owed but for one descriptor, as far as it matters: beyond the kinds in enough nobody
+ * looks. Drops what it finds settled. */
+static unsigned owed_but(int but, unsigned enough)
+{
+    unsigned debts = 0;
+    for (unsigned left = count_of(atomic_load(&ns_thread.owed)); left-- > 0;) {
+        uint32_t owed = atomic_load(&ns_thread.owed);
+        if (left >= count_of(owed)) /* a handler has settled some */
+            continue;
+        int fd = atomic_load_explicit(entry_at(left), memory_order_relaxed);
         struct ns_sock *slot = ns_fd_slot(fd);
         unsigned debt = slot ? debts_of(slot) : 0;
-        kept |= debt;
+        if (!debt) {
+            drop(left, fd, slot, owed);
+            continue;
+        }
         if (fd != but)
             debts |= debt;
+        if ((debts & enough) == enough)
+            break;
     }
-    if (!kept && count) /* a handler that came in between keeps what it added */
-        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, 0));
     return debts;
 }
 
 unsigned ns_owed(void)
 {
-    return owed_but(-1);
+    return owed_but(-1, most_owed);
 }
 
 unsigned ns_owed_elsewhere(int fd)
 {
-    return owed_but(fd);
+    return owed_but(fd, most_owed);
 }
 
 static void settle_one(int fd, struct ns_sock *slot, unsigned what)
 {
     if (what & NS_OWES_PUSH)
         ns_engine_push(fd, slot);
-    if (what & (NS_OWES_ACK | NS_OWES_LATER))
+    if (what & (NS_OWES_ACK | NS_OWES_LATER) && ns_ack_when(ns_ack_tempo_of(slot)) != NS_ACK_NEVER)
         ns_engine_acknowledge(fd, slot);
+}
+
+/* An entry goes once it is settled, and not before: a signal handler may jump out of here. */
+static void settle_all(void)
+{
+    for (;;) {
+        uint32_t owed = atomic_load(&ns_thread.owed);
+        unsigned count = count_of(owed);
+        if (!count)
+            return;
+        int fd = atomic_load_explicit(entry_at(count - 1), memory_order_relaxed);
+        struct ns_sock *slot = ns_fd_slot(fd);
+        if (slot) {
+            unlist(slot);
+            settle_one(fd, slot, NS_OWES_ALL);
+        }
+        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, count - 1));
+    }
 }
 
 void ns_settle(unsigned what)
 {
     int saved = errno;
     if (what == NS_OWES_ALL) {
-        for (int fd; (fd = pop()) >= 0;) {
-            struct ns_sock *slot = ns_fd_slot(fd);
-            if (slot)
-                settle_one(fd, slot, what);
-        }
+        settle_all();
     } else {
         unsigned count = count_of(atomic_load(&ns_thread.owed));
         for (unsigned i = 0; i < count; i++) {

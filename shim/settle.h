@@ -51,8 +51,8 @@ static inline bool ns_owes_only(int fd)
            atomic_load_explicit(&ns_thread.first[0], memory_order_relaxed) == fd;
 }
 
-/* What this thread does owe (NS_OWES_ bits); drops the list's entries that are settled already.
- * Async-signal-safe; errno unchanged. */
+/* What this thread does owe (NS_OWES_ bits; NS_OWES_LATER may be missing where a stronger debt was
+ * found). Drops the list's entries that are settled already. Async-signal-safe; errno unchanged. */
 unsigned ns_owed(void);
 
 /* The same, without counting what is owed on fd itself. */
@@ -62,12 +62,14 @@ unsigned ns_owed_elsewhere(int fd);
  * Never blocks itself, never allocates; errno is unchanged. Async-signal-safe. */
 void ns_settle(unsigned what);
 
-/* Put fd on this thread's list; the caller has marked the debt in its slot before. Never fails:
- * where the list is full the older debts are settled. Async-signal-safe, errno unchanged. */
+/* Put fd on this thread's list; the caller has marked the debt in its slot before, and knows from
+ * its lister that it is not there. Never fails: where the list is full the older debts are settled.
+ * Async-signal-safe, errno unchanged. */
 void ns_owe(int fd, struct ns_sock *slot);
 
-/* Start-up: have the debts of a thread settled when it exits. */
-void ns_settle_open(void);
+/* Start-up: have the debts of a thread settled when it exits. pushes: some rule owes pushes, and
+ * not ACKs alone. */
+void ns_settle_open(bool pushes);
 
 /* Push every held byte of this process, whichever thread holds it: before exec and exit.
  * Async-signal-safe. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which writes of a socket are gathered: the decision table of auto-cork and adaptive. Pure
- * functions on a value of eight bytes, which knows nothing of descriptors, threads or the kernel;
- * tested as such. A burst is what one thread writes to one socket between two waits of its own. */
+/* What a connection's own past says of its next moment: which writes are gathered (auto-cork and
+ * adaptive), and how urgent an ACK is. The decision tables, as pure functions on values of eight
+ * and of four bytes, which know nothing of descriptors, threads or the kernel; tested as such. A
+ * burst is what one thread writes to one socket between two waits of its own. */
 #ifndef NS_TEMPO_H
 #define NS_TEMPO_H
 
@@ -98,6 +99,69 @@ static inline void ns_tempo_pushed(struct ns_tempo *tempo, bool late)
     } else {
         tempo->before = NS_TEMPO_MANY;
     }
+}
+
+struct ns_ack_tempo {
+    uint8_t sent;     /* a wait has sent the last ACK, and nothing came or went since */
+    uint8_t needless; /* how many times in a row our answer came right after an ACK, or instead */
+    uint8_t distrust; /* how often an ACK that was left out was missed */
+    uint8_t read_at;  /* when data was last read, in units of NS_ACK_UNIT_NS; while NEVER only */
+};
+_Static_assert(sizeof(struct ns_ack_tempo) == sizeof(uint32_t), "loaded and stored as one word");
+
+enum ns_ack_when {
+    NS_ACK_NOW,   /* before the wait */
+    NS_ACK_SOON,  /* after a moment of it: somebody else has answered, the last few times */
+    NS_ACK_NEVER, /* so it has been for long: the answer will carry it */
+};
+
+enum {
+    NS_ACK_UNIT_NS = 1 << 21, /* 2.1 ms */
+    NS_ACK_STALL =
+        3, /* units: more than these and the kernel's own delay has passed, 8 ms at least */
+    NS_ACK_SOON_AFTER = 2,
+    NS_ACK_NEVER_AFTER = 16, /* doubled with each mistake */
+    NS_ACK_DISTRUST_MOST = 4,
+};
+
+static inline enum ns_ack_when ns_ack_when(struct ns_ack_tempo tempo)
+{
+    if (tempo.needless < NS_ACK_SOON_AFTER)
+        return NS_ACK_NOW;
+    if (tempo.distrust >= NS_ACK_DISTRUST_MOST || tempo.needless < NS_ACK_NEVER_AFTER
+                                                                       << tempo.distrust)
+        return NS_ACK_SOON;
+    return NS_ACK_NEVER;
+}
+
+/* Our data leaves, and an ACK with it. owed: one was. */
+static inline void ns_ack_answered(struct ns_ack_tempo *tempo, bool owed)
+{
+    bool counts = tempo->sent || (owed && tempo->needless >= NS_ACK_SOON_AFTER);
+    if (counts && tempo->needless < UINT8_MAX)
+        tempo->needless++;
+    tempo->sent = 0;
+}
+
+/* A wait has sent one. */
+static inline void ns_ack_sent(struct ns_ack_tempo *tempo)
+{
+    tempo->sent = 1;
+}
+
+/* Data was read at the time now, in units. owed: what was read before it was neither acknowledged
+ * nor answered. */
+static inline void ns_ack_read(struct ns_ack_tempo *tempo, bool owed, uint8_t now)
+{
+    bool never = ns_ack_when(*tempo) == NS_ACK_NEVER;
+    if (tempo->sent) /* it was of use: more came, and no answer of ours between */
+        tempo->needless = 0;
+    else if (never && owed && (uint8_t)(now - tempo->read_at) >= NS_ACK_STALL) {
+        tempo->needless = 0; /* once, and not for the next round */
+        tempo->distrust++;
+    }
+    tempo->sent = 0;
+    tempo->read_at = now;
 }
 
 #endif

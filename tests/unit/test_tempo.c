@@ -108,8 +108,95 @@ static void test_stream(void)
     OK(held == 1000, "many writes to a deadline are a stream, and go on being gathered");
 }
 
+/* The ACK side. In a script r is data read, a an answer, "." a wait, "_" as long as the kernel's
+ * own delay. What each wait does: n sends the ACK, s waits a moment for the answer, - leaves it
+ * out, and nothing stands where none is owed. */
+static const char *play_acks(const char *script)
+{
+    static char answer[LONGEST];
+    struct ns_ack_tempo tempo = {0};
+    bool owed = false;
+    uint8_t now = 0;
+    size_t n = 0;
+    for (; *script && n < sizeof answer - 2; script++) {
+        enum ns_ack_when when = ns_ack_when(tempo);
+        switch (*script) {
+        case 'r':
+            ns_ack_read(&tempo, owed, now);
+            owed = true;
+            break;
+        case 'a':
+            ns_ack_answered(&tempo, owed);
+            owed = false;
+            break;
+        case '_':
+            now += 4;
+            break;
+        default:
+            if (!owed)
+                break;
+            answer[n++] = "ns-"[when];
+            if (when == NS_ACK_NOW) {
+                ns_ack_sent(&tempo);
+                owed = false;
+            }
+        }
+    }
+    answer[n] = '\0';
+    return answer;
+}
+
+static void expect_acks(const char *script, const char *wanted, const char *says)
+{
+    const char *seen = play_acks(script);
+    OK(strcmp(seen, wanted) == 0, "before-wait: %s", says);
+    if (strcmp(seen, wanted) != 0)
+        printf("# %s: %s, not %s\n", script, seen, wanted);
+}
+
+#define FOUR(text) text text text text
+
+static void test_acks(void)
+{
+    expect_acks("rarararara.", "", "what is answered before the wait owes nothing");
+    expect_acks(FOUR("r.r.a"), "nnnnnnnn", "what the peer holds back is asked for, each time");
+    expect_acks(FOUR("r.") FOUR("r."), "nnnnnnnn", "a one-way reader acknowledges, each time");
+    expect_acks(FOUR("r.a"), "nnss", "where somebody else answers, the ACK waits a moment");
+    expect_acks(FOUR(FOUR("r.a")) FOUR("r.a"), "nnssssssssssssss----",
+                "where that goes on, it is left out");
+    expect_acks(FOUR(FOUR("r.a")) "r._r.ar.ar.a", "nnssssssssssssss-nns",
+                "where it is missed, once, it comes back at once");
+    expect_acks(FOUR(FOUR("r.a")) "r.r.ar.a", "nnssssssssssssss---",
+                "more data at once is not a stall");
+}
+
+/* How many stalls a connection may have in all: rounds are answered by somebody else, but for
+ * every 300th, which needs the ACK. */
+static void test_distrust(void)
+{
+    struct ns_ack_tempo tempo = {0};
+    unsigned stalls = 0;
+    uint8_t now = 0;
+    for (unsigned i = 1; i < 100000; i++) {
+        ns_ack_read(&tempo, false, now);
+        bool never = ns_ack_when(tempo) == NS_ACK_NEVER;
+        if (ns_ack_when(tempo) == NS_ACK_NOW)
+            ns_ack_sent(&tempo);
+        if (i % 300 == 0) {
+            stalls += never;
+            now = (uint8_t)(now + (never ? 20 : 0));
+            ns_ack_read(&tempo, true, now);
+        }
+        ns_ack_answered(&tempo, true);
+    }
+    OK(stalls > 0 && stalls <= NS_ACK_DISTRUST_MOST, "before-wait: %u stalls in 100 000 rounds",
+       stalls);
+}
+
 int main(void)
 {
+    test_acks();
+    test_distrust();
     test_auto_cork();
     test_adaptive();
     test_doubt();
