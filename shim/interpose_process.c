@@ -324,6 +324,13 @@ static void before_number(long number, const long argument[6])
     case SYS_exit_group:
     case SYS_execve:
     case SYS_execveat:
+    case SYS_clone: /* the look clears an earlier vfork: this child is not of one */
+#ifdef SYS_fork
+    case SYS_fork:
+#endif
+#ifdef SYS_clone3
+    case SYS_clone3:
+#endif
         if (!ns_in_vfork_child())
             ns_engine_handing_on();
         break;

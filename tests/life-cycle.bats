@@ -111,6 +111,10 @@ survives() {
     survives processes exit
 }
 
+@test "a child of a bare clone is governed, also after a vfork" {
+    survives processes clone-after-vfork
+}
+
 @test "what a child of vfork does to its descriptors does not reach its parent's" {
     survives processes vfork
 }

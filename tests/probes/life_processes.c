@@ -101,6 +101,28 @@ static void vfork_child(void)
     close_conn(other);
 }
 
+/* A child of a bare clone is a process of its own, also where its thread has used vfork before. */
+static void clone_after_vfork(void)
+{
+    struct conn conn = open_conn();
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    child_ended(pid, 0);
+    put(conn.fd, "held");
+    pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+        struct conn own = open_conn();
+        int nodelay = 0;
+        socklen_t len = sizeof nodelay;
+        raw(SYS_getsockopt, own.fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
+        _exit(nodelay == 1 ? 0 : 1);
+    }
+    at_once(conn.peer, "held");
+    child_ended(pid, 0);
+    close_conn(conn);
+}
+
 static void spawns(void)
 {
     struct conn conn = open_conn();
@@ -294,6 +316,7 @@ static const struct scenario scenarios[] = {
     {"fork-and-compute", fork_and_compute},
     {"exit", exits},
     {"vfork", vfork_child},
+    {"clone-after-vfork", clone_after_vfork},
     {"spawn", spawns},
     {"exec", execs},
     {"daemon", daemons},
