@@ -142,8 +142,9 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
         struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
-        if (tempo.sent || tempo.needless >= NS_ACK_NEVER_AFTER) {
-            ns_ack_read(&tempo, NS_GET(slot, ack_owed), ack_clock());
+        if (tempo.sent || tempo.needless) {
+            bool timed = tempo.needless >= NS_ACK_NEVER_AFTER - 1;
+            ns_ack_read(&tempo, NS_GET(slot, ack_owed), timed ? ack_clock() : 0);
             ns_ack_tempo_put(slot, tempo);
         }
         NS_PUT(slot, ack_owed, 1);

@@ -102,26 +102,34 @@ static inline void ns_tempo_pushed(struct ns_tempo *tempo, bool late)
 }
 
 struct ns_ack_tempo {
-    uint8_t sent;     /* a wait has sent the last ACK, and nothing came or went since */
-    uint8_t needless; /* how many times in a row our answer came right after an ACK, or instead */
-    uint8_t distrust; /* how often an ACK that was left out was missed */
-    uint8_t read_at;  /* when data was last read, in units of NS_ACK_UNIT_NS; while NEVER only */
+    uint8_t sent : 1;     /* a wait has sent the last ACK, and nothing came or went since */
+    uint8_t distrust : 3; /* how often an ACK that was left out was missed */
+    uint8_t trials : 2; /* how often waiting for more data, instead of for an answer, was in vain */
+    uint8_t
+        needless;    /* how many times in a row our answer, or more data, came right after an ACK */
+                     /* or instead of it */
+    uint8_t useful;  /* how many ACKs in a row were followed by more data, and no answer between */
+    uint8_t read_at; /* when data was last read, in units of NS_ACK_UNIT_NS; while NEVER only */
 };
 _Static_assert(sizeof(struct ns_ack_tempo) == sizeof(uint32_t), "loaded and stored as one word");
 
 enum ns_ack_when {
     NS_ACK_NOW,   /* before the wait */
-    NS_ACK_SOON,  /* after a moment of it: somebody else has answered, the last few times */
-    NS_ACK_NEVER, /* so it has been for long: the answer will carry it */
+    NS_ACK_SOON,  /* after a moment of it: the last few times nobody needed it */
+    NS_ACK_NEVER, /* so it has been for long */
 };
 
 enum {
     NS_ACK_UNIT_NS = 1 << 21, /* 2.1 ms */
-    NS_ACK_STALL =
-        3, /* units: more than these and the kernel's own delay has passed, 8 ms at least */
+    NS_ACK_STALL = 3, /* units: then the kernel's own delay, 8 ms at least, may have passed */
     NS_ACK_SOON_AFTER = 2,
     NS_ACK_NEVER_AFTER = 16, /* doubled with each mistake */
     NS_ACK_DISTRUST_MOST = 4,
+    /* A peer that sends on and on may have been held back, or not: nobody can tell but by waiting a
+     * moment for it without the ACK. So many useful ACKs come before the first such trial, four
+     * times as many before the next, and after the third none does. */
+    NS_ACK_TRIAL_AFTER = 8,
+    NS_ACK_TRIALS_MOST = 3,
 };
 
 static inline enum ns_ack_when ns_ack_when(struct ns_ack_tempo tempo)
@@ -134,12 +142,17 @@ static inline enum ns_ack_when ns_ack_when(struct ns_ack_tempo tempo)
     return NS_ACK_NEVER;
 }
 
+static inline void ns_ack_was_needless(struct ns_ack_tempo *tempo)
+{
+    if (tempo->needless < UINT8_MAX)
+        tempo->needless++;
+}
+
 /* Our data leaves, and an ACK with it. owed: one was. */
 static inline void ns_ack_answered(struct ns_ack_tempo *tempo, bool owed)
 {
-    bool counts = tempo->sent || (owed && tempo->needless >= NS_ACK_SOON_AFTER);
-    if (counts && tempo->needless < UINT8_MAX)
-        tempo->needless++;
+    if (tempo->sent || (owed && tempo->needless >= NS_ACK_SOON_AFTER))
+        ns_ack_was_needless(tempo);
     tempo->sent = 0;
 }
 
@@ -149,16 +162,33 @@ static inline void ns_ack_sent(struct ns_ack_tempo *tempo)
     tempo->sent = 1;
 }
 
+/* More came after an ACK. In a trial, or where somebody else had always answered, it had waited a
+ * moment: so it was missed. */
+static inline void ns_ack_was_useful(struct ns_ack_tempo *tempo)
+{
+    if (tempo->needless >= NS_ACK_SOON_AFTER && tempo->useful)
+        tempo->trials++;
+    tempo->useful = tempo->needless < NS_ACK_SOON_AFTER && tempo->useful < UINT8_MAX
+                        ? (uint8_t)(tempo->useful + 1)
+                        : 1;
+    tempo->needless = 0;
+    if (tempo->trials < NS_ACK_TRIALS_MOST && tempo->useful >= NS_ACK_TRIAL_AFTER
+                                                                   << 2 * tempo->trials)
+        tempo->needless = NS_ACK_SOON_AFTER;
+}
+
 /* Data was read at the time now, in units. owed: what was read before it was neither acknowledged
  * nor answered. */
 static inline void ns_ack_read(struct ns_ack_tempo *tempo, bool owed, uint8_t now)
 {
-    bool never = ns_ack_when(*tempo) == NS_ACK_NEVER;
-    if (tempo->sent) /* it was of use: more came, and no answer of ours between */
-        tempo->needless = 0;
-    else if (never && owed && (uint8_t)(now - tempo->read_at) >= NS_ACK_STALL) {
-        tempo->needless = 0; /* once, and not for the next round */
+    enum ns_ack_when when = ns_ack_when(*tempo);
+    if (tempo->sent) {
+        ns_ack_was_useful(tempo);
+    } else if (owed && when == NS_ACK_NEVER && (uint8_t)(now - tempo->read_at) >= NS_ACK_STALL) {
+        tempo->needless = tempo->useful = 0; /* missed once, and not in the next round */
         tempo->distrust++;
+    } else if (owed && when != NS_ACK_NOW) {
+        ns_ack_was_needless(tempo);
     }
     tempo->sent = 0;
     tempo->read_at = now;

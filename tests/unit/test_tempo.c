@@ -109,8 +109,8 @@ static void test_stream(void)
 }
 
 /* The ACK side. In a script r is data read, a an answer, "." a wait, "_" as long as the kernel's
- * own delay. What each wait does: n sends the ACK, s waits a moment for the answer, - leaves it
- * out, and nothing stands where none is owed. */
+ * own delay. What each wait does: n sends the ACK, s waits a moment (m: which passes) for the
+ * answer, - leaves it out, and nothing stands where none is owed. */
 static const char *play_acks(const char *script)
 {
     static char answer[LONGEST];
@@ -128,6 +128,13 @@ static const char *play_acks(const char *script)
         case 'a':
             ns_ack_answered(&tempo, owed);
             owed = false;
+            break;
+        case 'm':
+            if (owed && when == NS_ACK_SOON) {
+                answer[n++] = 'm';
+                ns_ack_sent(&tempo);
+                owed = false;
+            }
             break;
         case '_':
             now += 4;
@@ -161,6 +168,9 @@ static void test_acks(void)
     expect_acks("rarararara.", "", "what is answered before the wait owes nothing");
     expect_acks(FOUR("r.r.a"), "nnnnnnnn", "what the peer holds back is asked for, each time");
     expect_acks(FOUR("r.") FOUR("r."), "nnnnnnnn", "a one-way reader acknowledges, each time");
+    expect_acks(FOUR("r.r.r.") "r.", "nnnnnnnnsssss", "and then tries without");
+    expect_acks(FOUR("r.r.") FOUR("r.m") FOUR(FOUR("r.m")), "nnnnnnnnsmnnnnnnnnnnnnnnnnnnn",
+                "a trial in vain is not repeated soon");
     expect_acks(FOUR("r.a"), "nnss", "where somebody else answers, the ACK waits a moment");
     expect_acks(FOUR(FOUR("r.a")) FOUR("r.a"), "nnssssssssssssss----",
                 "where that goes on, it is left out");
