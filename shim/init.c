@@ -9,6 +9,7 @@
 #include "real.h"
 #include "sock.h"
 #include "stats.h"
+#include "status.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,12 +59,12 @@ static char *const *arguments_from_proc(void)
 
 static void complain(const struct ns_policy_found *found)
 {
-    char text[PATH_MAX + 600];
+    static char text[PATH_MAX + 600]; /* stays: it is the reason in the status section */
+    ns_status_aside(ns_policy_error_text(found, text, sizeof text));
     /* A fleet's directory must not make every process speak; `nagleshim check` shows it. */
     bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
     if (asked || ns_log_to_file())
-        ns_log(NS_LOG_ERROR, "%s; no socket is touched",
-               ns_policy_error_text(found, text, sizeof text));
+        ns_log(NS_LOG_ERROR, "%s; no socket is touched", text);
 }
 
 /* Returns whether there are rules for this process. */
@@ -79,6 +80,7 @@ static bool find_rules(int argc, char **argv)
         .exe = process.exe,
     };
     ns_policy_find(&request, &found, NULL, NULL);
+    ns_status_policy(&found);
     if (!found.policy) {
         complain(&found);
         return false;
@@ -88,8 +90,14 @@ static bool find_rules(int argc, char **argv)
         wants_arguments |= found.policy->rules[i].args != NULL;
     if (wants_arguments && !process.args)
         process.args = arguments_from_proc();
-    if (ns_ruleset_build(&rules, found.policy, &process) != 0)
+    if (ns_ruleset_build(&rules, found.policy, &process) != 0) {
+        ns_status_aside("there was no memory for its rules");
         return false;
+    }
+    ns_status_rules(found.policy, &rules);
+    if (rules.n_rules == 0)
+        ns_status_aside(found.policy->enabled ? "no rule of its policy is for this program"
+                                              : "its policy says \"enabled\": false");
     ns_log(NS_LOG_DEBUG, "policy %s: %zu of %zu rules are for this process",
            found.path[0] ? found.path : "built in", rules.n_rules, found.policy->n_rules);
     return rules.n_rules > 0;
@@ -147,8 +155,14 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     ns_real_load_all();
     /* The kill switch works whatever else is broken. A set-user-ID program is not ours to change,
      * though ld.so may load us there from a trusted directory. */
-    if (is_off() || getauxval(AT_SECURE))
+    if (is_off()) {
+        ns_status_begin(NS_STATUS_OFF);
         return;
+    }
+    if (getauxval(AT_SECURE)) {
+        ns_status_aside("it runs with more rights than its user's (set-user-ID and its like)");
+        return;
+    }
     bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
     if (!known)
         ns_log(NS_LOG_ERROR, "NAGLESHIM_LOG is one of off, error, info and debug, not \"%s\"",
@@ -166,6 +180,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         ns_fd_open(1u << 20);
         look_at_inherited(limit);
         working = true;
+        ns_status_begin(NS_STATUS_ACTIVE);
     }
     errno = saved;
 }

@@ -7,6 +7,7 @@
 #include "option.h"
 #include "sock.h"
 #include "stats.h"
+#include "status.h"
 
 #include <netinet/tcp.h>
 
@@ -24,6 +25,7 @@ void ns_engine_stand_aside(void)
     ns_settle_process();
     ns_flusher_stop(false);
     ns_fd_open(0);
+    ns_status_aside("it installed a seccomp filter");
 }
 
 /* What the kernel's TCP_NODELAY is to be under the slot's rule. */
@@ -72,6 +74,7 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
     if (rule->ack == NS_ACK_BEFORE_WAIT && !partly)
         ns_option_bound_delayed_ack(fd, slot);
     NS_COUNT(sockets);
+    ns_status_took(rule);
     NS_PUT(slot, kind, (uint8_t)kind);
     ns_fd_share(slot);
 }
