@@ -6,52 +6,14 @@
 
 #include "effect.h"
 #include "explain_options.h"
-#include "reach.h"
-
-#include "../policy_find.h"
+#include "subject.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the process will look like from inside, worked out from the program's file. */
-struct subject {
-    struct ns_process process;
-    struct ns_reach reach;
-    char exe[PATH_MAX];
-    char *args[NS_EXPLAIN_ARGS_MOST + 2];
-};
-
-static void describe_process(struct subject *subject, struct ns_explain_options *options)
-{
-    struct ns_reach *reach = &subject->reach;
-    struct ns_process *process = &subject->process;
-    unsigned n = 0;
-
-    ns_reach_inspect(options->process, reach);
-    process->argv0 = options->process;
-    process->execfn = reach->program[0] != '\0' ? reach->program : options->process;
-    process->exe = realpath(reach->file, subject->exe) ? subject->exe : NULL;
-    if (reach->is_script) {
-        /* The process is the interpreter, and the script its argument. AT_EXECFN stays the script's
-         * path, unless env(1) stands between. */
-        subject->args[n++] = reach->program;
-        if (reach->by_env) {
-            process->execfn = reach->file;
-            process->argv0 =
-                strrchr(reach->file, '/') ? strrchr(reach->file, '/') + 1 : reach->file;
-        } else {
-            process->argv0 = reach->file;
-        }
-    }
-    for (unsigned i = 0; i < options->n_args; i++)
-        subject->args[n++] = options->args[i];
-    subject->args[n] = NULL;
-    process->args = subject->args;
-}
-
-static void print_process(const struct subject *subject, const char *word)
+static void print_process(const struct ns_subject *subject, const char *word)
 {
     const struct ns_reach *reach = &subject->reach;
     const char *reason = ns_reach_reason(reach->verdict);
@@ -83,47 +45,6 @@ static void print_socket(const struct ns_explain_options *options)
            options->remote ? options->remote : "not given");
 }
 
-static void print_tried(void *context, const char *path, int error)
-{
-    (void)context;
-    printf("tried: %s: %s\n", path,
-           error == 0         ? "taken"
-           : error == -ENOENT ? "not there"
-           : error == -EINVAL ? "invalid"
-                              : strerror(-error));
-}
-
-/* False if the source is broken, which is said on stderr. */
-static bool find_policy(const struct subject *subject, const struct ns_explain_options *options,
-                        struct ns_policy_found *found)
-{
-    const struct ns_policy_request request = {
-        .policy = getenv("NAGLESHIM_POLICY"),
-        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
-        .argv0 = subject->process.argv0,
-        .exe = subject->process.exe,
-    };
-    char text[PATH_MAX + sizeof(found->where.message) + 32];
-
-    if (options->policy) {
-        ns_policy_read(options->policy, found);
-        print_tried(NULL, found->path, found->error);
-    } else {
-        ns_policy_find(&request, found, print_tried, NULL);
-    }
-    if (!found->policy) {
-        ns_say("explain", "%s", ns_policy_error_text(found, text, sizeof(text)));
-        puts("the shim stands aside: every socket is left alone");
-        return false;
-    }
-    if (found->origin == NS_POLICY_BUILTIN)
-        puts("policy: built in");
-    else
-        printf("policy: %s, %zu rule%s\n", found->path, found->policy->n_rules,
-               found->policy->n_rules == 1 ? "" : "s");
-    return true;
-}
-
 static const char *mismatch_text(enum ns_mismatch mismatch)
 {
     switch (mismatch) {
@@ -143,7 +64,7 @@ static const char *mismatch_text(enum ns_mismatch mismatch)
     return "does not match";
 }
 
-static void print_rules(const struct ns_policy *policy, const struct subject *subject,
+static void print_rules(const struct ns_policy *policy, const struct ns_subject *subject,
                         const struct ns_socket_facts *facts, const struct ns_rule *last)
 {
     char name[256];
@@ -158,7 +79,7 @@ static void print_rules(const struct ns_policy *policy, const struct subject *su
     }
 }
 
-static int explain_socket(const struct ns_policy *policy, const struct subject *subject,
+static int explain_socket(const struct ns_policy *policy, const struct ns_subject *subject,
                           const struct ns_socket_facts *facts)
 {
     struct ns_ruleset set;
@@ -187,7 +108,7 @@ static int explain_socket(const struct ns_policy *policy, const struct subject *
 int ns_explain_main(int argc, char **argv)
 {
     static struct ns_explain_options options;
-    static struct subject subject;
+    static struct ns_subject subject;
     static struct ns_policy_found found;
     int status = NS_EXIT_ERROR;
 
@@ -197,12 +118,12 @@ int ns_explain_main(int argc, char **argv)
         ns_help_print("explain");
         return NS_EXIT_YES;
     }
-    describe_process(&subject, &options);
+    ns_subject_describe(&subject, options.process, options.args, options.n_args);
     print_process(&subject, options.process);
     print_socket(&options);
     if (ns_switched_off())
         puts("warning: NAGLESHIM_OFF is set, so the shim is switched off here");
-    if (find_policy(&subject, &options, &found))
+    if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
     if (found.origin != NS_POLICY_BUILTIN)
         ns_policy_free((struct ns_policy *)found.policy);

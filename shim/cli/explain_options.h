@@ -8,7 +8,8 @@
 enum { NS_EXPLAIN_ARGS_MOST = 256 };
 
 struct ns_explain_options {
-    const char *policy, *process;
+    const char *policy;
+    char *process;
     const char *local, *remote; /* as given; facts has them as addresses */
     char *args[NS_EXPLAIN_ARGS_MOST];
     unsigned n_args;

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what explain and doctor say of a program that does not run. It must use the shim's own
+ * search, never a copy of its order. Not async-signal-safe. */
+#include "subject.h"
+
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args, unsigned n_args)
+{
+    struct ns_reach *reach = &subject->reach;
+    struct ns_process *process = &subject->process;
+    unsigned n = 0;
+
+    ns_reach_inspect(word, reach);
+    process->argv0 = word;
+    process->execfn = reach->program[0] != '\0' ? reach->program : word;
+    process->exe = realpath(reach->file, subject->exe) ? subject->exe : NULL;
+    if (reach->is_script) {
+        /* The process is the interpreter, and the script its argument. AT_EXECFN stays the script's
+         * path, unless env(1) stands between. */
+        subject->args[n++] = reach->program;
+        if (reach->by_env) {
+            process->execfn = reach->file;
+            process->argv0 =
+                strrchr(reach->file, '/') ? strrchr(reach->file, '/') + 1 : reach->file;
+        } else {
+            process->argv0 = reach->file;
+        }
+    }
+    for (unsigned i = 0; i < n_args && n <= NS_SUBJECT_ARGS_MOST; i++)
+        subject->args[n++] = args[i];
+    subject->args[n] = NULL;
+    process->args = subject->args;
+}
+
+void ns_subject_print_tried(void *context, const char *path, int error)
+{
+    (void)context;
+    printf("tried: %s: %s\n", path,
+           error == 0         ? "taken"
+           : error == -ENOENT ? "not there"
+           : error == -EINVAL ? "invalid"
+                              : strerror(-error));
+}
+
+bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
+                            struct ns_policy_found *found)
+{
+    const struct ns_policy_request request = {
+        .policy = getenv("NAGLESHIM_POLICY"),
+        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+        .argv0 = subject->process.argv0,
+        .exe = subject->process.exe,
+    };
+    char text[PATH_MAX + sizeof(found->where.message) + 32];
+
+    if (file) {
+        ns_policy_read(file, found);
+        ns_subject_print_tried(NULL, found->path, found->error);
+    } else {
+        ns_policy_find(&request, found, ns_subject_print_tried, NULL);
+    }
+    if (!found->policy) {
+        ns_say(command, "%s", ns_policy_error_text(found, text, sizeof(text)));
+        puts("the shim stands aside: every socket is left alone");
+        return false;
+    }
+    if (found->origin == NS_POLICY_BUILTIN)
+        puts("policy: built in");
+    else
+        printf("policy: %s, %zu rule%s\n", found->path, found->policy->n_rules,
+               found->policy->n_rules == 1 ? "" : "s");
+    return true;
+}
