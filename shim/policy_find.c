@@ -65,9 +65,10 @@ static int read_all(int fd, struct content *content)
     }
 }
 
-static int read_path(const char *path, struct content *content)
+static int read_path(const struct ns_policy_request *request, const char *path,
+                     struct content *content)
 {
-    int fd = open_quietly(path);
+    int fd = request->open ? request->open(path, request->open_context) : open_quietly(path);
     if (fd < 0)
         return fd;
     /* Not fstat: its symbol is GLIBC_2.33, and the shim must load on older ones. A pipe or a
@@ -103,10 +104,12 @@ static void start(struct ns_policy_found *found, enum ns_policy_origin origin, c
     found->path[len] = '\0';
 }
 
-static void load(const char *path, bool standard_input, struct ns_policy_found *found)
+/* request is NULL for standard input. */
+static void load(const struct ns_policy_request *request, const char *path,
+                 struct ns_policy_found *found)
 {
     struct content content = {0};
-    int error = standard_input ? read_all(STDIN_FILENO, &content) : read_path(path, &content);
+    int error = request ? read_path(request, path, &content) : read_all(STDIN_FILENO, &content);
     if (error)
         could_not_read(found, error);
     else
@@ -116,8 +119,9 @@ static void load(const char *path, bool standard_input, struct ns_policy_found *
 
 void ns_policy_read(const char *path, struct ns_policy_found *found)
 {
+    const struct ns_policy_request request = {0};
     start(found, NS_POLICY_NAMED, path);
-    load(path, strcmp(path, "-") == 0, found);
+    load(strcmp(path, "-") == 0 ? NULL : &request, path, found);
 }
 
 /* NULL, or the base name of a path, if it can be the name of a policy file; its length is *len. A
@@ -148,11 +152,11 @@ static const char *usable_base(const char *path, size_t *len)
 }
 
 /* True if the search ends here: the file is there, good or bad. */
-static bool try_file(const char *path, struct ns_policy_found *found, ns_policy_tried *tried,
-                     void *context)
+static bool try_file(const struct ns_policy_request *request, const char *path,
+                     struct ns_policy_found *found, ns_policy_tried *tried, void *context)
 {
     start(found, NS_POLICY_IN_DIRECTORY, path);
-    load(path, false, found);
+    load(request, path, found);
     if (tried)
         tried(context, path, found->error);
     return found->error != -ENOENT && found->error != -ENOTDIR;
@@ -175,7 +179,7 @@ static bool try_directory(const struct ns_policy_request *request, struct ns_pol
         if (skip)
             continue;
         int n = snprintf(path, sizeof path, "%s/%.*s.json", dir, (int)lens[i], bases[i]);
-        if (n > 0 && n < PATH_MAX && try_file(path, found, tried, context))
+        if (n > 0 && n < PATH_MAX && try_file(request, path, found, tried, context))
             return true;
     }
     return false;
@@ -191,7 +195,7 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
     } else if (named[0]) {
         /* Not ns_policy_read: "-" is a file here, for standard input is the application's. */
         start(found, NS_POLICY_NAMED, named);
-        load(named, false, found);
+        load(request, named, found);
         if (tried)
             tried(context, named, found->error);
     } else if (!try_directory(request, found, tried, context)) {

@@ -23,6 +23,10 @@ struct ns_policy_request {
     const char *policy_dir; /* NAGLESHIM_POLICY_DIR; NS_POLICY_DIR_DEFAULT if NULL or "" */
     const char *argv0;      /* may be NULL */
     const char *exe;        /* path of the executable, may be NULL */
+    /* What opens a file for reading instead of open(2), or NULL: for a process that lives in
+     * another root than the caller. Returns a descriptor, or -errno. */
+    int (*open)(const char *path, const void *context);
+    const void *open_context;
 };
 
 struct ns_policy_found {

@@ -49,7 +49,8 @@ static struct ns_policy_found found;
 static const char *find(const char *policy, const char *argv0, const char *exe)
 {
     static char name[100];
-    struct ns_policy_request request = {policy, dir, argv0, exe};
+    struct ns_policy_request request = {
+        .policy = policy, .policy_dir = dir, .argv0 = argv0, .exe = exe};
     int n = 0;
     trace[0] = '\0';
     ns_policy_find(&request, &found, remember, &n);
@@ -148,10 +149,10 @@ static void test_named(void)
     if (chdir(dir) != 0)
         abort();
     OK(is(find("./real.json", "app", NULL), "real.json"), "a relative path is one");
-    struct ns_policy_request request = {"-", dir, NULL, NULL};
+    struct ns_policy_request request = {.policy = "-", .policy_dir = dir};
     ns_policy_find(&request, &found, NULL, NULL);
     OK(!found.policy && found.error == -ENOENT, "\"-\" is not the application's standard input");
-    request = (struct ns_policy_request){NULL, "/nonexistent/dir", "app", NULL};
+    request = (struct ns_policy_request){.policy_dir = "/nonexistent/dir", .argv0 = "app"};
     ns_policy_find(&request, &found, NULL, NULL);
     OK(found.origin == NS_POLICY_BUILTIN && found.policy == ns_policy_builtin(),
        "a directory that is not there holds no files");
