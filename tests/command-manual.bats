@@ -45,7 +45,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the options that each help text has" {
     local command
-    for command in run check explain; do
+    for command in run check explain doctor; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' >"$T/help"
         section "nagleshim $command" "$MAN1" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
         same_list "$T/help" "$T/man"
@@ -54,7 +54,7 @@ print("\n".join(at))' "$@"
 
 @test "the synopsis has the options that each help text has, but for --help" {
     local command
-    for command in run explain; do
+    for command in run explain doctor; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -v -- --help >"$T/help"
         sed -n "/^\.Cm $command\$/,/^\.Nm/p" "$MAN1" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
@@ -127,7 +127,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the exit statuses of the help texts" {
     local command
-    for command in run check explain; do
+    for command in run check explain doctor; do
         listed "$command" 'exit status[^:]*' >"$T/help"
         section 'EXIT STATUS' "$MAN1" | sed -n "/^\.Nm Cm $command/,/^\.El/s/^\.It //p" >"$T/man"
         same_list "$T/help" "$T/man"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim check`: it reads policies as the shim does and says what is wrong with them. It
- * must have no opinion of its own: errors and warnings are those of policy.h. Not
+ * must have no opinion of its own: errors and warnings are those of policy.h and trust.h. Not
  * async-signal-safe. */
 #include "cli.h"
+
+#include "trust.h"
 
 #include "../policy_find.h"
 
@@ -10,6 +12,8 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static void print_warning(void *context, const struct ns_rule *rule, const char *text)
 {
@@ -22,6 +26,13 @@ static void print_warning(void *context, const struct ns_rule *rule, const char 
                 rule->name, text);
     else
         fprintf(stderr, "%s: warning: rule %u: %s\n", found->path, rule->index + 1, text);
+}
+
+static void print_distrust(void *context, const char *text)
+{
+    const char *path = context;
+
+    fprintf(stderr, "%s: warning: it %s\n", path, text);
 }
 
 static int report(const struct ns_policy_found *found)
@@ -40,6 +51,8 @@ static int report(const struct ns_policy_found *found)
         return NS_EXIT_YES;
     }
     ns_policy_warnings(policy, print_warning, (void *)found);
+    if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
+        ns_trust_judge_path(found->path, geteuid(), print_distrust, (void *)found->path);
     printf("%s: valid, %zu rule%s%s\n", found->path, policy->n_rules,
            policy->n_rules == 1 ? "" : "s",
            policy->enabled ? "" : ", not enabled: every socket is left alone");

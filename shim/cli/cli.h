@@ -9,8 +9,9 @@
 
 enum {
     NS_EXIT_YES = 0,
-    NS_EXIT_NO = 1,    /* check: invalid; explain: no rule applies */
-    NS_EXIT_ERROR = 2, /* wrong usage, or something that could not be read or written */
+    NS_EXIT_NO = 1,     /* check: invalid; explain: no rule applies; doctor: no effect */
+    NS_EXIT_ERROR = 2,  /* wrong usage, or something that could not be read or written */
+    NS_EXIT_DENIED = 3, /* doctor: permission denied */
     /* run, as env(1) has them: below 125 they are the program's own */
     NS_EXIT_RUN_FAILED = 125,
     NS_EXIT_NOT_EXECUTABLE = 126,
@@ -29,12 +30,14 @@ enum ns_option {
     NS_OPTION_ROLE,
     NS_OPTION_REMOTE,
     NS_OPTION_LOCAL,
+    NS_OPTION_PID,
 };
 
 /* argv[0] is the subcommand's name. Each returns the exit status; ns_run_main only on failure. */
 int ns_run_main(int argc, char **argv);
 int ns_check_main(int argc, char **argv);
 int ns_explain_main(int argc, char **argv);
+int ns_doctor_main(int argc, char **argv);
 
 /* Print the help of a subcommand, or of the command as a whole if command is NULL, on stdout.
  * Returns false if there is no such subcommand. */

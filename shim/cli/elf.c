@@ -38,6 +38,15 @@ static bool has_go_note(int fd, const ElfW(Phdr) * segment)
     return false;
 }
 
+static void take_interpreter(int fd, const ElfW(Phdr) * segment, struct ns_elf *elf)
+{
+    elf->has_interpreter = true;
+    if (segment->p_filesz >= sizeof(elf->interpreter) ||
+        !read_at(fd, elf->interpreter, segment->p_filesz, segment->p_offset))
+        elf->interpreter[0] = '\0';
+    elf->interpreter[sizeof(elf->interpreter) - 1] = '\0';
+}
+
 static void inspect_segments(int fd, const ElfW(Ehdr) * header, struct ns_elf *elf)
 {
     ElfW(Phdr) segment;
@@ -48,7 +57,7 @@ static void inspect_segments(int fd, const ElfW(Ehdr) * header, struct ns_elf *e
         if (!read_at(fd, &segment, sizeof(segment), offset))
             return;
         if (segment.p_type == PT_INTERP)
-            elf->has_interpreter = true;
+            take_interpreter(fd, &segment, elf);
         else if (segment.p_type == PT_NOTE && has_go_note(fd, &segment))
             elf->is_go = true;
     }

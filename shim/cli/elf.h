@@ -3,11 +3,13 @@
 #ifndef NS_ELF_H
 #define NS_ELF_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 struct ns_elf {
     bool native;          /* same class, byte order and machine as this command */
     bool has_interpreter; /* PT_INTERP: ld.so will load it */
+    char interpreter[PATH_MAX];
     bool is_go;
 };
 

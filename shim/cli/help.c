@@ -43,6 +43,7 @@ static void print_main(void)
            "  run       run a program with the shim\n"
            "  check     validate policy files\n"
            "  explain   say what a policy does to a socket, and why\n"
+           "  doctor    say whether the shim reaches a program or a process, and if not, why\n"
            "  version   print the version\n"
            "  help      print this text, or a command's: nagleshim help run\n"
            "\n"
@@ -52,8 +53,8 @@ static void print_main(void)
 #undef NS_VARIABLE
     print_policy_keys();
     printf("\n"
-           "exit status: 0 yes, 1 no, 2 wrong usage or something unreadable; see\n"
-           "'nagleshim run --help' for those of run.\n");
+           "exit status: 0 yes, 1 no, 2 wrong usage or something unreadable, 3 permission denied\n"
+           "(doctor); see 'nagleshim run --help' for those of run.\n");
 }
 
 static void print_run(void)
@@ -122,6 +123,25 @@ static void print_explain(void)
            "  2  wrong usage, or a policy that is broken or cannot be read\n");
 }
 
+static void print_doctor(void)
+{
+    printf("usage: nagleshim doctor [--] PROGRAM [ARGUMENTS]\n"
+           "       nagleshim doctor --pid N\n"
+           "\n"
+           "Says whether the shim reaches PROGRAM, which is not run, or works in process N, which\n"
+           "is not disturbed; and if not, why. The last line is the verdict.\n"
+           "\n"
+           "options:\n"
+           "  --pid N  a process that runs; its own user and root may look into it\n"
+           "  --help   print this text\n"
+           "\n"
+           "exit status:\n"
+           "  0  the shim reaches the program, or works in the process\n"
+           "  1  it does not, or it stands aside there: a line 'reason:' says why\n"
+           "  2  wrong usage, no such program or process, or nothing that can be understood\n"
+           "  3  permission denied\n");
+}
+
 static void print_version(void)
 {
     printf("usage: nagleshim version\n"
@@ -148,8 +168,8 @@ bool ns_help_print(const char *command)
         const char *command;
         void (*print)(void);
     } texts[] = {
-        {"run", print_run},         {"check", print_check}, {"explain", print_explain},
-        {"version", print_version}, {"help", print_help},
+        {"run", print_run},       {"check", print_check},     {"explain", print_explain},
+        {"doctor", print_doctor}, {"version", print_version}, {"help", print_help},
     };
 
     if (!command) {
@@ -170,6 +190,7 @@ void ns_help_usage(void)
     fputs("usage: nagleshim run [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
           "       nagleshim check [FILE...]\n"
           "       nagleshim explain [OPTIONS] --process EXE\n"
+          "       nagleshim doctor PROGRAM [ARGUMENTS] | --pid N\n"
           "       nagleshim version | help [COMMAND]\n",
           stderr);
 }

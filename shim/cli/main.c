@@ -36,9 +36,9 @@ static int dispatch(int argc, char **argv)
         const char *name;
         int (*main)(int argc, char **argv);
     } commands[] = {
-        {"run", ns_run_main},      {"check", ns_check_main}, {"explain", ns_explain_main},
-        {"version", version_main}, {"help", help_main},      {"--version", version_main},
-        {"--help", help_main},
+        {"run", ns_run_main},        {"check", ns_check_main},  {"explain", ns_explain_main},
+        {"doctor", ns_doctor_main},  {"version", version_main}, {"help", help_main},
+        {"--version", version_main}, {"--help", help_main},
     };
 
     if (argc < 2) {
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     status = dispatch(argc, argv);
 
     errno = 0;
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_ERROR) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_DENIED) {
         bool is_run = argc > 1 && strcmp(argv[1], "run") == 0;
 
         ns_say(NULL, "cannot write to standard output%s%s", errno ? ": " : "",

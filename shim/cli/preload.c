@@ -4,14 +4,10 @@
 #include "preload.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* What ends an entry of LD_PRELOAD: glibc knows space and colon, musl every white space. */
-#define SEPARATORS " :\t\n\v\f\r"
 
 static bool exists_in(const char *directory, const char *below, char path[PATH_MAX])
 {
@@ -36,10 +32,10 @@ int ns_preload_locate(char path[PATH_MAX])
         !exists_in(NS_LIBDIR, "", path))
         return -ENOENT;
     /* A dollar sign, too: ld.so would replace $LIB and its like. */
-    return strpbrk(path, SEPARATORS "$") ? -EINVAL : 0;
+    return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
 }
 
-static bool is_the_library(const char *entry, size_t length)
+bool ns_preload_is_the_library(const char *entry, size_t length)
 {
     const size_t name = strlen(NS_LIBRARY_NAME);
 
@@ -65,9 +61,9 @@ char *ns_preload_join(const char *old, const char *library)
     if (!list)
         return NULL;
     for (const char *entry = old ? old : ""; *entry != '\0';) {
-        size_t length = strcspn(entry, SEPARATORS);
+        size_t length = strcspn(entry, NS_PRELOAD_SEPARATORS);
 
-        if (is_the_library(entry, length)) {
+        if (ns_preload_is_the_library(entry, length)) {
             if (!present)
                 end = append(end, list, library, own);
             present = true;
@@ -75,7 +71,7 @@ char *ns_preload_join(const char *old, const char *library)
             end = append(end, list, entry, length);
         }
         entry += length;
-        entry += strspn(entry, SEPARATORS);
+        entry += strspn(entry, NS_PRELOAD_SEPARATORS);
     }
     /* Last: what was there first may have to be (the address sanitizer does). */
     if (!present)

@@ -4,8 +4,16 @@
 #define NS_PRELOAD_H
 
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #define NS_LIBRARY_NAME "libnagleshim.so"
+
+/* What ends an entry of LD_PRELOAD: glibc knows space and colon, musl every white space. */
+#define NS_PRELOAD_SEPARATORS " :\t\n\v\f\r"
+
+/* Is this entry of LD_PRELOAD the library, in whatever directory? */
+bool ns_preload_is_the_library(const char *entry, size_t length);
 
 /* The library that belongs to this command: beside it, in ../lib, or where it was to be installed.
  * 0; -ENOENT if it is nowhere; -EINVAL if path, which is filled, cannot be written in LD_PRELOAD.

@@ -48,7 +48,20 @@ static enum ns_reach_verdict judge_rights(const char *path)
     return NS_REACH_YES;
 }
 
-static enum ns_reach_verdict judge_elf(const char *path, const struct ns_elf *elf)
+const char *ns_reach_libc(const char *loader)
+{
+    const char *name = base_name(loader);
+
+    if (fnmatch("ld-musl-*.so*", name, 0) == 0)
+        return "musl";
+    /* ld-2.31.so, ld.so.1, ld64.so.2, ld-linux-x86-64.so.2, ld-linux-aarch64.so.1 */
+    if (fnmatch("ld-[0-9]*.so", name, 0) == 0 || fnmatch("ld.so*", name, 0) == 0 ||
+        fnmatch("ld64.so*", name, 0) == 0 || fnmatch("ld-linux*.so*", name, 0) == 0)
+        return "glibc";
+    return NULL;
+}
+
+enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf)
 {
     if (!elf->native)
         return NS_REACH_OTHER_MACHINE;
@@ -57,6 +70,8 @@ static enum ns_reach_verdict judge_elf(const char *path, const struct ns_elf *el
     /* ld.so run as a program has no interpreter: it is one, and obeys LD_PRELOAD. */
     if (!elf->has_interpreter && fnmatch("ld*.so*", base_name(path), 0) != 0)
         return NS_REACH_STATIC;
+    if (elf->interpreter[0] != '\0' && !ns_reach_libc(elf->interpreter))
+        return NS_REACH_OTHER_LOADER;
     return NS_REACH_YES;
 }
 
@@ -109,7 +124,7 @@ static void follow_script(int fd, struct ns_reach *reach)
 static bool judge_file(struct ns_reach *reach)
 {
     struct stat st;
-    struct ns_elf elf;
+    static struct ns_elf elf;
     bool is_elf;
     int fd;
 
@@ -126,9 +141,10 @@ static bool judge_file(struct ns_reach *reach)
     }
     is_elf = ns_elf_inspect(fd, &elf) == 0;
     if (is_elf) {
+        memcpy(reach->loader, elf.interpreter, sizeof(reach->loader));
         reach->verdict = judge_rights(reach->file);
         if (reach->verdict == NS_REACH_YES)
-            reach->verdict = judge_elf(reach->file, &elf);
+            reach->verdict = ns_reach_judge_elf(reach->file, &elf);
     } else {
         follow_script(fd, reach);
     }
@@ -157,6 +173,8 @@ const char *ns_reach_reason(enum ns_reach_verdict verdict)
         return "is a Go program, which makes its system calls without libc";
     case NS_REACH_STATIC:
         return "is linked statically, so that nothing can be preloaded into it";
+    case NS_REACH_OTHER_LOADER:
+        return "has a loader of another libc than glibc and musl";
     case NS_REACH_SET_ID:
         return "is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there";
     case NS_REACH_CAPABILITIES:

@@ -14,6 +14,7 @@ command_setup() {
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # No policy of the machine that the tests run on may decide what they see.
     export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C
+    umask 022 # what others may write to is warned of
     mkdir "$NAGLESHIM_POLICY_DIR"
 }
 
@@ -70,6 +71,16 @@ policy() {
 broken_policy() {
     printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
     echo "$T/broken.json"
+}
+
+# Directories of root's may lead to DIR: an ordinary user needs a way in.
+let_others_in() {
+    local dir=$1
+    while [[ $dir != / ]]; do
+        chmod o+x "$dir" || cannot_here "no way in for another user"
+        dir=${dir%/*}
+        dir=${dir:-/}
+    done
 }
 
 # Programs of which each makes one thing true that the shim cannot reach; they exit with 3.

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the command line of `nagleshim doctor`, and what it says of a program that does not run. It
+ * must not run it, nor judge by other means than reach.h and the shim's own search. Not
+ * async-signal-safe. */
+#include "doctor.h"
+
+#include "cli.h"
+#include "preload.h"
+#include "subject.h"
+#include "trust.h"
+#include "wrapper.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("doctor", __VA_ARGS__)
+
+bool ns_doctor_find_entry(const char *list, char entry[PATH_MAX])
+{
+    while (*list != '\0') {
+        size_t length = strcspn(list, NS_PRELOAD_SEPARATORS);
+
+        if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
+            memcpy(entry, list, length);
+            entry[length] = '\0';
+            return true;
+        }
+        list += length;
+        list += strspn(list, NS_PRELOAD_SEPARATORS);
+    }
+    return false;
+}
+
+static bool is_library_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+
+    return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
+}
+
+/* NS_EXIT_YES if there is a program to judge. */
+static int find_program(const char *word, const struct ns_reach *reach)
+{
+    struct stat st;
+
+    if (reach->program[0] == '\0') {
+        int error = strchr(word, '/') && stat(word, &st) != 0 ? errno : ENOENT;
+
+        if (strchr(word, '/') || *word == '\0')
+            SAY("'%s': %s", word, strerror(error));
+        else
+            SAY("cannot find '%s' in PATH", word);
+        return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+    }
+    if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode)) {
+        SAY("'%s' is %s and no program", reach->program,
+            S_ISDIR(st.st_mode) ? "a directory" : "no regular file");
+        return NS_EXIT_ERROR;
+    }
+    if (access(reach->program, X_OK) != 0) {
+        SAY("'%s' is not executable: %s", reach->program, strerror(errno));
+        return NS_EXIT_ERROR;
+    }
+    if (reach->verdict == NS_REACH_STATIC && is_library_name(reach->file)) {
+        SAY("'%s' is a library and no program", reach->file);
+        return NS_EXIT_ERROR;
+    }
+    if (reach->verdict == NS_REACH_UNKNOWN && access(reach->program, R_OK) != 0) {
+        SAY("'%s' may be run but not read, so that nothing can be told: %s", reach->program,
+            strerror(errno));
+        return errno == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+    }
+    return NS_EXIT_YES;
+}
+
+static void judge_wrapper(const char *script, struct ns_findings *findings)
+{
+    static struct ns_reach reach;
+    static struct ns_wrapper wrapper;
+    const char *reason;
+
+    ns_wrapper_read(script, &wrapper);
+    if (wrapper.sets)
+        ns_findings_reason(findings,
+                           "line %u of %s sets LD_PRELOAD anew, so that what it starts loses the "
+                           "shim; \"LD_PRELOAD=...:$LD_PRELOAD\" would keep it",
+                           wrapper.sets, script);
+    if (wrapper.unsets)
+        ns_findings_reason(findings, "line %u of %s takes LD_PRELOAD out of the environment",
+                           wrapper.unsets, script);
+    if (wrapper.clears)
+        ns_findings_reason(findings,
+                           "line %u of %s starts a program with an environment that has no "
+                           "LD_PRELOAD",
+                           wrapper.clears, script);
+    if (!wrapper.becomes)
+        return;
+    ns_reach_inspect(wrapper.program, &reach);
+    reason = ns_reach_reason(reach.verdict);
+    printf("wrapper: line %u of %s runs %s\n", wrapper.becomes, script,
+           reach.program[0] ? reach.program : wrapper.program);
+    if (reason)
+        ns_findings_reason(findings, "%s, which it becomes, %s", reach.file, reason);
+}
+
+static void judge_file(const struct ns_reach *reach, struct ns_findings *findings)
+{
+    const char *reason = ns_reach_reason(reach->verdict);
+    const char *libc = ns_reach_libc(reach->loader);
+
+    if (reach->is_script)
+        printf("program: %s, a script that %s runs\n", reach->program,
+               reach->file[0] ? reach->file : "nobody");
+    else
+        printf("program: %s\n", reach->program);
+    if (reach->loader[0])
+        printf("loader: %s%s%s%s\n", reach->loader, libc ? " (" : "", libc ? libc : "",
+               libc ? ")" : "");
+    if (reason && reach->is_script)
+        ns_findings_reason(findings, "its interpreter %s %s", reach->file, reason);
+    else if (reason)
+        ns_findings_reason(findings, "it %s", reason);
+    else if (reach->verdict == NS_REACH_UNKNOWN)
+        ns_findings_reason(findings, "it cannot run: its interpreter %s is missing", reach->file);
+    else if (reach->loader[0] && access(reach->loader, F_OK) != 0)
+        ns_findings_reason(findings, "it cannot run: its loader %s is missing", reach->loader);
+    if (reach->is_script && ns_wrapper_is_shell(reach->file))
+        judge_wrapper(reach->program, findings);
+}
+
+static void judge_library(struct ns_findings *findings)
+{
+    const char *list = getenv("LD_PRELOAD");
+    char path[PATH_MAX], entry[PATH_MAX];
+    int error = ns_preload_locate(path);
+
+    if (error == -ENOENT)
+        ns_findings_reason(findings, NS_LIBRARY_NAME
+                           " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR);
+    else
+        printf("library: %s\n", path);
+    if (error == -EINVAL)
+        ns_findings_reason(findings,
+                           "the library's path has a space, a colon or a dollar sign, which "
+                           "LD_PRELOAD cannot have");
+    if (!list || !ns_doctor_find_entry(list, entry))
+        printf("LD_PRELOAD: does not name it here; 'nagleshim run' would\n");
+    else if (strchr(entry, '/') && access(entry, R_OK) != 0)
+        ns_findings_warning(findings, "LD_PRELOAD names %s here: %s", entry, strerror(errno));
+    if (ns_switched_off())
+        ns_findings_reason(findings, "NAGLESHIM_OFF is set here, which switches the shim off");
+}
+
+static void warn_distrust(void *context, const char *text)
+{
+    void *const *both = context;
+
+    ns_findings_warning(both[0], "%s %s", (const char *)both[1], text);
+}
+
+static void print_rules(const struct ns_policy *policy, const struct ns_process *process,
+                        struct ns_findings *findings)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; policy->enabled && i < policy->n_rules; i++) {
+        const struct ns_rule *rule = &policy->rules[i];
+
+        if (!ns_match_process(rule, process))
+            continue;
+        n++;
+        printf("rule %u%s%s%s: send %s, ack %s\n", rule->index + 1, rule->name ? " \"" : "",
+               rule->name ? rule->name : "", rule->name ? "\"" : "", ns_send_name(rule->send),
+               ns_ack_name(rule->ack));
+    }
+    if (!policy->enabled)
+        ns_findings_reason(findings, "its policy says \"enabled\": false");
+    else if (n == 0)
+        ns_findings_reason(findings, "no rule of its policy is for this program");
+}
+
+static void judge_policy(const struct ns_subject *subject, struct ns_findings *findings)
+{
+    static struct ns_policy_found found;
+    void *both[] = {findings, found.path};
+
+    if (!ns_subject_find_policy(subject, "doctor", NULL, &found))
+        ns_findings_reason(findings, "its policy is broken or cannot be read");
+    else
+        print_rules(found.policy, &subject->process, findings);
+    if (found.origin == NS_POLICY_NAMED || found.origin == NS_POLICY_IN_DIRECTORY)
+        ns_trust_judge_path(found.path, geteuid(), warn_distrust, both);
+    if (found.origin != NS_POLICY_BUILTIN)
+        ns_policy_free((struct ns_policy *)found.policy);
+}
+
+int ns_doctor_program(char **words, unsigned n)
+{
+    static struct ns_subject subject;
+    static struct ns_findings findings;
+    int status;
+
+    ns_subject_describe(&subject, words[0], words + 1, n - 1);
+    status = find_program(words[0], &subject.reach);
+    if (status != NS_EXIT_YES)
+        return status;
+    judge_file(&subject.reach, &findings);
+    judge_library(&findings);
+    judge_policy(&subject, &findings);
+    ns_findings_print(&findings);
+    if (ns_findings_have_reason(&findings)) {
+        puts("verdict: the shim would do nothing for this program");
+        return NS_EXIT_NO;
+    }
+    puts("verdict: the shim reaches this program");
+    return NS_EXIT_YES;
+}
+
+static bool parse_pid(const char *text, pid_t *pid)
+{
+    char *end;
+    unsigned long value;
+
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    *pid = (pid_t)value;
+    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && value >= 1 &&
+           value <= INT_MAX;
+}
+
+int ns_doctor_main(int argc, char **argv)
+{
+    static const struct option known[] = {{"pid", required_argument, NULL, NS_OPTION_PID},
+                                          {"help", no_argument, NULL, NS_OPTION_HELP},
+                                          {0}};
+    pid_t pid = 0;
+    int option;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
+        if (option == NS_OPTION_HELP) {
+            ns_help_print("doctor");
+            return NS_EXIT_YES;
+        }
+        if (option != NS_OPTION_PID) {
+            ns_say_option("doctor", argv, option);
+            return NS_EXIT_ERROR;
+        }
+        if (!parse_pid(optarg, &pid)) {
+            SAY("--pid '%s' is no process id: a number from 1 on is", optarg);
+            return NS_EXIT_ERROR;
+        }
+    }
+    if (pid && optind < argc) {
+        SAY("'%s': a program and --pid exclude each other", argv[optind]);
+        return NS_EXIT_ERROR;
+    }
+    if (pid)
+        return ns_doctor_process(pid);
+    if (optind >= argc) {
+        SAY("no program is named, and no --pid; see 'nagleshim doctor --help'");
+        return NS_EXIT_ERROR;
+    }
+    return ns_doctor_program(argv + optind, (unsigned)(argc - optind));
+}

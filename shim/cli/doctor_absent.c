@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the reasons why the shim is not in a process's memory: what kind of program it is, how it
+ * was started, and whether the library is to be had where the process lives. It must find a reason,
+ * if only the loader's own. Not async-signal-safe. */
+#include "doctor.h"
+
+#include "preload.h"
+#include "reach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* What is wrong with the file of the program; false if nothing is. */
+static bool judge_program(const struct ns_proc *proc, struct ns_findings *findings)
+{
+    static struct ns_elf elf;
+    int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
+    const char *reason = NULL, *libc;
+
+    if (fd < 0)
+        return false;
+    if (ns_elf_inspect(fd, &elf) == 0)
+        reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
+    close(fd);
+    ns_proc_tame(elf.interpreter);
+    libc = ns_reach_libc(elf.interpreter);
+    if (elf.interpreter[0])
+        printf("loader: %s%s%s%s\n", elf.interpreter, libc ? " (" : "", libc ? libc : "",
+               libc ? ")" : "");
+    if (reason)
+        ns_findings_reason(findings, "it %s", reason);
+    return reason != NULL;
+}
+
+/* Where a loader looks for a bare name, whatever its cache says. */
+static const char *const directories[] = {
+    "/lib",
+    "/usr/lib",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/local/lib",
+    NS_LIBDIR,
+#if defined(__x86_64__)
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+#endif
+};
+
+static int open_library(const struct ns_proc *proc, const char *entry)
+{
+    char path[PATH_MAX];
+
+    if (strchr(entry, '/'))
+        return ns_proc_find_file(proc, entry);
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/%s", directories[i], entry);
+        fd = ns_proc_find_file(proc, path);
+        if (fd >= 0)
+            return fd;
+    }
+    return -ENOENT;
+}
+
+/* The opened file (O_PATH): why a loader could not have taken it. False if that cannot be told. */
+static bool judge_file(const struct ns_proc *proc, int fd, const char *entry,
+                       struct ns_findings *findings)
+{
+    static struct ns_elf elf;
+    struct stat st;
+    struct statvfs fs;
+    char link[32];
+    double changed;
+    int readable;
+
+    if (fstatvfs(fd, &fs) == 0 && (fs.f_flag & ST_NOEXEC)) {
+        ns_findings_reason(findings, "%s lies on a file system that is mounted noexec", entry);
+        return true;
+    }
+    if (fstat(fd, &st) != 0)
+        return false;
+    if (!S_ISREG(st.st_mode)) {
+        ns_findings_reason(findings, "%s is no regular file", entry);
+        return true;
+    }
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    readable = open(link, O_RDONLY | O_CLOEXEC);
+    if (readable >= 0) {
+        int error = ns_elf_inspect(readable, &elf);
+
+        close(readable);
+        if (error || !elf.native) {
+            ns_findings_reason(findings, "%s is %s", entry,
+                               error ? "no library" : "built for another kind of machine");
+            return true;
+        }
+    }
+    if (!(st.st_mode & S_IROTH) && st.st_uid != proc->user && proc->user != 0) {
+        ns_findings_reason(findings, "%s cannot be read by user %u (mode %04o)", entry, proc->user,
+                           st.st_mode & 07777);
+        return true;
+    }
+    changed = (double)st.st_ctim.tv_sec + (double)st.st_ctim.tv_nsec / 1e9;
+    if (ns_proc_started(proc) > 0 && changed > ns_proc_started(proc)) {
+        ns_findings_reason(findings,
+                           "%s was put there, or changed, after the process was started: start it "
+                           "again",
+                           entry);
+        return true;
+    }
+    return false;
+}
+
+static void judge_entry(const struct ns_proc *proc, const char *entry, const char *source,
+                        struct ns_findings *findings)
+{
+    const char *where = ns_proc_lives_elsewhere(proc)
+                            ? " in the root or mount namespace that the process has of its own"
+                            : "";
+    int fd = open_library(proc, entry);
+
+    if (fd == -ENOENT && !strchr(entry, '/'))
+        ns_findings_reason(findings,
+                           "%s names %s, which is in no directory that a loader searches%s; a full "
+                           "path works from everywhere",
+                           source, entry, where);
+    else if (fd == -ENOENT)
+        ns_findings_reason(findings, "%s names %s, which does not exist%s", source, entry, where);
+    else if (fd < 0)
+        ns_findings_reason(findings, "%s names %s, which cannot be looked at%s: %s", source, entry,
+                           where, strerror(-fd));
+    if (fd < 0)
+        return;
+    if (!judge_file(proc, fd, entry, findings))
+        ns_findings_reason(
+            findings,
+            "%s names %s, and its loader did not load it; it says why on stderr when "
+            "the program starts",
+            source, entry);
+    close(fd);
+}
+
+/* Does the process's own /etc/ld.so.preload name it? */
+static bool find_in_preload_file(const struct ns_proc *proc, char entry[PATH_MAX])
+{
+    char text[4096];
+    int fd = ns_proc_open_file(proc, "/etc/ld.so.preload");
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return ns_doctor_find_entry(text, entry);
+}
+
+/* LD_PRELOAD did not name it: who took it out? */
+static void judge_starter(const struct ns_proc *proc, const char *list,
+                          struct ns_findings *findings)
+{
+    struct ns_proc parent;
+    char entry[PATH_MAX], copy[256] = "";
+    const char *inherited = NULL;
+
+    if (list)
+        snprintf(copy, sizeof(copy), "%s", list);
+    if (list && *list)
+        ns_findings_reason(findings,
+                           "it was started with LD_PRELOAD=%s, which does not name the shim: a "
+                           "wrapper or a unit may have set it anew",
+                           ns_proc_tame(copy));
+    else
+        ns_findings_reason(findings,
+                           "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
+    if (ns_proc_open(proc->parent, &parent) != 0)
+        return;
+    if (ns_proc_look(&parent) == 0)
+        inherited = ns_proc_getenv(&parent, "LD_PRELOAD");
+    if (inherited && ns_doctor_find_entry(inherited, entry))
+        ns_findings_reason(findings,
+                           "its parent, process %d (%s), was started with the shim in LD_PRELOAD: "
+                           "it was lost between the two",
+                           parent.process, parent.name);
+    ns_proc_close(&parent);
+}
+
+void ns_doctor_absent(const struct ns_proc *proc, struct ns_findings *findings)
+{
+    const char *list = ns_proc_getenv(proc, "LD_PRELOAD");
+    char entry[PATH_MAX];
+
+    if (judge_program(proc, findings))
+        return;
+    if (proc->secure) {
+        ns_findings_reason(findings,
+                           "it was started with more rights than its user's (set-user-ID, "
+                           "set-group-ID or file capabilities), and the loader ignores LD_PRELOAD "
+                           "there");
+        return;
+    }
+    if (list && ns_doctor_find_entry(list, entry))
+        judge_entry(proc, ns_proc_tame(entry), "LD_PRELOAD", findings);
+    else if (find_in_preload_file(proc, entry))
+        judge_entry(proc, ns_proc_tame(entry), "/etc/ld.so.preload", findings);
+    else
+        judge_starter(proc, list, findings);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what `nagleshim doctor --pid` says of a process that runs. It only reads, and takes nothing
+ * of what it reads for granted: the process may be anybody's. Not async-signal-safe. */
+#include "doctor.h"
+
+#include "cli.h"
+#include "loaded.h"
+#include "reach.h"
+
+#include "../stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RULES_MOST = 1000 }; /* more than anybody reads */
+
+struct patient {
+    struct ns_proc proc;
+    struct ns_loaded loaded;
+    struct ns_findings findings;
+    uint64_t seen; /* TCP sockets that the shim has come across */
+};
+
+static int say_denied(const struct ns_proc *proc)
+{
+    if (geteuid() == 0)
+        ns_say("doctor",
+               "permission denied: process %d has more rights than this command, or a security "
+               "module protects it (CAP_SYS_PTRACE is needed)",
+               proc->process);
+    else if (proc->user != geteuid())
+        ns_say("doctor",
+               "permission denied: process %d runs as user %u; ask as that user, or as root",
+               proc->process, proc->user);
+    else
+        ns_say("doctor",
+               "permission denied: process %d does not let others look into it, even of its own "
+               "user; ask as root",
+               proc->process);
+    return NS_EXIT_DENIED;
+}
+
+static int say_gone(pid_t pid)
+{
+    ns_say("doctor", "process %d ended while it was looked at", pid);
+    return NS_EXIT_ERROR;
+}
+
+static int say_error(const struct ns_proc *proc, int error)
+{
+    if (error == -ESRCH || error == -ENOENT)
+        return say_gone(proc->process);
+    if (error == -EACCES || error == -EPERM)
+        return say_denied(proc);
+    ns_say("doctor", "cannot look into process %d: %s", proc->process, strerror(-error));
+    return NS_EXIT_ERROR;
+}
+
+static void print_process(const struct ns_proc *proc, pid_t asked)
+{
+    char exe[PATH_MAX];
+
+    snprintf(exe, sizeof(exe), "%s", proc->exe[0] ? proc->exe : proc->name);
+    printf("process: %d, %s", proc->process, ns_proc_tame(exe));
+    if (asked != proc->process)
+        printf(" (%d is one of its threads)", asked);
+    putchar('\n');
+    if (proc->seccomp)
+        printf("seccomp: %s\n", proc->seccomp == 1
+                                    ? "strict mode"
+                                    : "a filter is in force; it must allow setsockopt");
+}
+
+static void print_library(const struct patient *patient)
+{
+    const struct ns_loaded *loaded = &patient->loaded;
+    const char *list = ns_proc_getenv(&patient->proc, "LD_PRELOAD");
+    char entry[PATH_MAX];
+
+    if (loaded->state == NS_LOADED_NO)
+        return;
+    printf("library: %s%s%s%s\n", loaded->path, loaded->library[0] ? ", version " : "",
+           loaded->library,
+           loaded->deleted ? " (its file was replaced or removed; the process keeps the old one)"
+                           : "");
+    if (!list || !ns_doctor_find_entry(list, entry))
+        puts("LD_PRELOAD: did not name it when the process was started (/etc/ld.so.preload may)");
+}
+
+static void print_rule(const struct patient *patient, unsigned number,
+                       const struct ns_status_rule *rule)
+{
+    const char *send = ns_send_name((enum ns_send)rule->send);
+    const char *ack = ns_ack_name((enum ns_ack)rule->ack);
+    char name[128] = "";
+
+    if (!rule->applies)
+        return;
+    if (rule->name)
+        ns_proc_text(&patient->proc, rule->name, name, sizeof(name));
+    printf("rule %u%s%s%s: send %s, ack %s; it took %" PRIu32 " socket%s\n", number,
+           name[0] ? " \"" : "", name, name[0] ? "\"" : "", send ? send : "unknown",
+           ack ? ack : "unknown", rule->sockets, rule->sockets == 1 ? "" : "s");
+}
+
+static void print_rules(struct patient *patient)
+{
+    const struct ns_status *status = &patient->loaded.status;
+
+    for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
+        struct ns_status_rule rule;
+
+        if (ns_proc_memory(&patient->proc, status->rules + i * sizeof(rule), &rule, sizeof(rule)) !=
+            0) {
+            ns_findings_warning(&patient->findings, "its rules cannot be read");
+            return;
+        }
+        print_rule(patient, i + 1, &rule);
+    }
+}
+
+static void print_counters(struct patient *patient)
+{
+    const struct ns_status *status = &patient->loaded.status;
+    struct ns_stats stats;
+
+    if (status->n_counters < sizeof(stats) / sizeof(uint64_t) ||
+        ns_proc_memory(&patient->proc, status->counters, &stats, sizeof(stats)) != 0)
+        return;
+    patient->seen = stats.sockets + stats.left_alone;
+    printf("so far: ");
+#define NS_COUNTER(name, text)                                                                     \
+    printf("%s%s %" PRIu64, separator, text, stats.name), separator = ", ";
+    const char *separator = "";
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+    putchar('\n');
+}
+
+static void print_policy(struct patient *patient)
+{
+    const struct ns_status *status = &patient->loaded.status;
+    char path[PATH_MAX] = "";
+
+    if (!status->policy)
+        return;
+    if (ns_proc_text(&patient->proc, status->policy, path, sizeof(path)) != 0) {
+        ns_findings_warning(&patient->findings, "the name of its policy cannot be read");
+        return;
+    }
+    printf("policy: %s", status->origin == NS_POLICY_BUILTIN  ? "built in"
+                         : status->origin == NS_POLICY_INLINE ? "the text in NAGLESHIM_POLICY"
+                                                              : path);
+    if (status->origin != NS_POLICY_BUILTIN && status->n_rules > 0)
+        printf(", %" PRIu32 " rule%s", status->n_rules, status->n_rules == 1 ? "" : "s");
+    putchar('\n');
+    ns_doctor_policy(&patient->proc, path, status->n_rules > 0, &patient->findings);
+}
+
+static void judge_state(struct patient *patient)
+{
+    const struct ns_status *status = &patient->loaded.status;
+    char reason[NS_FINDING_SIZE - 32] = "";
+
+    if (status->state == NS_STATUS_OFF)
+        ns_findings_reason(
+            &patient->findings,
+            "NAGLESHIM_OFF was set when it was started, which switches the shim off");
+    if (status->state != NS_STATUS_ASIDE)
+        return;
+    if (!status->reason ||
+        ns_proc_text(&patient->proc, status->reason, reason, sizeof(reason)) != 0)
+        snprintf(reason, sizeof(reason), "it does not say why");
+    ns_findings_reason(&patient->findings, "the shim stands aside: %s", reason);
+}
+
+static bool is_go(const struct ns_proc *proc)
+{
+    static struct ns_elf elf;
+    int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
+    bool go = fd >= 0 && ns_elf_inspect(fd, &elf) == 0 && elf.is_go;
+
+    if (fd >= 0)
+        close(fd);
+    return go;
+}
+
+/* Is the shim asked for what the process does with its sockets? */
+static void judge_sockets(struct patient *patient)
+{
+    struct ns_findings *findings = &patient->findings;
+    unsigned open = 0;
+
+    if (ns_proc_sockets(&patient->proc, &open) != 0)
+        return;
+    printf("TCP sockets that are connected or listen now: %u\n", open);
+    if (patient->seen == 0 && is_go(&patient->proc))
+        ns_findings_reason(findings, "it %s", ns_reach_reason(NS_REACH_GO));
+    else if (patient->seen == 0 && open > 0)
+        ns_findings_warning(findings,
+                            "the shim has seen none of its TCP sockets in use: the program has not "
+                            "used them yet, makes its system calls without libc, or uses them in "
+                            "code that was loaded with RTLD_DEEPBIND");
+    if (patient->loaded.libcs > 1)
+        ns_findings_warning(findings,
+                            "libc is in its memory %u times (dlmopen): the shim is asked by the "
+                            "code of one only",
+                            patient->loaded.libcs);
+    if (patient->loaded.copies > 1)
+        ns_findings_warning(findings, "the shim is in its memory %u times", patient->loaded.copies);
+}
+
+/* The library is there, and its status was read. */
+static void judge_loaded(struct patient *patient)
+{
+    print_policy(patient);
+    if (patient->loaded.status.state == NS_STATUS_ACTIVE) {
+        print_rules(patient);
+        print_counters(patient);
+        judge_sockets(patient);
+    }
+    judge_state(patient);
+}
+
+/* The library is there, and nothing can be said of what it does. */
+static int say_unreadable(const struct patient *patient)
+{
+    const struct ns_loaded *loaded = &patient->loaded;
+    int error = loaded->error;
+
+    if (loaded->state == NS_LOADED_VERSION) {
+        ns_say("doctor",
+               "the shim in process %d keeps its status in a form that this command does not know: "
+               "use the command of version %s",
+               patient->proc.process,
+               loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
+    } else if (loaded->state == NS_LOADED_BROKEN) {
+        ns_say("doctor",
+               "the shim in process %d keeps no status where it should be: something has "
+               "overwritten its memory",
+               patient->proc.process);
+    } else if (error == -EPERM || error == -EACCES) {
+        ns_say("doctor",
+               "permission denied: the shim is in process %d, and its memory cannot be read (see "
+               "kernel.yama.ptrace_scope); ask as root",
+               patient->proc.process);
+        return NS_EXIT_DENIED;
+    } else {
+        return say_error(&patient->proc, error);
+    }
+    return NS_EXIT_ERROR;
+}
+
+static int conclude(struct patient *patient)
+{
+    bool works = !ns_findings_have_reason(&patient->findings);
+
+    ns_findings_print(&patient->findings);
+    printf("verdict: the shim %s in process %d\n", works ? "works" : "does not work",
+           patient->proc.process);
+    return works ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+static int examine(struct patient *patient, pid_t asked)
+{
+    struct ns_proc *proc = &patient->proc;
+    int error = ns_proc_look(proc);
+
+    if (!error)
+        error = ns_loaded_find(proc, &patient->loaded);
+    print_process(proc, asked);
+    if (error)
+        return say_error(proc, error);
+    print_library(patient);
+    switch (patient->loaded.state) {
+    case NS_LOADED_NO:
+        ns_doctor_absent(proc, &patient->findings);
+        break;
+    case NS_LOADED_STARTING:
+        ns_findings_reason(&patient->findings,
+                           "the program is still being loaded, or hangs in what runs before main");
+        break;
+    case NS_LOADED_YES:
+        judge_loaded(patient);
+        break;
+    case NS_LOADED_UNREADABLE:
+    case NS_LOADED_BROKEN:
+    case NS_LOADED_VERSION:
+        return ns_proc_is_gone(proc) ? say_gone(proc->process) : say_unreadable(patient);
+    }
+    /* Half of what was read may be of a process that was ending. */
+    return ns_proc_is_gone(proc) ? say_gone(proc->process) : conclude(patient);
+}
+
+static int examine_any(struct patient *patient, pid_t asked)
+{
+    const struct ns_proc *proc = &patient->proc;
+
+    if (proc->state == 'Z' || proc->state == 'X') {
+        ns_say("doctor", "process %d (%s) has ended, and waits for its parent (a zombie)",
+               proc->process, proc->name);
+        return NS_EXIT_ERROR;
+    }
+    if (!proc->has_memory) {
+        print_process(proc, asked);
+        ns_findings_reason(&patient->findings, "it is a thread of the kernel, and runs no program");
+        return conclude(patient);
+    }
+    return examine(patient, asked);
+}
+
+int ns_doctor_process(pid_t pid)
+{
+    static struct patient patient;
+    int error = ns_proc_open(pid, &patient.proc);
+    int status;
+
+    if (!error && patient.proc.process != pid) {
+        pid_t process = patient.proc.process;
+
+        ns_proc_close(&patient.proc);
+        error = ns_proc_open(process, &patient.proc);
+    }
+    if (error == -ESRCH) {
+        ns_say("doctor",
+               access("/proc/self", F_OK) == 0
+                   ? "there is no process %d"
+                   : "/proc is not mounted: process %d cannot be looked at",
+               pid);
+        return NS_EXIT_ERROR;
+    }
+    if (error) {
+        ns_say("doctor", "permission denied: process %d is hidden from this user; ask as root",
+               pid);
+        return NS_EXIT_DENIED;
+    }
+    status = examine_any(&patient, pid);
+    ns_proc_close(&patient.proc);
+    return status;
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # bats sets $output and $lines
+# shellcheck disable=SC2034 # the tests use what is set here
+# What the tests of `nagleshim doctor` share: programs and processes to look at, and what is to be said of them.
+
+load helpers/command
+
+doctor_setup() {
+    command_setup
+    PROBES=$PWD/build/probes
+    EXAMPLES=$PWD/build/examples
+    NS_STARTED=()
+    declare -gA NS_PID=()
+}
+
+doctor() {
+    run --separate-stderr "$NS" doctor "$@"
+}
+
+# doctor of a process that ns_start started by this name
+doctor_of() {
+    doctor --pid "${NS_PID[$1]}"
+}
+
+# also NAME PID: a process that another one started; ends with the test.
+also() {
+    NS_PID[$1]=$2
+    NS_STARTED+=("$2")
+}
+
+# The last line of stdout.
+expect_verdict() {
+    [[ ${lines[-1]} == "verdict: $1" ]] || {
+        echo "expected verdict: $1"
+        seen
+        return 1
+    }
+}
+
+expect_works() {
+    expect_status 0
+    expect_verdict "the shim works in process ${NS_PID[$1]}"
+    expect_no_part output "reason: "
+}
+
+# expect_fails NAME REASON: with this one reason.
+expect_fails() {
+    expect_status 1
+    expect_verdict "the shim does not work in process ${NS_PID[$1]}"
+    expect_part output "reason: $2"
+    [[ $(grep -c '^reason: ' <<<"$output") -eq 1 ]]
+}
+
+# patient NAME WHAT [COMMAND...]: the probe, started by that command; it is ready when this returns.
+patient() {
+    local name=$1 what=$2
+    shift 2
+    ns_start "$name" "$@" "${patient:-$PROBES/doctor_patient}" "$what"
+    ns_wait_for "$T/$name.out" '^ready ' || {
+        cat "$T/$name.err"
+        return 1
+    }
+    number=$(sed 's/^ready //' "$T/$name.out")
+}
+
+# A server with the shim: sets port.
+server() {
+    ns_start "$1" env LD_PRELOAD="$LIBRARY" "$EXAMPLES/queue_server" --connections 0 0
+    ns_port "$1"
+}
+
+# A program for a musl that is there, linked with what is: the loader is all that counts here.
+musl_loader() {
+    musl=$(echo /lib/ld-musl-*.so.1)
+    [[ -e $musl ]] || cannot_here "musl is not installed"
+}

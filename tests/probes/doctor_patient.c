@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// A process to look at. It does one thing, says "ready" and a number, and waits until it is killed.
+// Usage: doctor_patient pause | filter | thread | zombie | hidden | namespace
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* musl has no dlmopen, and is another libc to look at. */
+extern __typeof__(dlmopen) dlmopen __attribute__((weak));
+
+static void *in_thread(void *number)
+{
+    *(long *)number = syscall(SYS_gettid);
+    printf("ready %ld\n", *(long *)number);
+    fflush(stdout);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* A seccomp filter that allows everything. */
+static int filter(void)
+{
+    struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {.len = 1, .filter = &allow};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+static long zombie(void)
+{
+    siginfo_t info;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(0);
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0 ? child : -1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    long number = 0;
+    int failed = 0;
+    pthread_t thread;
+
+    if (strcmp(what, "filter") == 0)
+        failed = filter();
+    else if (strcmp(what, "zombie") == 0)
+        failed = (number = zombie()) < 0;
+    else if (strcmp(what, "hidden") == 0)
+        failed = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    else if (strcmp(what, "namespace") == 0)
+        failed = !dlmopen || dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW) == NULL;
+    else if (strcmp(what, "thread") == 0)
+        failed = pthread_create(&thread, NULL, in_thread, &number);
+    else
+        failed = strcmp(what, "pause") != 0;
+    if (failed) {
+        fprintf(stderr, "doctor_patient: cannot %s\n", what);
+        return EXIT_FAILURE;
+    }
+    if (strcmp(what, "thread") != 0)
+        printf("ready %ld\n", number);
+    fflush(stdout);
+    for (;;)
+        pause();
+}
