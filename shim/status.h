@@ -12,8 +12,8 @@
 
 #include <stdatomic.h>
 
-#define NS_STATUS_NOTE "nagleshim" /* the note's owner; its descriptor is an offset, see status.c  \
-                                    */
+/* The owner of the note; status.c says what its descriptor is. */
+#define NS_STATUS_NOTE "nagleshim"
 
 enum { NS_STATUS_NOTE_TYPE = 1 };
 
