@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void add(struct ns_findings *findings, bool is_reason, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void add(struct ns_findings *findings, bool is_reason,
+                                                      const char *format, va_list arguments)
 {
     if (findings->n == NS_FINDINGS_MOST)
         return;
