@@ -166,17 +166,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
 }
 
 @test "doctor looks for library and policy in the root that the process has" {
-    local root=$T/root file
-    local -a enter=(chroot)
-    [[ $EUID -eq 0 ]] || enter=(unshare --map-root-user chroot)
-    mkdir -p "$root/etc/nagleshim" "$root/opt" "$root/tmp"
-    cp "$PROBES/doctor_patient" "$root/patient"
-    while read -r file; do
-        mkdir -p "$root${file%/*}"
-        cp -L "$file" "$root$file"
-    done < <(ldd "$PROBES/doctor_patient" "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
-    "${enter[@]}" "$root" /patient none 2>"$T/none.err" || true
-    grep -q 'cannot none' "$T/none.err" || cannot_here "no chroot"
+    make_root
     unset NAGLESHIM_POLICY_DIR
     patient=/patient patient p pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
     doctor_of p
@@ -199,6 +189,26 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_works q
     expect_part output "tried now: /etc/nagleshim/default.json: "
     expect_no_part output "would be taken"
+}
+
+@test "doctor knows /etc/ld.so.preload, which loads the shim into set-user-ID programs, too: there it stands aside" {
+    make_root
+    unset NAGLESHIM_POLICY_DIR
+    echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
+    patient=/patient patient p pause "${enter[@]}" "$root"
+    doctor_of p
+    expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so, which does not exist in the root or mount namespace that the process has of its own"
+    cp "$LIBRARY" "$root/opt"
+    patient=/patient patient q pause "${enter[@]}" "$root"
+    doctor_of q
+    expect_works q
+    expect_part output "LD_PRELOAD: did not name it when the process was started (/etc/ld.so.preload may)"
+    chown 65533 "$root/patient" 2>/dev/null || cannot_here "only root can give a file away"
+    chmod u+s "$root/patient"
+    [[ $(findmnt -no OPTIONS -T "$root") != *nosuid* ]] || cannot_here "mounted nosuid"
+    patient=/patient patient r pause "${enter[@]}" "$root"
+    doctor_of r
+    expect_fails r "the shim stands aside: it runs with more rights than its user's (set-user-ID and its like)"
 }
 
 @test "doctor looks for the library in the mount namespace that the process has" {

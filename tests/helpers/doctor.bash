@@ -70,6 +70,23 @@ server() {
     ns_port "$1"
 }
 
+# A root of its own with the probe as /patient, what it and the shim need, and empty /etc/nagleshim and /opt: sets
+# root, and enter, which starts a command there.
+make_root() {
+    local file
+    root=$T/root
+    enter=(chroot)
+    [[ $EUID -eq 0 ]] || enter=(unshare --map-root-user chroot)
+    mkdir -p "$root/etc/nagleshim" "$root/opt"
+    cp "$PROBES/doctor_patient" "$root/patient"
+    while read -r file; do
+        mkdir -p "$root${file%/*}"
+        cp -L "$file" "$root$file"
+    done < <(ldd "$PROBES/doctor_patient" "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    "${enter[@]}" "$root" /patient none 2>"$T/none.err" || true
+    grep -q 'cannot none' "$T/none.err" || cannot_here "no chroot"
+}
+
 # A program for a musl that is there, linked with what is: the loader is all that counts here.
 musl_loader() {
     musl=$(echo /lib/ld-musl-*.so.1)
