@@ -129,8 +129,8 @@ exec env -i PATH=/bin app%line 3 of DIR/wrapper starts a program with an environ
 exec -a app DIR/static "$@"%DIR/static, which it becomes, is linked statically
 cd / && exec "DIR/static" "$@"%DIR/static, which it becomes, is linked statically
 CASES
-    while read -r line; do
-        printf '#!/bin/sh\n%s\n' "$line" >"$T/wrapper"
+    while IFS= read -r line; do
+        printf '#!/bin/sh\n%b\n' "$line" >"$T/wrapper"
         doctor "$T/wrapper"
         expect_status 0
     done <<'CASES'
@@ -138,6 +138,7 @@ CASES
 LD_PRELOAD=/usr/lib/libjemalloc.so.2:$LD_PRELOAD exec app
 LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}/usr/lib/libjemalloc.so.2" app
 MY_LD_PRELOAD=x
+list=/usr/lib/libfake.so:$LD_PRELOAD\nLD_PRELOAD="$list" exec app
 exec cat "$@"
 exec "$HERE/static"
 exec 2>/dev/null

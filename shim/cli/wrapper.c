@@ -59,8 +59,7 @@ static void look_at_assignment(const char *line, unsigned number, struct ns_wrap
 
     if (!at || (at > line && !strchr(" \t;&|({", at[-1])))
         return;
-    if (!strstr(at + 1, "$LD_PRELOAD") && !strstr(at + 1, "${LD_PRELOAD"))
-        wrapper->sets = number;
+    wrapper->sets = number;
 }
 
 /* exec [-a NAME] PROGRAM, if it is written out */
@@ -95,6 +94,7 @@ void ns_wrapper_read(const char *script, struct ns_wrapper *wrapper)
 {
     FILE *stream = fopen(script, "re");
     char line[4096];
+    bool keeps = false; /* some line reads the old value: it may well be in the new one */
 
     *wrapper = (struct ns_wrapper){0};
     for (unsigned number = 1;
@@ -104,6 +104,7 @@ void ns_wrapper_read(const char *script, struct ns_wrapper *wrapper)
         line[strcspn(line, "\n")] = '\0';
         if (*text == '#')
             continue;
+        keeps = keeps || strstr(text, "$LD_PRELOAD") || strstr(text, "${LD_PRELOAD");
         look_at_assignment(text, number, wrapper);
         look_at_exec(text, number, wrapper);
         if (command(text, "unset LD_PRELOAD"))
@@ -112,6 +113,8 @@ void ns_wrapper_read(const char *script, struct ns_wrapper *wrapper)
             command(text, "exec sudo "))
             wrapper->clears = number;
     }
+    if (keeps)
+        wrapper->sets = 0;
     if (stream)
         fclose(stream);
 }
