@@ -151,7 +151,7 @@ static void judge_library(struct ns_findings *findings)
                            "the library's path has a space, a colon or a dollar sign, which "
                            "LD_PRELOAD cannot have");
     if (!list || !ns_doctor_find_entry(list, entry))
-        printf("LD_PRELOAD: does not name it here; 'nagleshim run' would\n");
+        printf("LD_PRELOAD: does not name the library here; 'nagleshim run' adds it\n");
     else if (strchr(entry, '/') && access(entry, R_OK) != 0)
         ns_findings_warning(findings, "LD_PRELOAD names %s here: %s", entry, strerror(errno));
     if (ns_switched_off())

@@ -29,10 +29,11 @@ struct patient {
 static int say_denied(const struct ns_proc *proc)
 {
     if (geteuid() == 0)
-        ns_say("doctor",
-               "permission denied: process %d has more rights than this command, or a security "
-               "module protects it (CAP_SYS_PTRACE is needed)",
-               proc->process);
+        ns_say(
+            "doctor",
+            "permission denied: looking into process %d takes CAP_SYS_PTRACE, which this command "
+            "lacks, or a security module protects it",
+            proc->process);
     else if (proc->user != geteuid())
         ns_say("doctor",
                "permission denied: process %d runs as user %u; ask as that user, or as root",

@@ -23,6 +23,22 @@ doctor_of() {
     doctor --pid "${NS_PID[$1]}"
 }
 
+# Root in a container may lack CAP_SYS_PTRACE (bit 19), and is then denied other users' processes.
+has_ptrace() {
+    (((0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 19) & 1))
+}
+
+# Under Yama only an ancestor may read another process's memory, or who has that right.
+may_look() {
+    [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || has_ptrace ||
+        cannot_here "kernel.yama.ptrace_scope is not 0, and CAP_SYS_PTRACE is not there"
+}
+
+expect_denied() {
+    expect_status 3
+    expect_whole stderr "nagleshim doctor: permission denied: looking into process ${NS_PID[$1]} takes CAP_SYS_PTRACE, which this command lacks, or a security module protects it"
+}
+
 # also NAME PID: a process that another one started; ends with the test.
 also() {
     NS_PID[$1]=$2
