@@ -241,6 +241,38 @@ tried now: $T/policies/default.json: not there"
     expect_works r
 }
 
+# doctor_without CALL... -- ARGUMENTS: doctor in a sandbox that answers these system calls with EPERM.
+doctor_without() {
+    run --separate-stderr python3 -c 'import ctypes, os, platform, struct, sys
+at = sys.argv.index("--")
+numbers = {"x86_64": {"process_vm_readv": 310, "preadv": 295}, "aarch64": {"process_vm_readv": 270, "preadv": 69}}
+code = struct.pack("HBBI", 0x20, 0, 0, 0)
+for name in sys.argv[1:at]:
+    code += struct.pack("HBBI", 0x15, 0, 1, numbers[platform.machine()][name]) + struct.pack("HBBI", 6, 0, 0, 0x50001)
+code += struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+libc = ctypes.CDLL(None)
+program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.cast(code, ctypes.c_void_p).value)
+libc.prctl(38, 1, 0, 0, 0) == 0 or sys.exit("no_new_privs")
+libc.prctl(22, 2, program, 0, 0) == 0 or sys.exit("seccomp")
+os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --pid "${!#}"
+}
+
+@test "doctor reads memory another way where a sandbox forbids the first, and says so where it forbids both" {
+    patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_without process_vm_readv "${NS_PID[p]}"
+    expect_works p
+    expect_part output "so far: sockets 0"
+    # As under Yama, where everything but memory may be looked at.
+    doctor_without process_vm_readv preadv "${NS_PID[p]}"
+    expect_status 3
+    expect_part output "library: $LIBRARY"
+    expect_whole stderr "nagleshim doctor: permission denied: the shim is in process ${NS_PID[p]}, and reading its memory takes CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)"
+    patient q pause
+    doctor_without process_vm_readv preadv "${NS_PID[q]}"
+    expect_fails q "LD_PRELOAD was not set when it was started"
+    expect_part output "warning: its memory cannot be read (see kernel.yama.ptrace_scope): the shim was looked for by its name"
+}
+
 @test "doctor is denied a program that may be run and not read" {
     local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"

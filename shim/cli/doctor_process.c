@@ -247,8 +247,8 @@ static int say_unreadable(const struct patient *patient)
                patient->proc.process);
     } else if (error == -EPERM || error == -EACCES) {
         ns_say("doctor",
-               "permission denied: the shim is in process %d, and its memory cannot be read (see "
-               "kernel.yama.ptrace_scope); ask as root",
+               "permission denied: the shim is in process %d, and reading its memory takes "
+               "CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)",
                patient->proc.process);
         return NS_EXIT_DENIED;
     } else {
@@ -280,6 +280,11 @@ static int examine(struct patient *patient, pid_t asked)
     print_library(patient);
     switch (patient->loaded.state) {
     case NS_LOADED_NO:
+        if (patient->loaded.denied)
+            ns_findings_warning(
+                &patient->findings,
+                "its memory cannot be read (see kernel.yama.ptrace_scope): the shim "
+                "was looked for by its name");
         ns_doctor_absent(proc, &patient->findings);
         break;
     case NS_LOADED_STARTING:

@@ -123,6 +123,7 @@ static bool visit(void *context, const struct ns_mapping *mapping)
     loaded->libcs += is_libc(mapping->path);
     search->status = 0;
     error = read_image(search, mapping->start);
+    loaded->denied = loaded->denied || error == -EPERM || error == -EACCES;
     if (!search->status && !named) {
         search->status = before;
         return true;

@@ -21,6 +21,7 @@ struct ns_loaded {
     int error;
     char path[PATH_MAX];     /* tame; " (deleted)" is cut off */
     bool deleted;            /* the file has been replaced or removed since */
+    bool denied;             /* memory cannot be read: only names were looked at */
     unsigned copies;         /* of the shim */
     unsigned libcs;          /* of libc: more than one after dlmopen */
     char library[16];        /* the shim's version, for VERSION and YES */
