@@ -79,6 +79,7 @@ static bool find_rules(int argc, char **argv)
         .argv0 = process.argv0,
         .exe = process.exe,
     };
+    ns_status_looking();
     ns_policy_find(&request, &found, NULL, NULL);
     ns_status_policy(&found);
     if (!found.policy) {

@@ -53,9 +53,14 @@ struct ns_status {
     uint64_t rules;          /* of struct ns_status_rule */
     uint64_t counters;       /* of uint64_t, in the order of NS_COUNTERS (stats.h) */
     uint32_t n_rules, n_counters;
+    uint64_t looked; /* CLOCK_REALTIME nanoseconds: when it looked for its policy */
 };
 
 extern struct ns_status ns_status;
+
+/* Before the search for the policy: a process may exec long after it was forked, so that its age
+ * does not tell whether a file is newer than what was read. */
+void ns_status_looking(void);
 
 /* The policy's source. found must stay as it is. */
 void ns_status_policy(const struct ns_policy_found *found);

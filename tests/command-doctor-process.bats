@@ -75,7 +75,21 @@ tried now: $T/policies/default.json: not there"
         ((SECONDS < end)) || break
     done
     expect_works q
-    expect_part output "warning: $T/policies/default.json was changed after the process was started"
+    expect_part output "warning: $T/policies/default.json was changed after the process had read it"
+    # A process that execs long after it was forked reads what is there then.
+    # shellcheck disable=SC2016 # for the inner shell
+    ns_start r bash -c 'until [[ -e $1/go ]]; do sleep 0.01; done; LD_PRELOAD=$2 exec "$3" pause' bash \
+        "$T" "$LIBRARY" "$PROBES/doctor_patient"
+    ns_wait_for "/proc/${NS_PID[r]}/comm" bash
+    until holds "$(cut -d ' ' -f 1 /proc/uptime) > $(awk '{ print $22 / 100 }' "/proc/${NS_PID[r]}/stat") + 0.1"; do
+        sleep 0.01
+    done
+    policy policies/default '{"send": "app"}, {}'
+    touch "$T/go"
+    ns_wait_for "$T/r.out" '^ready '
+    doctor_of r
+    expect_works r
+    expect_no_part output "warning: "
     rm "$T/policies/default.json"
     doctor_of q
     expect_part output "warning: started now, it would take the built-in policy"

@@ -14,8 +14,9 @@ int ns_doctor_process(pid_t pid);
 void ns_doctor_absent(const struct ns_proc *proc, struct ns_findings *findings);
 
 /* Which policy the process would get if it were started now: prints every file tried, and warns of
- * what differs from what it looked at, which was path ("" built in), and took or not. */
-void ns_doctor_policy(const struct ns_proc *proc, const char *path, bool taken,
+ * what differs from what it looked at, which was path ("" built in), at looked (seconds by the
+ * clock of files), and took or not. */
+void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looked, bool taken,
                       struct ns_findings *findings);
 
 /* The entry of a list as LD_PRELOAD has it that is the shim, copied to entry; false if none is. */

@@ -51,7 +51,8 @@ static bool stat_there(const struct ns_proc *proc, const char *path, struct stat
 }
 
 /* What has become of the file that the process took. */
-static void judge_taken(const struct ns_proc *proc, const char *path, struct ns_findings *findings)
+static void judge_taken(const struct ns_proc *proc, const char *path, double looked,
+                        struct ns_findings *findings)
 {
     char directory[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -65,18 +66,19 @@ static void judge_taken(const struct ns_proc *proc, const char *path, struct ns_
         return;
     }
     changed = (double)file.st_ctim.tv_sec + (double)file.st_ctim.tv_nsec / 1e9;
-    if (ns_proc_started(proc) > 0 && changed > ns_proc_started(proc))
-        ns_findings_warning(findings,
-                            "%s was changed after the process was started: start it again for that "
-                            "to take hold",
-                            path);
+    if (changed > looked)
+        ns_findings_warning(
+            findings,
+            "%s was changed after the process had read it: start it again for that to "
+            "take hold",
+            path);
     snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     has_above = stat_there(proc, directory, &above);
     ns_trust_judge(&file, has_above ? &above : NULL, proc->user, warn_distrust, both);
 }
 
-void ns_doctor_policy(const struct ns_proc *proc, const char *path, bool taken,
+void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looked, bool taken,
                       struct ns_findings *findings)
 {
     static struct ns_policy_found found;
@@ -95,7 +97,7 @@ void ns_doctor_policy(const struct ns_proc *proc, const char *path, bool taken,
         ns_findings_warning(findings, "started now, it would take %s, as far as can be told",
                             found.path[0] ? found.path : "the built-in policy");
     else if (taken && (found.origin == NS_POLICY_NAMED || found.origin == NS_POLICY_IN_DIRECTORY))
-        judge_taken(proc, path, findings);
+        judge_taken(proc, path, looked, findings);
     if (found.origin != NS_POLICY_BUILTIN)
         ns_policy_free((struct ns_policy *)found.policy);
 }

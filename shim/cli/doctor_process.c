@@ -160,7 +160,8 @@ static void print_policy(struct patient *patient)
     if (status->origin != NS_POLICY_BUILTIN && status->n_rules > 0)
         printf(", %" PRIu32 " rule%s", status->n_rules, status->n_rules == 1 ? "" : "s");
     putchar('\n');
-    ns_doctor_policy(&patient->proc, path, status->n_rules > 0, &patient->findings);
+    ns_doctor_policy(&patient->proc, path, (double)status->looked / 1e9, status->n_rules > 0,
+                     &patient->findings);
 }
 
 static void judge_state(struct patient *patient)

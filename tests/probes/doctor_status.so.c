@@ -16,6 +16,7 @@ struct status {
     uint32_t state, origin;
     uint64_t reason, policy, rules, counters;
     uint32_t n_rules, n_counters;
+    uint64_t looked;
 };
 
 extern struct status doctor_status __attribute__((visibility("hidden")));
