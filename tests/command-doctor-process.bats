@@ -138,6 +138,11 @@ tried now: $T/policies/default.json: not there"
     expect_works p
     expect_part output "process: ${NS_PID[p]}, "
     expect_part output "($number is one of its threads)"
+    # A process whose main thread has ended is no zombie.
+    patient q leader env LD_PRELOAD="$LIBRARY"
+    ns_wait_for "/proc/${NS_PID[q]}/status" '^State:.Z'
+    doctor_of q
+    expect_works q
 }
 
 @test "doctor finds the shim in a forked child, and not in one that was started without it" {

@@ -313,7 +313,7 @@ static int examine_any(struct patient *patient, pid_t asked)
                proc->process, proc->name);
         return NS_EXIT_ERROR;
     }
-    if (!proc->has_memory) {
+    if (proc->is_kernel_thread) {
         print_process(proc, asked);
         ns_findings_reason(&patient->findings, "it is a thread of the kernel, and runs no program");
         return conclude(patient);
@@ -321,18 +321,33 @@ static int examine_any(struct patient *patient, pid_t asked)
     return examine(patient, asked);
 }
 
+/* Whichever thread's number was asked for: the process, by its main thread, or by one that lives if
+ * that has ended. */
+static int open_process(pid_t pid, struct ns_proc *proc)
+{
+    int error = ns_proc_open(pid, proc);
+    pid_t other = 0;
+
+    if (!error && proc->process != pid)
+        other = proc->process;
+    else if (!error && proc->state == 'Z')
+        other = ns_proc_other_thread(proc);
+    if (!other)
+        return error;
+    ns_proc_close(proc);
+    error = ns_proc_open(other, proc);
+    if (error || proc->state != 'Z')
+        return error;
+    ns_proc_close(proc);
+    return ns_proc_open(pid, proc);
+}
+
 int ns_doctor_process(pid_t pid)
 {
     static struct patient patient;
-    int error = ns_proc_open(pid, &patient.proc);
+    int error = open_process(pid, &patient.proc);
     int status;
 
-    if (!error && patient.proc.process != pid) {
-        pid_t process = patient.proc.process;
-
-        ns_proc_close(&patient.proc);
-        error = ns_proc_open(process, &patient.proc);
-    }
     if (error == -ESRCH) {
         ns_say("doctor",
                access("/proc/self", F_OK) == 0

@@ -3,6 +3,7 @@
  * that is in its memory: lengths are bounded, texts are tamed. Not async-signal-safe. */
 #include "proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -68,6 +69,33 @@ static int read_all(const struct ns_proc *proc, const char *name, char **bytes, 
     return 0;
 }
 
+/* From stat, proc(5). */
+struct state {
+    char letter;
+    unsigned flags;
+    unsigned long long start; /* clock ticks after boot */
+};
+
+enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
+
+static int read_state(const struct ns_proc *proc, struct state *state)
+{
+    char *bytes, *at;
+    size_t size;
+    int error = read_all(proc, "stat", &bytes, &size);
+    bool found;
+
+    if (error)
+        return error;
+    at = strrchr(bytes, ')'); /* the name may have blanks and brackets */
+    found = at && sscanf(at + 1,
+                         " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+                         " %*s %*s %*s %llu",
+                         &state->letter, &state->flags, &state->start) == 3;
+    free(bytes);
+    return found ? 0 : -EIO;
+}
+
 static void take_status_line(struct ns_proc *proc, const char *line)
 {
     unsigned real, effective;
@@ -78,8 +106,6 @@ static void take_status_line(struct ns_proc *proc, const char *line)
         proc->state = line[7];
     else if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
         proc->user = effective;
-    else if (strncmp(line, "VmSize:", 7) == 0)
-        proc->has_memory = true;
     else
         (void)(sscanf(line, "Tgid:\t%d", &proc->process) == 1 ||
                sscanf(line, "PPid:\t%d", &proc->parent) == 1 ||
@@ -89,6 +115,7 @@ static void take_status_line(struct ns_proc *proc, const char *line)
 int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];
+    struct state state;
     FILE *status;
 
     *proc = (struct ns_proc){.dir = -1, .pid = pid, .process = pid};
@@ -111,6 +138,7 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
         take_status_line(proc, line);
     fclose(status);
     ns_proc_tame(proc->name);
+    proc->is_kernel_thread = read_state(proc, &state) == 0 && (state.flags & FLAG_KERNEL_THREAD);
     return 0;
 }
 
@@ -126,16 +154,33 @@ void ns_proc_close(struct ns_proc *proc)
 
 bool ns_proc_is_gone(const struct ns_proc *proc)
 {
-    char *bytes, *at;
-    size_t size;
-    bool gone;
+    struct state state;
 
-    if (read_all(proc, "stat", &bytes, &size) != 0)
-        return true;
-    at = strrchr(bytes, ')');
-    gone = !at || strchr("ZXx", at[2]);
-    free(bytes);
-    return gone;
+    return read_state(proc, &state) != 0 || strchr("ZX", state.letter) ||
+           (state.flags & FLAG_EXITING);
+}
+
+pid_t ns_proc_other_thread(const struct ns_proc *proc)
+{
+    int fd = openat(proc->dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    pid_t found = 0;
+
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && !found && (entry = readdir(dir))) {
+        struct ns_proc thread = {.dir =
+                                     openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+
+        if (entry->d_name[0] != '.' && thread.dir >= 0 && !ns_proc_is_gone(&thread))
+            found = atoi(entry->d_name);
+        if (thread.dir >= 0)
+            close(thread.dir);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
 }
 
 static int read_auxv(struct ns_proc *proc)
@@ -256,7 +301,7 @@ int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, s
 {
     struct iovec here = {buffer, size};
     struct iovec there = {(void *)(uintptr_t)address, size};
-    ssize_t n = process_vm_readv(proc->process, &here, 1, &there, 1, 0);
+    ssize_t n = process_vm_readv(proc->pid, &here, 1, &there, 1, 0);
 
     if (n < 0 && (errno == EPERM || errno == ENOSYS))
         return read_mem_file(proc, address, buffer, size);
@@ -349,25 +394,14 @@ int ns_proc_open_file(const struct ns_proc *proc, const char *path)
 
 double ns_proc_started(const struct ns_proc *proc)
 {
-    char *bytes, *at;
-    size_t size;
-    unsigned long long ticks = 0;
+    struct state state;
     struct timespec wall, up;
-    bool found;
 
-    if (read_all(proc, "stat", &bytes, &size) != 0)
-        return 0;
-    at = strrchr(bytes, ')'); /* the name may have blanks and brackets; field 22 is wanted */
-    found = at && sscanf(at + 1,
-                         " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-                         " %*s %*s %*s %*s %llu",
-                         &ticks) == 1;
-    free(bytes);
-    if (!found || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
+    if (read_state(proc, &state) != 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
         clock_gettime(CLOCK_BOOTTIME, &up) != 0)
         return 0;
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
-           (double)ticks / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
+           (double)state.start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
 }
 
 char *ns_proc_tame(char *text)

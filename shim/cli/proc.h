@@ -19,9 +19,9 @@ struct ns_proc {
     char state;    /* 'Z': only its exit status is left */
     pid_t process; /* the thread group: pid, but for a thread's number */
     pid_t parent;
-    uid_t user;      /* effective */
-    int seccomp;     /* 0: none; 1: strict; 2: filter */
-    bool has_memory; /* a kernel thread has none, and a zombie no more */
+    uid_t user;  /* effective */
+    int seccomp; /* 0: none; 1: strict; 2: filter */
+    bool is_kernel_thread;
     /* from ns_proc_look */
     char exe[PATH_MAX]; /* with " (deleted)" if so; "" if there is none */
     char *environ, *arguments;
@@ -36,8 +36,11 @@ void ns_proc_close(struct ns_proc *proc);
 /* Read what only the same user and root may read. */
 int ns_proc_look(struct ns_proc *proc);
 
-/* Has the process ended since ns_proc_open, if only to be a zombie? */
+/* Is it ending, or has it ended since ns_proc_open, if only to be a zombie? */
 bool ns_proc_is_gone(const struct ns_proc *proc);
+
+/* A thread of it that lives, whose main thread has ended; 0 if there is none. */
+pid_t ns_proc_other_thread(const struct ns_proc *proc);
 
 /* A variable of the environment that it was started with; NULL if it was not set. */
 const char *ns_proc_getenv(const struct ns_proc *proc, const char *name);

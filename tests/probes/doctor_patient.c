@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A process to look at. It does one thing, says "ready" and a number, and waits until it is killed.
-// Usage: doctor_patient pause | filter | thread | zombie | hidden | namespace
+// Usage: doctor_patient pause | filter | thread | leader | zombie | hidden | namespace
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,10 +16,10 @@
 /* musl has no dlmopen, and is another libc to look at. */
 extern __typeof__(dlmopen) dlmopen __attribute__((weak));
 
-static void *in_thread(void *number)
+static void *in_thread(void *unused)
 {
-    *(long *)number = syscall(SYS_gettid);
-    printf("ready %ld\n", *(long *)number);
+    (void)unused;
+    printf("ready %ld\n", syscall(SYS_gettid));
     fflush(stdout);
     for (;;)
         pause();
@@ -61,14 +61,16 @@ int main(int argc, char **argv)
         failed = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     else if (strcmp(what, "namespace") == 0)
         failed = !dlmopen || dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW) == NULL;
-    else if (strcmp(what, "thread") == 0)
-        failed = pthread_create(&thread, NULL, in_thread, &number);
+    else if (strcmp(what, "thread") == 0 || strcmp(what, "leader") == 0)
+        failed = pthread_create(&thread, NULL, in_thread, NULL);
     else
         failed = strcmp(what, "pause") != 0;
     if (failed) {
         fprintf(stderr, "doctor_patient: cannot %s\n", what);
         return EXIT_FAILURE;
     }
+    if (strcmp(what, "leader") == 0)
+        pthread_exit(NULL); /* the other thread lives on */
     if (strcmp(what, "thread") != 0)
         printf("ready %ld\n", number);
     fflush(stdout);
