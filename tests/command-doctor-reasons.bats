@@ -177,6 +177,10 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     doctor_of p
     expect_fails p "LD_PRELOAD names /opt/libnagleshim.so, which does not exist in the root or mount namespace that the process has of its own"
     cp "$LIBRARY" "$root/opt"
+    # By its name alone it is not found in /opt.
+    patient=/patient patient bare pause env LD_PRELOAD=libnagleshim.so "${enter[@]}" "$root"
+    doctor_of bare
+    expect_fails bare "LD_PRELOAD names libnagleshim.so, which is in no directory that a loader searches in the root or mount namespace that the process has of its own; a full path works from everywhere"
     printf '{"version": 1, "rules": [{"name": "inside"}]}' >"$root/etc/nagleshim/real.json"
     # An absolute link leads to where the process would find it.
     ln -s /etc/nagleshim/real.json "$root/etc/nagleshim/default.json"
