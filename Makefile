@@ -73,7 +73,7 @@ $B/exports.map: shim/exports.map.in shim/calls.def
 $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 	$(CC) -shared $(OPT) $(CFLAGS) $(LDFLAGS) -o $@ $(SHIM_OBJ) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
-		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
+		-Wl,-z,noexecstack -Wl,-z,defs
 
 $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Our own reading of symbol tables against dlsym, for every row of the call table. */
+#include "real.h"
+#include "symbol.h"
+#include "unit.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define NS_CALL(result, name, parameters, version, failure) #name,
+#include "calls.def"
+#undef NS_CALL
+};
+
+/* RTLD_DEFAULT and not RTLD_NEXT, which gives the oldest version before glibc 2.36; this program
+ * defines none of the names itself. */
+static void test_rows(void)
+{
+    unsigned found = 0;
+    ns_real_load_all();
+    for (unsigned id = 0; id < NS_CALL_COUNT; id++) {
+        void *call, *expected = dlsym(RTLD_DEFAULT, names[id]);
+        memcpy(&call, (char *)&ns_real + id * sizeof call, sizeof call);
+        found += expected != NULL;
+        OK(expected ? call == expected : call != NULL, "%s is dlsym's%s", names[id],
+           expected ? "" : ", or a stand-in");
+        OK(ns_real_has((enum ns_call_id)id) == (expected != NULL), "%s is said to be %s", names[id],
+           expected ? "there" : "missing");
+    }
+    OK(found > 50, "the libc has %u of the calls", found);
+}
+
+static void test_missing(void)
+{
+    static const char several[] = "ns_no_such_function\0strlen\0ns_nor_this\0getpid\0";
+    void *found[4] = {NULL};
+    errno = 77;
+    ns_symbol_find(NS_SYMBOL_NEXT, several, 4, found);
+    OK(!found[0] && !found[2], "what no object has is not found");
+    OK(found[1] && found[3] == dlsym(RTLD_DEFAULT, "getpid"), "what stands beside it is");
+    OK(errno == 77, "errno is left alone");
+    OK(((size_t(*)(const char *))found[1])("four") == 4, "an indirect function is resolved");
+    OK(!ns_real_optional("ns_no_such_function"), "an optional function may be missing");
+}
+
+int main(void)
+{
+    test_rows();
+    test_missing();
+    return ns_unit_done();
+}
