@@ -47,7 +47,7 @@ static int missing_ZERO(void)
 /* One string and no pointers, which would be a relocation each: every start of a process pays them.
  */
 static const char names[] =
-#define NS_CALL(result, name, parameters, version, failure) #name "\0"
+#define NS_CALL(result, name, parameters, failure) #name "\0"
 #include "calls.def"
 #undef NS_CALL
     ;
@@ -71,7 +71,7 @@ static void (*const missing[])(void) = {
 };
 
 static const unsigned char missing_of[NS_CALL_COUNT] = {
-#define NS_CALL(result, name, parameters, version, failure) failure,
+#define NS_CALL(result, name, parameters, failure) failure,
 #include "calls.def"
 #undef NS_CALL
 };

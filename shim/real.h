@@ -22,14 +22,14 @@
 #include <time.h>
 
 enum ns_call_id {
-#define NS_CALL(result, name, parameters, version, failure) NS_CALL_##name,
+#define NS_CALL(result, name, parameters, failure) NS_CALL_##name,
 #include "calls.def"
 #undef NS_CALL
     NS_CALL_COUNT
 };
 
 struct ns_real {
-#define NS_CALL(result, name, parameters, version, failure) result(*name) parameters;
+#define NS_CALL(result, name, parameters, failure) result(*name) parameters;
 #include "calls.def"
 #undef NS_CALL
 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const names[] = {
-#define NS_CALL(result, name, parameters, version, failure) #name,
+#define NS_CALL(result, name, parameters, failure) #name,
 #include "calls.def"
 #undef NS_CALL
 };
