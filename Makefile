@@ -23,7 +23,8 @@ ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -DNS_VERSION='"$(VERSION)"'
 # One artefact for every libc: no fortified names, no stack protector symbol that a libc may lack, TLS that
 # needs no allocation in a signal handler, and unwinding through us for thread cancellation.
 SHIM_CFLAGS = $(ALL_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions \
-	-fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-plt -MMD -MP
+	-fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-plt -ffunction-sections -fdata-sections \
+	-MMD -MP
 
 B := build
 
@@ -55,7 +56,7 @@ $(CJSON_C):
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(OPT) $(CFLAGS) -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE \
-		-D_FORTIFY_SOURCE=0 -DCJSON_HIDE_SYMBOLS -c -o $@ $<
+		-D_FORTIFY_SOURCE=0 -DCJSON_HIDE_SYMBOLS -ffunction-sections -fdata-sections -c -o $@ $<
 
 $B/pic/%.o: %.c | $(CJSON_C)
 	@mkdir -p $(@D)
@@ -73,7 +74,7 @@ $B/exports.map: shim/exports.map.in shim/calls.def
 $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 	$(CC) -shared $(OPT) $(CFLAGS) $(LDFLAGS) -o $@ $(SHIM_OBJ) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
-		-Wl,-z,noexecstack -Wl,-z,defs
+		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ)
