@@ -46,10 +46,10 @@ extern struct ns_real ns_real;
 /* The same where start-up is known to be done, that is where a descriptor has a slot. */
 #define NS_NEXT(name) (ns_real.name)
 
-/* Look one call up. errno unchanged. May allocate inside dlsym if the call is missing. */
+/* Look a call up, and all others with it. errno unchanged. Not async-signal-safe. */
 void ns_real_load(enum ns_call_id id);
 
-/* Look all of them up. errno unchanged. */
+/* Look all of them up, if it was not done yet. errno unchanged. Not async-signal-safe. */
 void ns_real_load_all(void);
 
 /* Does the libc have this call? After ns_real_load_all. */
