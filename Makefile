@@ -34,7 +34,7 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # What both the shim and the command use, and what unit tests and fuzzers test without preloading.
 CORE_SRC := shim/policy.c shim/policy_json.c shim/policy_reader.c shim/policy_text.c shim/policy_scan.c \
-	shim/policy_endpoint.c shim/policy_find.c shim/policy_warn.c shim/match.c shim/sockopt.c
+	shim/policy_endpoint.c shim/policy_find.c shim/policy_warn.c shim/match.c shim/sockopt.c shim/arena.c
 SHIM_SRC := $(wildcard shim/*.c)
 CLI_SRC := $(wildcard shim/cli/*.c)
 SHIM_OBJ := $(SHIM_SRC:%.c=$B/pic/%.o) $B/pic/cJSON.o

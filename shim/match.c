@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
@@ -135,7 +134,7 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
     *set = (struct ns_ruleset){0};
     if (!policy->enabled || policy->n_rules == 0)
         return 0;
-    set->rules = calloc(policy->n_rules, sizeof *set->rules);
+    set->rules = ns_arena_alloc(&set->memory, policy->n_rules * sizeof *set->rules);
     if (!set->rules)
         return -ENOMEM;
     for (size_t i = 0; i < policy->n_rules; i++) {
@@ -155,7 +154,7 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
 
 void ns_ruleset_release(struct ns_ruleset *set)
 {
-    free(set->rules);
+    ns_arena_free(&set->memory);
     *set = (struct ns_ruleset){0};
 }
 

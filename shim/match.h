@@ -33,6 +33,7 @@ struct ns_socket_facts {
 struct ns_ruleset {
     const struct ns_rule **rules;
     size_t n_rules;
+    struct ns_arena memory;         /* of the list */
     bool needs_local, needs_remote; /* some rule asks for the address */
     bool holds;                     /* some rule holds bytes back (auto-cork, adaptive) */
 };

@@ -4,8 +4,6 @@
  * freeing is not. */
 #include "policy.h"
 
-#include <stdlib.h>
-
 static char builtin_name[] = "every-tcp-socket";
 
 /* config/default.json says the same; test_policy holds them against each other. */
@@ -56,26 +54,10 @@ const char *ns_role_name(enum ns_role role)
     return (size_t)role < sizeof names / sizeof *names ? names[role] : NULL;
 }
 
-static void free_strings(char **list)
-{
-    for (size_t i = 0; list && list[i]; i++)
-        free(list[i]);
-    free(list);
-}
-
 void ns_policy_free(struct ns_policy *policy)
 {
     if (!policy || policy == &builtin)
         return;
-    for (size_t i = 0; i < policy->n_rules; i++) {
-        struct ns_rule *rule = &policy->rules[i];
-        free(rule->name);
-        free_strings(rule->process);
-        free_strings(rule->args);
-        free(rule->local);
-        free(rule->remote);
-        free(rule->sockopts);
-    }
-    free(policy->rules);
-    free(policy);
+    struct ns_arena memory = policy->memory; /* the policy lies in it */
+    ns_arena_free(&memory);
 }

@@ -4,6 +4,8 @@
 #ifndef NS_POLICY_H
 #define NS_POLICY_H
 
+#include "arena.h"
+
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,6 +81,7 @@ struct ns_policy {
     bool enabled;
     struct ns_rule *rules;
     size_t n_rules;
+    struct ns_arena memory; /* all of the above, and the policy itself; empty if it is static */
 };
 
 /* Where a text is wrong. line and column count from 1; a column counts bytes. */
@@ -90,7 +93,7 @@ struct ns_policy_error {
 /* Compile len bytes of JSON. On success *policy is the new policy, to be freed with ns_policy_free.
  * Returns 0, -EINVAL (error says where and why: the first place where the text stops being JSON,
  * else the first mistake in the order of the text, else what is missing) or -ENOMEM (error is
- * filled too). Allocates; not async-signal-safe. */
+ * filled too). One thread at a time; not async-signal-safe. */
 int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
                     struct ns_policy_error *error);
 

@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The bytes of a file, at most one more than a policy may have. */
+/* The bytes of a file. */
 struct content {
     char *bytes;
-    size_t len, size;
+    size_t len;
+    struct ns_arena memory;
 };
 
 static int open_quietly(const char *path)
@@ -33,28 +33,14 @@ static int open_quietly(const char *path)
     return error;
 }
 
-static int grow(struct content *content)
-{
-    const size_t most = NS_POLICY_SIZE_MOST + 1;
-    if (content->len < content->size)
-        return 0;
-    /* Small steps: a freed block of 256 KiB would move the host's malloc thresholds. */
-    size_t size = content->size ? content->size * 2 : 4096;
-    char *bytes = realloc(content->bytes, size < most ? size : most);
-    if (!bytes)
-        return -ENOMEM;
-    content->bytes = bytes;
-    content->size = size < most ? size : most;
-    return 0;
-}
-
+/* One byte more than a policy may have is enough to see that it is too large. */
 static int read_all(int fd, struct content *content)
 {
+    content->bytes = ns_arena_alloc(&content->memory, NS_POLICY_SIZE_MOST + 1);
+    if (!content->bytes)
+        return -ENOMEM;
     for (;;) {
-        int result = grow(content);
-        if (result)
-            return result;
-        ssize_t n = read(fd, content->bytes + content->len, content->size - content->len);
+        ssize_t n = read(fd, content->bytes + content->len, NS_POLICY_SIZE_MOST + 1 - content->len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -114,7 +100,7 @@ static void load(const struct ns_policy_request *request, const char *path,
         could_not_read(found, error);
     else
         compile(content.bytes, content.len, found);
-    free(content.bytes);
+    ns_arena_free(&content.memory);
 }
 
 void ns_policy_read(const char *path, struct ns_policy_found *found)

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A policy being read: which required keys were there. */
@@ -84,7 +83,6 @@ static int read_max_delay(struct ns_reader *reader, const cJSON *item, void *int
     return result;
 }
 
-/* Patterns into *list, which ns_policy_free frees even when only part of it is filled. */
 static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***list)
 {
     const cJSON *entry;
@@ -92,7 +90,7 @@ static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***li
     int result = ns_reader_list(reader, item, &entry, &n);
     if (result)
         return result;
-    *list = calloc(n + 1, sizeof **list);
+    *list = ns_arena_alloc(reader->memory, (n + 1) * sizeof **list);
     if (!*list)
         return -ENOMEM;
     for (size_t i = 0; i < n && !result; i++, entry = entry->next)
@@ -130,7 +128,7 @@ static int read_endpoints(struct ns_reader *reader, const cJSON *item, struct ns
     int result = ns_reader_list(reader, item, &entry, n);
     if (result)
         return result;
-    *list = calloc(*n, sizeof **list);
+    *list = ns_arena_alloc(reader->memory, *n * sizeof **list);
     if (!*list)
         return -ENOMEM;
     for (size_t i = 0; i < *n && !result; i++, entry = entry->next)
@@ -225,7 +223,10 @@ static int read_sockopts(struct ns_reader *reader, const cJSON *item, void *into
         return ns_reader_expected(reader, item, "an object");
     if (!item->child)
         return 0;
-    rule->sockopts = calloc(NS_SOCKOPT_COUNT, sizeof *rule->sockopts);
+    size_t n = 0;
+    for (const cJSON *child = item->child; child; child = child->next)
+        n++;
+    rule->sockopts = ns_arena_alloc(reader->memory, n * sizeof *rule->sockopts);
     if (!rule->sockopts)
         return -ENOMEM;
     for (const cJSON *child = item->child; child; child = child->next) {
@@ -280,7 +281,7 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
         n++;
     if (n == 0)
         return 0;
-    policy->rules = calloc(n, sizeof *policy->rules);
+    policy->rules = ns_arena_alloc(reader->memory, n * sizeof *policy->rules);
     if (!policy->rules)
         return -ENOMEM;
     for (const cJSON *child = item->child; child; child = child->next) {
@@ -317,27 +318,32 @@ static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
     return 0;
 }
 
+/* The policy of a tree, in memory. */
+static int compile(struct ns_reader *reader, struct ns_policy **policy)
+{
+    struct ns_policy *draft = ns_arena_alloc(reader->memory, sizeof *draft);
+    if (!draft)
+        return -ENOMEM;
+    draft->enabled = true;
+    int result = read_policy(reader, draft);
+    if (result)
+        return result;
+    draft->memory = *reader->memory;
+    *policy = draft;
+    return 0;
+}
+
 static int parse(const char *text, size_t len, struct ns_policy **policy,
                  struct ns_policy_error *error)
 {
-    cJSON *root = NULL;
-    int result = ns_text_parse(text, len, &root, error);
+    struct ns_arena memory = {0}, tree = {0};
+    struct ns_reader reader = {.text = text, .error = error, .memory = &memory};
+    int result = ns_text_parse(text, len, &tree, &reader.root, error);
+    if (!result)
+        result = compile(&reader, policy);
     if (result)
-        return result;
-    struct ns_reader reader = {.text = text, .root = root, .error = error};
-    struct ns_policy *draft = calloc(1, sizeof *draft);
-    if (draft) {
-        draft->enabled = true;
-        result = read_policy(&reader, draft);
-    } else {
-        result = -ENOMEM;
-    }
-    cJSON_Delete(root);
-    if (result) {
-        ns_policy_free(draft);
-        draft = NULL;
-    }
-    *policy = draft;
+        ns_arena_free(&memory);
+    ns_arena_free(&tree);
     return result;
 }
 

@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { QUOTE_SIZE = 44 };
@@ -159,8 +158,12 @@ int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, c
         snprintf(expected, sizeof expected, "a string of 1 to %zu characters", most);
         return ns_reader_expected(reader, item, expected);
     }
-    *value = strdup(item->valuestring);
-    return *value ? 0 : -ENOMEM;
+    size_t size = strlen(item->valuestring) + 1;
+    *value = ns_arena_alloc(reader->memory, size);
+    if (!*value)
+        return -ENOMEM;
+    memcpy(*value, item->valuestring, size);
+    return 0;
 }
 
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n)

@@ -16,6 +16,7 @@ struct ns_reader {
     const char *text;
     const cJSON *root;
     struct ns_policy_error *error;
+    struct ns_arena *memory; /* of the policy */
 };
 
 /* One key that an object may have. read returns 0 or -errno, into is the object being filled. */
@@ -44,7 +45,9 @@ int ns_reader_integer(struct ns_reader *reader, const cJSON *item, int least, in
 int ns_reader_word(struct ns_reader *reader, const cJSON *item, const char *(*name)(unsigned),
                    unsigned first, unsigned *value);
 
-/* A string of 1 to most characters, none of them a control character. The copy is malloc'd. */
+/* A string of 1 to most characters, none of them a control character. The copy is in
+ * reader->memory.
+ */
 int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, char **value);
 
 /* A string or a list of strings: how many entries, and the first of them (->next has the others).

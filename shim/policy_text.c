@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void ns_text_place(const char *text, size_t offset, struct ns_policy_error *error)
@@ -150,50 +149,78 @@ static void explain_syntax(const char *text, size_t len, size_t at, struct ns_po
     snprintf(error->message, sizeof error->message, "%s; %s", what, allowed(text, len, at));
 }
 
-/* cJSON over copy, which has room for a NUL at len. *at is where it stopped. */
-static cJSON *parse_up_to(char *copy, size_t len, size_t *at, bool *no_memory)
+/* cJSON's hooks have no context: where its memory comes from while it parses. */
+static struct ns_arena *parsing;
+
+static void *take(size_t size)
 {
-    const char *end = copy;
+    return ns_arena_alloc(parsing, size);
+}
+
+static void leave(void *piece)
+{
+    (void)piece; /* the arena is given back whole */
+}
+
+/* cJSON over len bytes. *at is where it stopped. */
+static cJSON *parse_with(struct ns_arena *memory, const char *text, size_t len, bool to_its_nul,
+                         size_t *at, bool *no_memory)
+{
+    const char *end = text;
     int kept = errno;
-    copy[len] = '\0';
-    errno = 0; /* cJSON does not tell a failed allocation from a wrong text; malloc does */
-    cJSON *root = cJSON_ParseWithLengthOpts(copy, len + 1, &end, true);
+    parsing = memory;
+    cJSON_InitHooks(&(cJSON_Hooks){take, leave});
+    errno = 0; /* cJSON does not tell a failed allocation from a wrong text; the arena does */
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, to_its_nul);
     *no_memory = !root && errno == ENOMEM;
     errno = kept;
-    *at = (size_t)(end - copy);
+    *at = (size_t)(end - text);
     return root;
 }
 
-int ns_text_parse(const char *text, size_t len, cJSON **root, struct ns_policy_error *error)
+/* The whole judgement, for a text that is not taken at first sight. problem is what ns_scan_text
+ * has found, if anything. Needs a copy: cJSON is right about the place where a text ends too early
+ * only if it finds a NUL there. */
+static int parse_copy(const char *text, size_t len, const struct ns_scan *scan, const char *problem,
+                      struct ns_arena *memory, const cJSON **root, struct ns_policy_error *error)
 {
-    struct ns_scan scan;
-    const char *problem = ns_scan_text(text, len, &scan);
-    char *copy = malloc(len + 1);
+    /* Grammar counts up to the token that breaks a lexical rule: what comes first is reported. */
+    size_t good = problem ? scan->token : len, at;
+    bool no_memory;
+    char *copy = ns_arena_alloc(memory, good + 1);
     if (!copy)
         return -ENOMEM;
-    memcpy(copy, text, len);
-    /* Grammar counts up to the token that breaks a lexical rule: what comes first is reported. */
-    size_t good = problem ? scan.token : len, at;
-    bool no_memory;
-    *root = parse_up_to(copy, good, &at, &no_memory);
-    int result = no_memory ? -ENOMEM : 0;
-    if (!*root && !no_memory) {
+    memcpy(copy, text, good);
+    *root = parse_with(memory, copy, good + 1, true, &at, &no_memory);
+    if (no_memory)
+        return -ENOMEM;
+    if (!*root) {
         at = wrong_byte(text, at);
         while (at < good && ns_scan_is_blank(text[at]))
             at++;
         if (!problem || at < good) {
             explain_syntax(text, len, at, error);
-            problem = NULL;
-            result = -EINVAL;
+            return -EINVAL;
         }
     }
-    free(copy);
-    if (problem && result == 0) {
-        cJSON_Delete(*root);
-        *root = NULL;
-        ns_text_place(text, scan.at, error);
-        snprintf(error->message, sizeof error->message, "%s", problem);
-        result = -EINVAL;
-    }
-    return result;
+    if (!problem)
+        return 0;
+    ns_text_place(text, scan->at, error);
+    snprintf(error->message, sizeof error->message, "%s", problem);
+    return -EINVAL;
+}
+
+int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const cJSON **root,
+                  struct ns_policy_error *error)
+{
+    struct ns_scan scan;
+    size_t at;
+    bool no_memory = false;
+    const char *problem = ns_scan_text(text, len, &scan);
+    *root = problem ? NULL : parse_with(memory, text, len, false, &at, &no_memory);
+    if (no_memory)
+        return -ENOMEM;
+    while (*root && at < len && ns_scan_is_blank(text[at]))
+        at++;
+    return *root && at == len ? 0 : parse_copy(text, len, &scan, problem, memory, root, error);
 }

@@ -10,10 +10,11 @@
 
 enum ns_text_part { NS_TEXT_KEY, NS_TEXT_VALUE };
 
-/* Parse len bytes as JSON. On success *root is the tree, to be freed with cJSON_Delete. Returns 0,
- * -EINVAL (error is filled: the first place where the text stops being JSON) or -ENOMEM (error is
- * not touched). errno is unchanged. */
-int ns_text_parse(const char *text, size_t len, cJSON **root, struct ns_policy_error *error);
+/* Parse len bytes as JSON. On success *root is the tree, which lies in memory and goes with it.
+ * Returns 0, -EINVAL (error is filled: the first place where the text stops being JSON) or -ENOMEM
+ * (error is not touched). errno is unchanged. One thread at a time. */
+int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const cJSON **root,
+                  struct ns_policy_error *error);
 
 /* The offset of an item, or of its key, in a text that ns_text_parse turned into root. */
 size_t ns_text_locate(const char *text, const cJSON *root, const cJSON *item,
