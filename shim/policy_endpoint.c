@@ -58,8 +58,9 @@ static const char *read_ports(struct span text, struct ns_endpoint *endpoint)
 
 static bool set_beyond(const struct in6_addr *addr, unsigned prefix)
 {
-    for (unsigned bit = prefix; bit < 128; bit++)
-        if (addr->s6_addr[bit / 8] & (0x80 >> bit % 8))
+    unsigned beyond = 0xFF >> prefix % 8; /* bits of the byte where the prefix ends */
+    for (unsigned i = prefix / 8; i < sizeof addr->s6_addr; i++, beyond = 0xFF)
+        if (addr->s6_addr[i] & beyond)
             return true;
     return false;
 }
@@ -110,14 +111,21 @@ static const char *read_bracketed(struct span text, struct ns_endpoint *endpoint
     return read_ports((struct span){rest.at + 2, rest.len - 2}, endpoint);
 }
 
+static bool made_of(const char *text, const char *characters)
+{
+    while (*text && strchr(characters, *text))
+        text++;
+    return *text == 0;
+}
+
 static const char *read_endpoint(const char *text, struct ns_endpoint *endpoint)
 {
     struct span all = {text, strlen(text)}, rest = all;
-    if (strspn(text, "0123456789-") == all.len)
+    if (made_of(text, "0123456789-"))
         return read_ports(all, endpoint);
     if (text[0] == '[')
         return read_bracketed(all, endpoint);
-    if (strspn(text, "0123456789abcdefABCDEF.:/-") != all.len)
+    if (!made_of(text, "0123456789abcdefABCDEF.:/-"))
         return "host names, wildcards and zones are not allowed";
     struct span addr = span_until(&rest, ':');
     if (rest.len == 0)

@@ -28,6 +28,13 @@ bool ns_scan_is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+static size_t skip_blanks(const char *text, size_t len, size_t at)
+{
+    while (at < len && ns_scan_is_blank(text[at]))
+        at++;
+    return at;
+}
+
 bool ns_scan_in_object(const struct ns_scan *scan)
 {
     return scan->depth > 0 && !(scan->arrays & 1u << (scan->depth - 1));
@@ -97,11 +104,20 @@ static const char *scan_escape(const char *text, size_t len, size_t *at)
     return NULL;
 }
 
+/* Past the bytes of a string that are what they are: most of a policy. */
+static size_t skip_plain(const char *text, size_t len, size_t at)
+{
+    /* signed: bytes beyond ASCII are negative */
+    while (at < len && (signed char)text[at] >= ' ' && text[at] != '"' && text[at] != '\\')
+        at++;
+    return at;
+}
+
 /* *at stands on the opening quote; on success it is moved past the closing one. */
 static const char *scan_string(const char *text, size_t len, size_t *at)
 {
     size_t open = *at;
-    for (++*at; *at < len;) {
+    for (++*at; (*at = skip_plain(text, len, *at)) < len;) {
         char c = text[*at];
         const char *problem = NULL;
         if (c == '"') {
@@ -204,11 +220,7 @@ const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan)
     *scan = (struct ns_scan){0};
     if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         return "a byte order mark; the first character must be '{'";
-    while (scan->at < len) {
-        if (ns_scan_is_blank(text[scan->at])) {
-            scan->at++;
-            continue;
-        }
+    while ((scan->at = skip_blanks(text, len, scan->at)) < len) {
         scan->token = scan->at;
         const char *problem = scan_token(text, len, scan);
         if (problem)
