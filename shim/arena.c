@@ -32,19 +32,29 @@ static struct ns_arena_chunk *new_chunk(struct ns_arena *arena, size_t size)
     return chunk;
 }
 
+static size_t rounded(size_t size)
+{
+    return (size + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+}
+
 void *ns_arena_alloc(struct ns_arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2) {
         errno = ENOMEM;
         return NULL;
     }
-    size = (size + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+    size = rounded(size);
     struct ns_arena_chunk *chunk = arena->chunks;
     if ((!chunk || chunk->size - arena->used < size) && !(chunk = new_chunk(arena, size)))
         return NULL;
     void *piece = (char *)chunk + arena->used;
     arena->used += size;
     return piece;
+}
+
+void ns_arena_trim(struct ns_arena *arena, const void *piece, size_t size)
+{
+    arena->used = (size_t)((const char *)piece - (const char *)arena->chunks) + rounded(size);
 }
 
 void ns_arena_free(struct ns_arena *arena)

@@ -15,6 +15,9 @@ struct ns_arena {
 /* size bytes, zeroed and aligned for a pointer; NULL with errno ENOMEM if there are none. */
 void *ns_arena_alloc(struct ns_arena *arena, size_t size);
 
+/* Of the newest piece only its first size bytes are needed; the rest must not have been written. */
+void ns_arena_trim(struct ns_arena *arena, const void *piece, size_t size);
+
 /* Give back everything; the arena is empty and may be used again. errno unchanged. */
 void ns_arena_free(struct ns_arena *arena);
 

@@ -134,7 +134,9 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
     *set = (struct ns_ruleset){0};
     if (!policy->enabled || policy->n_rules == 0)
         return 0;
-    set->rules = ns_arena_alloc(&set->memory, policy->n_rules * sizeof *set->rules);
+    set->rules = policy->n_rules <= NS_RULES_FEW
+                     ? set->few
+                     : ns_arena_alloc(&set->memory, policy->n_rules * sizeof *set->rules);
     if (!set->rules)
         return -ENOMEM;
     for (size_t i = 0; i < policy->n_rules; i++) {

@@ -29,13 +29,16 @@ struct ns_socket_facts {
     struct ns_address local, remote;
 };
 
+enum { NS_RULES_FEW = 16 };
+
 /* The rules of a policy that this process can ever match, in their order. */
 struct ns_ruleset {
     const struct ns_rule **rules;
     size_t n_rules;
-    struct ns_arena memory;         /* of the list */
-    bool needs_local, needs_remote; /* some rule asks for the address */
-    bool holds;                     /* some rule holds bytes back (auto-cork, adaptive) */
+    const struct ns_rule *few[NS_RULES_FEW]; /* where most lists have room */
+    struct ns_arena memory;                  /* of a longer one */
+    bool needs_local, needs_remote;          /* some rule asks for the address */
+    bool holds;                              /* some rule holds bytes back (auto-cork, adaptive) */
 };
 
 /* From a socket address; anything but AF_INET and AF_INET6, or a short len, gives known = false. */
@@ -46,7 +49,8 @@ bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_addres
 /* Do the rule's "process" and "args" hold for this process? */
 bool ns_match_process(const struct ns_rule *rule, const struct ns_process *process);
 
-/* 0 or -ENOMEM. policy must outlive set. A policy that is not enabled gives an empty set. */
+/* 0 or -ENOMEM. policy must outlive set, which must not be copied. A policy that is not enabled
+ * gives an empty set. */
 int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
                      const struct ns_process *process);
 void ns_ruleset_release(struct ns_ruleset *set);

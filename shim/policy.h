@@ -97,6 +97,10 @@ struct ns_policy_error {
 int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
                     struct ns_policy_error *error);
 
+/* The same with what only the compiling needs in scratch, which may hold the text already. */
+int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
+                       struct ns_policy **policy, struct ns_policy_error *error);
+
 /* NULL and the built-in policy are allowed. */
 void ns_policy_free(struct ns_policy *policy);
 

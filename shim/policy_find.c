@@ -4,17 +4,19 @@
  * environment, prints nothing. Allocates; not async-signal-safe. */
 #include "policy_find.h"
 
+#include "policy_scan.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The bytes of a file. */
+/* The bytes of a file, and what they are compiled with. */
 struct content {
     char *bytes;
     size_t len;
-    struct ns_arena memory;
+    struct ns_arena scratch;
 };
 
 static int open_quietly(const char *path)
@@ -36,7 +38,7 @@ static int open_quietly(const char *path)
 /* One byte more than a policy may have is enough to see that it is too large. */
 static int read_all(int fd, struct content *content)
 {
-    content->bytes = ns_arena_alloc(&content->memory, NS_POLICY_SIZE_MOST + 1);
+    content->bytes = ns_arena_alloc(&content->scratch, NS_POLICY_SIZE_MOST + 1);
     if (!content->bytes)
         return -ENOMEM;
     for (;;) {
@@ -47,8 +49,10 @@ static int read_all(int fd, struct content *content)
             return -errno;
         content->len += (size_t)n;
         if (n == 0 || content->len > NS_POLICY_SIZE_MOST)
-            return 0;
+            break;
     }
+    ns_arena_trim(&content->scratch, content->bytes, content->len);
+    return 0;
 }
 
 static int read_path(const struct ns_policy_request *request, const char *path,
@@ -72,10 +76,11 @@ static void could_not_read(struct ns_policy_found *found, int error)
     snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s", why);
 }
 
-static void compile(const char *text, size_t len, struct ns_policy_found *found)
+static void compile(struct content *content, struct ns_policy_found *found)
 {
     struct ns_policy *policy;
-    found->error = ns_policy_parse(text, len, &policy, &found->where);
+    found->error =
+        ns_policy_parse_in(&content->scratch, content->bytes, content->len, &policy, &found->where);
     found->policy = policy;
 }
 
@@ -99,8 +104,8 @@ static void load(const struct ns_policy_request *request, const char *path,
     if (error)
         could_not_read(found, error);
     else
-        compile(content.bytes, content.len, found);
-    ns_arena_free(&content.memory);
+        compile(&content, found);
+    ns_arena_free(&content.scratch);
 }
 
 void ns_policy_read(const char *path, struct ns_policy_found *found)
@@ -175,9 +180,14 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
                     ns_policy_tried *tried, void *context)
 {
     const char *named = request->policy ? request->policy : "";
-    if (named[strspn(named, " \t\r\n")] == '{') {
+    const char *first = named;
+    while (ns_scan_is_blank(*first))
+        first++;
+    if (*first == '{') {
         start(found, NS_POLICY_INLINE, "NAGLESHIM_POLICY");
-        compile(named, strlen(named), found);
+        struct ns_policy *policy;
+        found->error = ns_policy_parse(named, strlen(named), &policy, &found->where);
+        found->policy = policy;
     } else if (named[0]) {
         /* Not ns_policy_read: "-" is a file here, for standard input is the application's. */
         start(found, NS_POLICY_NAMED, named);

@@ -31,10 +31,10 @@ struct ns_policy_request {
 
 struct ns_policy_found {
     enum ns_policy_origin origin;
-    char path[PATH_MAX]; /* the file; "NAGLESHIM_POLICY" for inline JSON; "" for built in */
     const struct ns_policy *policy; /* NULL if the source is unreadable or wrong: stand aside */
     int error;                      /* 0; -EINVAL: see where; another -errno: could not be read */
     struct ns_policy_error where;   /* for -EINVAL: the place; for the others only message is set */
+    char path[PATH_MAX]; /* the file; "NAGLESHIM_POLICY" for inline JSON; "" for built in */
 };
 
 /* One file looked at: error is 0 if it is the one taken, or -errno (-ENOENT or -ENOTDIR: not there,

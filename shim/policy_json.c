@@ -333,22 +333,21 @@ static int compile(struct ns_reader *reader, struct ns_policy **policy)
     return 0;
 }
 
-static int parse(const char *text, size_t len, struct ns_policy **policy,
+static int parse(struct ns_arena *scratch, const char *text, size_t len, struct ns_policy **policy,
                  struct ns_policy_error *error)
 {
-    struct ns_arena memory = {0}, tree = {0};
+    struct ns_arena memory = {0};
     struct ns_reader reader = {.text = text, .error = error, .memory = &memory};
-    int result = ns_text_parse(text, len, &tree, &reader.root, error);
+    int result = ns_text_parse(text, len, scratch, &reader.root, error);
     if (!result)
         result = compile(&reader, policy);
     if (result)
         ns_arena_free(&memory);
-    ns_arena_free(&tree);
     return result;
 }
 
-int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
-                    struct ns_policy_error *error)
+int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
+                       struct ns_policy **policy, struct ns_policy_error *error)
 {
     *policy = NULL;
     *error = (struct ns_policy_error){0};
@@ -358,8 +357,17 @@ int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
                  NS_POLICY_SIZE_MOST);
         return -EINVAL;
     }
-    int result = parse(text, len, policy, error);
+    int result = parse(scratch, text, len, policy, error);
     if (result == -ENOMEM)
         snprintf(error->message, sizeof error->message, "out of memory");
+    return result;
+}
+
+int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
+                    struct ns_policy_error *error)
+{
+    struct ns_arena scratch = {0};
+    int result = ns_policy_parse_in(&scratch, text, len, policy, error);
+    ns_arena_free(&scratch);
     return result;
 }

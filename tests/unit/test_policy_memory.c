@@ -119,16 +119,21 @@ static void test_mistakes(void)
 static void test_ruleset(void)
 {
     struct ns_process process = {.exe = "/bin/true"};
+    struct ns_rule many[NS_RULES_FEW + 1] = {0};
+    struct ns_policy policy = {.enabled = true, .rules = many, .n_rules = NS_RULES_FEW + 1};
     struct ns_ruleset set;
     long before = live;
+    for (size_t i = 0; i < policy.n_rules; i++)
+        many[i].role = NS_ROLE_CLIENT;
     until_failure = 0;
-    int result = ns_ruleset_build(&set, ns_policy_builtin(), &process);
+    int result = ns_ruleset_build(&set, &policy, &process);
     until_failure = -1;
     OK(result == -ENOMEM && set.n_rules == 0 && live == before,
        "a set of rules that finds no memory is empty");
     ns_ruleset_release(&set);
-    OK(ns_ruleset_build(&set, ns_policy_builtin(), &process) == 0 && set.n_rules == 1,
-       "a set of rules is built");
+    OK(ns_ruleset_build(&set, &policy, &process) == 0 && set.n_rules == NS_RULES_FEW + 1 &&
+           set.rules[NS_RULES_FEW] == &many[NS_RULES_FEW],
+       "a set of many rules is built");
     ns_ruleset_release(&set);
     OK(live == before && set.n_rules == 0, "and released");
 }
@@ -155,6 +160,10 @@ static void test_pieces(void)
     memset(one, 1, 1);
     memset(two, 2, 3 * ns_arena_step);
     memset(three, 3, ns_arena_step);
+    char *four = ns_arena_alloc(&arena, 64);
+    ns_arena_trim(&arena, four, 3);
+    OK((char *)ns_arena_alloc(&arena, 8) == four + 8,
+       "what a piece does not need goes to the next");
     OK(*one == 1 && two[0] == 2 && two[3 * ns_arena_step - 1] == 2, "do not overlap");
     OK(!ns_arena_alloc(&arena, SIZE_MAX) && errno == ENOMEM, "a size beyond memory is refused");
     ns_arena_free(&arena);
