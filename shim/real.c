@@ -91,8 +91,6 @@ typedef void *__attribute__((may_alias)) any_pointer;
 void ns_real_load_all(void)
 {
     void *found[NS_CALL_COUNT] = {NULL};
-    if (__atomic_load_n((any_pointer *)&ns_real + NS_CALL_COUNT - 1, __ATOMIC_ACQUIRE))
-        return;
     ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
     /* Loaded with dlopen we come last, and what is next was loaded before us. */
     if (!found[NS_CALL_write])

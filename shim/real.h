@@ -49,7 +49,7 @@ extern struct ns_real ns_real;
 /* Look a call up, and all others with it. errno unchanged. Not async-signal-safe. */
 void ns_real_load(enum ns_call_id id);
 
-/* Look all of them up, if it was not done yet. errno unchanged. Not async-signal-safe. */
+/* Look all of them up. errno unchanged. Not async-signal-safe. */
 void ns_real_load_all(void);
 
 /* Does the libc have this call? After ns_real_load_all. */
