@@ -21,12 +21,11 @@
 static struct ns_ruleset rules;
 static bool working;
 
-/* The arguments of this process, kept for good: patterns may look at them. musl passes none to
- * constructors. */
-static void process_facts(struct ns_process *process, int argc, char **argv)
+/* What patterns and the search for a policy look at. exe has room for PATH_MAX. musl passes no
+ * arguments to constructors. */
+static void process_facts(struct ns_process *process, char *exe, int argc, char **argv)
 {
-    static char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
     exe[n > 0 ? n : 0] = 0;
     process->exe = n > 0 ? exe : NULL;
     process->execfn = (const char *)getauxval(AT_EXECFN);
@@ -67,15 +66,31 @@ static void complain(const struct ns_policy_found *found)
         ns_log(NS_LOG_ERROR, "%s; no socket is touched", text);
 }
 
+static bool wants_arguments(const struct ns_policy *policy)
+{
+    bool wants = false;
+    for (size_t i = 0; i < policy->n_rules; i++)
+        wants |= policy->rules[i].args != NULL;
+    return wants;
+}
+
 /* Returns whether there are rules for this process. */
 static bool find_rules(int argc, char **argv)
 {
     static struct ns_policy_found found; /* too large for a small stack */
-    struct ns_process process;
-    process_facts(&process, argc, argv);
+    char exe[PATH_MAX];
+    struct ns_process process = {0};
+    const char *named = getenv("NAGLESHIM_POLICY");
+    const char *dir = getenv("NAGLESHIM_POLICY_DIR");
+    /* Who we are takes a look into /proc. Without a directory to search nobody asks, and the
+     * built-in policy does not either. */
+    bool known =
+        (!named || !*named) && access(dir && *dir ? dir : NS_POLICY_DIR_DEFAULT, F_OK) == 0;
+    if (known)
+        process_facts(&process, exe, argc, argv);
     struct ns_policy_request request = {
-        .policy = getenv("NAGLESHIM_POLICY"),
-        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+        .policy = named,
+        .policy_dir = dir,
         .argv0 = process.argv0,
         .exe = process.exe,
     };
@@ -86,10 +101,10 @@ static bool find_rules(int argc, char **argv)
         complain(&found);
         return false;
     }
-    bool wants_arguments = false;
-    for (size_t i = 0; i < found.policy->n_rules; i++)
-        wants_arguments |= found.policy->rules[i].args != NULL;
-    if (wants_arguments && !process.args)
+    if (!known && found.origin != NS_POLICY_BUILTIN && found.policy->enabled &&
+        found.policy->n_rules > 0)
+        process_facts(&process, exe, argc, argv);
+    if (!process.args && wants_arguments(found.policy))
         process.args = arguments_from_proc();
     if (ns_ruleset_build(&rules, found.policy, &process) != 0) {
         ns_status_aside("there was no memory for its rules");
@@ -136,9 +151,10 @@ static void look_at_inherited(unsigned limit)
     const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
     for (unsigned i = 0; i < count; i++) {
+        if (fds[i].revents & POLLNVAL || !ns_sock_is_socket((int)i)) /* not open, or not one */
+            continue;
         bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
-        if (!(fds[i].revents & POLLNVAL) && ns_sock_is_socket((int)i)) /* open, and one */
-            ns_engine_inherited((int)i, touch);
+        ns_engine_inherited((int)i, touch);
     }
 }
 
