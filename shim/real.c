@@ -88,9 +88,28 @@ _Static_assert((int)NS_CALL_COUNT <= NS_SYMBOL_MOST, "found in one pass");
 _Static_assert(sizeof(struct ns_real) == NS_CALL_COUNT * sizeof(void *), "one pointer per row");
 typedef void *__attribute__((may_alias)) any_pointer;
 
+/* What ns_real_optional is asked for. Looked up at start-up with the rest: after a fork the lock of
+ * the loader may belong to a thread that the child does not have. */
+#define EACH_OPTIONAL(_)                                                                           \
+    _(gnu_get_libc_version)                                                                        \
+    _(pthread_create)                                                                              \
+    _(pthread_attr_init)                                                                           \
+    _(pthread_attr_setstacksize)                                                                   \
+    _(pthread_sigmask)                                                                             \
+    _(pthread_join)                                                                                \
+    _(pthread_key_create)                                                                          \
+    _(pthread_setspecific)                                                                         \
+    _(sem_getvalue)
+#define NAME(name) #name "\0"
+#define ONE(name) +1
+static const char optional_names[] = EACH_OPTIONAL(NAME);
+enum { OPTIONAL_COUNT = EACH_OPTIONAL(ONE) };
+static void *optional[OPTIONAL_COUNT];
+
 void ns_real_load_all(void)
 {
     void *found[NS_CALL_COUNT] = {NULL};
+    ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
     ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
     /* Loaded with dlopen we come last, and what is next was loaded before us. */
     if (!found[NS_CALL_write])
@@ -115,7 +134,12 @@ int ns_real_has(enum ns_call_id id)
 
 void *ns_real_optional(const char *name)
 {
+    const char *known = optional_names;
     void *found = NULL;
+    for (unsigned i = 0; i < OPTIONAL_COUNT; i++, known += strlen(known) + 1)
+        if (optional[i] && strcmp(known, name) == 0)
+            return optional[i];
+    /* Not there when the process started; a plugin may have brought libpthread since. */
     ns_symbol_find(NS_SYMBOL_FIRST, name, 1, &found);
     return found;
 }

@@ -42,6 +42,10 @@ static void test_missing(void)
     OK(errno == 77, "errno is left alone");
     OK(((size_t(*)(const char *))found[1])("four") == 4, "an indirect function is resolved");
     OK(!ns_real_optional("ns_no_such_function"), "an optional function may be missing");
+    OK(ns_real_optional("pthread_create") == dlsym(RTLD_DEFAULT, "pthread_create") &&
+           ns_real_optional("sem_getvalue") == dlsym(RTLD_DEFAULT, "sem_getvalue") &&
+           ns_real_optional("strtol") == dlsym(RTLD_DEFAULT, "strtol"),
+       "or is dlsym's, looked up before or not");
 }
 
 int main(void)
