@@ -38,6 +38,8 @@ ns_teardown() {
 ns_start() {
     local name=$1
     shift
+    # Emptied before it starts: what an earlier one of that name said must not be taken for its words.
+    : >"$T/$name.out"
     # bats waits for whoever holds descriptor 3.
     "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     NS_PID[$name]=$!
