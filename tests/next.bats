@@ -82,3 +82,11 @@ END
     run "$T/opens" "$LIBRARY"
     [[ $status -eq 0 && $output == text ]]
 }
+
+@test "a library that is opened after the libc, and not preloaded, passes its calls on all the same" {
+    python3 - "$LIBRARY" <<'EOF'
+import ctypes, os, sys
+shim, (reader, writer) = ctypes.CDLL(sys.argv[1]), os.pipe()
+assert shim.write(writer, b"passed on", 9) == 9 and os.read(reader, 20) == b"passed on"
+EOF
+}
