@@ -47,6 +47,7 @@ static uint64_t tick_ns;
 /* Looked up with pthread_create, since libpthread may have come after us. */
 static int (*join_thread)(pthread_t, void **);
 static pthread_t thread;    /* valid while the state is not NONE */
+static _Atomic bool stays;  /* it was started before anybody wanted it */
 static _Atomic bool wanted; /* somebody would hold bytes if there were a thread */
 static _Atomic bool failed; /* no thread could be started: hold nothing */
 
@@ -251,8 +252,17 @@ static void start(void)
 void ns_flusher_prepare(void)
 {
     if (__builtin_expect(
-            shared && atomic_load_explicit(&shared->state, memory_order_relaxed) == NONE, 0))
+            shared && atomic_load_explicit(&shared->state, memory_order_relaxed) == NONE, 0)) {
+        atomic_store_explicit(&stays, true, memory_order_relaxed);
         start();
+    }
+}
+
+bool ns_flusher_before_fork(void)
+{
+    if (ns_flusher_running() && !atomic_load_explicit(&stays, memory_order_relaxed))
+        ns_flusher_stop(true);
+    return ns_flusher_running();
 }
 
 bool ns_flusher_want(void)
@@ -268,7 +278,7 @@ void ns_flusher_start_if_wanted(void)
 {
     if (__builtin_expect(atomic_load_explicit(&wanted, memory_order_relaxed), 0)) {
         atomic_store_explicit(&wanted, false, memory_order_relaxed);
-        ns_flusher_prepare();
+        start();
     }
 }
 

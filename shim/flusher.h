@@ -13,7 +13,8 @@
 /* Start-up. most_us: the shortest max_delay_us of the rules that hold bytes. */
 void ns_flusher_open(uint32_t most_us);
 
-/* Start the thread if this process has none. One load if it has. In a child that was not made by
+/* Start the thread if this process has none, to stay also over a fork. One load if it has. In a
+ * child that was not made by
  * fork() but by _Fork or clone it never starts: malloc's locks may be held there. Not
  * async-signal-safe when it starts one; errno unchanged. */
 void ns_flusher_prepare(void);
@@ -25,6 +26,11 @@ bool ns_flusher_want(void);
 
 /* In a wait, where a program is not inside malloc: one load if nobody wants the thread. */
 void ns_flusher_start_if_wanted(void);
+
+/* Before fork() itself: a thread that nobody needs right away ends, since programs count their
+ * threads there (Python 3.12 warns), and starts again when it is wanted. Returns whether there is
+ * one still. May block as ns_flusher_stop does. */
+bool ns_flusher_before_fork(void);
 
 /* In a child, after fork() itself (malloc works there): start the thread again if the parent
  * had_one. */

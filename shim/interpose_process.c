@@ -25,10 +25,16 @@ static void before_child(void)
         ns_engine_handing_on();
 }
 
-NS_EXPORT pid_t fork(void)
+/* Returns whether the child is to have a deadline thread from the start, since we have. */
+static bool before_fork(void)
 {
     before_child();
-    bool had_one = ns_flusher_running();
+    return !ns_in_vfork_child() && ns_flusher_before_fork();
+}
+
+NS_EXPORT pid_t fork(void)
+{
+    bool had_one = before_fork();
     pid_t pid = NS_REAL(fork)();
     if (pid == 0)
         ns_flusher_forked(had_one);
@@ -38,8 +44,7 @@ NS_EXPORT pid_t fork(void)
 /* Two forks inside libc; who returns is the child. */
 NS_EXPORT int daemon(int keep_directory, int keep_files)
 {
-    before_child();
-    bool had_one = ns_flusher_running();
+    bool had_one = before_fork();
     int result = NS_REAL(daemon)(keep_directory, keep_files);
     if (result == 0) {
         if (!keep_files) /* 0 to 2 are /dev/null now */
@@ -53,8 +58,7 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
 NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
                         const struct winsize *size)
 {
-    before_child();
-    bool had_one = ns_flusher_running();
+    bool had_one = before_fork();
     pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++) /* the terminal now */

@@ -115,6 +115,43 @@ survives() {
     survives processes clone-after-vfork
 }
 
+@test "under adaptive a process that gathers has one thread when it forks, and gathers again after it" {
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
+        python3 - <<'END'
+import os, socket, time
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def talk(rounds):
+    for _ in range(rounds):
+        for _ in range(5):
+            near.send(b"x")
+        have = 0
+        while have < 5:
+            have += len(far.recv(5))
+        far.send(b"y")
+        near.recv(1)
+
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    near = socket.create_connection(listener.getsockname())
+    far, _ = listener.accept()
+assert threads() == 1, "a thread before anything was gathered"
+talk(20)
+assert threads() == 2, "no deadline thread"
+child = os.fork()
+if child == 0:
+    talk(20)
+    os._exit(0 if threads() == 2 else 1)
+until = time.monotonic() + 2  # a thread that has been joined may still be on its way out
+while threads() != 1:
+    assert time.monotonic() < until, "the thread is still there after fork"
+assert os.waitpid(child, 0)[1] == 0, "the child does not gather"
+talk(20)
+assert threads() == 2, "it does not gather any more"
+END
+}
+
 @test "what a child of vfork does to its descriptors does not reach its parent's" {
     survives processes vfork
 }
