@@ -190,8 +190,10 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
         ns_engine_open(&rules);
-        if (rules.holds)
+        if (rules.holds) {
+            ns_real_load_threads(); /* for the deadline thread */
             ns_flusher_open(shortest_delay());
+        }
         ns_settle_open(rules.holds || flushes());
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);

@@ -8,6 +8,8 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 NS_EXPORT int socket(int domain, int type, int protocol)
 {
@@ -78,11 +80,27 @@ NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
     return NS_REAL(close_range)(low, high, flags);
 }
 
+/* closefrom() for a libc that lacks it. */
+static void close_each_from(unsigned first)
+{
+    struct rlimit files;
+    int saved = errno;
+    if (NS_REAL(syscall)(SYS_close_range, first, UINT_MAX, 0) != 0 && /* Linux 5.9 */
+        getrlimit(RLIMIT_NOFILE, &files) == 0)
+        for (unsigned fd = first; fd < files.rlim_cur && fd < INT_MAX; fd++)
+            NS_REAL(syscall)(SYS_close, fd);
+    errno = saved;
+}
+
 NS_EXPORT void closefrom(int low)
 {
+    unsigned first = low > 0 ? (unsigned)low : 0;
     if (!ns_in_vfork_child())
-        ns_engine_closing_range(low > 0 ? (unsigned)low : 0, UINT_MAX);
-    NS_REAL(closefrom)(low);
+        ns_engine_closing_range(first, UINT_MAX);
+    if (ns_real_has(NS_CALL_closefrom))
+        NS_REAL(closefrom)(low);
+    else /* it cannot say that it closed nothing */
+        close_each_from(first);
 }
 
 NS_EXPORT int dup(int fd)

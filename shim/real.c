@@ -5,6 +5,8 @@
 
 #include "symbol.h"
 
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct ns_real ns_real;
@@ -106,30 +108,69 @@ static const char optional_names[] = EACH_OPTIONAL(NAME);
 enum { OPTIONAL_COUNT = EACH_OPTIONAL(ONE) };
 static void *optional[OPTIONAL_COUNT];
 
+static bool is_old_glibc(void)
+{
+    const char *(*version)(void);
+    void *found = ns_real_optional("gnu_get_libc_version");
+    memcpy(&version, &found, sizeof version);
+    return found && strverscmp(version(), "2.34") < 0;
+}
+
+/* Before 2.34 glibc had the thread calls in libpthread and forkpty in libutil, and a program may
+ * load those late: for a plugin, say. */
+static bool may_come(const char *name)
+{
+    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty"};
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        if (strncmp(name, theirs[i], strlen(theirs[i])) == 0)
+            return is_old_glibc();
+    return false;
+}
+
 void ns_real_load_all(void)
 {
+    const char *name = names;
     void *found[NS_CALL_COUNT] = {NULL};
     ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
     ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
     /* Loaded with dlopen we come last, and what is next was loaded before us. */
     if (!found[NS_CALL_write])
         ns_symbol_find(NS_SYMBOL_FIRST, names, NS_CALL_COUNT, found);
-    for (unsigned id = 0; id < NS_CALL_COUNT; id++) {
-        void *call = found[id] ? found[id] : stand_in((enum ns_call_id)id);
+    for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
+        void *call = found[id];
+        if (!call && !may_come(name))
+            call = stand_in((enum ns_call_id)id);
         __atomic_store_n((any_pointer *)&ns_real + id, call, __ATOMIC_RELEASE);
     }
 }
 
 /* One look at an object's tables serves all: whoever comes first looks all of them up. */
-void ns_real_load(enum ns_call_id id)
+void *ns_real_load(enum ns_call_id id)
 {
-    (void)id;
     ns_real_load_all();
+    void *call = ((any_pointer *)&ns_real)[id];
+    return call ? call : stand_in(id);
+}
+
+void ns_real_load_threads(void)
+{
+    if (!is_old_glibc() || ns_real_optional("pthread_create"))
+        return;
+    /* dlopen is in libdl before 2.34; what libc has for itself wants a flag of its own. */
+    const int mode = RTLD_NOW | RTLD_GLOBAL, own_mode = mode | (int)0x80000000;
+    void *(*open)(const char *, int);
+    int saved = errno;
+    void *found = ns_real_optional("dlopen"), *own = ns_real_optional("__libc_dlopen_mode");
+    memcpy(&open, found ? &found : &own, sizeof open);
+    if (open && open("libpthread.so.0", found ? mode : own_mode))
+        ns_real_load_all();
+    errno = saved;
 }
 
 int ns_real_has(enum ns_call_id id)
 {
-    return ((any_pointer *)&ns_real)[id] != stand_in(id);
+    void *call = ((any_pointer *)&ns_real)[id];
+    return call && call != stand_in(id);
 }
 
 void *ns_real_optional(const char *name)

@@ -40,17 +40,25 @@ extern struct ns_real ns_real;
 /* The next definition of one call, looked up if it was not yet: a constructor that runs before ours
  * calls us early. Never NULL: where the libc lacks the call, a function that fails with ENOSYS. */
 #define NS_REAL(name)                                                                              \
-    (__builtin_expect(ns_real.name != NULL, 1) ? ns_real.name                                      \
-                                               : (ns_real_load(NS_CALL_##name), ns_real.name))
+    (__builtin_expect(ns_real.name != NULL, 1)                                                     \
+         ? ns_real.name                                                                            \
+         : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))
 
-/* The same where start-up is known to be done, that is where a descriptor has a slot. */
+/* The same where start-up is known to be done, that is where a descriptor has a slot; not for calls
+ * that a glibc before 2.34 has in libpthread or libutil. */
 #define NS_NEXT(name) (ns_real.name)
 
-/* Look a call up, and all others with it. errno unchanged. Not async-signal-safe. */
-void ns_real_load(enum ns_call_id id);
+/* Look a call up, and all others with it; returns what to call. Where a glibc before 2.34 lacks a
+ * call of libpthread or libutil its entry stays NULL, and the next call looks again: the library
+ * may have been loaded since. errno unchanged. Not async-signal-safe. */
+void *ns_real_load(enum ns_call_id id);
 
 /* Look all of them up. errno unchanged. Not async-signal-safe. */
 void ns_real_load_all(void);
+
+/* Load libpthread where it is a library of its own, and the program does without. errno
+ * unchanged. */
+void ns_real_load_threads(void);
 
 /* Does the libc have this call? After ns_real_load_all. */
 int ns_real_has(enum ns_call_id id);

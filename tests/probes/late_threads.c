@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A program that is not linked with libpthread and loads a plugin that is: before glibc 2.34 the
+ * thread calls become known only then, and only to the plugin. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    int (*use_threads)(void);
+    void *plugin = dlopen(argc > 1 ? argv[1] : "", RTLD_NOW | RTLD_LOCAL);
+    void *found = plugin ? dlsym(plugin, "use_threads") : NULL;
+    if (!found) {
+        printf("%s\n", dlerror());
+        return 2;
+    }
+    memcpy(&use_threads, &found, sizeof use_threads);
+    return use_threads();
+}
