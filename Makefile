@@ -14,6 +14,7 @@ VERSION := 0.1.0
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+MACHINE := $(shell $(CC) -dumpmachine)
 OPT ?= -O2 -g
 WERROR ?=
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 \
@@ -22,7 +23,9 @@ ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -DNS_VERSION='"$(VERSION)"'
 	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"/etc/nagleshim"' $(CFLAGS)
 # One artefact for every libc: no fortified names, no stack protector symbol that a libc may lack, TLS that
 # needs no allocation in a signal handler, and unwinding through us for thread cancellation.
+# On aarch64 no choice of atomics at run time either, which asks for a name that musl lacks.
 SHIM_CFLAGS = $(ALL_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions \
+	$(if $(filter aarch64%,$(MACHINE)),-mno-outline-atomics) \
 	-fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-plt -ffunction-sections -fdata-sections \
 	-MMD -MP
 

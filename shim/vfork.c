@@ -52,13 +52,20 @@ __asm__(".text\n"
         "vfork:\n"
         "    .cfi_startproc\n"
         "    hint #25\n" /* paciasp where there is pointer authentication, nothing elsewhere */
+        "    .cfi_negate_ra_state\n"
         "    stp x29, x30, [sp, #-16]!\n"
         "    .cfi_adjust_cfa_offset 16\n"
+        "    .cfi_rel_offset x29, 0\n"
+        "    .cfi_rel_offset x30, 8\n"
         "    bl ns_vfork_begin\n"
         "    ldp x29, x30, [sp], #16\n"
         "    .cfi_adjust_cfa_offset -16\n"
-        "    hint #29\n"
-        "    br x0\n"
+        "    .cfi_restore x29\n"
+        "    .cfi_restore x30\n"
+        "    hint #29\n" /* autiasp */
+        "    .cfi_negate_ra_state\n"
+        "    mov x16, x0\n" /* a jump to a function's "bti c" must come through x16 or x17 */
+        "    br x16\n"
         "    .cfi_endproc\n"
         ".size vfork, . - vfork\n");
 #else
