@@ -123,6 +123,18 @@ check: ## get what the tests need, build, and run them all
 	@$(MAKE) --no-print-directory -s all examples probes units
 	@tests/run
 
+.PHONY: check-libcs check-aarch64
+check-libcs: ## the library on glibc 2.31, 2.36 and 2.41 and on musl (as root; makes systems in .deps/libcs)
+	@tests/deps libcs
+	@$(MAKE) --no-print-directory -s all
+	@tests/libcs/run $(LIBCS)
+
+check-aarch64: ## cross-compile for aarch64 without a warning, and run it under qemu
+	@tests/deps aarch64
+	@$(MAKE) --no-print-directory -s examples
+	@$(MAKE) --no-print-directory -s B=build/aarch64 CC=aarch64-linux-gnu-gcc WERROR=-Werror all examples probes
+	@tests/run tests/libcs/aarch64.bats
+
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
 
@@ -181,8 +193,8 @@ clean: ## remove what was built (not the fetched sources in .deps)
 	rm -rf build
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | \
-		awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | \
+		awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
 
 -include $(shell find build -name '*.d' 2>/dev/null)
