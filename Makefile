@@ -123,7 +123,7 @@ check: ## get what the tests need, build, and run them all
 	@$(MAKE) --no-print-directory -s all examples probes units
 	@tests/run
 
-.PHONY: check-libcs check-aarch64
+.PHONY: check-libcs check-aarch64 check-sidecar
 check-libcs: ## the library on glibc 2.31, 2.36 and 2.41 and on musl (as root; makes systems in .deps/libcs)
 	@tests/deps libcs
 	@$(MAKE) --no-print-directory -s all
@@ -134,6 +134,11 @@ check-aarch64: ## cross-compile for aarch64 without a warning, and run it under 
 	@$(MAKE) --no-print-directory -s examples
 	@$(MAKE) --no-print-directory -s B=build/aarch64 CC=aarch64-linux-gnu-gcc WERROR=-Werror all examples probes
 	@tests/run tests/libcs/aarch64.bats
+
+check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
+	@tests/deps sidecar
+	@$(MAKE) --no-print-directory -s all examples
+	@examples/sidecar/test
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
