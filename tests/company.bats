@@ -217,7 +217,7 @@ set_group_id() {
     # In the place of one that nothing here needs, or really there.
     name=libanl.so.1
     if [[ ${#mounts[@]} -eq 0 ]]; then
-        name=libnagleshim-trusted.so
+        name=nagleshim-trusted.so # not lib: ldconfig would make a link to it
         echo "$trusted/$name" >"$T/on-machine"
         install -m 4755 "$LIBRARY" "$trusted/$name"
     fi
