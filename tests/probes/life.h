@@ -45,7 +45,9 @@ static long raw(long number, long a, long b, long c, long d, long e, long f)
     return result;
 }
 #elif defined(__aarch64__)
-static long raw(long number, long a, long b, long c, long d, long e, long f)
+/* Not inlined where vfork is called, which gcc takes for a danger to x0. */
+__attribute__((noinline)) static long raw(long number, long a, long b, long c, long d, long e,
+                                          long f)
 {
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = a;
