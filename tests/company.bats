@@ -424,6 +424,7 @@ print(s.getsockname()[1])')
     printf '%s\n' "Port $port" 'ListenAddress 127.0.0.1' "HostKey $T/host_key" \
         "AuthorizedKeysFile $T/key.pub" 'StrictModes no' 'UsePAM no' 'PermitRootLogin yes' \
         'PidFile none' >"$T/sshd_config"
+    rm -f "$T/sshd.err"
     # It wants /run/sshd; the one of this machine stays as it is, unless it is to be thrown away.
     # shellcheck disable=SC2016 # the inner shell expands them
     ns_start sshd "${mounts[@]}" sh -c '[ -z "$1" ] || mount -t tmpfs none /run || exit 1
