@@ -126,11 +126,10 @@ static struct sight look(uint64_t now)
     return sight;
 }
 
-static void futex_wait(uint32_t expected, const struct timespec *until)
+/* A relative time: a preloaded library may make up the clock that we read, but not the kernel's. */
+static void futex_wait(uint32_t expected, const struct timespec *time)
 {
-    /* FUTEX_WAIT_BITSET: the time-out is absolute (futex(2)). */
-    ns_real.syscall(SYS_futex, &shared->state, FUTEX_WAIT_BITSET_PRIVATE, expected, until, NULL,
-                    FUTEX_BITSET_MATCH_ANY);
+    ns_real.syscall(SYS_futex, &shared->state, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0);
 }
 
 static void futex_wake(void)
@@ -195,9 +194,11 @@ static void *deadline_thread(void *unused)
             continue;
         }
         uint64_t next = next_look(now, &sight, &punctual);
-        struct timespec until = {.tv_sec = (time_t)(next / NS_PER_S),
-                                 .tv_nsec = (long)(next % NS_PER_S)};
-        futex_wait(TICKING, &until);
+        now = ns_flusher_now(); /* a look at many sockets takes time */
+        uint64_t left = next > now ? next - now : 0;
+        struct timespec time = {.tv_sec = (time_t)(left / NS_PER_S),
+                                .tv_nsec = (long)(left % NS_PER_S)};
+        futex_wait(TICKING, &time);
     }
 }
 
