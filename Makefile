@@ -140,6 +140,12 @@ check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
 	@$(MAKE) --no-print-directory -s all examples
 	@examples/sidecar/test
 
+.PHONY: check-peers
+check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and curl, with and without
+	@tests/deps peers
+	@$(MAKE) --no-print-directory -s all
+	@tests/peers/run $(SUITES)
+
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
 
@@ -201,5 +207,6 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | \
 		awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
+	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
 -include $(shell find build -name '*.d' 2>/dev/null)
