@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Question and answer over one connection, written and read with stdio or with bare calls, each
+ * message in one piece or in two. stdio reads and writes inside libc, where no preloaded library
+ * sees it.
+ * Usage: stdio_rounds client WRITE READ PIECES [--warmup N] HOST PORT COUNT
+ *        stdio_rounds server WRITE READ PIECES PORT
+ *        stdio_rounds inetd WRITE READ PIECES PORT
+ * WRITE is write, fprintf or dprintf; READ is read or fgets; a server serves one connection and
+ * ends. inetd hands it on 0 and 1 to this program, started again with what INETD_PRELOAD says in
+ * LD_PRELOAD. */
+#include "../../examples/common.h"
+
+enum { MESSAGE = 15, FIRST_PIECE = 8 };
+
+struct end {
+    const char *how_to_write, *how_to_read;
+    int in, out;
+    FILE *reader, *writer;
+    bool pieces;
+};
+
+/* What inetd starts has its streams already, and makes no call for them. */
+static FILE *stream(int fd, const char *mode)
+{
+    FILE *stream = fd == 0 ? stdin : fd == 1 ? stdout : fdopen(fd, mode);
+    if (stream == NULL)
+        die_errno("fdopen");
+    return stream;
+}
+
+static void open_streams(struct end *end)
+{
+    if (strcmp(end->how_to_read, "fgets") == 0)
+        end->reader = stream(end->in, "r");
+    if (strcmp(end->how_to_write, "fprintf") == 0)
+        end->writer = stream(end->out, "w");
+}
+
+static void say_piece(const struct end *end, const char *text, int size)
+{
+    if (end->writer != NULL) {
+        if (fprintf(end->writer, "%.*s", size, text) != size || fflush(end->writer) != 0)
+            die_errno("fprintf");
+    } else if (strcmp(end->how_to_write, "dprintf") == 0) {
+        if (dprintf(end->out, "%.*s", size, text) != size)
+            die_errno("dprintf");
+    } else {
+        write_all(end->out, text, (size_t)size);
+    }
+}
+
+static void say(const struct end *end, size_t number)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "message %06zu\n", number % 1000000);
+    if (end->pieces) {
+        say_piece(end, text, FIRST_PIECE);
+        say_piece(end, text + FIRST_PIECE, MESSAGE - FIRST_PIECE);
+    } else {
+        say_piece(end, text, MESSAGE);
+    }
+}
+
+/* False at the end of the stream. */
+static bool hear(const struct end *end, size_t number)
+{
+    char text[32] = "", expected[32];
+
+    if (end->reader != NULL ? fgets(text, sizeof(text), end->reader) == NULL
+                            : !read_all(end->in, text, MESSAGE))
+        return false;
+    snprintf(expected, sizeof(expected), "message %06zu\n", number % 1000000);
+    if (strcmp(text, expected) != 0)
+        die("message %zu arrived as: %s", number, text);
+    return true;
+}
+
+static void serve(struct end *end)
+{
+    open_streams(end);
+    for (size_t number = 0; hear(end, number); number++)
+        say(end, number);
+}
+
+static void ask(struct end *end, int argc, char **argv)
+{
+    static const struct option options[] = {ALL_OPTIONS, END_OF_OPTIONS};
+    struct common common = COMMON_DEFAULTS;
+    struct rounds rounds;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        common_option(option, &common, "Usage: see the source\n");
+    if (argc - optind != 3)
+        usage_error("needs HOST PORT COUNT");
+    rounds_prepare(&rounds, parse_count(argv[optind + 2]), common.warmup);
+    end->in = end->out = connect_to(argv[optind], argv[optind + 1], &common.socket);
+    open_streams(end);
+    while (rounds_left(&rounds)) {
+        rounds_begin(&rounds, end->in);
+        say(end, rounds.seen);
+        if (!hear(end, rounds.seen))
+            die("the server closed the connection after %zu rounds", rounds.seen);
+        rounds_end(&rounds);
+    }
+    print_rounds(&rounds, end->in);
+}
+
+/* The server starts again as what inetd starts. */
+static void hand_over(int fd, char **argv)
+{
+    const char *preload = getenv("INETD_PRELOAD");
+
+    if (dup2(fd, 0) != 0 || dup2(fd, 1) != 1)
+        die_errno("dup2");
+    close(fd);
+    if (preload != NULL)
+        setenv("LD_PRELOAD", preload, 1);
+    execl("/proc/self/exe", argv[0], "handed", argv[2], argv[3], argv[4], (char *)NULL);
+    die_errno("cannot start again");
+}
+
+int main(int argc, char **argv)
+{
+    struct socket_options none = {.sndbuf = -1};
+    struct end end = {.in = 0, .out = 1};
+
+    if (argc < 5)
+        usage_error("needs a role, WRITE, READ and PIECES");
+    end.how_to_write = argv[2];
+    end.how_to_read = argv[3];
+    end.pieces = strcmp(argv[4], "2") == 0;
+    if (strcmp(argv[1], "client") == 0) {
+        ask(&end, argc - 4, argv + 4);
+    } else {
+        if (strcmp(argv[1], "handed") != 0) {
+            int listener = listen_on(parse_number(argv[5], "PORT", 0, 65535), &none);
+            end.in = end.out = accept_one(listener);
+            close(listener);
+        }
+        if (strcmp(argv[1], "inetd") == 0)
+            hand_over(end.in, argv);
+        serve(&end);
+    }
+    return 0;
+}
