@@ -100,7 +100,8 @@ $B/probes/%.so: tests/probes/%.so.c $(wildcard tests/probes/*.h)
 
 $B/probes/%: tests/probes/%.c $(wildcard tests/probes/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $< -pthread -ldl
+	$(CC) $(ALL_CFLAGS) -o $@ $< -pthread -ldl $(PROBE_LIBS)
+$B/probes/life_uring: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)

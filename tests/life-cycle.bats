@@ -67,6 +67,10 @@ survives() {
     fi
 }
 
+io_uring_permitted() {
+    "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
+}
+
 @test "a duplicate goes on with what was held, whichever of the two is closed first" {
     survives fds dup
 }
@@ -229,7 +233,49 @@ END
 }
 
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT open with their bytes, and the rest follows in order" {
+    # Servers take data with a SYN only if they are told to.
+    if [[ $NS_ISOLATED == 1 ]]; then
+        echo 3 >/proc/sys/net/ipv4/tcp_fastopen
+        before=$(tcp_counter TCPFastOpenPassive)
+    fi
     survives tcp fast-open
+    [[ $NS_ISOLATED == 0 || $(tcp_counter TCPFastOpenPassive) -gt $before ]]
+}
+
+@test "sends with MSG_ZEROCOPY within a burst arrive in order, and each is told once" {
+    survives kernel zero-copy
+}
+
+@test "kTLS begins after what was held, and of its records nothing is held" {
+    survives kernel kernel-tls
+}
+
+@test "sends of io_uring within a burst arrive in order and in time" {
+    io_uring_permitted
+    survives uring sends
+}
+
+@test "what is held leaves in time where the wait is io_uring's, and its reset is told as it would have been" {
+    io_uring_permitted
+    survives uring receives
+}
+
+@test "connections that io_uring connects, accepts and closes carry their bytes in order and in time" {
+    io_uring_permitted
+    survives uring connects
+}
+
+@test "datagrams stay apart where io_uring closed a connection and a UDP socket took its number" {
+    io_uring_permitted
+    survives uring becomes-udp
+}
+
+@test "a connection that a process accepts from a listener it was sent is served in time" {
+    survives fds rights-listener
+}
+
+@test "a server that a service manager gave its connection on 3 serves in time" {
+    survives processes service-manager-accepts 'the server is another process'
 }
 
 @test "MPTCP connections carry all of their bytes in order and in time" {

@@ -85,10 +85,15 @@ ns_stop() {
     ns_join "$1" || true
 }
 
-# Delayed ACKs sent so far in this network namespace.
+# tcp_counter NAME: one of TcpExt's counters in this network namespace.
+tcp_counter() {
+    awk -v name="$1" '/^TcpExt:/ { if (!n) n = split($0, names); else split($0, values) }
+        END { for (i = 1; i <= n; i++) if (names[i] == name) print values[i] }' /proc/net/netstat
+}
+
+# Delayed ACKs sent so far.
 ns_delayed_acks() {
-    awk '/^TcpExt:/ { if (!n) n = split($0, names); else split($0, values) }
-        END { for (i = 1; i <= n; i++) if (names[i] == "DelayedACKs") print values[i] }' /proc/net/netstat
+    tcp_counter DelayedACKs
 }
 
 # field NAME FILE: the number behind this word in the last line of a program's results that has it.

@@ -290,6 +290,43 @@ static void rights(void)
     child_ended(pid, 0);
 }
 
+/* A child that runs already is sent a listener, and serves one connection of it. */
+static void rights_listener(void)
+{
+    int way[2];
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char request[8];
+        close(way[0]);
+        int fd = accept(receive_right(way[1]), NULL, NULL);
+        put(fd, "one ");
+        put(fd, "answer");
+        EXPECT(read(fd, request, sizeof request) == 4);
+        put(fd, "other ");
+        put(fd, "answer");
+        compute_ms(300);
+        _exit(0);
+    }
+    close(way[1]);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    send_right(way[0], listener);
+    close(listener);
+    int client = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, client, &address, len, 0) == 0);
+    arrives(client, "one answer");
+    answer(client, "next");
+    arrives(client, "other answer");
+    ends(client, 0);
+    RAW(close, client, 0, 0, 0);
+    close(way[0]);
+    child_ended(pid, 0);
+}
+
 static const struct scenario scenarios[] = {
     {"dup", dup_family},
     {"dup2-over", dup2_over},
@@ -299,6 +336,7 @@ static const struct scenario scenarios[] = {
     {"becomes-others", becomes_others},
     {"reuse-race", reuse_race},
     {"rights", rights},
+    {"rights-listener", rights_listener},
 };
 
 LIFE_MAIN(scenarios)

@@ -291,6 +291,24 @@ static void inetd(void)
     child_ended(pid, 0);
 }
 
+/* What systemd does for Accept=yes without StandardInput=socket. */
+static void service_manager_accepts(void)
+{
+    struct conn conn = open_conn();
+    pid_t pid = fork();
+    if (pid == 0)
+        start_again(conn.fd, 3, 1, "role-connection");
+    close(conn.fd);
+    be_served(conn.peer);
+    child_ended(pid, 0);
+}
+
+static void role_connection(void)
+{
+    serve(3);
+    _exit(0);
+}
+
 static void role_listener(void)
 {
     int fd = accept(3, NULL, NULL);
@@ -323,8 +341,10 @@ static const struct scenario scenarios[] = {
     {"daemon-computes", daemon_that_only_computes},
     {"prefork", prefork},
     {"service-manager", service_manager},
+    {"service-manager-accepts", service_manager_accepts},
     {"inetd", inetd},
     {"role-listener", role_listener},
+    {"role-connection", role_connection},
     {"role-inetd", role_inetd},
 };
 
