@@ -154,7 +154,11 @@ NS_EXPORT int fclose(FILE *stream)
 NS_EXPORT FILE *fdopen(int fd, const char *mode)
 {
     FILE *stream = NS_REAL(fdopen)(fd, mode);
-    if (stream)
-        ns_engine_never_hold(fd); /* stdio writes inside libc, where we cannot see it */
+    if (stream) {
+        /* stdio reads and writes inside libc, where we cannot see it: a socket that came from
+         * outside gets its rule now or never, and nothing of it may be held. */
+        ns_engine_ruled(fd);
+        ns_engine_never_hold(fd);
+    }
     return stream;
 }

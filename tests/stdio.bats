@@ -168,6 +168,15 @@ auto_cork() {
     rounds_are flows
 }
 
+@test "a server that its parent gave a connection, and that uses it by stdio alone, flows with the shim" {
+    server=(parent fprintf fgets 2)
+    client=(write read 1)
+    on_server=() on_client=()
+    rounds_are stalls
+    on_server=(INETD_PRELOAD="$LIBRARY")
+    rounds_are flows
+}
+
 @test "a server of inetd's that reads 0 with fgets: a client that stalls on it is late by the bounded ACK" {
     server=(inetd fprintf fgets 1)
     client=(write read 2)

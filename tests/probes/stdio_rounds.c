@@ -5,9 +5,10 @@
  * Usage: stdio_rounds client WRITE READ PIECES [--warmup N] HOST PORT COUNT
  *        stdio_rounds server WRITE READ PIECES PORT
  *        stdio_rounds inetd WRITE READ PIECES PORT
+ *        stdio_rounds parent WRITE READ PIECES PORT
  * WRITE is write, fprintf or dprintf; READ is read or fgets; a server serves one connection and
- * ends. inetd hands it on 0 and 1 to this program, started again with what INETD_PRELOAD says in
- * LD_PRELOAD. */
+ * ends. inetd hands it on 0 and 1, parent on 5, to this program, started again with what
+ * INETD_PRELOAD says in LD_PRELOAD. */
 #include "../../examples/common.h"
 
 enum { MESSAGE = 15, FIRST_PIECE = 8 };
@@ -107,23 +108,34 @@ static void ask(struct end *end, int argc, char **argv)
     print_rounds(&rounds, end->in);
 }
 
-/* The server starts again as what inetd starts. */
-static void hand_over(int fd, char **argv)
+/* The server starts again as what inetd starts, on 0 and 1, or any parent, on another number. */
+static void hand_over(int fd, int number, char **argv)
 {
     const char *preload = getenv("INETD_PRELOAD");
+    const char *role = number == 0 ? "on-0-and-1" : "on-5";
 
-    if (dup2(fd, 0) != 0 || dup2(fd, 1) != 1)
+    if (dup2(fd, number) != number || (number == 0 && dup2(fd, 1) != 1))
         die_errno("dup2");
-    close(fd);
+    if (fd != number)
+        close(fd);
     if (preload != NULL)
         setenv("LD_PRELOAD", preload, 1);
-    execl("/proc/self/exe", argv[0], "handed", argv[2], argv[3], argv[4], (char *)NULL);
+    execl("/proc/self/exe", argv[0], role, argv[2], argv[3], argv[4], (char *)NULL);
     die_errno("cannot start again");
+}
+
+static int accept_only(const char *port)
+{
+    struct socket_options none = {.sndbuf = -1};
+    int listener = listen_on(parse_number(port, "PORT", 0, 65535), &none);
+    int fd = accept_one(listener);
+
+    close(listener);
+    return fd;
 }
 
 int main(int argc, char **argv)
 {
-    struct socket_options none = {.sndbuf = -1};
     struct end end = {.in = 0, .out = 1};
 
     if (argc < 5)
@@ -133,15 +145,16 @@ int main(int argc, char **argv)
     end.pieces = strcmp(argv[4], "2") == 0;
     if (strcmp(argv[1], "client") == 0) {
         ask(&end, argc - 4, argv + 4);
-    } else {
-        if (strcmp(argv[1], "handed") != 0) {
-            int listener = listen_on(parse_number(argv[5], "PORT", 0, 65535), &none);
-            end.in = end.out = accept_one(listener);
-            close(listener);
-        }
-        if (strcmp(argv[1], "inetd") == 0)
-            hand_over(end.in, argv);
-        serve(&end);
+        return 0;
     }
+    if (strcmp(argv[1], "inetd") == 0)
+        hand_over(accept_only(argv[5]), 0, argv);
+    else if (strcmp(argv[1], "parent") == 0)
+        hand_over(accept_only(argv[5]), 5, argv);
+    else if (strcmp(argv[1], "server") == 0)
+        end.in = end.out = accept_only(argv[5]);
+    else if (strcmp(argv[1], "on-5") == 0)
+        end.in = end.out = 5;
+    serve(&end);
     return 0;
 }
