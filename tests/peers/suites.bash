@@ -108,7 +108,7 @@ suite_libuv() {
 # What has to do with connections: replies in pieces, pipelines, large and slow replies, replication.
 redis_units=(unit/protocol unit/networking unit/pubsub unit/pubsubshard unit/multi unit/querybuf
     unit/pendingquerybuf unit/obuf-limits unit/limits unit/quit unit/pause unit/auth unit/tracking
-    unit/replybufsize unit/type/list integration/replication integration/redis-cli integration/redis-benchmark)
+    unit/replybufsize unit/type/list integration/replication-2 integration/redis-cli integration/redis-benchmark)
 
 suite_redis() {
     local unit units=() source
