@@ -180,6 +180,10 @@ static void *deadline_thread(void *unused)
     ns_real.prctl(PR_SET_TIMERSLACK, 1ul);
     uint64_t quiet_since = ns_flusher_now();
     unsigned punctual = 0;
+    /* Until it is started altogether: looking all the time, it would keep whoever starts it from its
+     * processor for a time slice. */
+    while (atomic_load(&shared->state) == STARTING)
+        futex_wait(STARTING, NULL);
     for (;;) {
         uint32_t state = atomic_load(&shared->state);
         if (state == STOPPING)
@@ -241,9 +245,9 @@ static void start(void)
     errno = saved;
     if (created) {
         *(void **)&join_thread = ns_real_optional("pthread_join");
-        /* Until here the thread does not sleep, since it waits on TICKING. */
         expected = STARTING;
         atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
+        futex_wake();
     } else {
         atomic_store(&failed, true);
         atomic_store(&shared->state, NONE);

@@ -94,6 +94,33 @@ counted() {
     [[ $(wc -l <"$T/extra") -eq $((3 + output)) ]]
 }
 
+@test "the deadline thread uses no processor time while whoever starts it is kept from going on" {
+    # Stands for a busy machine: the starting thread loses its processor in the middle.
+    cat >"$T/slow.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    int (*next)(int, const sigset_t *, sigset_t *);
+    struct timespec moment = {.tv_nsec = 300000000};
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_sigmask");
+    int result = next(how, set, old);
+    if (set && !old)
+        syscall(SYS_nanosleep, &moment, NULL);
+    return result;
+}
+END
+    gcc -shared -fPIC -o "$T/slow.so" "$T/slow.c" -ldl
+    LD_PRELOAD="$LIBRARY $T/slow.so" NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork"}]}' \
+        "$PROBES/quiet_start" >"$T/start.out"
+    cat "$T/start.out"
+    holds "$(field took_ms "$T/start.out") >= 300 && $(field used_ms "$T/start.out") < 10"
+}
+
 @test "a library that makes one call more is found out" {
     cat >"$T/bad.c" <<'END'
 #define _GNU_SOURCE
