@@ -222,23 +222,26 @@ void ns_option_inherit(struct ns_sock *slot, const struct ns_sock *from)
     NS_PUT(view, told, NS_GET(source, told));
 }
 
+/* -EOPNOTSUPP is MPTCP's answer, which says nothing of the process's next socket: only what a TCP
+ * socket answers is kept. */
 void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
 {
     int by_itself = atomic_load_explicit(&delack_default, memory_order_relaxed);
     if (by_itself == 0 || NS_GET(slot, delack))
         return;
-    if (by_itself < 0) {
+    if (by_itself < 0)
         by_itself = ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER);
-        if (by_itself < 0)
-            by_itself = 0;
-        else if (by_itself <= DELACK_MAX_US)
-            return; /* this one is bounded already, and says nothing of the next */
-    }
-    if (by_itself > DELACK_MAX_US &&
-        ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US) == 0)
+    if (by_itself == -EOPNOTSUPP || (by_itself >= 0 && by_itself <= DELACK_MAX_US))
+        return; /* this one is bounded already, and says nothing of the next, either */
+    int error = by_itself;
+    if (by_itself > 0)
+        error = ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US);
+    if (error == -EOPNOTSUPP)
+        return;
+    if (error == 0)
         NS_PUT(slot, delack, 1);
     else
-        by_itself = 0;
+        by_itself = 0; /* this kernel has no such option, or not with this value */
     atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
 }
 

@@ -159,7 +159,9 @@ static void fast_open(void)
 
 static void mptcp(void)
 {
+    enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, of recent kernels */
     struct sockaddr_in address;
+    socklen_t len;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 262);
     if (fd < 0) {
         printf("no MPTCP here\n");
@@ -181,6 +183,14 @@ static void mptcp(void)
     at_once(conn.peer, "last words");
     ends(conn.peer, 0);
     RAW(close, conn.peer, 0, 0, 0);
+    /* What MPTCP does not have, the next connection may. */
+    conn = open_conn();
+    int before = -1, bound = -1;
+    len = sizeof bound;
+    raw(SYS_getsockopt, conn.peer, IPPROTO_TCP, DELACK_MAX_US, (long)&before, (long)&len, 0);
+    raw(SYS_getsockopt, conn.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, (long)&len, 0);
+    EXPECT(getenv("LD_PRELOAD") == NULL || before < 0 || bound < before);
+    close_conn(conn);
 }
 
 /* The program gathers by itself: with MSG_MORE and with TCP_CORK, between writes that are held. */
