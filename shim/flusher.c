@@ -180,8 +180,8 @@ static void *deadline_thread(void *unused)
     ns_real.prctl(PR_SET_TIMERSLACK, 1ul);
     uint64_t quiet_since = ns_flusher_now();
     unsigned punctual = 0;
-    /* Until it is started altogether: looking all the time, it would keep whoever starts it from its
-     * processor for a time slice. */
+    /* Until it is started altogether: looking all the time, it would keep whoever starts it from
+     * its processor for a time slice. */
     while (atomic_load(&shared->state) == STARTING)
         futex_wait(STARTING, NULL);
     for (;;) {
