@@ -65,23 +65,26 @@ for case in xml.etree.ElementTree.parse(sys.argv[1]).iter("testcase"):
     print(word, case.get("name").split("\n")[0])' "$D/results.xml" >>"$D/results"
 }
 
-# build_peer NAME SOURCE OPTION...: with cmake, once, below build/peers.
+# What a suite needs before its first run: those that come as source are built once, below build/peers.
+prepare_suite() {
+    case $1 in
+    libevent)
+        build_peer libevent libevent -DEVENT__DISABLE_MBEDTLS=ON -DEVENT__DISABLE_SAMPLES=ON \
+            -DEVENT__DISABLE_BENCHMARK=ON -DEVENT__LIBRARY_TYPE=STATIC
+        ;;
+    libuv) build_peer libuv libuv1 ;;
+    esac
+}
+
 build_peer() {
     local name=$1 source=$2
     shift 2
-    (
-        exec 9>"$PEERS_ROOT/build/peers.lock"
-        flock 9
-        cd "$PEERS_ROOT" || exit 1
-        [[ ! -e build/peers/$name/built ]] || exit 0
-        cmake -S .deps/"$source"-* -B "build/peers/$name" -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" &&
-            make -C "build/peers/$name" -j2 && touch "build/peers/$name/built"
-    )
+    [[ ! -e build/peers/$name/built ]] || return 0
+    cmake -S .deps/"$source"-* -B "build/peers/$name" -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" &&
+        make -C "build/peers/$name" -j2 && touch "build/peers/$name/built"
 }
 
 suite_libevent() {
-    build_peer libevent libevent -DEVENT__DISABLE_MBEDTLS=ON -DEVENT__DISABLE_SAMPLES=ON \
-        -DEVENT__DISABLE_BENCHMARK=ON -DEVENT__LIBRARY_TYPE=STATIC
     "${with[@]}" "$PEERS_ROOT/build/peers/libevent/bin/regress" >"$D/log" 2>&1
     # A test that failed is tried again by itself; the last word counts.
     awk '/^[a-z_0-9]+\/[^:]*: / { name = $1; sub(/:$/, "", name); word = "" }
@@ -93,7 +96,6 @@ suite_libevent() {
 }
 
 suite_libuv() {
-    build_peer libuv libuv1
     # It refuses to run as root, and looks for its fixtures where it is.
     mkdir "$D/run"
     cp "$PEERS_ROOT/build/peers/libuv/uv_run_tests_a" "$D/run"
