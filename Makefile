@@ -48,6 +48,10 @@ CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
 PROBE_SRC := $(wildcard tests/probes/*.c)
+# liburing is installed for this machine alone.
+ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
+PROBE_SRC := $(filter-out tests/probes/life_uring.c,$(PROBE_SRC))
+endif
 PROBES := $(PROBE_SRC:tests/probes/%.c=$B/probes/%)
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
