@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* The client of Red Hat's example pair: a logical packet leaves as 15 writes of two bytes, and then
  * its answer is awaited. By default Nagle's algorithm holds 14 of them until the first is
- * acknowledged; no_delay and cork are the two cures that a programmer has. */
+ * acknowledged; no_delay and cork are the two cures that set an option. one_write is the third and
+ * the best: the pieces are gathered in a buffer, and leave in one write. */
 #include "common.h"
 
 enum { WRITES = 15, PIECE = 2, PACKET = WRITES * PIECE };
 
-enum way { COALESCE, NO_DELAY, CORK };
+enum way { COALESCE, NO_DELAY, CORK, ONE_WRITE };
 
-static const char *const suffix[] = {"", " using TCP_NODELAY", " using TCP_CORK"};
+static const char *const suffix[] = {"", " using TCP_NODELAY", " using TCP_CORK",
+                                     " using one write"};
 
 static const char help[] =
-    "Usage: tcp_nodelay_client [OPTION]... HOST PORT COUNT [no_delay|cork]\n"
+    "Usage: tcp_nodelay_client [OPTION]... HOST PORT COUNT [no_delay|cork|one_write]\n"
     "Send COUNT packets of 30 bytes, each in 15 writes, and wait for the answer to each.\n"
     "  --warmup N   packets sent before those that count (0)\n"
     "  --mss N      the largest segment to use\n"
@@ -20,8 +22,16 @@ static const char help[] =
 
 static void send_packet(int fd, const char *packet, enum way way)
 {
-    for (int i = 0; i < WRITES; i++)
-        write_all(fd, packet + i * PIECE, PIECE);
+    char gathered[PACKET];
+
+    for (int i = 0; i < WRITES; i++) {
+        if (way == ONE_WRITE)
+            memcpy(gathered + i * PIECE, packet + i * PIECE, PIECE);
+        else
+            write_all(fd, packet + i * PIECE, PIECE);
+    }
+    if (way == ONE_WRITE)
+        write_all(fd, gathered, PACKET);
     if (way == CORK) {
         set_option(fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
         set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");
@@ -50,7 +60,9 @@ static enum way parse_way(const char *word)
         return NO_DELAY;
     if (strcmp(word, "cork") == 0)
         return CORK;
-    usage_error("the last argument must be no_delay or cork, not '%s'", word);
+    if (strcmp(word, "one_write") == 0)
+        return ONE_WRITE;
+    usage_error("the last argument must be no_delay, cork or one_write, not '%s'", word);
 }
 
 int main(int argc, char **argv)
