@@ -143,3 +143,19 @@ mapped() {
     fi
     [[ $maps == *libnagleshim.so* ]]
 }
+
+# ns_wait_for_tun NAME REGEX: until a program that ns_start started, and that makes a TUN device, says so; it
+# ends with 77 where there are none.
+ns_wait_for_tun() {
+    local end=$((SECONDS + 10)) status=0
+    until grep -qE -- "$2" "$T/$1.out"; do
+        if ! kill -0 "${NS_PID[$1]}" 2>/dev/null || ((SECONDS > end)); then
+            ns_stop "$1" KILL 2>/dev/null
+            wait "${NS_PID[$1]}" || status=$?
+            cat "$T/$1.err"
+            [[ $status -ne 77 ]] || ns_skip "no TUN device: $(cat "$T/$1.err")"
+            return 1
+        fi
+        sleep 0.01
+    done
+}

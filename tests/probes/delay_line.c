@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* A wire of a given length: a TUN device in the namespace it is started in, another in a network
+ * namespace of its own, and between them each packet takes DELAY_US either way, in order and
+ * without loss. Programs are put at the far end by `nsenter --net=/proc/PID/ns/net`, PID being this
+ * process. */
+#include "tun.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define NEAR_ADDRESS "10.99.0.1"
+#define FAR_ADDRESS "10.99.0.2"
+
+enum {
+    SLOTS = 32768,   /* packets on their way in one direction; then the device's queue fills */
+    ROOM = 1536,     /* of one packet */
+    SPIN_NS = 80000, /* a sleep that should end at a moment ends up to this much later */
+};
+
+struct packet {
+    int64_t due_ns;
+    size_t size;
+    char bytes[ROOM];
+};
+
+struct direction {
+    int from, to;
+    struct packet *packets; /* a ring */
+    uint32_t first, end;
+    uint64_t carried;
+    int64_t latest_ns; /* by which a packet came later than it should */
+};
+
+static volatile sig_atomic_t ended;
+
+static void end(int number)
+{
+    (void)number;
+    ended = 1;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static struct direction make_direction(int from, int to)
+{
+    /* Touched only as far as it is used. */
+    void *room = mmap(NULL, SLOTS * sizeof(struct packet), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (room == MAP_FAILED)
+        tun_fail("mmap", 1);
+    return (struct direction){.from = from, .to = to, .packets = room};
+}
+
+static bool has_room(const struct direction *direction)
+{
+    return direction->end - direction->first < SLOTS;
+}
+
+/* Whether there was a packet to take. */
+static bool take(struct direction *direction, int64_t delay_ns)
+{
+    struct packet *packet = &direction->packets[direction->end % SLOTS];
+    ssize_t size;
+
+    if (!has_room(direction))
+        return false;
+    size = read(direction->from, packet->bytes, ROOM);
+    if (size < 0 && errno != EAGAIN && errno != EINTR)
+        tun_fail("read", 1);
+    if (size <= 0)
+        return false;
+    packet->size = (size_t)size;
+    packet->due_ns = now_ns() + delay_ns;
+    direction->end++;
+    return true;
+}
+
+static void deliver(struct direction *direction)
+{
+    while (direction->first != direction->end) {
+        const struct packet *packet = &direction->packets[direction->first % SLOTS];
+        int64_t late = now_ns() - packet->due_ns;
+
+        if (late < 0)
+            return;
+        /* Refused is what no interface takes: a packet of a protocol that is switched off there. */
+        if (write(direction->to, packet->bytes, packet->size) < 0 && errno == EAGAIN)
+            return;
+        if (late > direction->latest_ns)
+            direction->latest_ns = late;
+        direction->carried++;
+        direction->first++;
+    }
+}
+
+static int64_t next_due(const struct direction *both)
+{
+    int64_t due = INT64_MAX;
+
+    for (int i = 0; i < 2; i++) {
+        const struct packet *first = &both[i].packets[both[i].first % SLOTS];
+
+        if (both[i].first != both[i].end && first->due_ns < due)
+            due = first->due_ns;
+    }
+    return due;
+}
+
+/* Until a packet comes, or shortly before one is due. */
+static void wait_for_work(const struct direction *both)
+{
+    struct pollfd polled[2];
+    struct timespec timeout = {0}, *limit = NULL;
+    int64_t due = next_due(both);
+
+    if (due != INT64_MAX) {
+        int64_t left = due - now_ns() - SPIN_NS;
+
+        if (left <= 0)
+            return;
+        timeout.tv_sec = left / 1000000000;
+        timeout.tv_nsec = left % 1000000000;
+        limit = &timeout;
+    }
+    for (int i = 0; i < 2; i++)
+        polled[i] = (struct pollfd){.fd = both[i].from, .events = has_room(&both[i]) ? POLLIN : 0};
+    if (ppoll(polled, 2, limit, NULL) < 0 && errno != EINTR)
+        tun_fail("ppoll", 1);
+}
+
+static void carry(struct direction *both, int64_t delay_ns)
+{
+    while (!ended) {
+        for (int i = 0; i < 2; i++) {
+            deliver(&both[i]);
+            while (take(&both[i], delay_ns))
+                deliver(&both[1 - i]);
+        }
+        wait_for_work(both);
+    }
+}
+
+static int open_far_end(void)
+{
+    int control, fd;
+
+    if (unshare(CLONE_NEWNET) != 0)
+        tun_fail("a network namespace", TUN_MISSING);
+    fd = tun_create("far", FAR_ADDRESS, NEAR_ADDRESS);
+    control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    tun_set_up(control, "lo");
+    close(control);
+    return fd;
+}
+
+/* A wire does not wait for what else the machine does. Where the rights are missing, it does. */
+static void be_punctual(void)
+{
+    struct sched_param least = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
+
+    sched_setscheduler(0, SCHED_FIFO, &least);
+    /* Otherwise the kernel adds 50 microseconds to each sleep. */
+    prctl(PR_SET_TIMERSLACK, 1L, 0L, 0L, 0L);
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction action = {.sa_handler = end};
+    struct direction both[2];
+    char *after = NULL;
+    long delay_us = argc == 2 ? strtol(argv[1], &after, 10) : -1;
+    int near, far;
+
+    if (delay_us < 0 || *after != '\0') {
+        fprintf(stderr, "Usage: delay_line DELAY_US\n");
+        return 2;
+    }
+    near = tun_create("near", NEAR_ADDRESS, FAR_ADDRESS);
+    far = open_far_end();
+    both[0] = make_direction(near, far);
+    both[1] = make_direction(far, near);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    be_punctual();
+    printf("near %s far %s delay_us %ld\n", NEAR_ADDRESS, FAR_ADDRESS, delay_us);
+    fflush(stdout);
+    carry(both, delay_us * 1000);
+    printf("carried %llu %llu latest_us %.1f %.1f\n", (unsigned long long)both[0].carried,
+           (unsigned long long)both[1].carried, (double)both[0].latest_ns / 1e3,
+           (double)both[1].latest_ns / 1e3);
+    return 0;
+}
