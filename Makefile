@@ -111,10 +111,16 @@ $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Ishim -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl
 
-.PHONY: examples probes units
+# Another TCP, to be the peer of programs under the shim: Debian's lwIP.
+$B/lwip/%: tests/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
+
+.PHONY: examples probes units lwip
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
+lwip: $B/lwip/quote_server
 
 # --- the two commands of the README -------------------------------------------------------------------------
 .PHONY: demo check deps
@@ -125,7 +131,7 @@ demo: ## get what is missing, build, and show the difference it makes
 
 check: ## get what the tests need, build, and run them all
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units
+	@$(MAKE) --no-print-directory -s all examples probes units lwip
 	@tests/run
 
 .PHONY: check-libcs check-aarch64 check-sidecar
@@ -199,8 +205,8 @@ lint: ## formatting, shellcheck, and warnings as errors with gcc and clang
 	@tests/deps lint
 	clang-format --dry-run --Werror $(C_FILES)
 	shellcheck -x $(SHELL_FILES)
-	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units
-	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units
+	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip
+	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip
 
 format: ## rewrite the C files in the house style
 	clang-format -i $(C_FILES)
