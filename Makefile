@@ -116,11 +116,25 @@ $B/lwip/%: tests/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
-.PHONY: examples probes units lwip
+# Chatty programs in other languages. Rust knows nothing of CC and its flags.
+$B/chatty/talk-rust: examples/chatty/talk.rs
+	@mkdir -p $(@D)
+	rustc -O -o $@ $<
+
+$B/chatty/talk-asio: examples/chatty/talk.cpp
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -Wall -Wextra $(WERROR) -o $@ $< -pthread
+
+$B/chatty/Talk.class: examples/chatty/Talk.java
+	@mkdir -p $(@D)
+	javac -d $(@D) $<
+
+.PHONY: examples probes units lwip chatty
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
+chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two commands of the README -------------------------------------------------------------------------
 .PHONY: demo check deps

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# Sends messages with json.dump, which writes a piece for each name, value and bracket. What comes of it
+# depends on the file: "text" is socket.makefile("w", buffering=1), where the text layer keeps the pieces
+# until the flush; "codec" is what many wrote before there was a text layer, and writes each at once.
+# Usage: talk.py text|codec PORT WARMUP COUNT
+import codecs
+import json
+import socket
+import sys
+import time
+
+
+def main(kind, port, warmup, count):
+    connection = socket.create_connection(("127.0.0.1", port))
+    answers = connection.makefile("rb")
+    if kind == "text":
+        out = connection.makefile("w", buffering=1)
+    else:
+        out = codecs.getwriter("utf-8")(connection.makefile("wb", buffering=0))
+    times = []
+    for number in range(warmup + count):
+        begun = time.monotonic()
+        json.dump({"number": number, "symbol": "ACME", "price": 1000 + number % 9000,
+                   "size": 100 + number % 900, "side": "sell" if number % 2 else "buy"}, out)
+        out.write("\n")
+        out.flush()
+        assert answers.readline() == b"%d\n" % number, "another answer"
+        times.append(time.monotonic() - begun)
+    times = sorted(times[warmup:]) or [0]
+    print("messages %d mean_us %.1f median_us %.1f stalls %d" % (
+        count, sum(times) * 1e6 / len(times), times[len(times) // 2] * 1e6,
+        sum(t > 0.020 for t in times)))
+
+
+main(sys.argv[1], *map(int, sys.argv[2:]))
