@@ -198,13 +198,15 @@ uninstall: ## remove what install put there
 .PHONY: bench figures trace
 bench: ## measure against hand-written cures, as ratios
 	@tests/deps bench
-	@$(MAKE) --no-print-directory all examples probes
-	@tests/bench/run
+	@$(MAKE) --no-print-directory all examples probes chatty
+	@status=0; for part in run ways chatty distance; do \
+		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
 
 figures: ## draw the pictures of examples/figures with gnuplot
 	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples
+	@$(MAKE) --no-print-directory all examples probes chatty
 	@examples/figures/draw
+	@examples/figures/draw_measured
 
 trace: ## capture one POST without and with the shim
 	@tests/deps trace
@@ -231,6 +233,7 @@ clean: ## remove what was built (not the fetched sources in .deps)
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | \
 		awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
