@@ -119,7 +119,7 @@ $B/lwip/%: tests/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 # Chatty programs in other languages. Rust knows nothing of CC and its flags.
 $B/chatty/talk-rust: examples/chatty/talk.rs
 	@mkdir -p $(@D)
-	rustc -O -o $@ $<
+	MAKEFLAGS= rustc -O -o $@ $<
 
 $B/chatty/talk-asio: examples/chatty/talk.cpp
 	@mkdir -p $(@D)

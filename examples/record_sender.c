@@ -19,6 +19,7 @@ static const char help[] =
     "  --pace US       produce a record every US microseconds, instead of at once\n"
     "  --batch N       gather N records behind a header into one send\n"
     "  --nodelay       TCP_NODELAY\n"
+    "  --cork          TCP_CORK, taken off at the end\n"
     "  --warmup N      sends before those that count (0)\n"
     "  --mss N         the largest segment to use\n"
     "  --help          this text\n";
@@ -26,6 +27,7 @@ static const char help[] =
 struct sender {
     struct common common;
     bool winsock;
+    bool cork;
     int64_t pace_ns;
     uint32_t batch; /* records in a send; 0: one, without a header */
     uint32_t records;
@@ -132,6 +134,7 @@ static void parse_options(int argc, char **argv, struct sender *sender)
                                             NODELAY_OPTION,
                                             {"sndbuf", required_argument, NULL, 's'},
                                             {"winsock-send", no_argument, NULL, 'a'},
+                                            {"cork", no_argument, NULL, 'k'},
                                             {"pace", required_argument, NULL, 'p'},
                                             {"batch", required_argument, NULL, 'b'},
                                             END_OF_OPTIONS};
@@ -146,6 +149,9 @@ static void parse_options(int argc, char **argv, struct sender *sender)
             break;
         case 'a':
             sender->winsock = true;
+            break;
+        case 'k':
+            sender->cork = true;
             break;
         case 'p':
             sender->pace_ns = 1000 * parse_number(optarg, "--pace", 1, 10000000);
@@ -174,7 +180,11 @@ int main(int argc, char **argv)
     sender.records = counted + (uint32_t)sender.common.warmup * in_send;
     rounds_prepare(&rounds, (counted + in_send - 1) / in_send, sender.common.warmup);
     fd = connect_to(argv[optind], argv[optind + 1], &sender.common.socket);
+    if (sender.cork)
+        set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");
     run(fd, &sender, &rounds);
+    if (sender.cork)
+        set_option(fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
     check_receipt(fd, sender.records);
     seconds = (double)(rounds.ended - rounds.begun) / 1e9;
     printf("records %u records_per_s %.1f ", counted, counted / seconds);

@@ -4,6 +4,7 @@ shim on a CPU, and comparisons by turns. Ends only processes that it started."""
 
 import contextlib
 import fnmatch
+import json
 import os
 import pathlib
 import re
@@ -63,6 +64,7 @@ class Bench:
         self.only = options.only
         self.work = work
         self.rows = []
+        self.baseline = read_baseline(getattr(options, "baseline", None))
         self.running = []
         # A copy: a build that goes on meanwhile must not change what the second half measures.
         self.library = pathlib.Path(shutil.copy(LIBRARY, work))
@@ -142,6 +144,20 @@ class Bench:
             raise CannotRun(f"{command[0]} failed: {(err or out).strip()[-300:]}")
         return out
 
+    def instructions(self, policy, command):
+        """How many a process executes in user space, as callgrind counts them."""
+        probe = self.popen(self.places["1"][0], policy,
+                           ["valgrind", "--tool=callgrind",
+                            f"--callgrind-out-file={self.work}/callgrind.out", *command],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.running.append(probe)
+        _, err = probe.communicate(timeout=DEADLINE)
+        self.running.remove(probe)
+        found = re.search(r"Collected : (\d+)", err)
+        if probe.returncode != 0 or not found:
+            raise CannotRun(f"valgrind failed: {err.strip()[-300:]}")
+        return int(found.group(1))
+
     # --- results ---
 
     def wanted(self, name):
@@ -150,7 +166,7 @@ class Bench:
     def add(self, name, cpus, target, value, low, high, *, good, unit="", note="", raw=None):
         row = {"name": name, "cpus": cpus, "target": target, "measured": value, "low": low,
                "high": high, "unit": unit, "verdict": ("ok" if good else "over") if target else "",
-               "note": note}
+               "note": note, "baseline": self.baseline.get(f"{name}|{cpus}")}
         print(format_row(row), flush=True)
         self.rows.append({**row, **(raw or {})})
 
@@ -193,15 +209,34 @@ def readable(seconds):
     return f"{seconds * 1e6:.4g} us" if seconds < 1e-3 else f"{seconds * 1e3:.4g} ms"
 
 
-FORMAT = "{name:<51} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {verdict:<5} {note}"
+def read_baseline(path):
+    """What was measured when path was written, by name and CPUs."""
+    if path is None or not path.exists():
+        return {}
+    return json.loads(path.read_text())["measured"]
+
+
+def write_baseline(path, rows):
+    """Rows that were not measured this time keep what they had."""
+    measured = read_baseline(path)
+    measured.update({f"{row['name']}|{row['cpus']}": round(row["measured"], 4) for row in rows})
+    path.write_text(json.dumps({"kernel": os.uname().release, "machine": os.uname().machine,
+                                "measured": measured}, indent=1, sort_keys=True) + "\n")
+
+
+FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {change:<7} {verdict:<5} "
+          "{note}")
 
 
 def format_row(row):
     unit = f" {row['unit']}" if row["unit"] else ""
     places = 2 if not unit else 1
     spread = "" if row["low"] is None else f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"
+    change = ""
+    if row["baseline"]:
+        change = f"{100 * (row['measured'] / row['baseline'] - 1):+.0f} %"
     return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}",
-                            "spread": spread}).rstrip()
+                            "spread": spread, "change": change}).rstrip()
 
 
 def field(text, name):
@@ -214,4 +249,4 @@ def field(text, name):
 
 def print_head():
     print(FORMAT.format(name="", cpus="CPUs", target="target", measured="measured", spread="spread",
-                        verdict="", note="by hand -> with the shim"))
+                        change="change", verdict="", note="by hand -> with the shim"))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Posts messages to examples/queue_server over one kept connection with Perl's own client, which writes the
-# head and the body in two pieces. Usage: http_post.pl PORT OPERATIONS
+# head and the body in two pieces. Usage: http_post.pl PORT OPERATIONS [nodelay]
 use strict;
 use warnings;
 use HTTP::Tiny;
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 # The pattern that the server expects of message N: fill_pattern of examples/common.h.
@@ -18,7 +19,7 @@ sub message {
     return $text;
 }
 
-my ($port, $count) = @ARGV;
+my ($port, $count, $nodelay) = @ARGV;
 my $http = HTTP::Tiny->new(keep_alive => 1);
 
 sub post {
@@ -33,6 +34,10 @@ sub post {
 
 # The first opens the connection and is not counted.
 post(0);
+# It has no option for that: the cure goes into what it keeps.
+if ($nodelay) {
+    setsockopt($http->{handle}{fh}, IPPROTO_TCP, TCP_NODELAY, 1) or die "TCP_NODELAY: $!";
+}
 my @times = sort { $a <=> $b } map { post($_) } 1 .. $count;
 printf "operations %d median_us %.1f max_us %.1f stalls %d\n", $count, 1e6 * $times[$count / 2],
     1e6 * $times[-1], scalar grep { $_ > 0.020 } @times;

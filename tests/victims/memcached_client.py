@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # pymemcache: a set that asks for no answer, and then a get. Usage: memcached_client.py PORT OPERATIONS
+# [nodelay], which is its own cure.
 import itertools
 import sys
 
@@ -8,8 +9,8 @@ from pymemcache.client.base import Client
 import rounds
 
 
-def main(port, count):
-    client = Client(("127.0.0.1", port))
+def main(port, count, nodelay):
+    client = Client(("127.0.0.1", port), no_delay=nodelay)
     numbers = itertools.count()
 
     def set_and_get():
@@ -20,4 +21,4 @@ def main(port, count):
     rounds.measure(set_and_get, count)
 
 
-main(int(sys.argv[1]), int(sys.argv[2]))
+main(int(sys.argv[1]), int(sys.argv[2]), "nodelay" in sys.argv[3:])

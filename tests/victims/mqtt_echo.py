@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # paho: publishes to a topic that it has subscribed to, and waits until the message comes back and the
 # handshake of its own one is over. Usage: mqtt_echo.py PORT OPERATIONS QOS
+# [nodelay], where paho hands out the socket for it.
+import socket
 import sys
 import time
 
@@ -9,7 +11,7 @@ import paho.mqtt.client as mqtt
 import rounds
 
 
-def main(port, count, qos):
+def main(port, count, qos, nodelay):
     client = mqtt.Client(client_id="echo")
     state = {"subscribed": False, "came": 0, "sent": 0}
 
@@ -31,6 +33,11 @@ def main(port, count, qos):
         info = client.publish("echo", b"%d" % state["sent"], qos)
         until(lambda: state["came"] == state["sent"] and info.is_published())
 
+    def on_socket_open(_client, _userdata, connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    if nodelay:
+        client.on_socket_open = on_socket_open
     client.on_subscribe = on_subscribe
     client.on_message = on_message
     client.connect("127.0.0.1", port)
@@ -39,4 +46,4 @@ def main(port, count, qos):
     rounds.measure(echo, count)
 
 
-main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), "nodelay" in sys.argv[4:])
