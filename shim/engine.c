@@ -9,7 +9,6 @@
 #include "stats.h"
 
 #include <netinet/tcp.h>
-#include <time.h>
 
 /* Something is owed on fd, as its slot says: have this thread's next wait settle it. */
 static inline void owe(int fd, struct ns_sock *slot)
@@ -21,7 +20,7 @@ static inline void owe(int fd, struct ns_sock *slot)
 bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
 {
     bool adaptive = NS_GET(slot, send) == NS_SEND_ADAPTIVE;
-    if (__builtin_expect(!ns_thread.epoch, 0))
+    if (__builtin_expect(!ns_thread.token, 0))
         ns_thread_begin();
     bool small = !(flags & NS_NEVER_HELD) && size < NS_LARGE && !NS_GET(slot, no_hold) &&
                  !NS_GET(slot, app_corks);
@@ -39,9 +38,28 @@ bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
     return holds;
 }
 
+/* The time in ns_ack_tempo's units: only differences count. */
+static uint8_t ack_clock(void)
+{
+    return (uint8_t)(ns_flusher_now() / NS_ACK_UNIT_NS);
+}
+
+/* Does the time matter to what tempo becomes? */
+static bool is_timed(struct ns_ack_tempo tempo)
+{
+    return tempo.needless >= NS_ACK_NEVER_AFTER - 1;
+}
+
+void ns_engine_answers(struct ns_sock *slot, bool owed)
+{
+    struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
+    ns_ack_answered(&tempo, owed, is_timed(tempo) ? ack_clock() : 0);
+    ns_ack_tempo_put(slot, tempo);
+}
+
 struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
 {
-    struct ns_plain before = {0, false};
+    struct ns_plain before = {.ack_tempo = NS_GET(slot, ack_tempo)};
     if (__builtin_expect(flags & MSG_MORE, 0))
         ns_engine_push(fd, slot);
     else if (!(NS_GET(slot, app_corks) & NS_CORKS_OPTION))
@@ -86,7 +104,7 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
 {
     if (result <= 0) {
         put_back(fd, slot, before.mark);
-        ns_engine_carried(slot, result, before.owed);
+        ns_engine_carried(slot, result, before);
         return;
     }
     if (__builtin_expect(flags & MSG_MORE, 0)) {
@@ -126,14 +144,6 @@ void ns_engine_heal(int fd, struct ns_sock *slot)
     errno = saved;
 }
 
-/* The time in ns_ack_tempo's units: only differences count, and the coarse clock will do. */
-static uint8_t ack_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint8_t)(((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) / NS_ACK_UNIT_NS);
-}
-
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
@@ -143,8 +153,7 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
             return;
         struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
         if (tempo.sent || tempo.needless) {
-            bool timed = tempo.needless >= NS_ACK_NEVER_AFTER - 1;
-            ns_ack_read(&tempo, NS_GET(slot, ack_owed), timed ? ack_clock() : 0);
+            ns_ack_read(&tempo, NS_GET(slot, ack_owed), is_timed(tempo) ? ack_clock() : 0);
             ns_ack_tempo_put(slot, tempo);
         }
         NS_PUT(slot, ack_owed, 1);

@@ -76,27 +76,36 @@ static inline struct ns_sock *ns_engine_ruled(int fd)
  * not for merging. */
 enum { NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 
+/* What a plain write took away before its call, to be put back if it fails. */
+struct ns_plain {
+    uint64_t mark;      /* held_until */
+    uint32_t ack_tempo; /* if owed */
+    bool owed;          /* ack_owed */
+};
+
 /* Data of ours is about to leave, and an ACK with it. Called before the call: after it the peer's
  * next request may already have been read, by another thread. Returns whether there was a debt, for
  * the next. */
+void ns_engine_answers(struct ns_sock *slot, bool owed);
+
 static inline bool ns_engine_carry(struct ns_sock *slot)
 {
     bool owed = NS_GET(slot, ack_owed);
     if (owed)
         NS_PUT(slot, ack_owed, 0);
     struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
-    if (__builtin_expect(tempo.sent || (owed && tempo.needless), 0)) {
-        ns_ack_answered(&tempo, owed);
-        ns_ack_tempo_put(slot, tempo);
-    }
+    if (__builtin_expect(tempo.sent || (owed && tempo.needless), 0))
+        ns_engine_answers(slot, owed);
     return owed;
 }
 
 /* It did not leave. */
-static inline void ns_engine_carried(struct ns_sock *slot, ssize_t result, bool owed)
+static inline void ns_engine_carried(struct ns_sock *slot, ssize_t result, struct ns_plain before)
 {
-    if (__builtin_expect(result <= 0 && owed, 0))
+    if (__builtin_expect(result <= 0 && before.owed, 0)) {
+        NS_PUT(slot, ack_tempo, before.ack_tempo);
         NS_PUT(slot, ack_owed, 1);
+    }
 }
 
 /* A write of this size and more is not small: merging it with others saves nothing. */
@@ -123,7 +132,8 @@ static inline void ns_engine_count(int fd, struct ns_sock *slot)
  * may be sent with MSG_MORE and nothing else: without the address that finds out what fd is, and
  * with nothing to tell the engine afterwards but ns_engine_continued. Since its last write, held as
  * well, the thread has not waited, and every way to replace a descriptor that libc sees ends the
- * burst. What is left is a program that does it by bare system calls between two such writes. */
+ * burst. What is left is a program that does it by bare system calls, or by io_uring, between two
+ * such writes. */
 static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
 {
     if (NS_GET(slot, burst_epoch) != ns_thread.epoch || !NS_GET(slot, held_until) ||
@@ -141,12 +151,12 @@ static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
  * be told afterwards? Counts it then. */
 __attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_sock *slot)
 {
-    if (ns_owes() || NS_GET(slot, app_corks) || NS_GET(slot, ack_owed) ||
-        ns_ack_tempo_of(slot).sent)
+    if (ns_owes() || NS_GET(slot, held_until) || NS_GET(slot, app_corks) ||
+        NS_GET(slot, ack_owed) || ns_ack_tempo_of(slot).sent)
         return false;
     if (NS_GET(slot, send) == NS_SEND_NODELAY)
         return true;
-    if (NS_GET(slot, send) != NS_SEND_ADAPTIVE || !ns_thread.epoch)
+    if (NS_GET(slot, send) != NS_SEND_ADAPTIVE || !ns_thread.token)
         return false;
     struct ns_tempo tempo = ns_tempo_of(slot);
     if (NS_GET(slot, burst_epoch) != ns_thread.epoch)
@@ -169,12 +179,6 @@ static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t res
     if (__builtin_expect(!atomic_load(&slot->held_until), 0))
         ns_engine_held(fd, slot, result);
 }
-
-/* What a plain write took away before its call, to be put back if it fails. */
-struct ns_plain {
-    uint64_t mark; /* held_until */
-    bool owed;     /* ack_owed */
-};
 
 /* Around a write that is not held, with the application's flags; it takes what is held with it. The
  * first takes the mark away, so that another thread that holds bytes during the call marks them

@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "fdtable.h"
+#include "handler.h"
 #include "real.h"
 #include "settle.h"
 
@@ -27,11 +28,12 @@ enum state {
 enum {
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
-    QUIET_NS =
-        20000000, /* without a held byte: park; a wake then costs one call per 20 ms at most */
+    QUIET_NS = 3000000, /* without a held byte: park; a wake then costs one call in 3 ms at most */
     WORD_BITS = 64,
     WORDS = NS_FD_CHUNK * NS_FD_CHUNKS / WORD_BITS,
-    STACK_SIZE = 64 * 1024,
+    /* The program's static TLS is taken from it, and so is a signal frame of libc's own. */
+    STACK_SIZE = 256 * 1024,
+    REFUSALS_MOST = 1000,
 };
 
 /* One bit a descriptor. Set by whoever holds bytes, cleared by the deadline thread when it looks:
@@ -46,8 +48,9 @@ static struct shared {
 static uint64_t tick_ns;
 /* Looked up with pthread_create, since libpthread may have come after us. */
 static int (*join_thread)(pthread_t, void **);
-static pthread_t thread;    /* valid while the state is not NONE */
-static _Atomic bool stays;  /* it was started before anybody wanted it */
+static pthread_t thread;   /* valid while the state is not NONE */
+static _Atomic bool stays; /* it was started before anybody wanted it */
+static _Atomic unsigned refusals;
 static _Atomic bool wanted; /* somebody would hold bytes if there were a thread */
 static _Atomic bool failed; /* no thread could be started: hold nothing */
 
@@ -265,7 +268,10 @@ void ns_flusher_prepare(void)
 
 bool ns_flusher_before_fork(void)
 {
-    if (ns_flusher_running() && !atomic_load_explicit(&stays, memory_order_relaxed))
+    uint32_t state = shared ? atomic_load(&shared->state) : NONE;
+    /* Not while it starts: that may be what we interrupt. */
+    if ((state == TICKING || state == PARKED) &&
+        !atomic_load_explicit(&stays, memory_order_relaxed))
         ns_flusher_stop(true);
     return ns_flusher_running();
 }
@@ -283,7 +289,11 @@ void ns_flusher_start_if_wanted(void)
 {
     if (__builtin_expect(atomic_load_explicit(&wanted, memory_order_relaxed), 0)) {
         atomic_store_explicit(&wanted, false, memory_order_relaxed);
-        start();
+        /* The stack may also look so by chance: not for ever. */
+        if (!ns_may_be_in_handler())
+            start();
+        else if (atomic_fetch_add(&refusals, 1) >= REFUSALS_MOST)
+            atomic_store(&failed, true);
     }
 }
 
@@ -330,6 +340,20 @@ void ns_flusher_push_all(void)
     errno = saved;
 }
 
+/* pthread_join is a cancellation point; the calls that stop the thread are not. */
+static void join(void)
+{
+    int (*set_state)(int, int *) = NULL;
+    int before = PTHREAD_CANCEL_ENABLE;
+    *(void **)&set_state = ns_real_optional("pthread_setcancelstate");
+    if (set_state)
+        set_state(PTHREAD_CANCEL_DISABLE, &before);
+    if (join_thread)
+        join_thread(thread, NULL);
+    if (set_state)
+        set_state(before, NULL);
+}
+
 /* Only one stops it: the state says who. */
 static bool stop_thread(void)
 {
@@ -341,8 +365,7 @@ static bool stop_thread(void)
             break;
     }
     futex_wake();
-    if (join_thread)
-        join_thread(thread, NULL);
+    join();
     return true;
 }
 

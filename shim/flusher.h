@@ -24,7 +24,8 @@ void ns_flusher_prepare(void);
  * handler. Returns false if it runs, or cannot run. Async-signal-safe. */
 bool ns_flusher_want(void);
 
-/* In a wait, where a program is not inside malloc: one load if nobody wants the thread. */
+/* In a wait for descriptors: one load if nobody wants the thread. Does nothing in a signal handler,
+ * which may have interrupted malloc. errno unchanged. */
 void ns_flusher_start_if_wanted(void);
 
 /* Before fork() itself: a thread that nobody needs right away ends, since programs count their

@@ -5,7 +5,6 @@
 #define NS_INTERPOSE_H
 
 #include "engine.h"
-#include "flusher.h"
 #include "real.h"
 
 #include <fcntl.h>
@@ -26,10 +25,8 @@ int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t
 static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
-    if (ns_owes()) {
-        ns_flusher_start_if_wanted();
+    if (ns_owes())
         ns_settle(NS_OWES_ALL);
-    }
 }
 
 /* Before a call on fd that waits only if fd is not ready for events (POLLIN, POLLOUT): settle if

@@ -5,6 +5,8 @@
  * calls themselves. */
 #include "interpose.h"
 
+#include "flusher.h"
+
 #include <string.h>
 
 /* What has to be done around a wait. */

@@ -4,6 +4,8 @@
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
 
+#include "flusher.h"
+
 #include <limits.h>
 #include <string.h>
 

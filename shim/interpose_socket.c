@@ -35,12 +35,14 @@ static int after_accept(int listener, int fd, int flags)
 
 NS_EXPORT int accept(int listener, struct sockaddr *remote, socklen_t *len)
 {
+    ns_epoch_ends();
     before_accept(listener);
     return after_accept(listener, NS_REAL(accept)(listener, remote, len), 0);
 }
 
 NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int flags)
 {
+    ns_epoch_ends();
     before_accept(listener);
     return after_accept(listener, NS_REAL(accept4)(listener, remote, len, flags), flags);
 }

@@ -126,6 +126,7 @@ static void before_sem(sem_t *semaphore)
 
 NS_EXPORT int sem_wait(sem_t *semaphore)
 {
+    ns_epoch_ends();
     if (ns_owes())
         before_sem(semaphore);
     return NS_REAL(sem_wait)(semaphore);
@@ -133,6 +134,7 @@ NS_EXPORT int sem_wait(sem_t *semaphore)
 
 NS_EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 {
+    ns_epoch_ends();
     if (ns_owes())
         before_sem(semaphore);
     return NS_REAL(sem_timedwait)(semaphore, until);
@@ -140,6 +142,7 @@ NS_EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 
 NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {
+    ns_epoch_ends();
     if (ns_owes())
         before_sem(semaphore);
     return NS_REAL(sem_clockwait)(semaphore, clock, until);
@@ -149,6 +152,7 @@ NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct time
  * busy poll settles. status and usage are written only when there is a child. */
 NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
+    ns_epoch_ends();
     if (!ns_owes())
         return NS_REAL(wait4)(pid, status, options, usage);
     pid_t result = NS_REAL(wait4)(pid, status, options | WNOHANG, usage);
@@ -160,16 +164,19 @@ NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 
 NS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
+    ns_epoch_ends();
     return ns_owes() ? wait4(pid, status, options, NULL) : NS_REAL(waitpid)(pid, status, options);
 }
 
 NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 {
+    ns_epoch_ends();
     return ns_owes() ? wait4(-1, status, options, usage) : NS_REAL(wait3)(status, options, usage);
 }
 
 NS_EXPORT pid_t wait(int *status)
 {
+    ns_epoch_ends();
     return ns_owes() ? wait4(-1, status, 0, NULL) : NS_REAL(wait)(status);
 }
 

@@ -18,19 +18,44 @@ enum { IOV_MOST = 1024 }; /* UIO_MAXIOV: sendmsg and writev fail differently abo
  * would be 200 ns). */
 static const sa_family_t hold_address = 0xffff;
 
-/* A write on a socket that blocks is a wait for the other sockets of this thread. What the socket's
- * buffer has room for does not block; above BIG nobody can tell, and there the call costs more than
- * settling does. */
-static void before_write(int fd, const struct ns_sock *slot, size_t size, int flags)
+/* A write on a socket that blocks is a wait for the other sockets of this thread: may this one be?
+ * Above BIG nobody can tell what the socket's buffer has room for, and there the call costs more
+ * than settling does: then that is done here. */
+static bool may_wait(int fd, const struct ns_sock *slot, size_t size, int flags)
 {
     enum { BIG = 64 * 1024 };
     if (!ns_owes() || ns_owes_only(fd) || NS_GET(slot, nonblock) || flags & MSG_DONTWAIT ||
         !ns_owed_elsewhere(fd))
-        return;
-    if (size >= BIG)
-        ns_settle(NS_OWES_ALL);
-    else
+        return false;
+    if (size < BIG)
+        return true;
+    ns_settle(NS_OWES_ALL);
+    return false;
+}
+
+/* The same for calls that cannot be made in two steps: asks first whether there is room. */
+static void before_write(int fd, const struct ns_sock *slot, size_t size, int flags)
+{
+    if (may_wait(fd, slot, size, flags))
         ns_before_wait_for(fd, POLLOUT);
+}
+
+/* send, first without waiting, and only if that leaves a rest after the other sockets are settled.
+ * The rest is as the kernel has it: what was taken counts, and an error is the next call's. */
+static ssize_t send_trying(int fd, const void *data, size_t size, int flags)
+{
+    int saved = errno;
+    ssize_t taken = NS_NEXT(send)(fd, data, size, flags | MSG_DONTWAIT);
+    if (taken >= 0 ? (size_t)taken == size : errno != EAGAIN)
+        return taken;
+    ns_settle(NS_OWES_ALL);
+    errno = saved;
+    if (taken < 0)
+        return NS_NEXT(send)(fd, data, size, flags);
+    ssize_t rest =
+        NS_NEXT(send)(fd, (const char *)data + taken, size - (size_t)taken, flags | MSG_NOSIGNAL);
+    errno = saved;
+    return rest > 0 ? taken + rest : taken;
 }
 
 /* A write on something else: only held bytes are worth a look at whether it will block. */
@@ -59,11 +84,13 @@ static inline bool refused(int fd, struct ns_sock *slot, ssize_t result, int sav
 }
 
 /* Send one buffer with MSG_MORE. Returns false if fd turned out to be something else, and nothing
- * was sent: the caller then makes the call as the application asked. */
-static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, int flags,
+ * was sent: the caller then makes the call as the application asked. waits: see may_wait. */
+static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, int flags, bool waits,
                  ssize_t *result)
 {
     int saved = errno;
+    if (waits)
+        ns_before_wait_for(fd, POLLOUT);
     ssize_t r = send_held(fd, data, size, flags);
     if (refused(fd, slot, r, saved))
         return false;
@@ -116,11 +143,14 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     }
     ssize_t result;
     bool sane = size && size <= SSIZE_MAX; /* write refuses what send would cut */
-    before_write(fd, slot, size, 0);
-    if (sane && ns_engine_holds(fd, slot, size, 0) && hold(fd, slot, data, size, 0, &result))
+    bool tries = sane && may_wait(fd, slot, size, 0);
+    if (sane && ns_engine_holds(fd, slot, size, 0) && hold(fd, slot, data, size, 0, tries, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
-    result = NS_REAL(write)(fd, data, size);
+    result = tries ? send_trying(fd, data, size, 0) : NS_NEXT(write)(fd, data, size);
+    if (__builtin_expect(result < 0 && errno == ENOTSOCK,
+                         0)) /* it was a socket when we last knew */
+        result = NS_NEXT(write)(fd, data, size);
     ns_engine_wrote(fd, slot, result, 0, before);
     return result;
 }
@@ -162,12 +192,12 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
     ssize_t result;
-    before_write(fd, slot, size, flags);
+    bool tries = may_wait(fd, slot, size, flags);
     if (size && ns_engine_holds(fd, slot, size, flags) &&
-        hold(fd, slot, data, size, flags, &result))
+        hold(fd, slot, data, size, flags, tries, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
-    result = NS_REAL(send)(fd, data, size, flags);
+    result = tries ? send_trying(fd, data, size, flags) : NS_NEXT(send)(fd, data, size, flags);
     ns_engine_wrote(fd, slot, result, flags, before);
     return result;
 }
@@ -192,7 +222,7 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
     before_write(fd, slot, size, flags);
     ssize_t result;
     if (size && !to && ns_engine_holds(fd, slot, size, flags) &&
-        hold(fd, slot, data, size, flags, &result))
+        hold(fd, slot, data, size, flags, false, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
@@ -358,7 +388,7 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
     struct ns_sock *to = ns_engine_ruled(out);
     struct ns_sock *from = to ? NULL : ns_engine_ruled(in); /* one of the two is a pipe */
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    struct ns_plain before = {0, false};
+    struct ns_plain before = {0};
     if (to) {
         before_write(out, to, size, flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0);
         ns_engine_count(out, to);

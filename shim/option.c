@@ -271,7 +271,7 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
         NS_PUT(slot, app_corks, 0);
         /* Uncorking leaves the last segment to Nagle where that is on: as after a write. */
         if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ)
-            ns_engine_wrote(fd, slot, 1, 0, (struct ns_plain){0, false});
+            ns_engine_wrote(fd, slot, 1, 0, (struct ns_plain){0});
         break;
     case TCP_DELACK_MAX_US_NUMBER:
         NS_PUT(slot, delack, 0);

@@ -159,9 +159,12 @@ static void drop(unsigned index, int fd, struct ns_sock *slot, uint32_t owed)
     atomic_signal_fence(memory_order_seq_cst);
     bool owes = slot && debts_of(slot);
     int listed = fd;
-    if (!owes && atomic_compare_exchange_strong(entry_at(index), &listed, mover) &&
-        atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, last)))
-        return;
+    if (!owes && atomic_compare_exchange_strong(entry_at(index), &listed, mover)) {
+        if (slot) /* a handler may have listed it just there */
+            unlist(slot);
+        if (atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, last)))
+            return;
+    }
     /* It owes again, or a signal handler has changed the list: an entry too many does no harm. */
     if (slot && debts_of(slot))
         ns_owe(fd, slot);

@@ -18,8 +18,8 @@ struct ns_thread {
      * handler that came in between makes the exchange fail. */
     _Atomic uint32_t owed;
     uint32_t token; /* names this thread in ns_sock.lister; 0: none yet */
-    /* Changes with every wait of this thread, and differs from those of other threads (but for a
-     * chance that costs a segment). 0 until there is a token. */
+    /* Changes with every wait of this thread, and, once there is a token, differs from those of
+     * other threads (but for a chance that costs a segment). */
     uint32_t epoch;
     _Atomic int first[NS_OWED_INLINE];
     _Atomic int *_Atomic more; /* entries beyond those, one page; NULL until needed */

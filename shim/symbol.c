@@ -58,13 +58,25 @@ static uint32_t sysv_hash(const char *name)
     return hash;
 }
 
-static bool read_dynamic(const ElfW(Dyn) * entry, uintptr_t base, struct object *object)
+/* Does the address lie in what is loaded of the object? */
+static bool is_within(const struct dl_phdr_info *info, uintptr_t address)
 {
-    *object = (struct object){.base = base};
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static bool read_dynamic(const ElfW(Dyn) * entry, const struct dl_phdr_info *info,
+                         struct object *object)
+{
+    *object = (struct object){.base = info->dlpi_addr};
     for (; entry->d_tag != DT_NULL; entry++) {
         /* glibc adds the base in place, but for read-only sections; musl does not. */
         uintptr_t at = entry->d_un.d_ptr;
-        const void *table = (const void *)(at < base ? base + at : at);
+        const void *table = (const void *)(is_within(info, at) ? at : info->dlpi_addr + at);
         if (entry->d_tag == DT_SYMTAB)
             object->symbols = table;
         else if (entry->d_tag == DT_STRTAB)
@@ -160,8 +172,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *context)
             dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     if (dynamic == _DYNAMIC)
         search->begun = true;
-    if (!search->begun || !dynamic || dynamic == _DYNAMIC ||
-        !read_dynamic(dynamic, info->dlpi_addr, &object))
+    if (!search->begun || !dynamic || dynamic == _DYNAMIC || !read_dynamic(dynamic, info, &object))
         return 0;
     size_t left = 0;
     for (size_t i = 0; i < search->count; i++) {

@@ -103,13 +103,12 @@ static inline void ns_tempo_pushed(struct ns_tempo *tempo, bool late)
 
 struct ns_ack_tempo {
     uint8_t sent : 1;     /* a wait has sent the last ACK, and nothing came or went since */
+    uint8_t one_way : 1;  /* needless counts data that came, and not answers of ours */
     uint8_t distrust : 3; /* how often an ACK that was left out was missed */
-    uint8_t trials : 2; /* how often waiting for more data, instead of for an answer, was in vain */
-    uint8_t
-        needless;    /* how many times in a row our answer, or more data, came right after an ACK */
-                     /* or instead of it */
-    uint8_t useful;  /* how many ACKs in a row were followed by more data, and no answer between */
-    uint8_t read_at; /* when data was last read, in units of NS_ACK_UNIT_NS; while NEVER only */
+    uint8_t trials : 2;   /* how often a moment was waited for more data in vain */
+    uint8_t needless;     /* how many times in a row data came or went instead of an ACK */
+    uint8_t useful;       /* how many ACKs in a row were followed by data, with no answer between */
+    uint8_t read_at;      /* when data was last read, in units; near NEVER and beyond only */
 };
 _Static_assert(sizeof(struct ns_ack_tempo) == sizeof(uint32_t), "loaded and stored as one word");
 
@@ -120,8 +119,9 @@ enum ns_ack_when {
 };
 
 enum {
-    NS_ACK_UNIT_NS = 1 << 21, /* 2.1 ms */
-    NS_ACK_STALL = 3, /* units: then the kernel's own delay, 8 ms at least, may have passed */
+    NS_ACK_UNIT_NS = 1 << 18, /* 0.26 ms */
+    NS_ACK_STALL = 16,        /* 4.2 ms: the kernel's own delay, 8 ms at least, may have passed */
+    NS_ACK_LATE = 4,          /* 1 ms: what a peer held back may have waited for this answer */
     NS_ACK_SOON_AFTER = 2,
     NS_ACK_NEVER_AFTER = 16, /* doubled with each mistake */
     NS_ACK_DISTRUST_MOST = 4,
@@ -136,8 +136,8 @@ static inline enum ns_ack_when ns_ack_when(struct ns_ack_tempo tempo)
 {
     if (tempo.needless < NS_ACK_SOON_AFTER)
         return NS_ACK_NOW;
-    if (tempo.distrust >= NS_ACK_DISTRUST_MOST || tempo.needless < NS_ACK_NEVER_AFTER
-                                                                       << tempo.distrust)
+    unsigned enough = (unsigned)NS_ACK_NEVER_AFTER << tempo.distrust;
+    if (tempo.distrust >= NS_ACK_DISTRUST_MOST || tempo.needless < enough)
         return NS_ACK_SOON;
     return NS_ACK_NEVER;
 }
@@ -148,12 +148,27 @@ static inline void ns_ack_was_needless(struct ns_ack_tempo *tempo)
         tempo->needless++;
 }
 
-/* Our data leaves, and an ACK with it. owed: one was. */
-static inline void ns_ack_answered(struct ns_ack_tempo *tempo, bool owed)
+/* It was left out, and that was wrong: no more for now, and later only after twice as many. */
+static inline void ns_ack_was_missed(struct ns_ack_tempo *tempo, uint8_t needless)
 {
-    if (tempo->sent || (owed && tempo->needless >= NS_ACK_SOON_AFTER))
+    tempo->needless = needless;
+    tempo->useful = 0;
+    if (tempo->distrust < NS_ACK_DISTRUST_MOST)
+        tempo->distrust++;
+}
+
+/* Our data leaves at the time now, in units, and an ACK with it. owed: one was. An answer that is
+ * not prompt does not stand in for an ACK: a peer whose Nagle holds its next request until then
+ * would wait for it each time, and nothing else would show that. */
+static inline void ns_ack_answered(struct ns_ack_tempo *tempo, bool owed, uint8_t now)
+{
+    bool never = ns_ack_when(*tempo) == NS_ACK_NEVER;
+    if (never && owed && (uint8_t)(now - tempo->read_at) >= NS_ACK_LATE)
+        ns_ack_was_missed(tempo, NS_ACK_SOON_AFTER);
+    else if (tempo->sent || (owed && tempo->needless >= NS_ACK_SOON_AFTER))
         ns_ack_was_needless(tempo);
     tempo->sent = 0;
+    tempo->one_way = 0;
 }
 
 /* A wait has sent one. */
@@ -172,9 +187,11 @@ static inline void ns_ack_was_useful(struct ns_ack_tempo *tempo)
                         ? (uint8_t)(tempo->useful + 1)
                         : 1;
     tempo->needless = 0;
-    if (tempo->trials < NS_ACK_TRIALS_MOST && tempo->useful >= NS_ACK_TRIAL_AFTER
-                                                                   << 2 * tempo->trials)
+    unsigned enough = (unsigned)NS_ACK_TRIAL_AFTER << 2 * tempo->trials;
+    if (tempo->trials < NS_ACK_TRIALS_MOST && tempo->useful >= enough) {
         tempo->needless = NS_ACK_SOON_AFTER;
+        tempo->one_way = 1;
+    }
 }
 
 /* Data was read at the time now, in units. owed: what was read before it was neither acknowledged
@@ -182,11 +199,14 @@ static inline void ns_ack_was_useful(struct ns_ack_tempo *tempo)
 static inline void ns_ack_read(struct ns_ack_tempo *tempo, bool owed, uint8_t now)
 {
     enum ns_ack_when when = ns_ack_when(*tempo);
+    uint8_t apart = (uint8_t)(now - tempo->read_at);
+    /* Where we always answer, any second piece before the answer was perhaps held back; how long is
+     * not known, since we may have come to read late. */
+    uint8_t stall = tempo->one_way ? NS_ACK_STALL : 1;
     if (tempo->sent) {
         ns_ack_was_useful(tempo);
-    } else if (owed && when == NS_ACK_NEVER && (uint8_t)(now - tempo->read_at) >= NS_ACK_STALL) {
-        tempo->needless = tempo->useful = 0; /* missed once, and not in the next round */
-        tempo->distrust++;
+    } else if (owed && when == NS_ACK_NEVER && apart >= stall) {
+        ns_ack_was_missed(tempo, 0);
     } else if (owed && when != NS_ACK_NOW) {
         ns_ack_was_needless(tempo);
     }

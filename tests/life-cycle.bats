@@ -156,6 +156,12 @@ assert threads() == 2, "it does not gather any more"
 END
 }
 
+@test "under adaptive no thread is started by a wait inside a signal handler, and one is by the next outside" {
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
+        timeout 20 "$PROBES/handler_wait" >"$T/threads"
+    diff <(echo "handler 1 main 2") "$T/threads"
+}
+
 @test "what a child of vfork does to its descriptors does not reach its parent's" {
     survives processes vfork
 }

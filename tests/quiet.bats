@@ -138,3 +138,41 @@ END
     run quiet getppid "$PROBES/quiet" pipes
     [[ $status -ne 0 && $output == *F_GETFL* ]]
 }
+
+@test "a write that owes an ACK on another descriptor is one call, unless it would block" {
+    cat >"$T/proxy.py" <<'END'
+import socket, threading, time
+
+listener = socket.create_server(("127.0.0.1", 0))
+def pair():
+    near = socket.create_connection(listener.getsockname())
+    return near, listener.accept()[0]
+(client, front), (back, upstream) = pair(), pair()
+for _ in range(50):
+    client.send(b"request")
+    front.recv(7)
+    for piece in b"a", b"b", b"c", b"d":
+        back.send(piece)
+    upstream.recv(1)
+
+# More than there is room for: it waits, and all of it leaves, in order.
+back.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+upstream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+data, got = bytes(i * 7 % 251 for i in range(60000)), b""
+def reads():
+    time.sleep(0.05)
+    global got
+    while len(got) < 50 * 3 + len(data):
+        got += upstream.recv(4096)
+reader = threading.Thread(target=reads)
+reader.start()
+client.send(b"more")
+front.recv(4)
+assert back.send(data) == len(data)
+reader.join()
+assert got[-len(data):] == data
+END
+    timeout 30 strace -f -qq -e trace=poll,sendto -o "$T/raw" -E LD_PRELOAD="$LIBRARY" python3 "$T/proxy.py"
+    grep -q 'sendto(.*"d", 1, MSG_DONTWAIT' "$T/raw" # it was owed
+    [[ $(grep -c 'poll(.*POLLOUT' "$T/raw") -eq 0 ]]
+}

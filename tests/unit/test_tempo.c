@@ -126,7 +126,7 @@ static const char *play_acks(const char *script)
             owed = true;
             break;
         case 'a':
-            ns_ack_answered(&tempo, owed);
+            ns_ack_answered(&tempo, owed, now);
             owed = false;
             break;
         case 'm':
@@ -136,8 +136,11 @@ static const char *play_acks(const char *script)
                 owed = false;
             }
             break;
+        case 'l':
+            now += NS_ACK_LATE;
+            break;
         case '_':
-            now += 4;
+            now += NS_ACK_STALL;
             break;
         default:
             if (!owed)
@@ -176,6 +179,8 @@ static void test_acks(void)
                 "where that goes on, it is left out");
     expect_acks(FOUR(FOUR("r.a")) "r._r.ar.ar.a", "nnssssssssssssss-nns",
                 "where it is missed, once, it comes back at once");
+    expect_acks(FOUR(FOUR("r.a")) "r.lar.ar.a", "nnssssssssssssss-ss",
+                "where an answer is late, a peer may wait for it: only prompt ones stand in");
     expect_acks(FOUR(FOUR("r.a")) "r.r.ar.a", "nnssssssssssssss---",
                 "more data at once is not a stall");
 }
@@ -194,10 +199,10 @@ static void test_distrust(void)
             ns_ack_sent(&tempo);
         if (i % 300 == 0) {
             stalls += never;
-            now = (uint8_t)(now + (never ? 20 : 0));
+            now = (uint8_t)(now + (never ? NS_ACK_STALL : 0));
             ns_ack_read(&tempo, true, now);
         }
-        ns_ack_answered(&tempo, true);
+        ns_ack_answered(&tempo, true, now);
     }
     OK(stalls > 0 && stalls <= NS_ACK_DISTRUST_MOST, "before-wait: %u stalls in 100 000 rounds",
        stalls);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds out whether a signal handler is on the stack. What is not async-signal-safe (starting a
+ * thread allocates memory) must not be done inside one, and the calls that a program makes do not
+ * tell: poll and read are allowed there. Owns nothing. Async-signal-safe. */
+#include "handler.h"
+
+#include "real.h"
+
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+
+enum { PAGE = 4096, SCANNED = 64 * 1024, SIGNALS = 64, RESTORERS = 4 };
+
+/* The kernel's struct sigaction (arch/x86/include/uapi/asm/signal.h); libc's hides the restorer. */
+struct kernel_action {
+    uintptr_t handler; /* 0 and 1 are SIG_DFL and SIG_IGN */
+    unsigned long flags;
+    uintptr_t restorer;
+    uint64_t mask;
+};
+
+/* Where handlers return to: the word that the kernel puts on top of the stack before it calls one.
+ * Returns how many there are, RESTORERS + 1 if too many or not to be known. */
+static unsigned find_restorers(uintptr_t restorers[RESTORERS])
+{
+    const unsigned long sa_restorer = 0x04000000;
+    unsigned count = 0;
+    for (int number = 1; number <= SIGNALS; number++) {
+        struct kernel_action action = {0};
+        if (ns_real.syscall(SYS_rt_sigaction, number, NULL, &action, sizeof action.mask) != 0 ||
+            action.handler <= 1)
+            continue;
+        unsigned i = 0;
+        while (i < count && restorers[i] != action.restorer)
+            i++;
+        if (i < count)
+            continue;
+        if (count == RESTORERS || !(action.flags & sa_restorer))
+            return RESTORERS + 1;
+        restorers[count++] = action.restorer;
+    }
+    return count;
+}
+
+/* rt_sigprocmask reads the set before it looks at what to do with it, and this is nothing that can
+ * be done: EFAULT or EINVAL (kernel/signal.c). */
+static bool is_readable(uintptr_t page)
+{
+    return ns_real.syscall(SYS_rt_sigprocmask, -1, page, NULL, sizeof(uint64_t)) == -1 &&
+           errno == EINVAL;
+}
+
+static bool is_on_stack(const uintptr_t *words, unsigned count)
+{
+    uintptr_t at = (uintptr_t)__builtin_frame_address(0), end = at + SCANNED, checked = at;
+    for (; at < end; at += sizeof(uintptr_t)) {
+        if (at >= checked) { /* the page that we stand on is readable */
+            if (checked % PAGE == 0 && !is_readable(checked))
+                return false;
+            checked = (at / PAGE + 1) * PAGE;
+        }
+        for (unsigned i = 0; i < count; i++)
+            if (*(const uintptr_t *)at == words[i])
+                return true;
+    }
+    return false;
+}
+
+bool ns_may_be_in_handler(void)
+{
+    uintptr_t restorers[RESTORERS];
+    int saved = errno;
+    unsigned count = find_restorers(restorers);
+    bool may = count > RESTORERS || (count > 0 && is_on_stack(restorers, count));
+    errno = saved;
+    return may;
+}
+
+#else
+
+/* Elsewhere the kernel's own code is returned to, and nobody tells where that is. So any handler
+ * counts. */
+bool ns_may_be_in_handler(void)
+{
+    enum { SIGNALS = 64 };
+    struct {
+        uintptr_t handler;
+        unsigned long flags;
+        uint64_t mask;
+        uintptr_t unused;
+    } action = {0};
+    int saved = errno;
+    bool may = false;
+    for (int number = 1; number <= SIGNALS && !may; number++)
+        may = ns_real.syscall(SYS_rt_sigaction, number, NULL, &action, sizeof action.mask) == 0 &&
+              action.handler > 1;
+    errno = saved;
+    return may;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Bursts on a connection, and waits inside a signal handler and outside: how many threads there are
+ * after each. A handler may have interrupted malloc, so that no thread may be started there. Prints
+ * "handler N main N". */
+#include "../../examples/common.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+
+static int near_end;
+static volatile sig_atomic_t in_handler;
+
+static int threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = -2; /* . and .. */
+
+    if (tasks == NULL)
+        die_errno("/proc/self/task");
+    while (readdir(tasks) != NULL)
+        count++;
+    closedir(tasks);
+    return count;
+}
+
+static void burst(void)
+{
+    if (write(near_end, "a", 1) != 1 || write(near_end, "b", 1) != 1)
+        die_errno("write");
+}
+
+static void handler(int number)
+{
+    (void)number;
+    poll(NULL, 0, 0);
+    in_handler = threads(); /* malloc is safe here: raise() interrupts nothing */
+}
+
+int main(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
+        listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
+        die_errno("cannot listen");
+    near_end = socket(AF_INET, SOCK_STREAM, 0);
+    if (near_end < 0 || connect(near_end, (struct sockaddr *)&address, length) != 0)
+        die_errno("connect");
+    signal(SIGUSR1, handler);
+    burst();
+    poll(NULL, 0, 0);
+    burst(); /* the second: it would be held if there were a thread */
+    raise(SIGUSR1);
+    burst();
+    poll(NULL, 0, 0);
+    printf("handler %d main %d\n", (int)in_handler, threads());
+    return 0;
+}
