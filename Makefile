@@ -174,6 +174,13 @@ check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and cu
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
 
+# --- longer forms of what check has in short -----------------------------------------------------------------
+.PHONY: check-stress
+check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s all probes
+	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run tests/stress.bats
+
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
 install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)

@@ -6,6 +6,8 @@
 #ifndef PROBES_LIFE_H
 #define PROBES_LIFE_H
 
+#include "raw.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,41 +31,6 @@
 static struct results {
     int held, late, wrong;
 } * results;
-
-#if defined(__x86_64__)
-static long raw(long number, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-#elif defined(__aarch64__)
-/* Not inlined where vfork is called, which gcc takes for a danger to x0. */
-__attribute__((noinline)) static long raw(long number, long a, long b, long c, long d, long e,
-                                          long f)
-{
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-    return x0;
-}
-#endif
-#define RAW(number, a, b, c, d)                                                                    \
-    raw(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), 0L, 0L)
 
 __attribute__((format(printf, 1, 2))) static void wrong(const char *format, ...)
 {

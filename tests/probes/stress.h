@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* What stress.c works on: connections whose ends are both its own, with as many descriptors as
+ * duplication gave them, and a stream in each direction whose bytes are known. Whoever writes at an
+ * end holds its lock for writing, whoever reads there the one for reading, and whoever changes its
+ * descriptors both; locks are only ever tried, so that there is no order to keep. */
+#ifndef PROBES_STRESS_H
+#define PROBES_STRESS_H
+
+#include "raw.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    THREADS = 64,
+    LINKS_MOST = 4096,
+    COPIES = 4,         /* descriptors of one end */
+    PERIOD = 64 * 1024, /* of every stream's bytes */
+    UNREAD_MOST = 8192, /* so few that the kernel's buffers never keep a write waiting */
+    PIECE_MOST = 4096,
+};
+
+struct end {
+    pthread_mutex_t writing, reading;
+    int fds[COPIES];
+    int count;
+    bool nonblock;
+    bool passed; /* one of fds came in a message */
+    /* The stream that is written here. */
+    unsigned base;
+    _Atomic uint64_t sent; /* counted when the write has returned */
+    _Atomic uint64_t wrote_at;
+    /* The other end's stream, read here. */
+    uint64_t got;
+};
+
+struct link {
+    struct end ends[2];
+};
+
+struct worker {
+    pthread_t thread;
+    uint64_t seed;
+    struct sockaddr_in address; /* its listener's, so that it accepts what it connected */
+    int listener;
+    int pair[2];    /* a way to pass descriptors to itself */
+    bool impatient; /* its last read may say EAGAIN */
+    _Atomic uint64_t began;
+    _Atomic unsigned doing; /* as work() draws it */
+    uint64_t writes, reads, bytes, forks, opens;
+};
+
+static struct link links[LINKS_MOST];
+static struct worker workers[THREADS];
+static unsigned links_count = 1000;
+static unsigned char pattern[2 * PERIOD];
+static int pattern_fd; /* the same as a file */
+static uint64_t delay_ns;
+static _Atomic int wrong_count, late_count;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    line[n] = '\n';
+    RAW(write, 1, line, n + 1, 0);
+}
+
+/* The first ones tell enough. */
+#define WRONG(...)                                                                                 \
+    do {                                                                                           \
+        if (atomic_fetch_add(&wrong_count, 1) < 20)                                                \
+            say("wrong: " __VA_ARGS__);                                                            \
+    } while (0)
+#define LATE(...)                                                                                  \
+    do {                                                                                           \
+        if (atomic_fetch_add(&late_count, 1) < 20)                                                 \
+            say("late: " __VA_ARGS__);                                                             \
+    } while (0)
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static unsigned below(struct worker *w, unsigned n)
+{
+    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(w->seed >> 33) % n;
+}
+
+static int copy_of(struct worker *w, const struct end *end)
+{
+    return end->fds[below(w, (unsigned)end->count)];
+}
+
+static void raw_sleep(long ns)
+{
+    struct timespec left = {.tv_nsec = ns};
+    while (RAW(nanosleep, &left, &left, 0, 0) == -EINTR)
+        ;
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* What stress.c does to descriptors: open, duplicate, replace, pass on, hand to a child, close. The
+ * caller has the locks that stress.h asks for. */
+#ifndef PROBES_STRESS_LIFE_H
+#define PROBES_STRESS_LIFE_H
+
+#include "stress_traffic.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static void end_begin(struct worker *w, struct end *end, int fd, bool nonblock)
+{
+    end->fds[0] = fd;
+    end->count = 1;
+    end->nonblock = nonblock;
+    end->passed = false;
+    end->base = below(w, PERIOD);
+    end->got = 0;
+    atomic_store(&end->sent, 0);
+}
+
+static void link_open(struct worker *w, struct link *link)
+{
+    int type = below(w, 4) ? 0 : SOCK_NONBLOCK;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&w->address, sizeof w->address) != 0) {
+        WRONG("connect: errno %d", errno);
+        _exit(3);
+    }
+    int got = below(w, 2) ? accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | type)
+                          : accept(w->listener, NULL, NULL);
+    if (got < 0) {
+        WRONG("accept: errno %d", errno);
+        _exit(3);
+    }
+    unsigned first = below(w, 2);
+    end_begin(w, &link->ends[first], fd, false);
+    end_begin(w, &link->ends[1 - first], got, (fcntl(got, F_GETFL) & O_NONBLOCK) != 0);
+    w->opens++;
+}
+
+static void close_some_way(struct worker *w, int fd)
+{
+    FILE *stream;
+    int result = 0;
+    switch (below(w, 6)) {
+    case 0:
+        result = close_range((unsigned)fd, (unsigned)fd, 0);
+        break;
+    case 1:
+        result = (int)syscall(SYS_close, fd);
+        break;
+    case 2:
+        RAW(close, fd, 0, 0, 0);
+        break;
+    case 3:
+        stream = fdopen(fd, "r");
+        result = stream ? fclose(stream) : -1;
+        break;
+    default:
+        errno = 12345;
+        result = close(fd);
+        if (errno != 12345)
+            WRONG("close left errno %d", errno);
+    }
+    if (result != 0)
+        WRONG("close: errno %d", errno);
+}
+
+static void end_close(struct worker *w, struct end *end)
+{
+    while (end->count > 0)
+        close_some_way(w, end->fds[--end->count]);
+}
+
+static void expect_broken(struct worker *w, const struct end *end)
+{
+    if (send(copy_of(w, end), "x", 1, MSG_NOSIGNAL) != -1 || errno != EPIPE)
+        WRONG("a send after the end: errno %d", errno);
+}
+
+/* Ends the connection in one of the ways that there are, checking that the rest arrives. */
+static void link_close(struct worker *w, struct link *link)
+{
+    unsigned which = below(w, 2);
+    struct end *one = &link->ends[which], *other = &link->ends[1 - which];
+    bool reset = false, both = false;
+    write_burst(w, one, other, below(w, 4));
+    write_burst(w, other, one, below(w, 4));
+    switch (below(w, 4)) {
+    case 0: /* all that is there is read, so that this close is no reset */
+        if (shutdown(copy_of(w, other), SHUT_WR) != 0)
+            WRONG("shutdown: errno %d", errno);
+        expect_broken(w, other);
+        read_to_end(w, one, other, false);
+        end_close(w, one);
+        break;
+    case 1:
+        reset = atomic_load(&other->sent) > one->got;
+        end_close(w, one);
+        break;
+    case 2:
+        if (shutdown(copy_of(w, one), SHUT_RDWR) != 0)
+            WRONG("shutdown: errno %d", errno);
+        both = true;
+        break;
+    default:
+        if (shutdown(copy_of(w, one), SHUT_WR) != 0)
+            WRONG("shutdown: errno %d", errno);
+        expect_broken(w, one);
+    }
+    read_to_end(w, other, one, reset);
+    end_close(w, other);
+    if (one->count > 0 && !both)
+        read_to_end(w, one, other, false);
+    end_close(w, one);
+}
+
+/* One descriptor more for the end, or one less. */
+static void change_copies(struct worker *w, struct end *end)
+{
+    if (end->count > 1 && below(w, 2)) {
+        unsigned which = below(w, (unsigned)end->count);
+        int fd = end->fds[which];
+        end->fds[which] = end->fds[--end->count];
+        close_some_way(w, fd);
+        return;
+    }
+    if (end->count == COPIES)
+        return;
+    int fd = copy_of(w, end), copy;
+    switch (below(w, 3)) {
+    case 0:
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        break;
+    case 1:
+        copy = (int)syscall(SYS_dup, fd);
+        break;
+    default:
+        copy = dup(fd);
+    }
+    if (copy < 0)
+        WRONG("dup: errno %d", errno);
+    else
+        end->fds[end->count++] = copy;
+}
+
+/* A descriptor of other becomes one of end. */
+static void replace_copy(struct worker *w, struct end *end, struct end *other)
+{
+    if (end->count == COPIES || other->count < 2)
+        return;
+    int fd = copy_of(w, end), number = other->fds[--other->count];
+    int result = below(w, 2) ? dup2(fd, number) : dup3(fd, number, O_CLOEXEC);
+    if (result != number)
+        WRONG("dup2: %d, errno %d", result, errno);
+    end->fds[end->count++] = number;
+}
+
+/* A descriptor goes out in a message and comes back as another. */
+static void pass_right(struct worker *w, struct end *end)
+{
+    char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 0;
+    struct iovec one = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    unsigned which = below(w, (unsigned)end->count);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &end->fds[which], sizeof(int));
+    if (sendmsg(w->pair[0], &message, 0) != 1)
+        WRONG("sendmsg: errno %d", errno);
+    close_some_way(w, end->fds[which]);
+    end->passed = true;
+    message.msg_controllen = sizeof control;
+    if (recvmsg(w->pair[1], &message, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&message))
+        WRONG("recvmsg: errno %d", errno);
+    memcpy(&end->fds[which], CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+}
+
+/* In the child: nothing but what is async-signal-safe. told is shared memory. */
+static void be_child(struct worker *w, struct end *end, const struct end *to, uint64_t *told)
+{
+    static char name[] = "true";
+    static char *const arguments[] = {name, NULL};
+    atomic_store(&wrong_count, 0);
+    atomic_store(&late_count, 0);
+    write_burst(w, end, to, 1 + below(w, 4));
+    *told = atomic_load(&end->sent);
+    if (atomic_load(&wrong_count) || atomic_load(&late_count))
+        _exit(atomic_load(&wrong_count) ? 1 : 4);
+    if (below(w, 4) == 0)
+        execve("/bin/true", arguments, environ);
+    _exit(0);
+}
+
+/* Shares our memory, and has descriptors of its own. */
+static pid_t vfork_closer(int copy, int other)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        close(copy);
+        dup2(other, copy);
+        _exit(0);
+    }
+    return pid;
+}
+
+/* A child has every connection of the process for a moment, and writes on one of them. */
+static void fork_writer(struct worker *w, struct end *end, const struct end *to)
+{
+    static char name[] = "true";
+    static char *const arguments[] = {name, NULL};
+    uint64_t *told =
+        mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    unsigned way = below(w, 4);
+    pid_t pid = -1;
+    int status = -1;
+    if (told == MAP_FAILED)
+        return;
+    *told = atomic_load(&end->sent);
+    if (way == 0)
+        errno = posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environ);
+    else if (way == 1)
+        pid = vfork_closer(end->fds[0], w->pair[0]);
+    else if ((pid = fork()) == 0)
+        be_child(w, end, to, told);
+    bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;
+    if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 4)
+        LATE("a child's bytes");
+    else if (!ended || status != 0)
+        WRONG("a child made in way %u: status %#x, errno %d", way, (unsigned)status, errno);
+    atomic_store(&end->sent, *told);
+    munmap(told, sizeof *told);
+    w->forks++;
+}
+
+/* What was asked for is what is told. */
+static void set_options(struct worker *w, struct end *end)
+{
+    int value = (int)below(w, 2), told = -1, fd = copy_of(w, end);
+    socklen_t len = sizeof told;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value) != 0)
+        WRONG("setsockopt: errno %d", errno);
+    /* What came in a message has no part in what was asked for elsewhere. */
+    int asked = end->passed ? fd : copy_of(w, end);
+    if (getsockopt(asked, IPPROTO_TCP, TCP_NODELAY, &told, &len) != 0 || told != value)
+        WRONG("TCP_NODELAY is %d after %d was set, errno %d", told, value, errno);
+    end->nonblock = below(w, 4) == 0;
+    value = end->nonblock;
+    if (below(w, 2) ? ioctl(fd, FIONBIO, &value) != 0
+                    : fcntl(fd, F_SETFL, end->nonblock ? O_NONBLOCK : 0) != 0)
+        WRONG("FIONBIO: errno %d", errno);
+}
+
+#define FAILS(call, error)                                                                         \
+    do {                                                                                           \
+        if ((call) != -1 || errno != (error))                                                      \
+            WRONG("%s: errno %d", #call, errno);                                                   \
+    } while (0)
+
+static void bad_calls(struct worker *w, const struct end *end)
+{
+    static volatile int no_fd = -1;
+    char byte = 0;
+    int fd = copy_of(w, end);
+    FAILS(write(no_fd, &byte, 1), EBADF);
+    FAILS(read(1 << 20, &byte, 1), EBADF);
+    FAILS(send(no_fd, &byte, 1, 0), EBADF);
+    FAILS(close(no_fd), EBADF);
+    FAILS(dup2(no_fd, fd), EBADF);
+    FAILS(shutdown(no_fd, SHUT_WR), EBADF);
+    FAILS(recv(pattern_fd, &byte, 1, 0), ENOTSOCK);
+    FAILS(connect(fd, (struct sockaddr *)&w->address, sizeof w->address), EISCONN);
+    FAILS(setsockopt(fd, IPPROTO_TCP, 9999, &fd, sizeof fd), ENOPROTOOPT);
+    FAILS(shutdown(fd, 99), EINVAL);
+}
+
+#endif
