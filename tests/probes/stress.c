@@ -202,6 +202,7 @@ static void prepare(uint64_t seed)
     most = (unsigned)files.rlim_cur > 600 ? ((unsigned)files.rlim_cur - 500) / (2 * COPIES) : 1;
     links_count = (unsigned)setting("STRESS_SOCKETS", 2000) / 2;
     links_count = links_count < most ? links_count : most;
+    judges_holding = !getenv("STRESS_NAGLE");
     delay_ns = (uint64_t)(setting("STRESS_DELAY_US", 200) * 1000);
     for (unsigned i = 0; i < PERIOD; i++)
         pattern[i] = pattern[i + PERIOD] = (unsigned char)((i * 2654435761u) >> 13);

@@ -73,6 +73,7 @@ static unsigned links_count = 1000;
 static unsigned char pattern[2 * PERIOD];
 static int pattern_fd; /* the same as a file */
 static uint64_t delay_ns;
+static bool judges_holding;
 static _Atomic int wrong_count, late_count;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)

@@ -102,7 +102,8 @@ static void link_close(struct worker *w, struct link *link)
         reset = atomic_load(&other->sent) > one->got;
         end_close(w, one);
         break;
-    case 2:
+    case 2: /* data that come after this are answered with a reset (tcp_rcv_state_process) */
+        reset = atomic_load(&other->sent) > one->got;
         if (shutdown(copy_of(w, one), SHUT_RDWR) != 0)
             WRONG("shutdown: errno %d", errno);
         both = true;
