@@ -145,7 +145,7 @@ demo: ## get what is missing, build, and show the difference it makes
 
 check: ## get what the tests need, build, and run them all
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units lwip
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers
 	@tests/run
 
 .PHONY: check-libcs check-aarch64 check-sidecar
@@ -175,7 +175,33 @@ deps: ## install what building and testing need (says what first)
 	@tests/deps all
 
 # --- longer forms of what check has in short -----------------------------------------------------------------
-.PHONY: check-stress
+# The fuzzers and what they test, by clang, with its sanitizers; an error ends them.
+FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -fno-omit-frame-pointer \
+	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
+FUZZ_OBJ := $(CORE_SRC:%.c=$B/fuzz/obj/%.o) $B/fuzz/obj/cJSON.o
+FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
+
+$B/fuzz/obj/cJSON.o: $(CJSON_C)
+	@mkdir -p $(@D)
+	clang -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+
+$B/fuzz/obj/%.o: %.c | $(CJSON_C)
+	@mkdir -p $(@D)
+	clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+
+$B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h tests/unit/*.h)
+	@mkdir -p $(@D)
+	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
+
+.SECONDARY: $(FUZZ_OBJ)
+.PHONY: fuzzers fuzz check-stress
+fuzzers: $(FUZZERS)
+
+fuzz: ## fuzz the policy and the matcher, each for FUZZ_SECONDS (600)
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s fuzzers
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run tests/fuzz.bats
+
 check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all probes
@@ -228,8 +254,8 @@ lint: ## formatting, shellcheck, and warnings as errors with gcc and clang
 	@tests/deps lint
 	clang-format --dry-run --Werror $(C_FILES)
 	shellcheck -x $(SHELL_FILES)
-	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip
-	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip
+	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers
+	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers
 
 format: ## rewrite the C files in the house style
 	clang-format -i $(C_FILES)
@@ -239,7 +265,7 @@ clean: ## remove what was built (not the fetched sources in .deps)
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | \
-		awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+		awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"

@@ -3,6 +3,7 @@
  * slow reference that looks at one bit after another and at one accepted socket after another. */
 #include "match.h"
 #include "policy_endpoint.h"
+#include "slow_match.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -186,42 +187,6 @@ static void make_policy(struct random_policy *p, const struct ns_process *proces
     }
     if (ns_ruleset_build(&p->set, &p->policy, process) != 0)
         abort();
-}
-
-static bool slow_endpoint(const struct ns_endpoint *pattern, const struct ns_address *a)
-{
-    for (unsigned bit = 0; bit < pattern->prefix; bit++) {
-        unsigned mask = 1u << (7 - bit % 8);
-        if ((pattern->addr.s6_addr[bit / 8] & mask) != (a->addr.s6_addr[bit / 8] & mask))
-            return false;
-    }
-    return a->known && a->port >= pattern->port_low && a->port <= pattern->port_high;
-}
-
-static bool slow_list(const struct ns_endpoint *list, size_t n, const struct ns_address *a)
-{
-    bool any = n == 0;
-    for (size_t i = 0; i < n; i++)
-        any |= slow_endpoint(&list[i], a);
-    return any;
-}
-
-/* with_remote false: could the rule hold, if "remote" were not asked? */
-static bool slow_holds(const struct ns_rule *rule, const struct ns_socket_facts *facts,
-                       bool with_remote)
-{
-    return (rule->role == NS_ROLE_UNKNOWN || rule->role == facts->role) &&
-           slow_list(rule->local, rule->n_local, &facts->local) &&
-           (!with_remote || slow_list(rule->remote, rule->n_remote, &facts->remote));
-}
-
-static const struct ns_rule *slow_socket(const struct ns_policy *policy,
-                                         const struct ns_socket_facts *facts)
-{
-    for (size_t i = 0; i < policy->n_rules; i++)
-        if (slow_holds(&policy->rules[i], facts, true))
-            return &policy->rules[i];
-    return NULL;
 }
 
 static bool is_v4(const struct ns_address *a)
