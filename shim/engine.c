@@ -190,6 +190,8 @@ static void nodelay_failed(int fd, struct ns_sock *slot, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_engine_heal(fd, slot);
+    else
+        NS_PUT(slot, no_hold, 1); /* what cannot be pushed must not be held (a filter, an LSM) */
 }
 
 /* TCP_NODELAY pushes at once, even while corked and even if it is on already (tcp(7) and

@@ -46,9 +46,12 @@ static int wanted_nodelay(const struct ns_sock *slot)
 void ns_rule_enforce_nodelay(int fd, struct ns_sock *slot)
 {
     int wanted = wanted_nodelay(slot);
-    if (wanted != NS_GET(slot, kernel_nodelay) &&
-        ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
+    if (wanted == NS_GET(slot, kernel_nodelay))
+        return;
+    if (ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
+    else
+        NS_PUT(slot, no_hold, 1); /* nor could it be pushed */
 }
 
 /* Give the socket its rule (NULL: leave it alone). kind is what it becomes if it has one. */
