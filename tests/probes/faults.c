@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* What a small program does with connections, whatever fails meanwhile inside a library that it
+ * knows nothing of: bytes arrive whole and in order. Makes no call that may fail for another
+ * reason. Prints "done", and ends with 7. */
+#include "raw.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINKS = 12, HIGH = 1030 }; /* more than a list, and a descriptor beyond the first chunk */
+
+static struct link {
+    int client, server;
+} links[LINKS];
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("line %d: not true: %s (errno %d)\n", __LINE__, #condition, errno);             \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void open_links(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), idle = 60;
+    MUST(bind(listener, (struct sockaddr *)&address, len) == 0);
+    MUST(listen(listener, LINKS) == 0);
+    MUST(RAW(getsockname, listener, &address, &len, 0) == 0); /* libc's may be what fails */
+    for (int i = 0; i < LINKS; i++) {
+        links[i].client = socket(AF_INET, SOCK_STREAM, 0);
+        /* May fail: it is what fails. */
+        setsockopt(links[i].client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+        MUST(connect(links[i].client, (struct sockaddr *)&address, sizeof address) == 0);
+        links[i].server = accept(listener, NULL, NULL);
+        MUST(links[i].server >= 0);
+    }
+    MUST(dup2(links[0].client, HIGH) == HIGH);
+    close(links[0].client);
+    links[0].client = HIGH;
+    close(listener);
+}
+
+static void put(int fd, const char *text)
+{
+    for (; *text; text++)
+        MUST(write(fd, text, 1) == 1);
+}
+
+static void get(int fd, const char *text)
+{
+    char data[64];
+    size_t size = strlen(text);
+    for (size_t got = 0; got < size;) {
+        ssize_t n = read(fd, data + got, size - got);
+        MUST(n > 0);
+        got += (size_t)n;
+    }
+    MUST(memcmp(data, text, size) == 0);
+}
+
+static void talk(void)
+{
+    for (int i = 0; i < LINKS; i++)
+        put(links[i].client, "request");
+    for (int i = 0; i < LINKS; i++)
+        get(links[i].server, "request"); /* and owes it all */
+    struct pollfd none = {.fd = links[0].client, .events = POLLIN};
+    MUST(poll(&none, 1, 1) == 0);
+    for (int i = 0; i < LINKS; i++) {
+        put(links[i].server, "answer");
+        get(links[i].client, "answer");
+    }
+}
+
+static void fork_and_write(void)
+{
+    int status = -1;
+    put(links[1].client, "parent ");
+    pid_t pid = fork();
+    MUST(pid >= 0);
+    if (pid == 0) {
+        put(links[1].client, "child");
+        _exit(0);
+    }
+    MUST(waitpid(pid, &status, 0) == pid && status == 0);
+    get(links[1].server, "parent child");
+}
+
+static void close_links(void)
+{
+    char byte;
+    for (int i = 0; i < LINKS; i++) {
+        int copy = dup(links[i].client);
+        MUST(copy >= 0);
+        put(copy, "last");
+        close(links[i].client);
+        put(copy, " words");
+        close(copy);
+        get(links[i].server, "last words");
+        MUST(read(links[i].server, &byte, 1) == 0);
+        close(links[i].server);
+    }
+}
+
+int main(void)
+{
+    alarm(20);
+    open_links();
+    talk();
+    fork_and_write();
+    talk();
+    close_links();
+    puts("done");
+    return 7;
+}

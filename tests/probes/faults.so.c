@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* Stands behind the shim and fails what FAULT_CALL names: the FAULT_AT-th time that the shim itself
+ * calls it, and with FAULT_ON also every time after. Whoever else calls it is served. FAULT_FILE is
+ * made when it has come to that. */
+#include "raw.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+
+static uintptr_t shim_low, shim_high;
+
+static int find_shim(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    if (!strstr(info->dlpi_name, "libnagleshim.so"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
+            shim_low = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            shim_high = shim_low + info->dlpi_phdr[i].p_memsz;
+        }
+    return 1;
+}
+
+/* Before any constructor: relocation is done, and the environment is there. */
+static bool of_shim(const void *caller)
+{
+    if (!shim_high && environ)
+        dl_iterate_phdr(find_shim, NULL);
+    return (uintptr_t)caller >= shim_low && (uintptr_t)caller < shim_high;
+}
+
+static bool fails(const char *name, const void *caller)
+{
+    static _Atomic int calls;
+    static __thread bool inside; /* what this itself calls */
+    const char *wanted = environ ? getenv("FAULT_CALL") : NULL, *at = getenv("FAULT_AT");
+    if (inside || !wanted || strcmp(wanted, name) != 0 || !at)
+        return false;
+    inside = true;
+    bool counts = of_shim(caller);
+    inside = false;
+    if (!counts)
+        return false;
+    int call = atomic_fetch_add(&calls, 1) + 1;
+    if (call < atoi(at) || (call > atoi(at) && !getenv("FAULT_ON")))
+        return false;
+    const char *file = getenv("FAULT_FILE");
+    long fd = file ? RAW(openat, AT_FDCWD, file, O_CREAT | O_WRONLY, 0600) : -1;
+    RAW(close, fd, 0, 0, 0);
+    return true;
+}
+
+#define FAILS(name) fails(#name, __builtin_return_address(0))
+
+static long result_of(long result)
+{
+    if (result < 0 && result > -4096) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+static int refuse(int error)
+{
+    errno = error;
+    return -1;
+}
+
+void *malloc(size_t size)
+{
+    return FAILS(malloc) && refuse(ENOMEM) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return FAILS(calloc) && refuse(ENOMEM) ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+    return FAILS(realloc) && refuse(ENOMEM) ? NULL : __libc_realloc(block, size);
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    if (FAILS(mmap)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return (void *)result_of(raw(SYS_mmap, (long)at, (long)size, protection, flags, fd, offset));
+}
+
+int madvise(void *at, size_t size, int advice)
+{
+    return FAILS(madvise) ? refuse(EINVAL) : (int)result_of(RAW(madvise, at, size, advice, 0));
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    long mode = va_arg(arguments, long);
+    va_end(arguments);
+    return FAILS(open) ? refuse(EMFILE) : (int)result_of(RAW(openat, AT_FDCWD, path, flags, mode));
+}
+
+/* Of files: the sockets are the program's own affair. */
+ssize_t read(int fd, void *data, size_t size)
+{
+    int type;
+    socklen_t len = sizeof type;
+    bool file = raw(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&len, 0) != 0;
+    return file && FAILS(read) ? refuse(EIO) : result_of(RAW(read, fd, data, size, 0));
+}
+
+off_t lseek(int fd, off_t offset, int whence)
+{
+    return FAILS(lseek) ? refuse(EIO) : result_of(RAW(lseek, fd, offset, whence, 0));
+}
+
+ssize_t readlink(const char *path, char *buffer, size_t size)
+{
+    return FAILS(readlink) ? refuse(EACCES)
+                           : result_of(RAW(readlinkat, AT_FDCWD, path, buffer, size));
+}
+
+int getrlimit(__rlimit_resource_t which, struct rlimit *limit)
+{
+    return FAILS(getrlimit) ? refuse(EPERM) : (int)result_of(RAW(prlimit64, 0, which, NULL, limit));
+}
+
+int getsockname(int fd, struct sockaddr *name, socklen_t *len)
+{
+    return FAILS(getsockname) ? refuse(ENOBUFS)
+                              : (int)result_of(RAW(getsockname, fd, name, len, 0));
+}
+
+int getpeername(int fd, struct sockaddr *name, socklen_t *len)
+{
+    return FAILS(getpeername) ? refuse(ENOBUFS)
+                              : (int)result_of(RAW(getpeername, fd, name, len, 0));
+}
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+    return FAILS(getsockopt)
+               ? refuse(EPERM)
+               : (int)result_of(raw(SYS_getsockopt, fd, level, option, (long)value, (long)len, 0));
+}
+
+int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    return FAILS(setsockopt)
+               ? refuse(EPERM)
+               : (int)result_of(raw(SYS_setsockopt, fd, level, option, (long)value, len, 0));
+}
+
+int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return FAILS(fcntl) ? refuse(EMFILE) : (int)result_of(RAW(fcntl, fd, command, argument, 0));
+}
+
+/* But for close, which does not fail so. */
+long syscall(long number, ...)
+{
+    va_list arguments;
+    va_start(arguments, number);
+    long a[6];
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(arguments, long);
+    va_end(arguments);
+    return number != SYS_close && FAILS(syscall)
+               ? refuse(EPERM)
+               : result_of(raw(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+}
+
+/* libc's functions that are not one system call. */
+#define NEXT(name) ((__typeof__(&name))dlvsym_next(#name))
+
+static void *dlvsym_next(const char *name)
+{
+    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
+    return found ? found : dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *argument)
+{
+    return FAILS(pthread_create) ? EAGAIN : NEXT(pthread_create)(thread, attributes, run, argument);
+}
+
+int pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
+{
+    return FAILS(pthread_key_create) ? EAGAIN : NEXT(pthread_key_create)(key, destroy);
+}
+
+int pthread_setspecific(pthread_key_t key, const void *value)
+{
+    return FAILS(pthread_setspecific) ? ENOMEM : NEXT(pthread_setspecific)(key, value);
+}
+
+/* What libc has or has not by its age: functions that the shim does without. RTLD_NEXT is answered
+ * for the caller's place in the order of libraries, so that this has to be the caller's own call: a
+ * jump. */
+void *dlsym(void *restrict handle, const char *restrict name)
+{
+    static void *(*next)(void *, const char *);
+    if (!next)
+        next = NEXT(dlsym);
+    if (handle == RTLD_DEFAULT && FAILS(dlsym))
+        return NULL;
+    return next(handle, name);
+}
