@@ -207,6 +207,28 @@ check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
 	@$(MAKE) --no-print-directory -s all probes
 	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run tests/stress.bats
 
+# A build of its own for each sanitizer; the programs of the tests stay as they are.
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+.PHONY: check-asan check-ubsan check-tsan check-valgrind
+check-asan check-ubsan: ## the tests that can, with AddressSanitizer and UBSan in the library
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s all examples probes
+	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so units
+	@tests/sanitized asan
+
+check-tsan: ## the same with ThreadSanitizer
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s all examples probes
+	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
+		build/tsan/libnagleshim.so units
+	@tests/sanitized tsan
+
+check-valgrind: ## the life-cycle tests under memcheck and helgrind
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s all examples probes
+	@tests/sanitized memcheck
+	@tests/sanitized helgrind
+
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
 install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)

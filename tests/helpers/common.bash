@@ -17,7 +17,8 @@ ns_setup() {
     T=$BATS_TEST_TMPDIR
     EXAMPLES=$PWD/build/examples
     PROBES=$PWD/build/probes
-    LIBRARY=$(realpath build)/libnagleshim.so
+    # NS_LIBRARY: another build of it, with what has to be loaded before it (tests/sanitized).
+    LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
     NS_STARTED=()
     declare -gA NS_PID=()
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE

@@ -3,13 +3,14 @@
  * random over 2 000 sockets. Every byte is checked at the other end, with its place; so are errno,
  * the number of descriptors at the end, and that nothing is held back across a wait, or for longer
  * than the policy's max_delay_us. STRESS_SECONDS (3), STRESS_SEED (the time), STRESS_DELAY_US
- * (200), STRESS_SOCKETS (2000). Where threads meet is not repeated by a seed, but who does what is.
- * Exit status 1: something is wrong; 4: only late. */
+ * (200), STRESS_SOCKETS (2000), STRESS_FORKS (3, of 2000 actions). Where threads meet is not
+ * repeated by a seed, but who does what is. Exit status 1: something is wrong; 4: only late. */
 #include "stress_life.h"
 
 #include <sys/resource.h>
 
 static _Atomic bool stopping;
+static unsigned forks; /* of 2 000 actions */
 
 static double setting(const char *name, double otherwise)
 {
@@ -123,7 +124,7 @@ static void *work(void *argument)
             do_change(w, end);
         else if (what < 1900)
             do_replace(w, end);
-        else if (what < 1903)
+        else if (what < 1900 + forks)
             do_fork(w, end, other);
         else
             do_reopen(w, link);
@@ -203,6 +204,7 @@ static void prepare(uint64_t seed)
     links_count = (unsigned)setting("STRESS_SOCKETS", 2000) / 2;
     links_count = links_count < most ? links_count : most;
     judges_holding = !getenv("STRESS_NAGLE");
+    forks = (unsigned)setting("STRESS_FORKS", 3);
     delay_ns = (uint64_t)(setting("STRESS_DELAY_US", 200) * 1000);
     for (unsigned i = 0; i < PERIOD; i++)
         pattern[i] = pattern[i + PERIOD] = (unsigned char)((i * 2654435761u) >> 13);
