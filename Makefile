@@ -229,6 +229,13 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@tests/sanitized memcheck
 	@tests/sanitized helgrind
 
+.PHONY: check-mutants
+check-mutants: ## leave one step of the shim out after the other, and see which test notices
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s all examples probes
+	@$(MAKE) --no-print-directory -s B=build/mutants CFLAGS=-DNS_MUTANTS build/mutants/libnagleshim.so units
+	@tests/mutants $(MUTANTS)
+
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
 install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)

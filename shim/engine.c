@@ -108,6 +108,8 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
         return;
     }
     if (__builtin_expect(flags & MSG_MORE, 0)) {
+        if (NS_MUTANT(own_more))
+            return;
         NS_PUT(slot, app_corks, NS_GET(slot, app_corks) | NS_CORKS_FLAG);
         return;
     }
@@ -137,6 +139,8 @@ bool ns_engine_is_stale(int error)
 void ns_engine_heal(int fd, struct ns_sock *slot)
 {
     int saved = errno;
+    if (NS_MUTANT(heal))
+        return;
     if (ns_sock_ask(fd).tcp)
         NS_PUT(slot, no_hold, 1); /* a kernel that will not have our address: then plain writes */
     else
@@ -165,7 +169,7 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
     } else if (error == EAGAIN && NS_GET(slot, ack_owed)) {
         /* Once is how an event loop finds the end of what is there. Twice is a busy poll, and the
          * wait that would settle this never comes. */
-        if (NS_GET(slot, spun))
+        if (NS_GET(slot, spun) && !NS_MUTANT(busy_poll))
             ns_settle(NS_OWES_ALL);
         else
             NS_PUT(slot, spun, 1);

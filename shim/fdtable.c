@@ -118,7 +118,7 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
 
 void ns_fd_share(struct ns_sock *slot)
 {
-    if (NS_GET(slot, twin))
+    if (NS_GET(slot, twin) && !NS_MUTANT(tell_twins))
         ns_fd_each(copy_to_twin, slot);
 }
 

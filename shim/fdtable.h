@@ -10,6 +10,7 @@
 #ifndef NS_FDTABLE_H
 #define NS_FDTABLE_H
 
+#include "mutant.h"
 #include "sockopt.h"
 #include "tempo.h"
 

@@ -101,6 +101,8 @@ static void push_if_due(int fd, uint64_t now, struct sight *sight)
     uint64_t until = slot ? atomic_load(&slot->held_until) : 0;
     if (!until)
         return;
+    if (NS_MUTANT(push_at_deadline) && now != UINT64_MAX)
+        return;
     if (until <= now) {
         ns_engine_push_late(fd, slot);
         sight->late = true;
@@ -302,7 +304,7 @@ void ns_flusher_forked(bool had_one)
     if (!shared)
         return;
     atomic_store(&shared->may_start, true);
-    if (had_one)
+    if (had_one && !NS_MUTANT(restart_after_fork))
         start();
 }
 

@@ -97,6 +97,8 @@ static bool find_rules(int argc, char **argv)
     ns_status_looking();
     ns_policy_find(&request, &found, NULL, NULL);
     ns_status_policy(&found);
+    if (NS_MUTANT(broken_policy) && !found.policy)
+        found.policy = ns_policy_builtin();
     if (!found.policy) {
         complain(&found);
         return false;
@@ -172,7 +174,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     ns_real_load_all();
     /* The kill switch works whatever else is broken. A set-user-ID program is not ours to change,
      * though ld.so may load us there from a trusted directory. */
-    if (is_off()) {
+    if (is_off() && !NS_MUTANT(kill_switch)) {
         ns_status_begin(NS_STATUS_OFF);
         return;
     }

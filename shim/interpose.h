@@ -51,7 +51,8 @@ static inline bool ns_found_nothing(ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
         return false;
-    errno = saved;
+    if (!NS_MUTANT(errno_kept))
+        errno = saved;
     ns_settle(NS_OWES_ALL);
     return true;
 }

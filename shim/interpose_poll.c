@@ -204,6 +204,8 @@ static bool sets_keep(struct sets *sets, int count, fd_set *const given[3])
 
 static void sets_restore(const struct sets *sets, fd_set *const given[3])
 {
+    if (NS_MUTANT(select_sets))
+        return;
     for (int i = 0; i < 3; i++)
         if (given[i])
             memcpy(given[i], sets->kept[i], sets->size);

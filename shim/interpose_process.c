@@ -77,7 +77,7 @@ NS_EXPORT pid_t _Fork(void)
 /* In a vfork child the debts are the parent's, which settles them itself. */
 static void before_exec(void)
 {
-    if (!ns_in_vfork_child())
+    if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exec))
         ns_engine_handing_on(); /* a program that replaces us knows as little as a child */
 }
 
@@ -228,7 +228,7 @@ NS_EXPORT void quick_exit(int status)
 
 NS_EXPORT void _exit(int status)
 {
-    if (!ns_in_vfork_child())
+    if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exit))
         ns_settle_process();
     NS_REAL(_exit)(status);
     __builtin_unreachable();

@@ -31,7 +31,7 @@ enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags)
     ns_flusher_start_if_wanted();
     if (!debts)
         return NS_READ_PLAIN;
-    if (flags & MSG_WAITALL || NS_GET(slot, lowat)) {
+    if ((flags & MSG_WAITALL || NS_GET(slot, lowat)) && !NS_MUTANT(wait_for_all)) {
         ns_settle(NS_OWES_ALL); /* a first read without waiting would cut it short */
         return NS_READ_PLAIN;
     }
@@ -50,7 +50,7 @@ static inline void before_other_read(int fd)
 
 static void after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
 {
-    if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+    if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)) && !NS_MUTANT(owe_after_read))
         ns_engine_read(fd, slot, result, errno);
 }
 

@@ -28,7 +28,7 @@ static void before_accept(int fd)
 
 static int after_accept(int listener, int fd, int flags)
 {
-    if (fd >= 0 && !ns_in_vfork_child())
+    if (fd >= 0 && !ns_in_vfork_child() && !NS_MUTANT(rule_at_accept))
         ns_engine_accepted(listener, fd, flags);
     return fd;
 }
@@ -50,7 +50,8 @@ NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int
 NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     ns_before_wait();
-    ns_engine_connecting(fd, remote, len);
+    if (!NS_MUTANT(rule_at_connect))
+        ns_engine_connecting(fd, remote, len);
     return NS_REAL(connect)(fd, remote, len);
 }
 
@@ -117,7 +118,8 @@ NS_EXPORT int dup(int fd)
 void ns_before_replacing(int fd, int copy)
 {
     struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
-    if (slot && NS_GET(slot, kind) != NS_FD_OTHER && NS_REAL(fcntl)(fd, F_GETFD) >= 0)
+    if (slot && NS_GET(slot, kind) != NS_FD_OTHER && NS_REAL(fcntl)(fd, F_GETFD) >= 0 &&
+        !NS_MUTANT(push_before_dup2))
         ns_engine_closing(copy);
 }
 

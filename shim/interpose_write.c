@@ -67,9 +67,10 @@ static void before_other_write(int fd)
 
 static inline ssize_t send_held(int fd, const void *data, size_t size, int flags)
 {
-    return NS_REAL(sendto)(fd, data, size, flags | MSG_MORE,
-                           (const struct sockaddr *)(const void *)&hold_address,
-                           sizeof hold_address);
+    return NS_REAL(sendto)(
+        fd, data, size, flags | MSG_MORE,
+        NS_MUTANT(hold_address) ? NULL : (const struct sockaddr *)(const void *)&hold_address,
+        sizeof hold_address);
 }
 
 /* Was a held write refused because fd is something else by now? Then errno is what it was before,
@@ -104,7 +105,7 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
 {
     struct msghdr held = *message;
     sa_family_t address = hold_address;
-    held.msg_name = &address;
+    held.msg_name = NS_MUTANT(hold_address) ? NULL : &address;
     held.msg_namelen = sizeof address;
     int saved = errno;
     ssize_t r = NS_REAL(sendmsg)(fd, &held, flags | MSG_MORE);

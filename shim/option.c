@@ -227,7 +227,7 @@ void ns_option_inherit(struct ns_sock *slot, const struct ns_sock *from)
 void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
 {
     int by_itself = atomic_load_explicit(&delack_default, memory_order_relaxed);
-    if (by_itself == 0 || NS_GET(slot, delack))
+    if (by_itself == 0 || NS_GET(slot, delack) || NS_MUTANT(bound_delayed_ack))
         return;
     if (by_itself < 0)
         by_itself = ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER);
@@ -265,6 +265,8 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
         break;
     case TCP_CORK:
         if (value) {
+            if (NS_MUTANT(own_cork))
+                break;
             NS_PUT(slot, app_corks, NS_CORKS_OPTION);
             break;
         }
@@ -290,7 +292,9 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
                   socklen_t len)
 {
     bool readable = value && len >= sizeof(int);
-    int index = readable && rewritten ? ns_sockopt_by_number(level, option) : -1;
+    int index = readable && rewritten && !NS_MUTANT(rewrite_options)
+                    ? ns_sockopt_by_number(level, option)
+                    : -1;
     if (index >= 0 && rewritten & UINT32_C(1) << index) {
         int asked, result = 1;
         memcpy(&asked, value, sizeof asked);
@@ -325,7 +329,7 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
 /* What the application is to be told; false: what the kernel says. */
 static bool answer_of(const struct ns_sock *slot, int level, int option, int *answer)
 {
-    if (level == IPPROTO_TCP && option == TCP_NODELAY) {
+    if (level == IPPROTO_TCP && option == TCP_NODELAY && !NS_MUTANT(nodelay_as_asked)) {
         *answer = NS_GET(slot, app_nodelay);
         return true;
     }
@@ -335,7 +339,7 @@ static bool answer_of(const struct ns_sock *slot, int level, int option, int *an
     }
     struct ns_view *view = NS_GET(slot, view);
     int index = view ? ns_sockopt_by_number(level, option) : -1;
-    if (index < 0 || !(NS_GET(view, told) & UINT32_C(1) << index))
+    if (index < 0 || NS_MUTANT(options_as_asked) || !(NS_GET(view, told) & UINT32_C(1) << index))
         return false;
     *answer = atomic_load_explicit(&view->value[index], memory_order_relaxed);
     return true;

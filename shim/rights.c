@@ -32,7 +32,8 @@ static void each_right(const struct msghdr *message, void (*visit)(int fd))
 
 static void arrives(int fd)
 {
-    ns_engine_inherited(fd, false);
+    if (!NS_MUTANT(rights_arrive))
+        ns_engine_inherited(fd, false);
 }
 
 void ns_rights_leave(const struct msghdr *message)

@@ -21,6 +21,8 @@ void ns_engine_open(const struct ns_ruleset *ruleset)
 
 void ns_engine_stand_aside(void)
 {
+    if (NS_MUTANT(stand_aside))
+        return;
     ns_option_commit();
     ns_settle_process();
     ns_flusher_stop(false);
@@ -35,7 +37,7 @@ static int wanted_nodelay(const struct ns_sock *slot)
     case NS_SEND_NODELAY:
     case NS_SEND_AUTO_CORK:
     case NS_SEND_ADAPTIVE:
-        return 1;
+        return !NS_MUTANT(nodelay);
     case NS_SEND_FLUSH_BEFORE_READ: /* what the application sends at once is not Nagle's to hold */
     case NS_SEND_APP:
         break;
@@ -73,7 +75,8 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
     NS_PUT(slot, rule, rule);
     NS_PUT(slot, send, (uint8_t)rule->send);
     NS_PUT(slot, ack, (uint8_t)rule->ack);
-    ns_rule_enforce_nodelay(fd, slot);
+    if (kind != NS_FD_LISTENER || !NS_MUTANT(nodelay_on_listener))
+        ns_rule_enforce_nodelay(fd, slot);
     if (rule->ack == NS_ACK_BEFORE_WAIT && !partly)
         ns_option_bound_delayed_ack(fd, slot);
     NS_COUNT(sockets);
@@ -216,7 +219,8 @@ void ns_engine_inherited(int fd, bool touch)
     NS_PUT(slot, domain, (uint8_t)kind.domain);
     NS_PUT(slot, nonblock, kind.nonblock);
     NS_PUT(slot, kind, NS_FD_ASK);
-    if (touch && (kind.connected || kind.listens) && ns_engine_adopt(fd, slot))
+    if (touch && !NS_MUTANT(inherited_at_start) && (kind.connected || kind.listens) &&
+        ns_engine_adopt(fd, slot))
         prepare(slot);
 }
 
@@ -256,7 +260,7 @@ void ns_engine_duplicated(int from, int to)
 {
     struct ns_sock *source = ns_fd_slot(from);
     struct ns_sock *slot = ns_fd_slot(to);
-    if (from == to)
+    if (from == to || NS_MUTANT(follow_duplicates))
         return;
     if (slot && NS_GET(slot, kind) != NS_FD_OTHER)
         ns_fd_reset(slot);
@@ -297,8 +301,10 @@ void ns_engine_closing(int fd)
     /* A close that is the last one sends what is held with its FIN, but who knows whether it is: a
      * duplicate, a child, a thread that is inside a read keep the socket open for 200 ms. And a
      * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
-    ns_engine_push(fd, slot);
-    ns_fd_reset(slot);
+    if (!NS_MUTANT(push_before_close))
+        ns_engine_push(fd, slot);
+    if (!NS_MUTANT(forget_before_close))
+        ns_fd_reset(slot);
 }
 
 struct range {
@@ -316,6 +322,8 @@ static void close_if_within(int fd, struct ns_sock *slot, void *context)
 void ns_engine_closing_range(unsigned low, unsigned high)
 {
     struct range range = {low, high};
+    if (NS_MUTANT(close_ranges))
+        return;
     ns_fd_each(close_if_within, &range);
 }
 
@@ -326,13 +334,15 @@ void ns_engine_never_hold(int fd)
         return;
     if (NS_GET(slot, kind) == NS_FD_FRESH)
         ns_option_apply(fd, slot, NULL);
-    NS_PUT(slot, no_hold, 1);
+    NS_PUT(slot, no_hold, !NS_MUTANT(never_hold_shared));
     ns_fd_share(slot);
-    ns_engine_push(fd, slot);
+    if (!NS_MUTANT(push_before_sharing))
+        ns_engine_push(fd, slot);
 }
 
 void ns_engine_handing_on(void)
 {
     ns_option_commit();
-    ns_settle_process(); /* other threads' too: in the child nobody would know of them */
+    if (!NS_MUTANT(push_before_handing_on))
+        ns_settle_process(); /* other threads' too: in the child nobody would know of them */
 }

@@ -29,7 +29,8 @@ static unsigned exit_key;
 static void thread_exits(void *unused)
 {
     (void)unused;
-    ns_settle(NS_OWES_ALL);
+    if (!NS_MUTANT(settle_at_thread_exit))
+        ns_settle(NS_OWES_ALL);
     _Atomic int *more = atomic_exchange(&ns_thread.more, NULL);
     if (more)
         munmap((void *)more, MORE_SIZE);
@@ -206,9 +207,10 @@ unsigned ns_owed_elsewhere(int fd)
 
 static void settle_one(int fd, struct ns_sock *slot, unsigned what)
 {
-    if (what & NS_OWES_PUSH)
+    if (what & NS_OWES_PUSH && !NS_MUTANT(push_before_wait))
         ns_engine_push(fd, slot);
-    if (what & (NS_OWES_ACK | NS_OWES_LATER) && ns_ack_when(ns_ack_tempo_of(slot)) != NS_ACK_NEVER)
+    if (what & (NS_OWES_ACK | NS_OWES_LATER) && !NS_MUTANT(ack_before_wait) &&
+        ns_ack_when(ns_ack_tempo_of(slot)) != NS_ACK_NEVER)
         ns_engine_acknowledge(fd, slot);
 }
 

@@ -3,6 +3,8 @@
 #ifndef NS_VFORK_H
 #define NS_VFORK_H
 
+#include "mutant.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -15,7 +17,7 @@ bool ns_vfork_look(void);
  * child, and once in the parent after it. Async-signal-safe. */
 static inline bool ns_in_vfork_child(void)
 {
-    return __builtin_expect(ns_vfork_parent != 0, 0) && ns_vfork_look();
+    return __builtin_expect(ns_vfork_parent != 0, 0) && !NS_MUTANT(vfork_guard) && ns_vfork_look();
 }
 
 #endif
