@@ -8,6 +8,7 @@
 #include "real.h"
 #include "sock.h"
 
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -125,12 +126,16 @@ static int set_ruled(int fd, struct ns_sock *slot, const struct ns_sockopt_actio
         tell_as_asked(slot, view, index, value);
         return 0;
     }
-    int rewritten_value = ns_sockopt_rewrite(action, value);
+    int told, rewritten_value = ns_sockopt_rewrite(action, value);
     if (rewritten_value == value && !(NS_GET(view, told) & UINT32_C(1) << index))
         return ns_sock_set(fd, row->level, row->option, value);
+    /* What the kernel would not have taken is an error whatever it is given instead. */
+    int judged = ns_sock_would_be(NS_GET(slot, domain), row->level, row->option, value, &told);
+    if (judged < 0)
+        return judged;
     int result = ns_sock_set(fd, row->level, row->option, rewritten_value);
-    if (result == 0)
-        tell_as_asked(slot, view, index, value);
+    if (result == 0 && judged == 0)
+        tell(view, index, told);
     return result;
 }
 
@@ -291,7 +296,8 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
 int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const void *value,
                   socklen_t len)
 {
-    bool readable = value && len >= sizeof(int);
+    /* To the kernel the length is an int, and a negative one is refused. */
+    bool readable = value && len >= sizeof(int) && len <= INT_MAX;
     int index = readable && rewritten && !NS_MUTANT(rewrite_options)
                     ? ns_sockopt_by_number(level, option)
                     : -1;

@@ -94,6 +94,13 @@ same_under_every_policy() {
     diff "$BATS_FILE_TMPDIR/main" "$T/shimmed"
 }
 
+@test "every call answers the same although a rule gives the kernel other options than the program asks for" {
+    # Neither is one that the program could tell by what the kernel does then.
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"sockopt": {"TCP_KEEPIDLE": {"set": 77},
+        "TCP_KEEPINTVL": {"min": 9999}, "SO_KEEPALIVE": {"set": 1}}}]}' calls main "$LIBRARY" "$T/shimmed"
+    diff "$BATS_FILE_TMPDIR/main" "$T/shimmed"
+}
+
 @test "every call answers the same from a constructor that runs before the shim's" {
     same_under_every_policy constructor
 }
