@@ -105,6 +105,10 @@ io_uring_permitted() {
     survives fds rights
 }
 
+@test "a connection that came in a message, and that nobody saw being made, is governed like any other" {
+    survives fds rights-of-unseen
+}
+
 @test "what was held leaves before fork, and parent and child write on" {
     survives processes fork
 }
@@ -194,6 +198,10 @@ END
 
 @test "a server that inetd gave its connection on 0 and 1 serves in time" {
     survives processes inetd 'the server is another process'
+}
+
+@test "a server that inetd gave its connection has its rule although it never makes a call that is seen" {
+    survives processes inetd-silent 'nobody writes'
 }
 
 @test "what a thread holds leaves when the thread ends" {
@@ -292,6 +300,10 @@ END
 
 @test "a program that gathers by itself, with MSG_MORE or TCP_CORK, sends in order and in time" {
     survives tcp gathers
+}
+
+@test "a select that waits finds what comes, although it is looked at before" {
+    survives tcp selects
 }
 
 @test "what is held by a program that only computes leaves by the deadline, on one socket or on many" {

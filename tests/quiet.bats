@@ -121,6 +121,18 @@ END
     holds "$(field took_ms "$T/start.out") >= 300 && $(field used_ms "$T/start.out") < 10"
 }
 
+@test "a server makes the calls that set up its listener, none for a connection, and none for what comes after it" {
+    trace "$T/plain" getppid '' "$PROBES/quiet" serves
+    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" serves
+    diff "$T/plain" "$T/shimmed" >"$T/difference" || true
+    cat "$T/difference"
+    run grep '^<' "$T/difference"
+    [[ $status -ne 0 ]]
+    # TCP_NODELAY, and TCP_DELACK_MAX_US, which is asked for and, where the kernel has it, set.
+    [[ $(grep -c '^>' "$T/difference") -ge 2 && $(grep -c '^>' "$T/difference") -le 3 ]]
+    [[ $(grep -c '^> .*TCP_NODELAY' "$T/difference") -eq 1 ]]
+}
+
 @test "a library that makes one call more is found out" {
     cat >"$T/bad.c" <<'END'
 #define _GNU_SOURCE

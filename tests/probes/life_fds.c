@@ -42,9 +42,11 @@ static void dup2_over(void)
     EXPECT(dup2(conn.fd, conn.fd) == conn.fd);
     put(conn.fd, "kept");
     arrives(conn.peer, "kept");
+    int keep = dup(conn.fd); /* so that no last close sends it */
     put(conn.fd, "last");
     EXPECT(dup2(other.fd, conn.fd) == conn.fd);
     at_once(conn.peer, "last");
+    close(keep);
     ends(conn.peer, 0);
     put(conn.fd, "for the other");
     arrives(other.peer, "for the other");
@@ -65,9 +67,11 @@ static void ranges(void)
     EXPECT(close_range(200, 210, CLOSE_RANGE_CLOEXEC) == 0);
     arrives(conn.peer, "before");
     still_governed(conn);
+    int keep = dup(conn.fd);
     put(conn.fd, "last");
     EXPECT(close_range(200, ~0U, 0) == 0);
     at_once(conn.peer, "last");
+    close(keep);
     ends(conn.peer, 0);
     RAW(close, conn.peer, 0, 0, 0);
     conn = open_conn();
@@ -327,6 +331,27 @@ static void rights_listener(void)
     child_ended(pid, 0);
 }
 
+/* A connection that nobody saw being made comes in a message, and is governed like any other. */
+static void rights_of_unseen(void)
+{
+    struct sockaddr_in address;
+    struct conn conn;
+    int way[2], listener = raw_listener(0, &address);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    int unseen = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, unseen, &address, sizeof address, 0) == 0);
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    send_right(way[0], unseen);
+    RAW(close, unseen, 0, 0, 0);
+    RAW(close, listener, 0, 0, 0);
+    conn.fd = receive_right(way[1]);
+    close_conn(open_conn()); /* what holds bytes wants a thread, which a connect starts */
+    still_governed(conn);
+    close_conn(conn);
+    close(way[0]);
+    close(way[1]);
+}
+
 static const struct scenario scenarios[] = {
     {"dup", dup_family},
     {"dup2-over", dup2_over},
@@ -337,6 +362,7 @@ static const struct scenario scenarios[] = {
     {"reuse-race", reuse_race},
     {"rights", rights},
     {"rights-listener", rights_listener},
+    {"rights-of-unseen", rights_of_unseen},
 };
 
 LIFE_MAIN(scenarios)

@@ -38,7 +38,7 @@ static void forks(void)
 /* The child has the only thread that could push; the parent computes. */
 static void fork_and_compute(void)
 {
-    struct conn conn = open_conn();
+    struct conn conn = open_conn(), other = open_conn();
     put(conn.fd, "warm");
     arrives(conn.peer, "warm");
     pid_t pid = fork();
@@ -46,10 +46,12 @@ static void fork_and_compute(void)
         put(conn.fd, "from");
         put(conn.fd, " the child");
         compute_ms(300);
+        still_governed(other); /* it has the thread that its parent had */
         _exit(0);
     }
     arrives(conn.peer, "from the child");
     close_conn(conn);
+    close_conn(other);
     child_ended(pid, 0);
 }
 
@@ -309,6 +311,30 @@ static void role_connection(void)
     _exit(0);
 }
 
+/* A server on stdio may never make a call that is seen: what inetd gives it has its rule at once.
+ */
+static void inetd_silent(void)
+{
+    struct conn conn = open_conn();
+    int nodelay = 0, off = 0;
+    socklen_t len = sizeof nodelay;
+    pid_t pid = fork();
+    if (pid == 0) {
+        raw(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&off, sizeof off, 0);
+        start_again(conn.fd, 0, 2, "role-silent");
+    }
+    /* Until it has begun it is off, or still on from our own start. */
+    child_ended(pid, 0);
+    raw(SYS_getsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
+    EXPECT(nodelay == (getenv("LD_PRELOAD") != NULL));
+    close_conn(conn);
+}
+
+static void role_silent(void)
+{
+    RAW(exit_group, 0, 0, 0, 0);
+}
+
 static void role_listener(void)
 {
     int fd = accept(3, NULL, NULL);
@@ -343,6 +369,8 @@ static const struct scenario scenarios[] = {
     {"service-manager", service_manager},
     {"service-manager-accepts", service_manager_accepts},
     {"inetd", inetd},
+    {"inetd-silent", inetd_silent},
+    {"role-silent", role_silent},
     {"role-listener", role_listener},
     {"role-connection", role_connection},
     {"role-inetd", role_inetd},

@@ -3,6 +3,8 @@
  * data. */
 #include "life.h"
 
+#include <sys/select.h>
+
 static void shuts_down(void)
 {
     struct conn conn = open_conn();
@@ -201,15 +203,55 @@ static void gathers_itself(void)
     put(conn.fd, "one ");
     EXPECT(send(conn.fd, "two ", 4, MSG_MORE) == 4);
     put(conn.fd, "three");
-    arrives(conn.peer, "one two three");
+    at_once(conn.peer, "one two three"); /* which its own plain write has sent */
     put(conn.fd, "one ");
     EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_CORK, &one, sizeof one) == 0);
     put(conn.fd, "two ");
     put(conn.fd, "three");
+    struct timespec moment = {0, 1000000};
+    nanosleep(&moment, NULL); /* a wait, and its cork stays where it is */
+    EXPECT(unsent(conn.fd) > 0);
     EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_CORK, &zero, sizeof zero) == 0);
-    arrives(conn.peer, "one two three");
+    at_once(conn.peer, "one two three");
     still_governed(conn);
     close_conn(conn);
+}
+
+/* A select that has to wait, and owes an ACK: it is first made without waiting. */
+static void selects(void)
+{
+    struct conn conn = open_conn(), owing = open_conn();
+    char byte;
+    for (int i = 0; i < 2; i++) {
+        struct timespec second = {1, 0};
+        fd_set reads;
+        FD_ZERO(&reads);
+        FD_SET(conn.fd, &reads);
+        put(owing.fd, "held");
+        answer(owing.peer, "!");
+        EXPECT(read(owing.fd, &byte, 1) == 1);
+        pid_t pid = fork();
+        if (pid == 0) {
+            compute_ms(30);
+            answer(conn.peer, "!");
+            RAW(exit_group, 0, 0, 0, 0);
+        }
+        /* The fork has sent what was held, so that there is something to owe. */
+        at_once(owing.peer, "held");
+        answer(owing.peer, "!");
+        EXPECT(read(owing.fd, &byte, 1) == 1);
+        put(owing.fd, "more");
+        answer(owing.peer, "!");
+        EXPECT(read(owing.fd, &byte, 1) == 1);
+        int found = i ? pselect(conn.fd + 1, &reads, NULL, NULL, &second, NULL)
+                      : select(conn.fd + 1, &reads, NULL, NULL, &(struct timeval){1, 0});
+        EXPECT(found == 1 && FD_ISSET(conn.fd, &reads));
+        EXPECT(read(conn.fd, &byte, 1) == 1);
+        arrives(owing.peer, "more");
+        child_ended(pid, 0);
+    }
+    close_conn(conn);
+    close_conn(owing);
 }
 
 /* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
@@ -245,6 +287,7 @@ static const struct scenario scenarios[] = {
     {"mptcp", mptcp},
     {"gathers", gathers_itself},
     {"computes", computes},
+    {"selects", selects},
 };
 
 LIFE_MAIN(scenarios)

@@ -92,9 +92,39 @@ static void requests(void)
     }
 }
 
+/* A server, and then a pipe that gets a connection's number. */
+static void serves(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    char data[8];
+    int listener = socket(AF_INET, SOCK_STREAM, 0), way[2];
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0);
+    EXPECT(listen(listener, 8) == 0);
+    EXPECT(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    for (int i = 0; i < 3; i++) {
+        int client = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
+        EXPECT(RAW(connect, client, &address, sizeof address, 0) == 0);
+        int fd = accept(listener, NULL, NULL);
+        answer(client, "ask");
+        EXPECT(read(fd, data, sizeof data) == 3);
+        EXPECT(write(fd, "told", 4) == 4);
+        RAW(close, client, 0, 0, 0);
+        close(fd);
+    }
+    EXPECT(pipe2(way, 0) == 0);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(write(way[1], "pipe", 4) == 4);
+        EXPECT(read(way[0], data, sizeof data) == 4);
+    }
+    close(way[0]);
+    close(way[1]);
+    close(listener);
+}
+
 static const struct scenario scenarios[] = {
     {"pipes", pipes},      {"threads", threads},   {"datagrams", datagrams},
-    {"unix", unix_stream}, {"requests", requests},
+    {"unix", unix_stream}, {"requests", requests}, {"serves", serves},
 };
 
 int main(int argc, char **argv)
