@@ -139,8 +139,6 @@ bool ns_engine_is_stale(int error)
 void ns_engine_heal(int fd, struct ns_sock *slot)
 {
     int saved = errno;
-    if (NS_MUTANT(heal))
-        return;
     if (ns_sock_ask(fd).tcp)
         NS_PUT(slot, no_hold, 1); /* a kernel that will not have our address: then plain writes */
     else
