@@ -306,6 +306,10 @@ END
     survives tcp selects
 }
 
+@test "a program that polls busily acknowledges what it has read" {
+    survives tcp polls-busily 'nobody writes'
+}
+
 @test "what is held by a program that only computes leaves by the deadline, on one socket or on many" {
     survives tcp computes
 }

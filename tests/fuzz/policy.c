@@ -3,6 +3,7 @@
  * obvious reader of JSON, too; what is taken is written out and must be taken again as the same
  * policy; what is refused says where, inside the text, and on one line. NS_FUZZ_BROKEN in the
  * environment: the obvious reader is wrong on purpose. */
+#include "arena.h"
 #include "match.h"
 #include "policy.h"
 #include "policy_text.h"
@@ -201,15 +202,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ns_policy_error error = {0};
     struct ns_policy *policy;
-    cJSON *root = NULL;
+    struct ns_arena memory = {0};
+    const cJSON *root = NULL;
     /* A block of its own, so that one byte too far is seen. */
     char *text = malloc(size ? size : 1);
     if (!text)
         return 0;
     memcpy(text, data, size);
     bool is_json = slow_json(data, size, getenv("NS_FUZZ_BROKEN") ? 3 : NS_POLICY_NESTING_MOST);
-    MUST((ns_text_parse(text, size, &root, &error) == 0) == is_json);
-    cJSON_Delete(root);
+    MUST((ns_text_parse(text, size, &memory, &root, &error) == 0) == is_json);
+    ns_arena_free(&memory);
     errno = 123;
     int result = ns_policy_parse(text, size, &policy, &error);
     MUST(errno == 123);

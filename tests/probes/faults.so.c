@@ -20,9 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *block, size_t size);
 
 static uintptr_t shim_low, shim_high;
 
@@ -85,19 +83,9 @@ static int refuse(int error)
     return -1;
 }
 
-void *malloc(size_t size)
-{
-    return FAILS(malloc) && refuse(ENOMEM) ? NULL : __libc_malloc(size);
-}
-
 void *calloc(size_t count, size_t size)
 {
     return FAILS(calloc) && refuse(ENOMEM) ? NULL : __libc_calloc(count, size);
-}
-
-void *realloc(void *block, size_t size)
-{
-    return FAILS(realloc) && refuse(ENOMEM) ? NULL : __libc_realloc(block, size);
 }
 
 void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
@@ -220,17 +208,4 @@ int pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
 int pthread_setspecific(pthread_key_t key, const void *value)
 {
     return FAILS(pthread_setspecific) ? ENOMEM : NEXT(pthread_setspecific)(key, value);
-}
-
-/* What libc has or has not by its age: functions that the shim does without. RTLD_NEXT is answered
- * for the caller's place in the order of libraries, so that this has to be the caller's own call: a
- * jump. */
-void *dlsym(void *restrict handle, const char *restrict name)
-{
-    static void *(*next)(void *, const char *);
-    if (!next)
-        next = NEXT(dlsym);
-    if (handle == RTLD_DEFAULT && FAILS(dlsym))
-        return NULL;
-    return next(handle, name);
 }

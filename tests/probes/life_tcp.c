@@ -3,6 +3,7 @@
  * data. */
 #include "life.h"
 
+#include <sys/ioctl.h>
 #include <sys/select.h>
 
 static void shuts_down(void)
@@ -221,6 +222,25 @@ static void gathers_itself(void)
     close_conn(conn);
 }
 
+/* A program that never waits, but asks again and again: the second time it is told that there is
+ * nothing, what it has read is acknowledged. */
+static void polls_busily(void)
+{
+    struct conn conn = open_conn();
+    char byte;
+    for (int i = 0; i < 5; i++) {
+        int off = 0, unacknowledged = -1;
+        raw(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_QUICKACK, (long)&off, sizeof off, 0);
+        answer(conn.peer, "!");
+        EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+        EXPECT(recv(conn.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+        EXPECT(recv(conn.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+        RAW(ioctl, conn.peer, SIOCOUTQ, &unacknowledged, 0);
+        EXPECT(unacknowledged == 0);
+    }
+    close_conn(conn);
+}
+
 /* A select that has to wait, and owes an ACK: it is first made without waiting. */
 static void selects(void)
 {
@@ -292,6 +312,7 @@ static const struct scenario scenarios[] = {
     {"gathers", gathers_itself},
     {"computes", computes},
     {"selects", selects},
+    {"polls-busily", polls_busily},
 };
 
 LIFE_MAIN(scenarios)
