@@ -267,6 +267,11 @@ int main(void)
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     while (now_ns() - begin < (uint64_t)(seconds * 1e9) && atomic_load(&wrong_count) == 0)
         raw_sleep(10000000);
+    if (atomic_load(&wrong_count)) { /* who waits for a byte that is lost does not end */
+        print_results(seed, (double)(now_ns() - begin) / 1e9);
+        fflush(stdout);
+        _exit(1);
+    }
     atomic_store(&stopping, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);
