@@ -18,6 +18,7 @@ enum ns_send {
     NS_SEND_FLUSH_BEFORE_READ,
     NS_SEND_APP
 };
+enum ns_buffer { NS_BUFFER_KERNEL, NS_BUFFER_USER };
 enum ns_ack { NS_ACK_BEFORE_WAIT, NS_ACK_APP };
 enum ns_role { NS_ROLE_UNKNOWN, NS_ROLE_CLIENT, NS_ROLE_SERVER };
 
@@ -25,6 +26,9 @@ enum {
     NS_MAX_DELAY_US_LEAST = 50,
     NS_MAX_DELAY_US_MOST = 100000,
     NS_MAX_DELAY_US_DEFAULT = 200,
+    NS_MAX_BYTES_LEAST = 512,
+    NS_MAX_BYTES_MOST = 65536,
+    NS_MAX_BYTES_DEFAULT = 8192,
     NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
     NS_POLICY_NESTING_MOST = 8,       /* objects and arrays inside each other */
 };
@@ -67,6 +71,8 @@ struct ns_rule {
     enum ns_send send;
     enum ns_ack ack;
     uint32_t max_delay_us;
+    enum ns_buffer buffer; /* where held bytes wait */
+    uint32_t max_bytes;    /* of one socket, in user memory */
     struct ns_sockopt_action *sockopts;
     size_t n_sockopts;
 };
@@ -75,6 +81,12 @@ struct ns_rule {
 static inline bool ns_rule_holds(const struct ns_rule *rule)
 {
     return rule->send == NS_SEND_AUTO_CORK || rule->send == NS_SEND_ADAPTIVE;
+}
+
+/* In the process's own memory? */
+static inline bool ns_rule_gathers(const struct ns_rule *rule)
+{
+    return ns_rule_holds(rule) && rule->buffer == NS_BUFFER_USER;
 }
 
 struct ns_policy {
@@ -112,6 +124,7 @@ const struct ns_policy *ns_policy_builtin(void);
  * "unknown" is no word of the file). NULL beyond the last one, so that a loop can list them. */
 const char *ns_send_name(enum ns_send send);
 const char *ns_ack_name(enum ns_ack ack);
+const char *ns_buffer_name(enum ns_buffer buffer);
 const char *ns_role_name(enum ns_role role);
 
 /* Calls report once for each thing that is allowed but probably not meant (one half of a rule

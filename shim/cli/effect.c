@@ -54,6 +54,15 @@ static void print_send(const struct ns_rule *rule, enum ns_role role)
     }
 }
 
+static void print_buffer(const struct ns_rule *rule)
+{
+    if (ns_rule_gathers(rule))
+        printf(
+            "  buffer user: on connections that the process has made, held bytes wait in its own\n"
+            "    memory, at most %u of them, and leave in one call\n",
+            rule->max_bytes);
+}
+
 static void print_ack(const struct ns_rule *rule)
 {
     printf("  ack %s: ", ns_ack_name(rule->ack));
@@ -93,6 +102,7 @@ static void print_sockopt(const struct ns_sockopt_action *action)
 void ns_effect_print(const struct ns_rule *rule, enum ns_role role)
 {
     print_send(rule, role);
+    print_buffer(rule);
     print_ack(rule);
     for (size_t i = 0; i < rule->n_sockopts; i++)
         print_sockopt(&rule->sockopts[i]);
