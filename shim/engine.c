@@ -5,6 +5,7 @@
 #include "engine.h"
 
 #include "flusher.h"
+#include "gather.h"
 #include "sock.h"
 #include "stats.h"
 
@@ -70,14 +71,19 @@ struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
 }
 
 /* The deadline is stored after the call that held the bytes: see held_until. */
-static void mark_held(int fd, struct ns_sock *slot)
+bool ns_engine_mark(int fd, struct ns_sock *slot)
 {
     const struct ns_rule *rule = NS_GET(slot, rule);
     if (!rule || NS_GET(slot, held_until))
-        return;
+        return true;
     NS_COUNT(bursts);
     atomic_store(&slot->held_until, ns_flusher_now() + (uint64_t)rule->max_delay_us * 1000);
-    if (!ns_flusher_watch(fd))
+    return ns_flusher_watch(fd);
+}
+
+static void mark_held(int fd, struct ns_sock *slot)
+{
+    if (!ns_engine_mark(fd, slot))
         ns_engine_push(fd, slot);
 }
 
@@ -196,6 +202,17 @@ static void nodelay_failed(int fd, struct ns_sock *slot, int error)
         NS_PUT(slot, no_hold, 1); /* what cannot be pushed must not be held (a filter, an LSM) */
 }
 
+/* The mark goes with the bytes, while nobody can add any: see ns_gather_flush. */
+static void push_gathered(int fd, struct ns_sock *slot, bool late)
+{
+    struct ns_tempo tempo = ns_tempo_of(slot);
+    if (tempo.burst) { /* and not the rest of an earlier one */
+        ns_tempo_pushed(&tempo, late);
+        ns_tempo_put(slot, tempo);
+    }
+    ns_gather_flush(fd, slot, 0);
+}
+
 /* TCP_NODELAY pushes at once, even while corked and even if it is on already (tcp(7) and
  * __tcp_sock_set_nodelay in the kernel's net/ipv4/tcp.c). */
 static bool push(int fd, struct ns_sock *slot, bool late)
@@ -210,7 +227,13 @@ static bool push(int fd, struct ns_sock *slot, bool late)
             nodelay_failed(fd, slot, error);
         return true;
     }
-    if (!NS_GET(slot, held_until) || !atomic_exchange(&slot->held_until, 0))
+    if (!NS_GET(slot, held_until))
+        return false;
+    if (NS_GET(slot, kind) == NS_FD_GATHERS) {
+        push_gathered(fd, slot, late);
+        return true;
+    }
+    if (!atomic_exchange(&slot->held_until, 0))
         return false;
     struct ns_tempo tempo = ns_tempo_of(slot);
     ns_tempo_pushed(&tempo, late);
@@ -218,6 +241,8 @@ static bool push(int fd, struct ns_sock *slot, bool late)
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (error)
         nodelay_failed(fd, slot, error);
+    else
+        ns_engine_may_gather(fd, slot);
     return true;
 }
 

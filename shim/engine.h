@@ -54,9 +54,24 @@ void ns_engine_never_hold(int fd);
  */
 void ns_engine_handing_on(void);
 
+/* The process ends, or becomes another program, or we stand aside: the same, and nothing is
+ * gathered in user memory from now on. */
+void ns_engine_leaving(void);
+
+/* Somebody writes to fd past us, or, for -1, perhaps to any descriptor: what is gathered in user
+ * memory leaves first, and none is any more. */
+void ns_engine_bypassed(int fd);
+
 /* --- calls on a socket --- */
 
 struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot);
+
+/* After connect() has made the connection. */
+void ns_engine_connected(int fd);
+
+/* A connection that exists, is nobody else's, and holds nothing: have it gather in user memory if
+ * its rule says so. */
+void ns_engine_may_gather(int fd, struct ns_sock *slot);
 
 /* The slot of a connection that a rule governs, NULL for everything else. */
 static inline struct ns_sock *ns_engine_ruled(int fd)
@@ -168,6 +183,10 @@ __attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_soc
     ns_tempo_put(slot, tempo);
     return true;
 }
+
+/* Bytes are held from now on, if they were not before: they leave by the deadline. False: there is
+ * nobody to push them, so the caller does. */
+bool ns_engine_mark(int fd, struct ns_sock *slot);
 
 /* After a held write: sent with MSG_MORE. */
 void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result);

@@ -21,7 +21,8 @@ enum ns_fd_kind {
     NS_FD_ASK,       /* a TCP socket that came from outside: choose its rule at its first use */
     NS_FD_FRESH,     /* made by socket(), neither connected nor listening */
     NS_FD_LISTENER,
-    NS_FD_RULED, /* a connection that a rule governs */
+    NS_FD_RULED,   /* a connection that a rule governs */
+    NS_FD_GATHERS, /* one whose bytes are gathered in our own memory: gather.h */
 };
 
 /* The options of one socket that a rule rewrites, by sockopt.h's indexes. Belongs to the slot's
@@ -45,7 +46,7 @@ struct ns_sock {
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
     _Atomic uint8_t no_hold;        /* never hold bytes here: stdio, kTLS, shared, ... */
     _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: a short read is not ours to make */
-    _Atomic uint8_t listener;       /* NS_FD_LISTENER: bits below */
+    _Atomic uint8_t listener;       /* bits below */
     _Atomic uint8_t ack_owed;       /* data was read, and nothing sent since */
     _Atomic uint8_t spun;           /* EAGAIN was returned since then: a second one is a wait */
     _Atomic uint8_t heard;          /* data was read since the last push */
@@ -75,6 +76,8 @@ enum { NS_CORKS_OPTION = 1, NS_CORKS_FLAG = 2 }; /* app_corks */
 enum {
     NS_LISTENER_SETTLED = 1, /* its rule is every accepted socket's rule */
     NS_LISTENER_ADOPTED = 2, /* from outside: its queue may be older than our options */
+    /* Not a listener: another descriptor or process may write to it, too. */
+    NS_CONNECTION_SHARED = 4,
 };
 
 enum {

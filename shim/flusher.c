@@ -39,7 +39,10 @@ enum {
 /* One bit a descriptor. Set by whoever holds bytes, cleared by the deadline thread when it looks:
  * so a bit that is set since the last look also says that the process is not quiet. */
 static _Atomic uint64_t watched[WORDS];
-static _Atomic unsigned words_used; /* no bit is set at or beyond this word */
+/* The same for descriptors whose buffer in user memory has a rest that the kernel does not take:
+ * tried again at the time in their slot, which keeps nobody awake between. */
+static _Atomic uint64_t stuck[WORDS];
+static _Atomic unsigned words_used; /* no bit of either is set at or beyond this word */
 
 static struct shared {
     _Atomic uint32_t state; /* a futex word; enum state */
@@ -93,7 +96,13 @@ bool ns_flusher_ready(void)
 struct sight {
     bool any, late; /* bytes were held since the last look; some were due */
     uint64_t next;  /* the earliest deadline of those that are not */
+    uint64_t retry; /* and of those that are stuck */
 };
+
+static void set_bit(_Atomic uint64_t *words, int fd)
+{
+    atomic_fetch_or(&words[(unsigned)fd / WORD_BITS], UINT64_C(1) << (unsigned)fd % WORD_BITS);
+}
 
 static void push_if_due(int fd, uint64_t now, struct sight *sight)
 {
@@ -108,17 +117,40 @@ static void push_if_due(int fd, uint64_t now, struct sight *sight)
         sight->late = true;
         return;
     }
-    atomic_fetch_or(&watched[(unsigned)fd / WORD_BITS], UINT64_C(1) << (unsigned)fd % WORD_BITS);
+    set_bit(watched, fd);
     if (until < sight->next)
         sight->next = until;
+}
+
+static void retry_if_due(int fd, uint64_t now, struct sight *sight)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    uint64_t until = slot ? atomic_load(&slot->held_until) : 0;
+    if (until && until <= now) {
+        ns_engine_push_late(fd, slot); /* sets the bit again, if that was not all */
+        until = atomic_load(&slot->held_until);
+    } else if (until) {
+        set_bit(stuck, fd);
+    }
+    if (until && until < sight->retry)
+        sight->retry = until;
+}
+
+/* The descriptor of the lowest bit. */
+static int number_of(unsigned word, uint64_t bits)
+{
+    return (int)(word * WORD_BITS + (unsigned)__builtin_ctzll(bits));
 }
 
 /* Push what is due. */
 static struct sight look(uint64_t now)
 {
-    struct sight sight = {.next = UINT64_MAX};
+    struct sight sight = {.next = UINT64_MAX, .retry = UINT64_MAX};
     unsigned used = atomic_load(&words_used);
     for (unsigned word = 0; word < used; word++) {
+        if (atomic_load_explicit(&stuck[word], memory_order_relaxed))
+            for (uint64_t bits = atomic_exchange(&stuck[word], 0); bits; bits &= bits - 1)
+                retry_if_due(number_of(word, bits), now, &sight);
         if (!atomic_load_explicit(&watched[word], memory_order_relaxed))
             continue;
         /* Cleared first and read after, both sequentially consistent: whoever marks a slot after we
@@ -126,7 +158,7 @@ static struct sight look(uint64_t now)
         uint64_t bits = atomic_exchange(&watched[word], 0);
         sight.any = true;
         for (; bits; bits &= bits - 1)
-            push_if_due((int)(word * WORD_BITS + (unsigned)__builtin_ctzll(bits)), now, &sight);
+            push_if_due(number_of(word, bits), now, &sight);
     }
     return sight;
 }
@@ -142,22 +174,37 @@ static void futex_wake(void)
     ns_real.syscall(SYS_futex, &shared->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Sleep until somebody holds a byte again. */
-static void park(void)
+/* From now on: a look at many sockets takes time. */
+static struct timespec time_until(uint64_t then)
+{
+    uint64_t now = ns_flusher_now(), left = then > now ? then - now : 0;
+    return (struct timespec){.tv_sec = (time_t)(left / NS_PER_S),
+                             .tv_nsec = (long)(left % NS_PER_S)};
+}
+
+/* Sleep until somebody holds a byte again, or until retry. Returns whether somebody does. */
+static bool park(uint64_t retry)
 {
     uint32_t expected = TICKING;
     if (!atomic_compare_exchange_strong(&shared->state, &expected, PARKED))
-        return;
+        return true;
     /* Bits that were set before the state changed woke nobody. */
     unsigned used = atomic_load(&words_used);
     for (unsigned word = 0; word < used; word++)
         if (atomic_load(&watched[word])) {
             expected = PARKED;
             atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
-            return;
+            return true;
         }
-    while (atomic_load(&shared->state) == PARKED)
-        futex_wait(PARKED, NULL);
+    while (atomic_load(&shared->state) == PARKED) {
+        struct timespec left = time_until(retry);
+        futex_wait(PARKED, retry == UINT64_MAX ? NULL : &left);
+        expected = PARKED;
+        if (ns_flusher_now() >= retry &&
+            atomic_compare_exchange_strong(&shared->state, &expected, TICKING))
+            return false;
+    }
+    return true;
 }
 
 /* When to look again. A look costs the process its processor for a moment, 12 % of a busy
@@ -198,16 +245,13 @@ static void *deadline_thread(void *unused)
         if (sight.any)
             quiet_since = now;
         if (now - quiet_since >= QUIET_NS) {
-            park();
-            quiet_since = ns_flusher_now();
+            if (park(sight.retry))
+                quiet_since = ns_flusher_now();
             continue;
         }
         uint64_t next = next_look(now, &sight, &punctual);
-        now = ns_flusher_now(); /* a look at many sockets takes time */
-        uint64_t left = next > now ? next - now : 0;
-        struct timespec time = {.tv_sec = (time_t)(left / NS_PER_S),
-                                .tv_nsec = (long)(left % NS_PER_S)};
-        futex_wait(TICKING, &time);
+        struct timespec left = time_until(next < sight.retry ? next : sight.retry);
+        futex_wait(TICKING, &left);
     }
 }
 
@@ -320,13 +364,25 @@ static bool wake(void)
     return state == PARKED || state == TICKING;
 }
 
+static void use_word(unsigned word)
+{
+    unsigned used = atomic_load_explicit(&words_used, memory_order_relaxed);
+    while (used <= word && !atomic_compare_exchange_weak(&words_used, &used, word + 1))
+        ;
+}
+
+void ns_flusher_stuck(int fd)
+{
+    use_word((unsigned)fd / WORD_BITS);
+    set_bit(stuck, fd);
+    wake(); /* it may be parked without a time */
+}
+
 bool ns_flusher_watch(int fd)
 {
     unsigned word = (unsigned)fd / WORD_BITS;
     uint64_t bit = UINT64_C(1) << (unsigned)fd % WORD_BITS;
-    unsigned used = atomic_load_explicit(&words_used, memory_order_relaxed);
-    while (used <= word && !atomic_compare_exchange_weak(&words_used, &used, word + 1))
-        ;
+    use_word(word);
     /* The slot's mark was stored sequentially consistent, so this load comes after it. */
     if (!(atomic_load(&watched[word]) & bit))
         atomic_fetch_or(&watched[word], bit);

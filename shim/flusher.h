@@ -48,6 +48,10 @@ bool ns_flusher_ready(void);
  * caller pushes. errno unchanged; async-signal-safe. */
 bool ns_flusher_watch(int fd);
 
+/* The kernel takes no more of what is gathered on fd in user memory, and its slot is marked with
+ * the time of the next try. Async-signal-safe, errno unchanged. */
+void ns_flusher_stuck(int fd);
+
 /* Push whatever is held in this process now. Async-signal-safe, errno unchanged. */
 void ns_flusher_push_all(void);
 

@@ -211,7 +211,7 @@ __attribute__((destructor)) static void end(void)
     if (!working)
         return;
     int saved = errno;
-    ns_settle_process();
+    ns_engine_leaving();
     if (ns_log_enabled(NS_LOG_INFO)) {
         char text[256];
         ns_log(NS_LOG_INFO, "%s", ns_stats_text(text, sizeof text));

@@ -5,6 +5,8 @@
 #define NS_INTERPOSE_H
 
 #include "engine.h"
+#include "flusher.h"
+#include "gather_socket.h"
 #include "real.h"
 
 #include <fcntl.h>
@@ -18,6 +20,8 @@
 ssize_t __read_chk(int, void *, size_t, size_t);
 ssize_t __recv_chk(int, void *, size_t, size_t, int);
 ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+int __vdprintf_chk(int, int, const char *, va_list);
+int __dprintf_chk(int, int, const char *, ...);
 int __poll_chk(struct pollfd *, nfds_t, int, size_t);
 int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
 
@@ -35,6 +39,40 @@ void ns_before_wait_for(int fd, short events);
 
 /* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
+
+/* A write on a socket that blocks is a wait for the other sockets of this thread: may this one be?
+ * Above BIG nobody can tell what the socket's buffer has room for, and there the call costs more
+ * than settling does: then that is done here. */
+static inline bool ns_may_wait(int fd, const struct ns_sock *slot, size_t size, int flags)
+{
+    enum { BIG = 64 * 1024 };
+    if (!ns_owes() || ns_owes_only(fd) || NS_GET(slot, nonblock) || flags & MSG_DONTWAIT ||
+        !ns_owed_elsewhere(fd))
+        return false;
+    if (size < BIG)
+        return true;
+    ns_settle(NS_OWES_ALL);
+    return false;
+}
+
+/* The same for calls that cannot be made in two steps: asks first whether there is room. */
+static inline void ns_before_write(int fd, const struct ns_sock *slot, size_t size, int flags)
+{
+    if (ns_may_wait(fd, slot, size, flags))
+        ns_before_wait_for(fd, POLLOUT);
+}
+
+/* Before a write that is never held, with its flags. False: *result is its outcome. */
+static inline bool ns_before_plain(int fd, struct ns_sock *slot, size_t size, int flags,
+                                   struct ns_plain *before, ssize_t *result)
+{
+    ns_before_write(fd, slot, size, flags);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        return !ns_gather_write(fd, slot, NULL, 0, flags, result, before);
+    ns_engine_count(fd, slot);
+    *before = ns_engine_before_plain(fd, slot, flags);
+    return true;
+}
 
 /* How a read should be made. */
 enum ns_reading {

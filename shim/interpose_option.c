@@ -6,6 +6,7 @@
 #include "vfork.h"
 
 #include <stdarg.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
 static struct ns_sock *tcp_slot(int fd)
@@ -18,6 +19,7 @@ static struct ns_sock *tcp_slot(int fd)
         if (NS_GET(slot, kind) == NS_FD_OTHER)
             return NULL;
     }
+    ns_gather_touch(fd, slot);
     return slot;
 }
 
@@ -28,11 +30,28 @@ NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, sockl
                 : NS_REAL(setsockopt)(fd, level, option, value, len);
 }
 
+/* SO_ERROR is 0 where a flush has met the error before. */
+static void failed_flush(int fd, struct ns_sock *slot, void *value, socklen_t len)
+{
+    int error;
+    if (len != sizeof error)
+        return;
+    memcpy(&error, value, len);
+    if (error == 0) {
+        error = ns_gather_report(fd, slot);
+        memcpy(value, &error, len);
+    }
+}
+
 NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
     struct ns_sock *slot = tcp_slot(fd);
-    return slot ? ns_option_get(fd, slot, level, option, value, len)
-                : NS_REAL(getsockopt)(fd, level, option, value, len);
+    if (!slot)
+        return NS_REAL(getsockopt)(fd, level, option, value, len);
+    int result = ns_option_get(fd, slot, level, option, value, len);
+    if (level == SOL_SOCKET && option == SO_ERROR && result == 0 && value)
+        failed_flush(fd, slot, value, *len);
+    return result;
 }
 
 static void set_nonblock(int fd, bool nonblock)
@@ -50,6 +69,9 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     va_start(arguments, request);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot)
+        ns_gather_touch(fd, slot); /* SIOCOUTQ counts them */
     int result = NS_REAL(ioctl)(fd, request, argument);
     if (__builtin_expect(request == FIONBIO, 0) && result == 0)
         set_nonblock(fd, *(const int *)argument != 0);

@@ -77,8 +77,10 @@ NS_EXPORT pid_t _Fork(void)
 /* In a vfork child the debts are the parent's, which settles them itself. */
 static void before_exec(void)
 {
-    if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exec))
+    if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exec)) {
         ns_engine_handing_on(); /* a program that replaces us knows as little as a child */
+        ns_engine_leaving();
+    }
 }
 
 NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
@@ -205,8 +207,10 @@ NS_EXPORT void pthread_exit(void *value)
 {
     /* The main thread leaves the process to the others: from now on nobody knows when they have
      * ended, so nothing is held any more. */
-    if (NS_REAL(syscall)(SYS_gettid) == getpid())
+    if (NS_REAL(syscall)(SYS_gettid) == getpid()) {
+        ns_engine_leaving();
         ns_flusher_stop(false);
+    }
     NS_REAL(pthread_exit)(value);
     __builtin_unreachable();
 }
@@ -214,14 +218,14 @@ NS_EXPORT void pthread_exit(void *value)
 NS_EXPORT void abort(void)
 {
     if (!ns_in_vfork_child())
-        ns_settle_process();
+        ns_engine_leaving();
     NS_REAL(abort)();
     __builtin_unreachable();
 }
 
 NS_EXPORT void quick_exit(int status)
 {
-    ns_settle_process();
+    ns_engine_leaving();
     NS_REAL(quick_exit)(status);
     __builtin_unreachable();
 }
@@ -229,7 +233,7 @@ NS_EXPORT void quick_exit(int status)
 NS_EXPORT void _exit(int status)
 {
     if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exit))
-        ns_settle_process();
+        ns_engine_leaving();
     NS_REAL(_exit)(status);
     __builtin_unreachable();
 }
@@ -237,9 +241,30 @@ NS_EXPORT void _exit(int status)
 NS_EXPORT void _Exit(int status)
 {
     if (!ns_in_vfork_child())
-        ns_settle_process();
+        ns_engine_leaving();
     NS_REAL(_Exit)(status);
     __builtin_unreachable();
+}
+
+/* A signal to ourselves may be the last thing that we see. What the kernel holds it sends all the
+ * same. */
+static void before_signal(int number)
+{
+    if (number && ns_gather_wanted() && !ns_in_vfork_child())
+        ns_settle_process();
+}
+
+NS_EXPORT int raise(int number)
+{
+    before_signal(number);
+    return NS_REAL(raise)(number);
+}
+
+NS_EXPORT int kill(pid_t pid, int number)
+{
+    if (pid <= 0 || pid == getpid())
+        before_signal(number);
+    return NS_REAL(kill)(pid, number);
 }
 
 /* A user namespace wants a process of one thread (unshare(2), setns(2)). Ours ends, and starts
@@ -328,6 +353,8 @@ static void before_number(long number, const long argument[6])
     case SYS_exit_group:
     case SYS_execve:
     case SYS_execveat:
+        before_exec();
+        break;
     case SYS_clone: /* the look clears an earlier vfork: this child is not of one */
 #ifdef SYS_fork
     case SYS_fork:
@@ -357,8 +384,28 @@ static void before_number(long number, const long argument[6])
             ns_engine_closing_range((unsigned)argument[0], (unsigned)argument[1]);
         break;
 #endif
+#ifdef SYS_io_uring_setup
+    case SYS_io_uring_setup: /* it may write to any socket, past us */
+    case SYS_io_uring_register:
+        ns_engine_bypassed(-1);
+        break;
+#endif
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+    case SYS_shutdown:
+    case SYS_setsockopt:
+        ns_engine_bypassed((int)argument[0]);
+        break;
+    case SYS_splice:
+        ns_engine_bypassed((int)argument[2]);
+        break;
 #ifdef SYS_io_uring_enter
     case SYS_io_uring_enter:
+        ns_engine_bypassed(-1);
         if (argument[2]) /* min_complete */
             ns_before_wait();
         break;

@@ -48,10 +48,25 @@ static inline void before_other_read(int fd)
         ns_before_wait_for(fd, POLLIN);
 }
 
-static void after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
+/* No data came: where a flush has met the connection's error, the application has not. */
+__attribute__((noinline)) static ssize_t instead_of_nothing(int fd, struct ns_sock *slot,
+                                                            ssize_t result)
+{
+    if (NS_GET(slot, kind) != NS_FD_GATHERS || (result < 0 && errno != EAGAIN))
+        return result;
+    int error = ns_gather_report(fd, slot);
+    if (!error)
+        return result;
+    errno = error;
+    return -1;
+}
+
+/* Returns what the application is told. */
+static ssize_t after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
 {
     if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)) && !NS_MUTANT(owe_after_read))
         ns_engine_read(fd, slot, result, errno);
+    return result > 0 ? result : instead_of_nothing(fd, slot, result);
 }
 
 /* Out of line, so that what passes through stays short. */
@@ -81,9 +96,7 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
     } else {
         result = NS_REAL(read)(fd, data, size);
     }
-    if (size)
-        after_read(fd, slot, result, 0);
-    return result;
+    return size ? after_read(fd, slot, result, 0) : result;
 }
 
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
@@ -104,8 +117,7 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
     } else {
         result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
     }
-    after_read(fd, slot, result, flags);
-    return result;
+    return after_read(fd, slot, result, flags);
 }
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
@@ -125,8 +137,7 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
     } else {
         result = NS_REAL(recv)(fd, data, size, flags);
     }
-    after_read(fd, slot, result, flags);
-    return result;
+    return after_read(fd, slot, result, flags);
 }
 
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
@@ -152,8 +163,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     } else {
         result = NS_REAL(recvmsg)(fd, message, flags);
     }
-    after_read(fd, slot, result, flags);
-    return result;
+    return after_read(fd, slot, result, flags);
 }
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
@@ -162,9 +172,7 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
     if (!slot || (ns_owes() && !NS_GET(slot, nonblock)))
         before_other_read(fd);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
-    if (slot)
-        after_read(fd, slot, result, 0);
-    return result;
+    return slot ? after_read(fd, slot, result, 0) : result;
 }
 
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
@@ -173,9 +181,7 @@ NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t o
     if (offset == -1 && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
         before_other_read(fd);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
-    if (slot)
-        after_read(fd, slot, result, 0);
-    return result;
+    return slot ? after_read(fd, slot, result, 0) : result;
 }
 
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
@@ -186,7 +192,7 @@ NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
         before_other_read(fd);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
     if (slot)
-        after_read(fd, slot, result, flags);
+        return (int)after_read(fd, slot, result, flags);
     else
         for (int i = 0; i < result; i++)
             if ((uint32_t)messages[i].msg_hdr.msg_controllen)

@@ -52,7 +52,10 @@ NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
     ns_before_wait();
     if (!NS_MUTANT(rule_at_connect))
         ns_engine_connecting(fd, remote, len);
-    return NS_REAL(connect)(fd, remote, len);
+    int result = NS_REAL(connect)(fd, remote, len);
+    if (result == 0 && ns_gather_wanted())
+        ns_engine_connected(fd);
+    return result;
 }
 
 NS_EXPORT int listen(int fd, int backlog)
@@ -63,7 +66,13 @@ NS_EXPORT int listen(int fd, int backlog)
 
 NS_EXPORT int shutdown(int fd, int how)
 {
-    /* SHUT_WR and SHUT_RDWR send what is held, together with the FIN. */
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_GATHERS) {
+        how = ns_gather_shutdown(fd, slot, how);
+        if (how < 0)
+            return 0;
+    }
+    /* SHUT_WR and SHUT_RDWR send what is held by the kernel, together with the FIN. */
     return NS_REAL(shutdown)(fd, how);
 }
 
@@ -165,4 +174,44 @@ NS_EXPORT FILE *fdopen(int fd, const char *mode)
         ns_engine_never_hold(fd);
     }
     return stream;
+}
+
+/* dprintf and its forms write like stdio. */
+static void before_printing(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_GATHERS)
+        ns_engine_never_hold(fd);
+}
+
+NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
+{
+    before_printing(fd);
+    return NS_REAL(vdprintf)(fd, format, arguments);
+}
+
+NS_EXPORT int dprintf(int fd, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    before_printing(fd);
+    int result = NS_REAL(vdprintf)(fd, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+NS_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
+{
+    before_printing(fd);
+    return NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
+}
+
+NS_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    before_printing(fd);
+    int result = NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
+    va_end(arguments);
+    return result;
 }

@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <netinet/in.h>
-#include <sys/sendfile.h>
 #include <sys/uio.h>
 
 enum { IOV_MOST = 1024 }; /* UIO_MAXIOV: sendmsg and writev fail differently above it */
@@ -17,28 +16,6 @@ enum { IOV_MOST = 1024 }; /* UIO_MAXIOV: sendmsg and writev fail differently abo
  * takes a byte. So the check that the descriptor is still TCP needs no call of its own (SO_COOKIE
  * would be 200 ns). */
 static const sa_family_t hold_address = 0xffff;
-
-/* A write on a socket that blocks is a wait for the other sockets of this thread: may this one be?
- * Above BIG nobody can tell what the socket's buffer has room for, and there the call costs more
- * than settling does: then that is done here. */
-static bool may_wait(int fd, const struct ns_sock *slot, size_t size, int flags)
-{
-    enum { BIG = 64 * 1024 };
-    if (!ns_owes() || ns_owes_only(fd) || NS_GET(slot, nonblock) || flags & MSG_DONTWAIT ||
-        !ns_owed_elsewhere(fd))
-        return false;
-    if (size < BIG)
-        return true;
-    ns_settle(NS_OWES_ALL);
-    return false;
-}
-
-/* The same for calls that cannot be made in two steps: asks first whether there is room. */
-static void before_write(int fd, const struct ns_sock *slot, size_t size, int flags)
-{
-    if (may_wait(fd, slot, size, flags))
-        ns_before_wait_for(fd, POLLOUT);
-}
 
 /* send, first without waiting, and only if that leaves a rest after the other sockets are settled.
  * The rest is as the kernel has it: what was taken counts, and an error is the next call's. */
@@ -85,7 +62,7 @@ static inline bool refused(int fd, struct ns_sock *slot, ssize_t result, int sav
 }
 
 /* Send one buffer with MSG_MORE. Returns false if fd turned out to be something else, and nothing
- * was sent: the caller then makes the call as the application asked. waits: see may_wait. */
+ * was sent: the caller then makes the call as the application asked. waits: see ns_may_wait. */
 static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, int flags, bool waits,
                  ssize_t *result)
 {
@@ -116,6 +93,15 @@ static bool hold_message(int fd, struct ns_sock *slot, const struct msghdr *mess
     return true;
 }
 
+static inline struct iovec memory_at(const void *data, size_t size)
+{
+    union {
+        const void *given;
+        void *taken; /* an iovec has no const */
+    } both = {.given = data};
+    return (struct iovec){.iov_base = both.taken, .iov_len = size};
+}
+
 /* One more write of a burst, if ns_engine_bursts allows it. Where fd has become something else the
  * write is made as asked, and errno may be changed by a call that works. */
 __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
@@ -144,7 +130,7 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     }
     ssize_t result;
     bool sane = size && size <= SSIZE_MAX; /* write refuses what send would cut */
-    bool tries = sane && may_wait(fd, slot, size, 0);
+    bool tries = sane && ns_may_wait(fd, slot, size, 0);
     if (sane && ns_engine_holds(fd, slot, size, 0) && hold(fd, slot, data, size, 0, tries, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
@@ -156,11 +142,31 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     return result;
 }
 
+/* A write to something that gathers in user memory, or that is no ordinary connection yet. */
+__attribute__((noinline)) static ssize_t write_unruled(int fd, const void *data, size_t size)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (NS_GET(slot, kind) != NS_FD_GATHERS)
+        return write_governed(fd, data, size);
+    struct iovec one = memory_at(data, size);
+    if (ns_engine_bursts(fd, slot, size) && ns_gather_append(fd, slot, &one, size))
+        return (ssize_t)size;
+    ssize_t result;
+    struct ns_plain before;
+    if (ns_gather_write(fd, slot, &one, size, 0, &result, &before))
+        return result;
+    ns_before_write(fd, slot, size, 0);
+    result = NS_REAL(write)(fd, data, size);
+    ns_engine_wrote(fd, slot, result, 0, before);
+    return result;
+}
+
 /* How a write is to be made. */
 enum way {
     AT_ONCE,  /* with nothing to tell the engine afterwards */
     AS_MORE,  /* as one more of a burst that is being held */
     GOVERNED, /* it is not as simple as that */
+    UNRULED,  /* nor is fd an ordinary connection */
 };
 
 __attribute__((always_inline)) static inline enum way way_of(int fd, size_t size)
@@ -172,7 +178,7 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, size_t size
     if (kind == NS_FD_OTHER)
         return ns_owes() ? GOVERNED : AT_ONCE;
     if (kind != NS_FD_RULED)
-        return GOVERNED;
+        return UNRULED;
     if (ns_engine_bursts(fd, slot, size))
         return AS_MORE;
     return ns_engine_passes(slot) ? AT_ONCE : GOVERNED;
@@ -183,7 +189,23 @@ NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
     enum way way = way_of(fd, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(write)(fd, data, size);
+    if (way == UNRULED)
+        return write_unruled(fd, data, size);
     return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
+}
+
+/* send and sendto on a socket that gathers. */
+static ssize_t sendto_gathering(int fd, struct ns_sock *slot, const struct iovec *one, int flags,
+                                const struct sockaddr *to, socklen_t len)
+{
+    ssize_t result;
+    struct ns_plain before;
+    if (ns_gather_write(fd, slot, one, to ? 0 : one->iov_len, flags, &result, &before))
+        return result;
+    ns_before_write(fd, slot, one->iov_len, flags);
+    result = NS_REAL(sendto)(fd, one->iov_base, one->iov_len, flags, to, len);
+    ns_engine_wrote(fd, slot, result, flags, before);
+    return result;
 }
 
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
@@ -193,7 +215,7 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
     ssize_t result;
-    bool tries = may_wait(fd, slot, size, flags);
+    bool tries = ns_may_wait(fd, slot, size, flags);
     if (size && ns_engine_holds(fd, slot, size, flags) &&
         hold(fd, slot, data, size, flags, tries, &result))
         return result;
@@ -203,11 +225,26 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
     return result;
 }
 
+__attribute__((noinline)) static ssize_t send_unruled(int fd, const void *data, size_t size,
+                                                      int flags)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (NS_GET(slot, kind) != NS_FD_GATHERS)
+        return send_governed(fd, data, size, flags);
+    struct iovec one = memory_at(data, size);
+    if (!(flags & ~MSG_NOSIGNAL) && ns_engine_bursts(fd, slot, size) &&
+        ns_gather_append(fd, slot, &one, size))
+        return (ssize_t)size;
+    return sendto_gathering(fd, slot, &one, flags, NULL, 0);
+}
+
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
     enum way way = flags & NS_NEVER_HELD ? GOVERNED : way_of(fd, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
+    if (way == UNRULED)
+        return send_unruled(fd, data, size, flags);
     return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
 }
 
@@ -220,7 +257,11 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
     slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(sendto)(fd, data, size, flags, to, len);
-    before_write(fd, slot, size, flags);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS) {
+        struct iovec one = memory_at(data, size);
+        return sendto_gathering(fd, slot, &one, flags, to, len);
+    }
+    ns_before_write(fd, slot, size, flags);
     ssize_t result;
     if (size && !to && ns_engine_holds(fd, slot, size, flags) &&
         hold(fd, slot, data, size, flags, false, &result))
@@ -250,6 +291,50 @@ static void push_if_large(int fd, struct ns_sock *slot, ssize_t result)
         ns_engine_push(fd, slot);
 }
 
+/* How many bytes a vector has; 0: none, or so many that the kernel is to say what it thinks. */
+static size_t vector_size(const struct iovec *vector, size_t count)
+{
+    size_t size = 0;
+    if (count - 1 >= IOV_MOST || ns_lies_nowhere(vector))
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        if (vector[i].iov_len > NS_LARGE || size > NS_LARGE)
+            return 0;
+        size += vector[i].iov_len;
+    }
+    return size;
+}
+
+static ssize_t sendmsg_gathering(int fd, struct ns_sock *slot, const struct msghdr *message,
+                                 int flags)
+{
+    ssize_t result;
+    struct ns_plain before;
+    bool may_join =
+        !ns_lies_nowhere(message) && !message->msg_name && !(uint32_t)message->msg_controllen;
+    size_t size = may_join ? vector_size(message->msg_iov, message->msg_iovlen) : 0;
+    if (ns_gather_write(fd, slot, size ? message->msg_iov : NULL, size, flags, &result, &before))
+        return result;
+    ns_before_write(fd, slot, UNKNOWN_SIZE, flags);
+    result = NS_REAL(sendmsg)(fd, message, flags);
+    ns_engine_wrote(fd, slot, result, flags, before);
+    return result;
+}
+
+/* writev, and with an offset pwritev2. */
+static ssize_t writev_gathering(int fd, struct ns_sock *slot, const struct iovec *vector, int count)
+{
+    ssize_t result;
+    struct ns_plain before;
+    size_t size = count > 0 ? vector_size(vector, (size_t)count) : 0;
+    if (ns_gather_write(fd, slot, vector, size, 0, &result, &before))
+        return result;
+    ns_before_write(fd, slot, UNKNOWN_SIZE, 0);
+    result = NS_REAL(writev)(fd, vector, count);
+    ns_engine_wrote(fd, slot, result, 0, before);
+    return result;
+}
+
 NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct ns_sock *slot;
@@ -258,14 +343,18 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     slot = ns_engine_ruled(fd);
     ssize_t result;
     if (!slot) {
+        if (ns_gather_wanted() && !ns_lies_nowhere(message) && (uint32_t)message->msg_controllen)
+            ns_rights_leave(message); /* before the other process has them, too */
         result = NS_REAL(sendmsg)(fd, message, flags);
         if (result >= 0 && (uint32_t)message->msg_controllen)
             ns_rights_leave(message);
         return result;
     }
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        return sendmsg_gathering(fd, slot, message, flags);
     bool may_hold = message && may_gather(slot) && !message->msg_name &&
                     !(uint32_t)message->msg_controllen && message->msg_iovlen - 1 < IOV_MOST;
-    before_write(fd, slot, UNKNOWN_SIZE, flags);
+    ns_before_write(fd, slot, UNKNOWN_SIZE, flags);
     bool holds = ns_engine_holds(fd, slot, may_hold ? UNKNOWN_SIZE : NS_LARGE, flags);
     if (holds && hold_message(fd, slot, message, flags, &result)) {
         push_if_large(fd, slot, result);
@@ -282,7 +371,7 @@ static bool hold_vector(int fd, struct ns_sock *slot, const struct iovec *vector
                         ssize_t *result)
 {
     bool may_hold = count > 0 && count <= IOV_MOST;
-    before_write(fd, slot, UNKNOWN_SIZE, 0);
+    ns_before_write(fd, slot, UNKNOWN_SIZE, 0);
     if (!ns_engine_holds(fd, slot, may_hold ? UNKNOWN_SIZE : NS_LARGE, 0))
         return false;
     /* sendmsg takes the vector without const and does not write to it. */
@@ -305,6 +394,8 @@ NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
             before_other_write(fd);
         return NS_REAL(writev)(fd, vector, count);
     }
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        return writev_gathering(fd, slot, vector, count);
     ssize_t result;
     if (hold_vector(fd, slot, vector, count, &result))
         return result;
@@ -319,10 +410,18 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(pwritev2)(fd, vector, count, offset, flags);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS && offset == -1 && flags == 0)
+        return writev_gathering(fd, slot, vector, count);
     ssize_t result;
+    struct ns_plain before;
     if (offset == -1 && flags == 0 && hold_vector(fd, slot, vector, count, &result))
         return result;
-    struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS) {
+        if (ns_gather_write(fd, slot, NULL, 0, 0, &result, &before))
+            return result;
+    } else {
+        before = ns_engine_before_plain(fd, slot, 0);
+    }
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
     ns_engine_wrote(fd, slot, result, 0, before);
     return result;
@@ -332,75 +431,20 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 {
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot) {
+        for (unsigned i = 0; ns_gather_wanted() && !ns_lies_nowhere(messages) && i < count; i++)
+            if ((uint32_t)messages[i].msg_hdr.msg_controllen)
+                ns_rights_leave(&messages[i].msg_hdr);
         int sent = NS_REAL(sendmmsg)(fd, messages, count, flags);
         for (int i = 0; i < sent; i++)
             if ((uint32_t)messages[i].msg_hdr.msg_controllen)
                 ns_rights_leave(&messages[i].msg_hdr);
         return sent;
     }
-    before_write(fd, slot, SIZE_MAX, flags);
-    ns_engine_count(fd, slot);
-    struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
+    ssize_t instead;
+    struct ns_plain before;
+    if (!ns_before_plain(fd, slot, SIZE_MAX, flags, &before, &instead))
+        return (int)instead;
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
     ns_engine_wrote(fd, slot, result, flags, before);
-    return result;
-}
-
-/* After a transfer inside the kernel. Where less came than was asked for, kernels before 6.5 have
- * sent the last piece with MSG_MORE and nothing after it. */
-static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t asked, int flags,
-                        struct ns_plain before)
-{
-    if (result > 0 && (size_t)result < asked && ns_engine_holds(fd, slot, 1, flags))
-        ns_engine_held(fd, slot, result);
-    else
-        ns_engine_wrote(fd, slot, result, flags, before);
-}
-
-NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
-{
-    struct ns_sock *slot = ns_engine_ruled(out);
-    if (!slot)
-        return NS_REAL(sendfile)(out, in, offset, size);
-    before_write(out, slot, size, 0);
-    ns_engine_count(out, slot);
-    struct ns_plain before = ns_engine_before_plain(out, slot, 0);
-    ssize_t result = NS_REAL(sendfile)(out, in, offset, size);
-    transferred(out, slot, result, size, 0, before);
-    return result;
-}
-
-NS_EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
-{
-    struct ns_sock *slot = ns_engine_ruled(out);
-    if (!slot)
-        return NS_REAL(sendfile64)(out, in, offset, size);
-    before_write(out, slot, size, 0);
-    ns_engine_count(out, slot);
-    struct ns_plain before = ns_engine_before_plain(out, slot, 0);
-    ssize_t result = NS_REAL(sendfile64)(out, in, offset, size);
-    transferred(out, slot, result, size, 0, before);
-    return result;
-}
-
-NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size,
-                         unsigned flags)
-{
-    struct ns_sock *to = ns_engine_ruled(out);
-    struct ns_sock *from = to ? NULL : ns_engine_ruled(in); /* one of the two is a pipe */
-    int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    struct ns_plain before = {0};
-    if (to) {
-        before_write(out, to, size, flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0);
-        ns_engine_count(out, to);
-        before = ns_engine_before_plain(out, to, more);
-    } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK)) {
-        ns_before_wait_for(in, POLLIN);
-    }
-    ssize_t result = NS_REAL(splice)(in, in_offset, out, out_offset, size, flags);
-    if (to)
-        ns_engine_wrote(out, to, result, more, before);
-    else if (from)
-        ns_engine_read(in, from, result, errno);
     return result;
 }

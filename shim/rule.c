@@ -4,6 +4,7 @@
 #include "engine.h"
 
 #include "flusher.h"
+#include "gather_socket.h"
 #include "option.h"
 #include "sock.h"
 #include "stats.h"
@@ -17,6 +18,12 @@ void ns_engine_open(const struct ns_ruleset *ruleset)
 {
     rules = ruleset;
     ns_option_open(ruleset);
+    uint32_t most = 0;
+    for (size_t i = 0; i < ruleset->n_rules; i++)
+        if (ns_rule_gathers(ruleset->rules[i]) && ruleset->rules[i]->max_bytes > most)
+            most = ruleset->rules[i]->max_bytes;
+    if (most)
+        ns_gather_open(most);
 }
 
 void ns_engine_stand_aside(void)
@@ -24,10 +31,43 @@ void ns_engine_stand_aside(void)
     if (NS_MUTANT(stand_aside))
         return;
     ns_option_commit();
-    ns_settle_process();
+    ns_engine_leaving();
     ns_flusher_stop(false);
     ns_fd_open(0);
     ns_status_aside("it installed a seccomp filter");
+}
+
+void ns_engine_leaving(void)
+{
+    ns_settle_process();
+    if (ns_gather_wanted())
+        ns_gather_stop_all();
+}
+
+void ns_engine_may_gather(int fd, struct ns_sock *slot)
+{
+    const struct ns_rule *rule = NS_GET(slot, rule);
+    if (rule && ns_rule_gathers(rule) && NS_GET(slot, kind) == NS_FD_RULED &&
+        !NS_GET(slot, no_hold) && !NS_GET(slot, app_corks) &&
+        /* Two writers would each gather for themselves, and mix up the order. */
+        !(NS_GET(slot, listener) & NS_CONNECTION_SHARED))
+        ns_gather_begin(fd, slot);
+}
+
+void ns_engine_bypassed(int fd)
+{
+    struct ns_sock *slot = fd >= 0 ? ns_fd_slot(fd) : NULL;
+    if (slot && NS_GET(slot, kind) == NS_FD_GATHERS)
+        ns_gather_end(fd, slot);
+    else if (fd < 0 && ns_gather_wanted())
+        ns_gather_stop_all();
+}
+
+void ns_engine_connected(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_RULED)
+        ns_engine_may_gather(fd, slot);
 }
 
 /* What the kernel's TCP_NODELAY is to be under the slot's rule. */
@@ -113,6 +153,8 @@ void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     struct ns_sock *slot = ns_fd_slot(fd);
     if (!slot)
         return;
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        ns_gather_end(fd, slot); /* AF_UNSPEC, and then to somebody else */
     uint8_t kind = NS_GET(slot, kind);
     /* A socket whose connect failed may be connected to somebody else. */
     bool again =
@@ -201,6 +243,7 @@ void ns_engine_accepted(int listener, int fd, int flags)
                                      : rule_of_connection(fd, slot);
     apply(fd, slot, rule, NS_FD_RULED);
     prepare(slot);
+    ns_engine_may_gather(fd, slot);
 }
 
 void ns_engine_inherited(int fd, bool touch)
@@ -228,6 +271,8 @@ void ns_engine_inherited(int fd, bool touch)
  * we did not see. Returns the slot if a rule governs it as a connection. */
 struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
 {
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        return slot;
     if (NS_GET(slot, kind) == NS_FD_FRESH && ns_sock_remote(fd).known)
         NS_PUT(slot, kind, NS_FD_ASK); /* connected by a raw call, or by io_uring */
     if (NS_GET(slot, kind) != NS_FD_ASK)
@@ -241,7 +286,8 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     NS_PUT(slot, app_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
-    NS_PUT(slot, no_hold, ns_sock_has_ulp(fd)); /* kTLS: MSG_MORE would leave a record open */
+    NS_PUT(slot, no_hold, ns_sock_has_ulp(fd));   /* kTLS: MSG_MORE would leave a record open */
+    NS_PUT(slot, listener, NS_CONNECTION_SHARED); /* who knows with whom */
     if (kind.listens) {
         NS_PUT(slot, kind, NS_FD_FRESH);
         ns_engine_listening(fd);
@@ -271,6 +317,7 @@ void ns_engine_duplicated(int from, int to)
     slot = ns_fd_make(to);
     if (!slot)
         return;
+    ns_gather_end(from, source);
     ns_engine_push(
         from, source); /* its mark stays behind, and from may be closed where we cannot see it */
     /* What the application put into one and the kernel shares. Debts stay with the descriptor that
@@ -290,7 +337,8 @@ void ns_engine_duplicated(int from, int to)
     NS_PUT(slot, rule, NS_GET(source, rule));
     ns_option_inherit(slot, source);
     ns_fd_twin(source, slot);
-    NS_PUT(slot, kind, NS_GET(source, kind));
+    uint8_t kind = NS_GET(source, kind);
+    NS_PUT(slot, kind, kind == NS_FD_GATHERS ? NS_FD_RULED : kind); /* the rest is the source's */
 }
 
 void ns_engine_closing(int fd)
@@ -301,7 +349,9 @@ void ns_engine_closing(int fd)
     /* A close that is the last one sends what is held with its FIN, but who knows whether it is: a
      * duplicate, a child, a thread that is inside a read keep the socket open for 200 ms. And a
      * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
-    if (!NS_MUTANT(push_before_close))
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        ns_gather_closing(fd, slot);
+    else if (!NS_MUTANT(push_before_close))
         ns_engine_push(fd, slot);
     if (!NS_MUTANT(forget_before_close))
         ns_fd_reset(slot);
@@ -335,6 +385,7 @@ void ns_engine_never_hold(int fd)
     if (NS_GET(slot, kind) == NS_FD_FRESH)
         ns_option_apply(fd, slot, NULL);
     NS_PUT(slot, no_hold, !NS_MUTANT(never_hold_shared));
+    ns_gather_end(fd, slot);
     ns_fd_share(slot);
     if (!NS_MUTANT(push_before_sharing))
         ns_engine_push(fd, slot);
@@ -345,4 +396,6 @@ void ns_engine_handing_on(void)
     ns_option_commit();
     if (!NS_MUTANT(push_before_handing_on))
         ns_settle_process(); /* other threads' too: in the child nobody would know of them */
+    if (ns_gather_wanted())
+        ns_gather_end_all();
 }

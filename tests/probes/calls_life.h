@@ -153,11 +153,35 @@ static void life_descriptors(void)
     close_pair(pair);
 }
 
+int __dprintf_chk(int, int, const char *, ...);
+int __vdprintf_chk(int, int, const char *, va_list);
+
+__attribute__((format(printf, 2, 3))) static void life_prints(int fd, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    CALL(vdprintf(fd, format, arguments));
+    va_end(arguments);
+    va_start(arguments, format);
+    CALL(__vdprintf_chk(fd, 1, format, arguments));
+    va_end(arguments);
+}
+
 static void life_streams(void)
 {
     struct pair pair = open_pair();
     FILE *stream;
     char line[32] = "";
+    CALL(dprintf(pair.a, "%d", 1));
+    CALL(__dprintf_chk(pair.a, 1, "%d", 2));
+    life_prints(pair.a, "%d", 3);
+    expect_bytes(pair.b, 4);
+    CALL(dprintf(NO_FD, "%d", 1));
+    life_prints(NO_FD, "%d", 3);
+    CALL(kill(getpid(), 0));
+    CALL(kill(getpid(), 99));
+    CALL(raise(0));
+    CALL(raise(99));
     CALL_POINTER(fdopen(pair.a, "nonsense"));
     CALL_POINTER(fdopen(NO_FD, "r"));
     CALL_POINTER(stream = fdopen(pair.a, "r+"));

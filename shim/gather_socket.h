@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What calls on a socket do to the bytes that are gathered for it in user memory (gather.h): each
+ * function stands before or in place of a call of the application. slot is NS_FD_GATHERS where it
+ * says nothing else. */
+#ifndef NS_GATHER_SOCKET_H
+#define NS_GATHER_SOCKET_H
+
+#include "engine.h"
+#include "gather.h"
+
+/* A write of the first size bytes of vector; size 0: of something that cannot be gathered, or must
+ * not be. True: *result and errno are its outcome. False: make the call as asked, between *before
+ * and ns_engine_wrote; all that was gathered has left. Blocks and fails as the write would, at
+ * most. */
+bool ns_gather_write(int fd, struct ns_sock *slot, const struct iovec *vector, size_t size,
+                     int flags, ssize_t *result, struct ns_plain *before);
+
+/* errno for the application, once, where a flush has failed; otherwise 0. The kernel then answers
+ * by itself. Any slot. */
+int ns_gather_report(int fd, struct ns_sock *slot);
+
+/* Before a call that looks at the socket or changes it. Any slot. */
+static inline void ns_gather_touch(int fd, struct ns_sock *slot)
+{
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        ns_gather_flush(fd, slot, 0);
+}
+
+/* Before a close. Nothing is lost: where the kernel's buffer is full the rest leaves by a
+ * descriptor of its own. Blocks only as SO_LINGER says, or for LEAVING_MS (gather_socket.c) where
+ * there is no descriptor to be had. */
+void ns_gather_closing(int fd, struct ns_sock *slot);
+
+/* Before shutdown(how). Returns what is left of it to be done now; -1: nothing. */
+int ns_gather_shutdown(int fd, struct ns_sock *slot, int how);
+
+/* Somebody else may write to the socket from now on: send all, and gather there no more. Blocks
+ * where the kernel's buffer is full, for as long as that moves at all. Any slot. */
+void ns_gather_end(int fd, struct ns_sock *slot);
+
+/* The same for every socket of the process. */
+void ns_gather_end_all(void);
+
+/* The process is about to end or to become another program: the same, and no socket gathers any
+ * more. */
+void ns_gather_stop_all(void);
+
+#endif
