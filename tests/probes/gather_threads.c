@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* Several writers on one connection, and signal handlers that write to the connection that they
+ * interrupt or jump out of the write: every write arrives whole, once, and each writer's in order;
+ * and nobody waits for ever. */
+#include "gather.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/time.h>
+
+enum { WRITERS = 4, RECORD = 16 };
+
+/* "<w nnnnnnnnn...>": who wrote it, and his how manieth. */
+static void make_record(char *record, int writer, unsigned number)
+{
+    char text[RECORD + 1];
+    snprintf(text, sizeof text, "<%d %011u>", writer, number);
+    memcpy(record, text, RECORD);
+}
+
+static struct conn conn;
+static unsigned written[WRITERS];
+static volatile sig_atomic_t jumped; /* writes that a jump has left: they may be there or not */
+
+static void *reader(void *unused)
+{
+    static char data[1 << 16];
+    size_t have = 0;
+    unsigned next[WRITERS] = {0}, missing = 0;
+    (void)unused;
+    for (;;) {
+        long n =
+            raw(SYS_recvfrom, conn.peer, (long)(data + have), (long)(sizeof data - have), 0, 0, 0);
+        if (n <= 0)
+            break;
+        have += (size_t)n;
+        size_t at = 0;
+        for (; at + RECORD <= have; at += RECORD) {
+            char expected[RECORD];
+            int writer = data[at + 1] - '0';
+            unsigned number = (unsigned)strtoul(data + at + 3, NULL, 10);
+            if (data[at] != '<' || writer < 0 || writer >= WRITERS) {
+                wrong("no record: %.16s", data + at);
+                return NULL;
+            }
+            make_record(expected, writer, number);
+            if (memcmp(expected, data + at, RECORD) != 0 || number < next[writer])
+                wrong("writer %d: %.16s, not %u", writer, data + at, next[writer]);
+            missing += number - next[writer];
+            next[writer] = number + 1;
+        }
+        memmove(data, data + at, have -= at);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        missing += written[i] - next[i];
+    if (have || missing > (unsigned)jumped)
+        wrong("%zu bytes too many, %u records missing, %d left by a jump", have, missing, jumped);
+    return NULL;
+}
+
+static void write_record(int writer)
+{
+    char record[RECORD];
+    make_record(record, writer, written[writer]);
+    written[writer]++;
+    if (write(conn.fd, record, RECORD) != RECORD)
+        wrong("a write of a whole record fails: %s", strerror(errno));
+}
+
+static void *writer_of(void *argument)
+{
+    int writer = *(int *)argument;
+    for (int i = 0; i < 20000; i++) {
+        write_record(writer);
+        if (i % 37 == 0) {
+            struct pollfd ready = {.fd = conn.fd, .events = POLLIN};
+            poll(&ready, 1, 0);
+        }
+    }
+    return NULL;
+}
+
+static void finish(pthread_t reading)
+{
+    close(conn.fd); /* the end of the stream, for the reader */
+    pthread_join(reading, NULL);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void threads(void)
+{
+    pthread_t reading, writing[WRITERS];
+    int numbers[WRITERS];
+    conn = open_holding();
+    arrives(conn.peer, "ab");
+    pthread_create(&reading, NULL, reader, NULL);
+    for (int i = 0; i < WRITERS; i++) {
+        numbers[i] = i;
+        pthread_create(&writing[i], NULL, writer_of, &numbers[i]);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(writing[i], NULL);
+    finish(reading);
+}
+
+static sigjmp_buf back;
+static volatile sig_atomic_t may_jump, handled;
+
+static void writes(int number)
+{
+    (void)number;
+    int saved = errno;
+    handled++;
+    write_record(1);
+    errno = saved;
+}
+
+static void jumps(int number)
+{
+    handled++;
+    if (handled % 2)
+        writes(number);
+    if (may_jump) {
+        jumped++;
+        siglongjmp(back, 1);
+    }
+}
+
+/* The main thread writes and computes; another storms it with signals, or a timer does. */
+static pthread_t victim;
+static volatile bool over;
+
+static void *storm(void *unused)
+{
+    (void)unused;
+    while (!over) {
+        pthread_kill(victim, SIGUSR1);
+        RAW(sched_yield, 0, 0, 0, 0);
+    }
+    return NULL;
+}
+
+static void under(void (*handler)(int), bool stormed)
+{
+    pthread_t reading, storming;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    sigset_t signals;
+    conn = open_holding();
+    arrives(conn.peer, "ab");
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    pthread_create(&reading, NULL, reader, NULL);
+    victim = pthread_self();
+    over = false;
+    if (stormed)
+        pthread_create(&storming, NULL, storm, NULL);
+    alarm(0);
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    if (!stormed)
+        setitimer(ITIMER_REAL, &often, NULL);
+    double begin = now_ms();
+    while (now_ms() - begin < 1500) {
+        sigsetjmp(back, 1);
+        for (int i = 0; i < 10; i++) {
+            may_jump = handler == jumps;
+            write_record(0);
+            may_jump = 0;
+        }
+        struct pollfd ready = {.fd = conn.fd, .events = POLLIN};
+        poll(&ready, 1, 0);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    over = true;
+    if (stormed)
+        pthread_join(storming, NULL);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGALRM, SIG_DFL);
+    if (handled < 100)
+        wrong("only %d signals", (int)handled);
+    finish(reading);
+}
+
+static void timer_writes(void)
+{
+    under(writes, false);
+}
+
+static void storm_writes(void)
+{
+    under(writes, true);
+}
+
+static void timer_jumps(void)
+{
+    under(jumps, false);
+}
+
+static void storm_jumps(void)
+{
+    under(jumps, true);
+}
+
+static const struct scenario scenarios[] = {
+    {"threads", threads},         {"timer-writes", timer_writes}, {"storm-writes", storm_writes},
+    {"timer-jumps", timer_jumps}, {"storm-jumps", storm_jumps},
+};
+
+GATHER_MAIN(scenarios)

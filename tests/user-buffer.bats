@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# "buffer": "user" keeps its contract (README): each test runs a program with the bytes gathered in its own
+# memory, with a deadline far below and one far above what counts as at once, and as its control with the
+# kernel's buffer, where nothing may lie in the program's memory and everything else must be the same.
+
+bats_require_minimum_version 1.5.0
+load helpers/common
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+rule() {
+    printf '{"version": 1, "rules": [{"send": "%s", "buffer": "%s", "max_delay_us": %d}]}' "$1" "$2" "$3"
+}
+
+# runs NAME BUFFER DELAY_US PROGRAM SCENARIO: in the background.
+runs() {
+    ns_start "$1" env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$1.log" \
+        NAGLESHIM_POLICY="$(rule auto-cork "$2" "$3")" LIFE_DELAY_MS=$(($3 / 1000)) \
+        timeout -s KILL 25 "$PROBES/gather_$4" "$5"
+}
+
+# gathers PROGRAM SCENARIO [may be late|nothing is looked at]
+gathers() {
+    local limit run status late
+    for limit in 20 80; do
+        export LIFE_LIMIT_MS=$limit
+        runs short user 200 "$1" "$2"
+        runs long user 100000 "$1" "$2"
+        runs control kernel 200 "$1" "$2"
+        late=0
+        for run in short long control; do
+            status=0
+            ns_join "$run" 30 || status=$?
+            if ((status != 0)) || ! grep -q '^held .* wrong 0$' "$T/$run.out"; then
+                echo "$2, $run: exit status $status"
+                cat "$T/$run.out" "$T/$run.err"
+                return 1
+            fi
+            late=$((late + $(field late "$T/$run.out")))
+        done
+        ((late > 0)) || break
+    done
+    if ((late > 0)); then
+        cat "$T"/{short,long,control}.out
+        return 1
+    fi
+    [[ $(field in_memory "$T/control.out") -eq 0 ]]
+    grep -qE 'sockets [1-9].*bursts held [1-9]' "$T/short.log"
+    # What the deadline of 200 us has sent meanwhile is not in memory any more.
+    [[ -n ${3-} ]] || [[ $(field in_memory "$T/long.out") -gt 0 ]] || {
+        echo "nothing was gathered"
+        cat "$T/long.out"
+        return 1
+    }
+}
+
+# A program that writes each packet in 15 pieces, under a rule: its system calls in $T/calls.
+pieces_under() {
+    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
+    ns_port server
+    LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$1 strace -f -c -o "$T/calls" \
+        "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200 >"$T/client.out"
+}
+
+calls_of() {
+    awk -v name="$1" '$NF == name { print $4 }' "$T/calls"
+}
+
+@test "15 writes are one system call and one segment, and the peer gets every byte in order" {
+    command -v strace >/dev/null || ns_skip "no strace"
+    local send
+    for send in auto-cork adaptive; do
+        pieces_under "$(rule $send user 200)"
+        # The line at exit, and for adaptive the bursts before it has learnt, are all the rest.
+        holds "$(calls_of sendto) >= 205 && $(calls_of sendto) <= 220"
+        holds "$(calls_of write) + 0 <= 40"
+        [[ $(field segments_per_round "$T/client.out") == 1.00 ]]
+    done
+    pieces_under "$(rule auto-cork kernel 200)"
+    holds "$(calls_of sendto) + $(calls_of write) >= 15 * 210"
+}
+
+@test "a large write, sendfile, sendmsg with control data, sendmmsg, splice, MSG_MORE and syscall() send first" {
+    gathers calls sends
+}
+
+@test "SIOCOUTQ, TCP_INFO and setting an option send first" {
+    gathers calls asks
+}
+
+@test "any wait, a read that has to wait, and the deadline send" {
+    gathers calls waits
+}
+
+@test "a full buffer leaves, writes that do not fit included, and vectors are gathered whole" {
+    gathers calls fills
+}
+
+@test "shutdown, close, and close with SO_LINGER send first" {
+    gathers calls shuts
+}
+
+@test "dup, dup2, SCM_RIGHTS and fork send first, and end the gathering: two writers keep their order" {
+    gathers calls shares
+}
+
+@test "dprintf, fdopen and io_uring send first, and end the gathering" {
+    gathers calls stdio
+}
+
+@test "exit, _exit, quick_exit, abort, exec, pthread_exit and handled fatal signals send first" {
+    gathers ends ends
+}
+
+@test "no child sends what its parent has gathered, not even one of a bare clone" {
+    gathers ends children
+}
+
+@test "a full non-blocking socket says EAGAIN, and poll and epoll tell the truth" {
+    gathers full eagain 'nothing is looked at'
+}
+
+@test "what the kernel did not take leaves by itself, also while the program only polls for input" {
+    gathers full leaves 'nothing is looked at'
+}
+
+@test "a blocking write blocks where it has to, SO_SNDTIMEO and EINTR included" {
+    gathers full blocks 'nothing is looked at'
+}
+
+@test "close, shutdown and SO_LINGER of a full non-blocking socket lose nothing" {
+    gathers full closes 'nothing is looked at'
+}
+
+@test "a process that ends with a full socket loses nothing" {
+    gathers full exits 'nothing is looked at'
+}
+
+@test "a reset is told once: ECONNRESET or EPIPE, by write, read, poll or SO_ERROR, with SIGPIPE where due" {
+    gathers full fails
+}
+
+@test "threads that write to one socket keep their writes whole and in order" {
+    gathers threads threads
+}
+
+@test "a signal handler that writes to the socket that it interrupts neither waits for ever nor mixes writes" {
+    gathers threads timer-writes
+}
+
+@test "the same in a storm of signals" {
+    gathers threads storm-writes
+}
+
+@test "a signal handler that jumps out of a write leaves it whole or not at all" {
+    gathers threads timer-jumps
+}
+
+@test "the same in a storm of signals that jump" {
+    gathers threads storm-jumps
+}
