@@ -66,7 +66,7 @@ struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
     else if (!(NS_GET(slot, app_corks) & NS_CORKS_OPTION))
         before.owed = ns_engine_carry(slot);
     if (NS_GET(slot, held_until))
-        before.mark = atomic_exchange(&slot->held_until, 0);
+        before.mark = atomic_exchange(&slot->held_until, NS_HELD_OVERDUE);
     return before;
 }
 
@@ -74,7 +74,7 @@ struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
 bool ns_engine_mark(int fd, struct ns_sock *slot)
 {
     const struct ns_rule *rule = NS_GET(slot, rule);
-    if (!rule || NS_GET(slot, held_until))
+    if (!rule || NS_GET(slot, held_until) > NS_HELD_OVERDUE)
         return true;
     NS_COUNT(bursts);
     atomic_store(&slot->held_until, ns_flusher_now() + (uint64_t)rule->max_delay_us * 1000);
@@ -96,11 +96,19 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
     owe(fd, slot);
 }
 
+/* What was held has left. Bytes that somebody has held since keep their mark. */
+static void pushed(struct ns_sock *slot)
+{
+    uint64_t overdue = NS_HELD_OVERDUE;
+    atomic_compare_exchange_strong(&slot->held_until, &overdue, 0);
+}
+
 /* The write took nothing: what was held before it still is. */
 static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
 {
-    uint64_t none = 0;
-    if (mark && atomic_compare_exchange_strong(&slot->held_until, &none, mark) &&
+    /* An overdue one was left as it is, or comes from gather_socket.c: then there is none yet. */
+    uint64_t now = mark == NS_HELD_OVERDUE ? 0 : NS_HELD_OVERDUE;
+    if (mark && atomic_compare_exchange_strong(&slot->held_until, &now, mark) &&
         !ns_flusher_watch(fd))
         ns_engine_push(fd, slot);
 }
@@ -108,6 +116,8 @@ static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
 void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
                      struct ns_plain before)
 {
+    if (result > 0 && before.mark)
+        pushed(slot);
     if (result <= 0) {
         put_back(fd, slot, before.mark);
         ns_engine_carried(slot, result, before);
@@ -213,6 +223,22 @@ static void push_gathered(int fd, struct ns_sock *slot, bool late)
     ns_gather_flush(fd, slot, 0);
 }
 
+/* Mark what is held as overdue, and not as gone, until it is: a signal handler may jump out of the
+ * push. Returns false if nothing is held. */
+static bool begin_push(struct ns_sock *slot, bool late)
+{
+    uint64_t until = atomic_load(&slot->held_until);
+    while (until > NS_HELD_OVERDUE) {
+        if (!atomic_compare_exchange_weak(&slot->held_until, &until, NS_HELD_OVERDUE))
+            continue;
+        struct ns_tempo tempo = ns_tempo_of(slot);
+        ns_tempo_pushed(&tempo, late);
+        ns_tempo_put(slot, tempo);
+        return true;
+    }
+    return until == NS_HELD_OVERDUE;
+}
+
 /* TCP_NODELAY pushes at once, even while corked and even if it is on already (tcp(7) and
  * __tcp_sock_set_nodelay in the kernel's net/ipv4/tcp.c). */
 static bool push(int fd, struct ns_sock *slot, bool late)
@@ -233,12 +259,10 @@ static bool push(int fd, struct ns_sock *slot, bool late)
         push_gathered(fd, slot, late);
         return true;
     }
-    if (!atomic_exchange(&slot->held_until, 0))
+    if (!begin_push(slot, late))
         return false;
-    struct ns_tempo tempo = ns_tempo_of(slot);
-    ns_tempo_pushed(&tempo, late);
-    ns_tempo_put(slot, tempo);
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    pushed(slot);
     if (error)
         nodelay_failed(fd, slot, error);
     else

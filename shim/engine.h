@@ -151,8 +151,9 @@ static inline void ns_engine_count(int fd, struct ns_sock *slot)
  * such writes. */
 static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
 {
-    if (NS_GET(slot, burst_epoch) != ns_thread.epoch || !NS_GET(slot, held_until) ||
-        !ns_owes_only(fd) || size - 1 >= NS_LARGE - 1)
+    if (NS_GET(slot, burst_epoch) != ns_thread.epoch ||
+        NS_GET(slot, held_until) <= NS_HELD_OVERDUE || !ns_owes_only(fd) ||
+        size - 1 >= NS_LARGE - 1)
         return false;
     struct ns_tempo tempo = ns_tempo_of(slot);
     if (tempo.burst + 1 == tempo.expected || tempo.burst == NS_TEMPO_MANY)
@@ -195,7 +196,7 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result);
 static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t result)
 {
     /* The deadline thread has pushed meanwhile, and perhaps before these bytes: mark them anew. */
-    if (__builtin_expect(!atomic_load(&slot->held_until), 0))
+    if (__builtin_expect(atomic_load(&slot->held_until) <= NS_HELD_OVERDUE, 0))
         ns_engine_held(fd, slot, result);
 }
 

@@ -70,6 +70,9 @@ struct ns_sock {
 };
 _Static_assert(sizeof(struct ns_sock) == 64, "one cache line per socket");
 
+/* held_until: overdue, and somebody is pushing, or was until a signal handler jumped away. */
+enum { NS_HELD_OVERDUE = 1 };
+
 enum { NS_CORKS_OPTION = 1, NS_CORKS_FLAG = 2 }; /* app_corks */
 
 /* listener */

@@ -114,7 +114,7 @@ static void push_if_due(int fd, uint64_t now, struct sight *sight)
         return;
     if (until <= now) {
         ns_engine_push_late(fd, slot);
-        sight->late = true;
+        sight->late |= until > NS_HELD_OVERDUE;
         return;
     }
     set_bit(watched, fd);
