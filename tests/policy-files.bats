@@ -235,6 +235,7 @@ under_policy() {
     case $1 in
     nodelay | default) echo "queue_put 2" ;;
     auto-cork | adaptive) echo "queue_put 1" ;;
+    user-buffer) echo "chatty-put 1" ;;
     flush-before-read) echo "queue_put 2" ;;
     leave-alone) echo "queue_put 2" ;;
     per-process) echo "quote_client 1" ;;
