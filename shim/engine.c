@@ -65,7 +65,8 @@ struct ns_plain ns_engine_before_plain(int fd, struct ns_sock *slot, int flags)
         ns_engine_push(fd, slot);
     else if (!(NS_GET(slot, app_corks) & NS_CORKS_OPTION))
         before.owed = ns_engine_carry(slot);
-    if (NS_GET(slot, held_until))
+    /* What is gathered in memory keeps its mark: no write of another takes it along. */
+    if (NS_GET(slot, held_until) && NS_GET(slot, kind) != NS_FD_GATHERS)
         before.mark = atomic_exchange(&slot->held_until, NS_HELD_OVERDUE);
     return before;
 }
@@ -107,9 +108,11 @@ static void pushed(struct ns_sock *slot)
 static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
 {
     /* An overdue one was left as it is, or comes from gather_socket.c: then there is none yet. */
-    uint64_t now = mark == NS_HELD_OVERDUE ? 0 : NS_HELD_OVERDUE;
-    if (mark && atomic_compare_exchange_strong(&slot->held_until, &now, mark) &&
-        !ns_flusher_watch(fd))
+    uint64_t now = mark == NS_HELD_OVERDUE ? 0 : NS_HELD_OVERDUE, none = 0;
+    bool back = mark && (atomic_compare_exchange_strong(&slot->held_until, &now, mark) ||
+                         /* another's push, begun before bytes that came after it, has ended */
+                         atomic_compare_exchange_strong(&slot->held_until, &none, mark));
+    if (back && !ns_flusher_watch(fd))
         ns_engine_push(fd, slot);
 }
 

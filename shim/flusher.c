@@ -312,11 +312,21 @@ void ns_flusher_prepare(void)
     }
 }
 
+static bool any_stuck(void)
+{
+    unsigned used = atomic_load(&words_used);
+    for (unsigned word = 0; word < used; word++)
+        if (atomic_load(&stuck[word]))
+            return true;
+    return false;
+}
+
 bool ns_flusher_before_fork(void)
 {
     uint32_t state = shared ? atomic_load(&shared->state) : NONE;
-    /* Not while it starts: that may be what we interrupt. */
-    if ((state == TICKING || state == PARKED) &&
+    /* Not while it starts: that may be what we interrupt. Nor while it tries again to send what the
+     * kernel had no room for: nobody else would. */
+    if ((state == TICKING || state == PARKED) && !any_stuck() &&
         !atomic_load_explicit(&stays, memory_order_relaxed))
         ns_flusher_stop(true);
     return ns_flusher_running();

@@ -221,7 +221,7 @@ bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, 
         uint64_t used = locked & used_mask;
         added = (locked & (used_mask | version_mask)) + size;
         /* Between here and the end of the append nobody clears it without a look at our bytes. */
-        if (!atomic_load(&slot->held_until))
+        if (atomic_load(&slot->held_until) <= NS_HELD_OVERDUE)
             watched = ns_engine_mark(fd, slot);
         copy(block->data + used, vector, size);
     } while (!atomic_compare_exchange_strong(&block->state, &locked, added));

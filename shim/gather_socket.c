@@ -10,6 +10,8 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -130,6 +132,15 @@ static bool no_room(const struct request *request, ssize_t *result)
     return true;
 }
 
+/* Sent with MSG_MORE, and the call that is to follow may wait (splice): the deadline stands. */
+static void watch_what_follows(int fd, struct ns_sock *slot)
+{
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&slot->held_until, &none, NS_HELD_OVERDUE);
+    if (!ns_flusher_watch(fd))
+        ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
 static bool is_ordinary(int flags)
 {
     return !(flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL));
@@ -156,6 +167,8 @@ static bool gather(const struct request *request, ssize_t *result, bool *follows
             *follows |= any && how;
             if (any && join(request, result))
                 return true;
+            if (*follows)
+                watch_what_follows(fd, request->slot);
             return false;
         case NS_GATHER_REST:
             if (no_room(request, result))
@@ -240,6 +253,11 @@ static bool leave_later(int fd, struct ns_sock *slot)
             ns_real.syscall(SYS_close, (long)to);
         return false;
     }
+    /* The last close is the deadline thread's, and must not wait there; the application's has
+     * waited. */
+    struct linger none = {0, 0};
+    NS_REAL(setsockopt)(to, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    errno = saved;
     ns_gather_then(to, NS_GATHER_CLOSE);
     ns_gather_move(fd, to, other);
     return true;

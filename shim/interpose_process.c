@@ -262,7 +262,7 @@ NS_EXPORT int raise(int number)
 
 NS_EXPORT int kill(pid_t pid, int number)
 {
-    if (pid <= 0 || pid == getpid())
+    if (ns_gather_wanted() && (pid <= 0 || pid == getpid()))
         before_signal(number);
     return NS_REAL(kill)(pid, number);
 }

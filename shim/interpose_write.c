@@ -214,6 +214,10 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS) {
+        struct iovec one = memory_at(data, size);
+        return sendto_gathering(fd, slot, &one, flags, NULL, 0);
+    }
     ssize_t result;
     bool tries = ns_may_wait(fd, slot, size, flags);
     if (size && ns_engine_holds(fd, slot, size, flags) &&

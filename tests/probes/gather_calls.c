@@ -49,6 +49,12 @@ static void sends_bytes(void)
     close(ends_of[1]);
     at_once(conn.peer, "abpipe");
     hold(conn);
+    EXPECT(send(conn.fd, "end", 3, MSG_EOR) == 3);
+    at_once(conn.peer, "abend");
+    hold(conn);
+    EXPECT(send(conn.fd, "copied", 6, MSG_ZEROCOPY) == 6);
+    at_once(conn.peer, "abcopied");
+    hold(conn);
     EXPECT(send(conn.fd, "m", 1, MSG_MORE) == 1);
     at_once(conn.peer, "ab");
     EXPECT(send(conn.fd, "n", 1, 0) == 1);
