@@ -152,24 +152,25 @@ static void write_splice(int fd)
     close(ends[0]);
 }
 
-/* Everything that was written to from has arrived at to: nothing waits in from any more, for an
- * acknowledgement or for more to come. */
+/* Everything that was written to from has arrived at to. SIOCOUTQ tells it, which counts until the
+ * peer has acknowledged (UNIX: read) it: what SIOCOUTQNSD no longer counts may still be on its way,
+ * in the backlog of a processor's loopback. */
 static void expect_all(int from, int to)
 {
     static unsigned char data[64 * 1024];
     size_t got = 0;
     uint32_t sum = 0;
-    for (int unsent = 1; unsent > 0;) {
-        int waiting = unsent = 0;
-        ioctl(from, SIOCOUTQNSD, &unsent); /* fails, and leaves 0, where there is no such thing */
+    for (int unacknowledged = 1; unacknowledged > 0;) {
+        int waiting = unacknowledged = 0;
+        ioctl(from, SIOCOUTQ, &unacknowledged); /* fails, and leaves 0: a pipe */
         ioctl(to, FIONREAD, &waiting);
         ssize_t n = waiting > 0 ? read(to, data, sizeof data) : 0;
         for (ssize_t i = 0; i < n; i++)
             sum = sum * 31 + data[i];
         got += (size_t)(n > 0 ? n : 0);
         if (n > 0)
-            unsent = 1; /* look again */
-        else if (unsent > 0)
+            unacknowledged = 1; /* look again */
+        else if (unacknowledged > 0)
             usleep(1000);
     }
     record_value("arrived", (long)got);
