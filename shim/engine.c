@@ -30,8 +30,11 @@ bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
         ns_tempo_begin(&tempo);
     if (small && !ns_flusher_ready()) {
         small = false;
-        if (adaptive && ns_tempo_gathers(&tempo) && ns_flusher_want())
+        if (adaptive && ns_tempo_gathers(&tempo) && ns_flusher_want()) {
             owe(fd, slot); /* so that the thread's next wait is looked at, and starts it */
+            if (tempo.burst >= NS_TEMPO_ENDLESS && !NS_MUTANT(start_in_stream))
+                ns_flusher_start_if_wanted(); /* there may be none */
+        }
     }
     bool holds = ns_tempo_write(&tempo, adaptive, small);
     ns_tempo_put(slot, tempo);

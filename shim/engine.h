@@ -165,7 +165,8 @@ static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
 
 /* Does a plain write on slot change nothing but counts, so that it may be made at once and nothing
  * be told afterwards? Counts it then. */
-__attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_sock *slot)
+__attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_sock *slot,
+                                                                   size_t size)
 {
     if (ns_owes() || NS_GET(slot, held_until) || NS_GET(slot, app_corks) ||
         NS_GET(slot, ack_owed) || ns_ack_tempo_of(slot).sent)
@@ -179,7 +180,7 @@ __attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_soc
         ns_tempo_begin(&tempo);
     if (ns_tempo_gathers(&tempo))
         return false;
-    ns_tempo_write(&tempo, true, true);
+    ns_tempo_write(&tempo, true, size < NS_LARGE);
     NS_PUT(slot, burst_epoch, ns_thread.epoch);
     ns_tempo_put(slot, tempo);
     return true;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The deadline thread: pushes bytes that no wait of the thread that wrote them has pushed in time.
  * It starts with the first connection that a holding rule governs (not with the first byte held:
- * that write may stand in a signal handler, where no thread can be made), or,
- * for an adaptive one, with the first wait after that. It looks at what is held once per deadline
- * while bytes are being held, and sleeps without a timer after a quiet period. */
+ * that write may stand in a signal handler, where no thread can be made), or, where adaptive would
+ * hold for the first time, with the next wait, and in a stream that never waits with a later write.
+ * It looks at what is held once per deadline while bytes are being held, and sleeps without a timer
+ * after a quiet period. */
 #ifndef NS_FLUSHER_H
 #define NS_FLUSHER_H
 
@@ -14,18 +15,17 @@
 void ns_flusher_open(uint32_t most_us);
 
 /* Start the thread if this process has none, to stay also over a fork. One load if it has. In a
- * child that was not made by
- * fork() but by _Fork or clone it never starts: malloc's locks may be held there. Not
- * async-signal-safe when it starts one; errno unchanged. */
+ * child that was not made by fork() but by _Fork or clone it never starts: malloc's locks may be
+ * held there. Not async-signal-safe when it starts one; errno unchanged. */
 void ns_flusher_prepare(void);
 
 /* Bytes are to be held here, and the thread has never been started: have the next wait that owes
- * something start it (ns_flusher_start_if_wanted). A write cannot, since it may stand in a signal
- * handler. Returns false if it runs, or cannot run. Async-signal-safe. */
+ * something start it (ns_flusher_start_if_wanted). Returns false if it runs, or cannot run.
+ * Async-signal-safe. */
 bool ns_flusher_want(void);
 
-/* In a wait for descriptors: one load if nobody wants the thread. Does nothing in a signal handler,
- * which may have interrupted malloc. errno unchanged. */
+/* One load if nobody wants the thread. Does nothing in a signal handler, which may have interrupted
+ * malloc; to find that out takes some seventy system calls. errno unchanged. */
 void ns_flusher_start_if_wanted(void);
 
 /* Before fork() itself: a thread that nobody needs right away ends, since programs count their

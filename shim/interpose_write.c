@@ -181,7 +181,7 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, size_t size
         return UNRULED;
     if (ns_engine_bursts(fd, slot, size))
         return AS_MORE;
-    return ns_engine_passes(slot) ? AT_ONCE : GOVERNED;
+    return ns_engine_passes(slot, size) ? AT_ONCE : GOVERNED;
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)

@@ -28,6 +28,8 @@ enum {
     /* So many writes before a deadline are a stream, which gains by being gathered though nobody
      * waits for it. */
     NS_TEMPO_STREAM = 8,
+    /* So many without a wait are a stream, too, whose end adaptive does not wait for. */
+    NS_TEMPO_ENDLESS = 64,
     NS_TEMPO_DOUBT_MOST = 13,
 };
 
@@ -56,6 +58,17 @@ static inline bool ns_tempo_gathers(const struct ns_tempo *tempo)
     return tempo->several && !tempo->skip;
 }
 
+/* A burst that is sent at once does not end: what follows counts as the next one. */
+static inline void ns_tempo_goes_on(struct ns_tempo *tempo)
+{
+    tempo->burst = 0;
+    tempo->expected = 0;
+    tempo->before = NS_TEMPO_MANY;
+    tempo->several = NS_TEMPO_MEMORY;
+    if (tempo->skip)
+        tempo->skip--;
+}
+
 /* One more write of the burst: is it to be held? small: it is of a kind and size that may be. */
 static inline bool ns_tempo_write(struct ns_tempo *tempo, bool adaptive, bool small)
 {
@@ -66,8 +79,13 @@ static inline bool ns_tempo_write(struct ns_tempo *tempo, bool adaptive, bool sm
     }
     if (tempo->burst < NS_TEMPO_MANY)
         tempo->burst++;
-    if (!small || (adaptive && !ns_tempo_gathers(tempo)))
+    if (!small)
         return false;
+    if (adaptive && !ns_tempo_gathers(tempo)) {
+        if (tempo->burst == NS_TEMPO_ENDLESS)
+            ns_tempo_goes_on(tempo);
+        return false;
+    }
     if (tempo->burst != tempo->expected)
         return true;
     /* The last write of a burst like the two before it takes the others with it and saves the push.

@@ -168,6 +168,36 @@ END
     diff <(echo "handler 1 main 2") "$T/threads"
 }
 
+# streams POLICY SIZE THREADS: writes that no wait follows, and how many threads the process then has.
+streams() {
+    NAGLESHIM_POLICY=$1 LD_PRELOAD=$LIBRARY python3 - "$2" "$3" <<'END'
+import os, socket, sys
+
+size, threads = map(int, sys.argv[1:])
+listener = socket.create_server(("127.0.0.1", 0))
+pieces = [bytes([i % 251]) * size for i in range(400)]
+child = os.fork()
+if child == 0:
+    far, _ = listener.accept()
+    with far.makefile("rb") as whole:
+        os._exit(0 if whole.read() == b"".join(pieces) else 1)
+near = socket.create_connection(listener.getsockname())
+for piece in pieces:
+    near.sendall(piece)
+seen = len(os.listdir("/proc/self/task"))
+assert seen == threads, f"{seen} threads"
+near.close()
+assert os.waitpid(child, 0)[1] == 0, "other bytes than were sent"
+END
+}
+
+@test "under adaptive a stream that never waits is gathered, too, and one of large writes is left alone" {
+    local adaptive='{"version": 1, "rules": [{"send": "adaptive", "ack": "app"}]}'
+    streams "$adaptive" 20 2
+    streams "$adaptive" 20000 1
+    streams "${adaptive/adaptive/nodelay}" 20 1
+}
+
 @test "what a child of vfork does to its descriptors does not reach its parent's" {
     survives processes vfork
 }

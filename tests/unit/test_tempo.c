@@ -5,6 +5,7 @@
 #include "tempo.h"
 #include "unit.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { LONGEST = 4096 };
@@ -92,6 +93,36 @@ static void test_doubt(void)
            "after one deadline eight bursts are sent at once");
 }
 
+/* Which of 1000 writes without a wait is the first to be held, if all after it are; 0: none is. */
+static unsigned first_held(unsigned per_deadline, bool small)
+{
+    struct ns_tempo tempo = {0};
+    unsigned first = 0, held = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        if (ns_tempo_write(&tempo, true, small)) {
+            first = held++ ? first : i;
+            if (per_deadline && held % per_deadline == 0)
+                ns_tempo_pushed(&tempo, true);
+        } else if (first) {
+            return UINT_MAX;
+        }
+    }
+    return first;
+}
+
+/* Every write that is held is alone when its deadline comes. */
+static unsigned held_of_a_trickle(void)
+{
+    struct ns_tempo tempo = {0};
+    unsigned held = 0;
+    for (unsigned i = 0; i < 100000; i++)
+        if (ns_tempo_write(&tempo, true, true)) {
+            ns_tempo_pushed(&tempo, true);
+            held++;
+        }
+    return held;
+}
+
 static void test_stream(void)
 {
     struct ns_tempo tempo = {0};
@@ -106,6 +137,19 @@ static void test_stream(void)
             ns_tempo_pushed(&tempo, true);
     }
     OK(held == 1000, "many writes to a deadline are a stream, and go on being gathered");
+
+    /* One that never waits; per_deadline 0: the peer is slow, and no deadline comes. */
+    for (unsigned per_deadline = 0; per_deadline <= 40; per_deadline += 20) {
+        held = first_held(per_deadline, true);
+        OK(held == NS_TEMPO_ENDLESS, "adaptive: an endless burst is gathered from write %u on",
+           held);
+    }
+    OK(first_held(20, false) == 0, "adaptive: but not one of large writes");
+    held = held_of_a_trickle();
+    OK(held > 2 && held < 100,
+       "adaptive: of a stream that is slower than its deadlines %u of "
+       "100 000 writes are held in vain",
+       held);
 }
 
 /* The ACK side. In a script r is data read, a an answer, "." a wait, "_" as long as the kernel's
