@@ -11,6 +11,7 @@ static const char help[] =
     "  --one-connection  requests and quotes on the same connection\n"
     "  --batch N         stocks in one request, quotes in one answer (1)\n"
     "  --winsock-ack     TCP_QUICKACK=0 after each receive: acknowledgements are delayed\n"
+    "  --quickack        TCP_QUICKACK=1 after each receive: it is acknowledged at once\n"
     "  --nodelay         TCP_NODELAY\n"
     "  --warmup N        requests before those that count (0)\n"
     "  --mss N           the largest segment to use\n"
@@ -19,16 +20,16 @@ static const char help[] =
 struct client {
     struct common common;
     bool one_connection;
-    bool winsock;
+    int quickack; /* set after each receive, unless it is below 0 */
     uint32_t batch;
     int commands;
     int data;
 };
 
-static void delay_acknowledgement(const struct client *client)
+static void set_quickack(const struct client *client)
 {
-    if (client->winsock)
-        set_option(client->data, IPPROTO_TCP, TCP_QUICKACK, 0, "TCP_QUICKACK");
+    if (client->quickack >= 0)
+        set_option(client->data, IPPROTO_TCP, TCP_QUICKACK, client->quickack, "TCP_QUICKACK");
 }
 
 static int connect_for(const struct client *client, char **where, char purpose)
@@ -58,7 +59,7 @@ static void read_quotes(const struct client *client, struct quote *quotes)
 
         if (got == 0)
             die("the server closed the connection after %zu of %zu bytes", have, wanted);
-        delay_acknowledgement(client);
+        set_quickack(client);
         have += got;
     }
 }
@@ -71,7 +72,7 @@ static void run(const struct client *client, struct rounds *rounds)
     uint32_t stock = 0;
 
     request.count = htonl(client->batch);
-    delay_acknowledgement(client);
+    set_quickack(client);
     while (rounds_left(rounds)) {
         for (uint32_t i = 0; i < client->batch; i++)
             request.stocks[i] = htonl(stock + i);
@@ -91,6 +92,7 @@ static void parse_options(int argc, char **argv, struct client *client)
                                             {"one-connection", no_argument, NULL, 'o'},
                                             {"batch", required_argument, NULL, 'b'},
                                             {"winsock-ack", no_argument, NULL, 'a'},
+                                            {"quickack", no_argument, NULL, 'q'},
                                             END_OF_OPTIONS};
     int option;
 
@@ -105,7 +107,10 @@ static void parse_options(int argc, char **argv, struct client *client)
             client->batch = (uint32_t)parse_number(optarg, "--batch", 1, QUOTE_LIMIT);
             break;
         case 'a':
-            client->winsock = true;
+            client->quickack = 0;
+            break;
+        case 'q':
+            client->quickack = 1;
             break;
         }
     }
@@ -113,7 +118,7 @@ static void parse_options(int argc, char **argv, struct client *client)
 
 int main(int argc, char **argv)
 {
-    struct client client = {.common = COMMON_DEFAULTS, .batch = 1};
+    struct client client = {.common = COMMON_DEFAULTS, .quickack = -1, .batch = 1};
     struct rounds rounds;
     size_t quotes;
 

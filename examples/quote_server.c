@@ -10,6 +10,7 @@ static const char help[] =
     "Answer the requests of quote_client until it closes its connections.\n"
     "PORT 0 takes a free one. The first line printed is 'listening on port N'.\n"
     "  --winsock-ack    TCP_QUICKACK=0 after each receive: acknowledgements are delayed\n"
+    "  --quickack       TCP_QUICKACK=1 after each receive: it is acknowledged at once\n"
     "  --nodelay        TCP_NODELAY\n"
     "  --connections N  clients to serve, one after the other (1); 0: no end\n"
     "  --warmup N       answers whose segments are not counted (0)\n"
@@ -17,7 +18,7 @@ static const char help[] =
     "  --help           this text\n";
 
 static struct common common = COMMON_DEFAULTS;
-static bool winsock;
+static int quickack = -1; /* set after each receive, unless it is below 0 */
 
 /* The two may be one. */
 struct client {
@@ -25,10 +26,10 @@ struct client {
     int data;
 };
 
-static void delay_acknowledgement(int fd)
+static void set_quickack(int fd)
 {
-    if (winsock)
-        set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0, "TCP_QUICKACK");
+    if (quickack >= 0)
+        set_option(fd, IPPROTO_TCP, TCP_QUICKACK, quickack, "TCP_QUICKACK");
 }
 
 /* Wait for the connections of one client, in whichever order they come. */
@@ -42,7 +43,7 @@ static struct client accept_client(int listener)
 
         if (!read_all(fd, &purpose, 1))
             die("a client closed its connection before it told what it is for");
-        delay_acknowledgement(fd);
+        set_quickack(fd);
         if (purpose != CONNECTION_COMMANDS && purpose != CONNECTION_DATA &&
             purpose != CONNECTION_BOTH)
             die("a connection for '%c' is not known", purpose);
@@ -67,7 +68,7 @@ static bool read_request(int fd, struct quote_request *request, uint32_t *count)
             return false;
         if (got == 0)
             die("the client closed the connection within a request");
-        delay_acknowledgement(fd);
+        set_quickack(fd);
         have += got;
         if (have < sizeof(request->count))
             continue;
@@ -106,13 +107,16 @@ static void serve(const struct client *client)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        SERVER_OPTIONS, NODELAY_OPTION, {"winsock-ack", no_argument, NULL, 'a'}, END_OF_OPTIONS};
+    static const struct option options[] = {SERVER_OPTIONS,
+                                            NODELAY_OPTION,
+                                            {"winsock-ack", no_argument, NULL, 'a'},
+                                            {"quickack", no_argument, NULL, 'q'},
+                                            END_OF_OPTIONS};
     int listener, option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (!common_option(option, &common, help))
-            winsock = true;
+            quickack = option == 'q';
     if (argc - optind != 1)
         usage_error("needs PORT, see --help");
     listener = listen_on(parse_number(argv[optind], "PORT", 0, 65535), &common.socket);
