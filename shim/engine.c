@@ -168,6 +168,23 @@ void ns_engine_heal(int fd, struct ns_sock *slot)
     errno = saved;
 }
 
+/* A read that does not wait has found nothing. */
+static void found_nothing(int fd, struct ns_sock *slot)
+{
+    /* It looked for the answer to what this thread holds: that burst is over. */
+    if (atomic_load(&slot->held_until) && NS_GET(slot, lister) == ns_thread.token &&
+        !NS_MUTANT(push_before_polls))
+        ns_engine_push(fd, slot);
+    /* For an ACK, once is how an event loop finds the end of what is there. Twice is a busy poll,
+     * and the wait that would settle this never comes. */
+    if (!NS_GET(slot, ack_owed))
+        return;
+    if (NS_GET(slot, spun) && !NS_MUTANT(busy_poll))
+        ns_settle(NS_OWES_ALL);
+    else
+        NS_PUT(slot, spun, 1);
+}
+
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
     if (result > 0) {
@@ -186,13 +203,8 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
             owe(fd, slot);
     } else if (result == 0) {
         NS_PUT(slot, ack_owed, 0); /* the peer has ended its stream: nothing of it is held back */
-    } else if (error == EAGAIN && NS_GET(slot, ack_owed)) {
-        /* Once is how an event loop finds the end of what is there. Twice is a busy poll, and the
-         * wait that would settle this never comes. */
-        if (NS_GET(slot, spun) && !NS_MUTANT(busy_poll))
-            ns_settle(NS_OWES_ALL);
-        else
-            NS_PUT(slot, spun, 1);
+    } else if (error == EAGAIN) {
+        found_nothing(fd, slot);
     } else if (error == ENOTSOCK || error == EBADF) {
         ns_engine_heal(fd, slot);
     }

@@ -17,24 +17,6 @@ enum { IOV_MOST = 1024 }; /* UIO_MAXIOV: sendmsg and writev fail differently abo
  * would be 200 ns). */
 static const sa_family_t hold_address = 0xffff;
 
-/* send, first without waiting, and only if that leaves a rest after the other sockets are settled.
- * The rest is as the kernel has it: what was taken counts, and an error is the next call's. */
-static ssize_t send_trying(int fd, const void *data, size_t size, int flags)
-{
-    int saved = errno;
-    ssize_t taken = NS_NEXT(send)(fd, data, size, flags | MSG_DONTWAIT);
-    if (taken >= 0 ? (size_t)taken == size : errno != EAGAIN)
-        return taken;
-    ns_settle(NS_OWES_ALL);
-    errno = saved;
-    if (taken < 0)
-        return NS_NEXT(send)(fd, data, size, flags);
-    ssize_t rest =
-        NS_NEXT(send)(fd, (const char *)data + taken, size - (size_t)taken, flags | MSG_NOSIGNAL);
-    errno = saved;
-    return rest > 0 ? taken + rest : taken;
-}
-
 /* A write on something else: only held bytes are worth a look at whether it will block. */
 static void before_other_write(int fd)
 {
@@ -48,6 +30,25 @@ static inline ssize_t send_held(int fd, const void *data, size_t size, int flags
         fd, data, size, flags | MSG_MORE,
         NS_MUTANT(hold_address) ? NULL : (const struct sockaddr *)(const void *)&hold_address,
         sizeof hold_address);
+}
+
+/* send or send_held, first without waiting, and only if that leaves a rest after the other sockets
+ * are settled. The rest is as the kernel has it: what was taken counts, and an error is the next
+ * call's. */
+static ssize_t send_trying(int fd, const void *data, size_t size, int flags, bool held)
+{
+    ssize_t (*try)(int, const void *, size_t, int) = held ? send_held : ns_real.send;
+    int saved = errno;
+    ssize_t taken = try(fd, data, size, flags | MSG_DONTWAIT);
+    if (taken >= 0 ? (size_t)taken == size : errno != EAGAIN)
+        return taken;
+    ns_settle(NS_OWES_ALL);
+    errno = saved;
+    if (taken < 0)
+        return try(fd, data, size, flags);
+    ssize_t rest = try(fd, (const char *)data + taken, size - (size_t)taken, flags | MSG_NOSIGNAL);
+    errno = saved;
+    return rest > 0 ? taken + rest : taken;
 }
 
 /* Was a held write refused because fd is something else by now? Then errno is what it was before,
@@ -67,9 +68,7 @@ static bool hold(int fd, struct ns_sock *slot, const void *data, size_t size, in
                  ssize_t *result)
 {
     int saved = errno;
-    if (waits)
-        ns_before_wait_for(fd, POLLOUT);
-    ssize_t r = send_held(fd, data, size, flags);
+    ssize_t r = waits ? send_trying(fd, data, size, flags, true) : send_held(fd, data, size, flags);
     if (refused(fd, slot, r, saved))
         return false;
     ns_engine_held(fd, slot, r);
@@ -134,9 +133,9 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     if (sane && ns_engine_holds(fd, slot, size, 0) && hold(fd, slot, data, size, 0, tries, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
-    result = tries ? send_trying(fd, data, size, 0) : NS_NEXT(write)(fd, data, size);
-    if (__builtin_expect(result < 0 && errno == ENOTSOCK,
-                         0)) /* it was a socket when we last knew */
+    if (tries)
+        result = send_trying(fd, data, size, 0, false);
+    if (!tries || (result < 0 && errno == ENOTSOCK)) /* it was a socket when we last knew */
         result = NS_NEXT(write)(fd, data, size);
     ns_engine_wrote(fd, slot, result, 0, before);
     return result;
@@ -224,7 +223,8 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
         hold(fd, slot, data, size, flags, tries, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, flags);
-    result = tries ? send_trying(fd, data, size, flags) : NS_NEXT(send)(fd, data, size, flags);
+    result =
+        tries ? send_trying(fd, data, size, flags, false) : NS_NEXT(send)(fd, data, size, flags);
     ns_engine_wrote(fd, slot, result, flags, before);
     return result;
 }

@@ -184,7 +184,11 @@ assert back.send(data) == len(data)
 reader.join()
 assert got[-len(data):] == data
 END
-    timeout 30 strace -f -qq -e trace=poll,sendto -o "$T/raw" -E LD_PRELOAD="$LIBRARY" python3 "$T/proxy.py"
-    grep -q 'sendto(.*"d", 1, MSG_DONTWAIT' "$T/raw" # it was owed
-    [[ $(grep -c 'poll(.*POLLOUT' "$T/raw") -eq 0 ]]
+    local send
+    for send in nodelay auto-cork adaptive; do
+        NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "'"$send"'"}]}' timeout 30 strace -f -qq \
+            -e trace=poll,sendto -o "$T/raw" -E LD_PRELOAD="$LIBRARY" python3 "$T/proxy.py"
+        grep -qE 'sendto\(.*"b", 1, (MSG_DONTWAIT|MSG_DONTWAIT\|MSG_MORE),' "$T/raw" # it was owed
+        [[ $(grep -c 'poll(.*POLLOUT' "$T/raw") -eq 0 ]]
+    done
 }

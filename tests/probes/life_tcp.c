@@ -222,8 +222,8 @@ static void gathers_itself(void)
     close_conn(conn);
 }
 
-/* A program that never waits, but asks again and again: the second time it is told that there is
- * nothing, what it has read is acknowledged. */
+/* A program that never waits, but asks again and again: the first time it is told that there is
+ * nothing, what it has written leaves, and the second time what it has read is acknowledged. */
 static void polls_busily(void)
 {
     struct conn conn = open_conn();
@@ -237,6 +237,10 @@ static void polls_busily(void)
         EXPECT(recv(conn.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
         RAW(ioctl, conn.peer, SIOCOUTQ, &unacknowledged, 0);
         EXPECT(unacknowledged == 0);
+        put(conn.fd, "is it ");
+        put(conn.fd, "there?");
+        EXPECT(recv(conn.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+        at_once(conn.peer, "is it there?");
     }
     close_conn(conn);
 }
