@@ -97,6 +97,7 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
         return;
     ns_engine_carry(slot); /* the push will */
     mark_held(fd, slot);
+    atomic_store_explicit(&ns_thread.holding, fd + 1, memory_order_relaxed);
     owe(fd, slot);
 }
 
@@ -291,6 +292,15 @@ static bool push(int fd, struct ns_sock *slot, bool late)
 void ns_engine_push(int fd, struct ns_sock *slot)
 {
     if (push(fd, slot, false))
+        NS_COUNT(pushes);
+}
+
+void ns_engine_push_turned(int held)
+{
+    struct ns_sock *slot = ns_fd_slot(held);
+    atomic_store_explicit(&ns_thread.holding, 0, memory_order_relaxed);
+    /* A single write was held in vain. */
+    if (slot && !NS_MUTANT(push_turned) && push(held, slot, ns_tempo_of(slot).burst < 2))
         NS_COUNT(pushes);
 }
 

@@ -193,6 +193,17 @@ bool ns_engine_mark(int fd, struct ns_sock *slot);
 /* After a held write: sent with MSG_MORE. */
 void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result);
 
+/* A thread's burst is over, too, where it writes to another socket: what it writes first leaves
+ * first, also to different peers, which may be one program. */
+void ns_engine_push_turned(int held);
+
+static inline void ns_engine_turns_to(int fd)
+{
+    int holding = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed);
+    if (__builtin_expect(holding && holding != fd + 1, 0))
+        ns_engine_push_turned(holding - 1);
+}
+
 /* After a held write that ns_engine_bursts allowed. */
 static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t result)
 {

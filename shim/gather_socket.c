@@ -182,6 +182,7 @@ bool ns_gather_write(int fd, struct ns_sock *slot, const struct iovec *vector, s
                      int flags, ssize_t *result, struct ns_plain *before)
 {
     struct request request = {fd, slot, vector, size, flags, false, false};
+    ns_engine_turns_to(fd);
     const struct ns_rule *rule = NS_GET(slot, rule);
     bool small = size && rule && size <= rule->max_bytes && is_ordinary(flags);
     request.holds = ns_engine_holds(fd, slot, small ? size : NS_LARGE, flags);

@@ -40,14 +40,17 @@ void ns_before_wait_for(int fd, short events);
 /* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 
-/* A write on a socket that blocks is a wait for the other sockets of this thread: may this one be?
+/* Before a write. Ends the burst that this thread holds on another socket. And a write on a socket
+ * that blocks is a wait for the other sockets of this thread: may this one be?
  * Above BIG nobody can tell what the socket's buffer has room for, and there the call costs more
  * than settling does: then that is done here. */
 static inline bool ns_may_wait(int fd, const struct ns_sock *slot, size_t size, int flags)
 {
     enum { BIG = 64 * 1024 };
-    if (!ns_owes() || ns_owes_only(fd) || NS_GET(slot, nonblock) || flags & MSG_DONTWAIT ||
-        !ns_owed_elsewhere(fd))
+    if (!ns_owes() || ns_owes_only(fd))
+        return false;
+    ns_engine_turns_to(fd);
+    if (NS_GET(slot, nonblock) || flags & MSG_DONTWAIT || !ns_owed_elsewhere(fd))
         return false;
     if (size < BIG)
         return true;

@@ -418,6 +418,7 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
         return writev_gathering(fd, slot, vector, count);
     ssize_t result;
     struct ns_plain before;
+    ns_engine_turns_to(fd);
     if (offset == -1 && flags == 0 && hold_vector(fd, slot, vector, count, &result))
         return result;
     if (NS_GET(slot, kind) == NS_FD_GATHERS) {

@@ -21,6 +21,8 @@ struct ns_thread {
     /* Changes with every wait of this thread, and, once there is a token, differs from those of
      * other threads (but for a chance that costs a segment). */
     uint32_t epoch;
+    _Atomic int
+        holding; /* 1 more than the descriptor whose burst this thread holds; 0: none known */
     _Atomic int first[NS_OWED_INLINE];
     _Atomic int *_Atomic more; /* entries beyond those, one page; NULL until needed */
 };

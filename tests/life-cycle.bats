@@ -340,6 +340,10 @@ END
     survives tcp polls-busily
 }
 
+@test "what was written to one connection leaves before what is then written to another" {
+    survives tcp turns-to-another
+}
+
 @test "what is held by a program that only computes leaves by the deadline, on one socket or on many" {
     survives tcp computes
 }

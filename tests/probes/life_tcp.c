@@ -3,6 +3,8 @@
  * data. */
 #include "life.h"
 
+#include <sys/uio.h>
+
 #include <sys/ioctl.h>
 #include <sys/select.h>
 
@@ -282,6 +284,28 @@ static void selects(void)
     close_conn(owing);
 }
 
+/* What was written to one connection leaves before what is then written to another. */
+static void turns_to_another(void)
+{
+    struct conn first = open_conn(), second = open_conn();
+    struct iovec piece = {.iov_base = (char[]){"four"}, .iov_len = 4};
+    for (int i = 0; i < 4; i++) {
+        put(first.fd, "one ");
+        put(first.fd, "two");
+        put(second.fd, "three ");
+        at_once(first.peer, "one two");
+        EXPECT(writev(second.fd, &piece, 1) == 4);
+        EXPECT(send(first.fd, "five ", 5, 0) == 5);
+        at_once(second.peer, "three four");
+        put(first.fd, "six");
+        EXPECT(sendto(second.fd, "seven", 5, 0, NULL, 0) == 5);
+        at_once(first.peer, "five six");
+        arrives(second.peer, "seven");
+    }
+    close_conn(first);
+    close_conn(second);
+}
+
 /* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
 static void computes(void)
 {
@@ -315,6 +339,7 @@ static const struct scenario scenarios[] = {
     {"mptcp", mptcp},
     {"gathers", gathers_itself},
     {"computes", computes},
+    {"turns-to-another", turns_to_another},
     {"selects", selects},
     {"polls-busily", polls_busily},
 };
