@@ -3,20 +3,11 @@
  * slow and obvious matcher. NS_FUZZ_BROKEN in the environment: the slow matcher is wrong on
  * purpose. */
 #include "../unit/slow_match.h"
+#include "must.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: not true: %s\n", __LINE__, #condition);                      \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { RULES_MOST = 6, LIST_MOST = 3, TEXT_MOST = 12, SOCKETS = 6 };
 

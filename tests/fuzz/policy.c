@@ -5,6 +5,7 @@
  * environment: the obvious reader is wrong on purpose. */
 #include "arena.h"
 #include "match.h"
+#include "must.h"
 #include "policy.h"
 #include "policy_text.h"
 #include "slow_json.h"
@@ -13,17 +14,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: not true: %s\n", __LINE__, #condition);                      \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static void check_error(const struct ns_policy_error *error, const char *text, size_t size)
 {
