@@ -6,7 +6,7 @@
  * Usage: bench_calls pipe|tcp|poll BATCHES prints one line;
  *        bench_calls pipe|tcp|poll BATCHES --plain makes the calls only, for a counter of
  *        instructions. */
-#include "../../examples/common.h"
+#include "loopback.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -53,17 +53,10 @@ static void open_pipe(void)
  */
 static void open_tcp(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address;
+    int listener = loopback_listener(&address);
 
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
-        listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
-        die_errno("cannot listen");
-    near_end = socket(AF_INET, SOCK_STREAM, 0);
-    if (near_end < 0 || connect(near_end, (struct sockaddr *)&address, length) != 0)
-        die_errno("connect");
+    near_end = loopback_connect(&address);
     far_end = accept_one(listener);
     set_option(near_end, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     close(listener);

@@ -7,7 +7,7 @@
  *                                         and epoll_wait waits for more of it in vain;
  *        bench_scale idle SOCKETS THREADS COUNT: as calls, and then says "ready" and waits until
  * its standard input ends. */
-#include "../../examples/common.h"
+#include "loopback.h"
 
 #include <dlfcn.h>
 #include <gnu/lib-names.h>
@@ -60,21 +60,14 @@ static void open_sockets(size_t sockets)
  */
 static struct pair *open_pairs(size_t pairs)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address;
     struct pair *made = calloc(pairs, sizeof(*made));
-    socklen_t length = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int listener = loopback_listener(&address);
 
     if (made == NULL)
         die("no memory");
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
-        listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
-        die_errno("cannot listen");
     for (size_t i = 0; i < pairs; i++) {
-        made[i].near = socket(AF_INET, SOCK_STREAM, 0);
-        if (made[i].near < 0 || connect(made[i].near, (struct sockaddr *)&address, length) != 0)
-            die_errno("connect");
+        made[i].near = loopback_connect(&address);
         made[i].far = accept_one(listener);
         set_option(made[i].near, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     }

@@ -2,7 +2,7 @@
 /* Has COUNT connected TCP sockets, half of them accepted, each with something written and read;
  * says "ready", and ends when its standard input does.
  * Usage: bench_sockets COUNT */
-#include "../../examples/common.h"
+#include "loopback.h"
 
 #include <sys/resource.h>
 
@@ -17,20 +17,16 @@ static void exchange(int from, int to)
 
 static void open_pair(int listener, const struct sockaddr_in *address)
 {
-    int client = socket(AF_INET, SOCK_STREAM, 0);
-    int server;
+    int client = loopback_connect(address);
+    int server = accept_one(listener);
 
-    if (client < 0 || connect(client, (const struct sockaddr *)address, sizeof(*address)) != 0)
-        die_errno("connect");
-    server = accept_one(listener);
     exchange(client, server);
     exchange(server, client);
 }
 
 int main(int argc, char **argv)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
+    struct sockaddr_in address;
     struct rlimit files;
     size_t count;
     int listener;
@@ -44,11 +40,7 @@ int main(int argc, char **argv)
         if (setrlimit(RLIMIT_NOFILE, &files) != 0)
             die_errno("RLIMIT_NOFILE");
     }
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
-        listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
-        die_errno("cannot listen");
+    listener = loopback_listener(&address);
     for (size_t i = 0; i < count; i += 2)
         open_pair(listener, &address);
     puts("ready");

@@ -2,7 +2,7 @@
 /* Bursts on a connection, and waits inside a signal handler and outside: how many threads there are
  * after each. A handler may have interrupted malloc, so that no thread may be started there. Prints
  * "handler N main N". */
-#include "../../examples/common.h"
+#include "loopback.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -39,17 +39,10 @@ static void handler(int number)
 
 int main(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address;
 
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
-        listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
-        die_errno("cannot listen");
-    near_end = socket(AF_INET, SOCK_STREAM, 0);
-    if (near_end < 0 || connect(near_end, (struct sockaddr *)&address, length) != 0)
-        die_errno("connect");
+    loopback_listener(&address);
+    near_end = loopback_connect(&address);
     signal(SIGUSR1, handler);
     burst();
     poll(NULL, 0, 0);
