@@ -215,6 +215,21 @@ static inline void serve_connections(const char *port, const struct common *comm
     close(listener);
 }
 
+/* The main function of a server that takes PORT and the common options, and no other. */
+static inline int serve_main(int argc, char **argv, struct common *common, const char *help,
+                             void (*serve)(int fd))
+{
+    static const struct option options[] = {SERVER_OPTIONS, END_OF_OPTIONS};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        common_option(option, common, help);
+    if (argc - optind != 1)
+        usage_error("needs PORT, see --help");
+    serve_connections(argv[optind], common, serve);
+    return 0;
+}
+
 /* Connect to the first of HOST's addresses that answers. */
 static inline int connect_to(const char *host, const char *port,
                              const struct socket_options *options)

@@ -134,13 +134,5 @@ static void serve(int fd)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {SERVER_OPTIONS, END_OF_OPTIONS};
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        common_option(option, &common, help);
-    if (argc - optind != 1)
-        usage_error("needs PORT, see --help");
-    serve_connections(argv[optind], &common, serve);
-    return 0;
+    return serve_main(argc, argv, &common, help, serve);
 }
