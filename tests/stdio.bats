@@ -85,107 +85,97 @@ auto_cork() {
     printf 'NAGLESHIM_POLICY={"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": %d}]}' "$1"
 }
 
+# shim_on END VERDICT [POLICY]: of the two ends only this one has the library; END is none, too.
+shim_on() {
+    local preload=LD_PRELOAD
+    # The server itself, not what makes its connection.
+    [[ $1 == client || ${server[0]} == server ]] || preload=INETD_PRELOAD
+    on_server=() on_client=()
+    case $1 in
+    server) on_server=("$preload=$LIBRARY" "${@:3}") ;;
+    client) on_client=("$preload=$LIBRARY" "${@:3}") ;;
+    esac
+    rounds_are "$2"
+}
+
+# cured_on END: the two stall without the library, and flow if END has it, under two policies.
+cured_on() {
+    shim_on none stalls
+    shim_on "$1" flows
+    shim_on "$1" flows "$(auto_cork 200)"
+}
+
 @test "a client that writes with fprintf stalls without the shim, and flows with it" {
     server=(server write read 1)
     client=(fprintf fgets 2)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_client=(LD_PRELOAD="$LIBRARY")
-    rounds_are flows
-    on_client+=("$(auto_cork 200)")
-    rounds_are flows
+    cured_on client
 }
 
 @test "a client that writes with dprintf stalls without the shim, and flows with it" {
     server=(server write read 1)
     client=(dprintf fgets 2)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_client=(LD_PRELOAD="$LIBRARY")
-    rounds_are flows
-    on_client+=("$(auto_cork 200)")
-    rounds_are flows
+    cured_on client
 }
 
 @test "clients that write with fprintf or dprintf flow with the shim on their server alone" {
     server=(server write read 1)
-    on_server=(LD_PRELOAD="$LIBRARY") on_client=()
     client=(fprintf fgets 2)
-    rounds_are flows
+    shim_on server flows
     client=(dprintf fgets 2)
-    rounds_are flows
+    shim_on server flows
 }
 
 @test "a client that reads with fgets: a peer that stalls on it is late by the bounded delayed ACK" {
     server=(server write read 2)
     client=(write fgets 1)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_client=(LD_PRELOAD="$LIBRARY")
-    rounds_are late
+    shim_on none stalls
+    shim_on client late
     # The control of the control: with read the same client does not leave it waiting.
     client=(write read 1)
-    rounds_are flows
+    shim_on client flows
 }
 
 @test "what a connection given to fdopen writes is not held: nobody sees its fgets wait" {
     server=(server write read 1)
     client=(write fgets 2)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_client=(LD_PRELOAD="$LIBRARY" "$(auto_cork 100000)")
-    rounds_are flows
+    shim_on none stalls
+    shim_on client flows "$(auto_cork 100000)"
     holds "$(field segments_per_round "$T/client.out") > 1.9"
     # Without fdopen the two are held, and are one segment.
     client=(write read 2)
-    rounds_are flows
+    shim_on client flows "$(auto_cork 100000)"
     holds "$(field segments_per_round "$T/client.out") < 1.1"
 }
 
 @test "what is held on 1 leaves by the deadline where the wait is an fgets on 0, which nobody sees" {
     server=(inetd write fgets 2)
     client=(write read 1)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_server=(INETD_PRELOAD="$LIBRARY" "$(auto_cork 10000)")
-    rounds_are by-deadline
-    on_server=(INETD_PRELOAD="$LIBRARY" "$(auto_cork 200)")
-    rounds_are flows
+    shim_on none stalls
+    shim_on server by-deadline "$(auto_cork 10000)"
+    shim_on server flows "$(auto_cork 200)"
     # The wait is seen: the long deadline is not waited for.
     server=(inetd write read 2)
-    on_server=(INETD_PRELOAD="$LIBRARY" "$(auto_cork 10000)")
-    rounds_are flows
+    shim_on server flows "$(auto_cork 10000)"
 }
 
 @test "a server of inetd's that answers with printf on 1 stalls without the shim, and flows with it" {
     server=(inetd fprintf fgets 2)
     client=(write read 1)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_server=(INETD_PRELOAD="$LIBRARY")
-    rounds_are flows
-    on_server+=("$(auto_cork 200)")
-    rounds_are flows
+    cured_on server
 }
 
 @test "a server that its parent gave a connection, and that uses it by stdio alone, flows with the shim" {
     server=(parent fprintf fgets 2)
     client=(write read 1)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_server=(INETD_PRELOAD="$LIBRARY")
-    rounds_are flows
+    cured_on server
 }
 
 @test "a server of inetd's that reads 0 with fgets: a client that stalls on it is late by the bounded ACK" {
     server=(inetd fprintf fgets 1)
     client=(write read 2)
-    on_server=() on_client=()
-    rounds_are stalls
-    on_server=(INETD_PRELOAD="$LIBRARY")
-    rounds_are late
-    on_server+=("$(auto_cork 200)")
-    rounds_are late
+    shim_on none stalls
+    shim_on server late
+    shim_on server late "$(auto_cork 200)"
     server=(inetd write read 1)
-    rounds_are flows
+    shim_on server flows "$(auto_cork 200)"
 }
