@@ -306,6 +306,7 @@ static void rights_listener(void)
         char request[8];
         close(way[0]);
         int fd = accept(receive_right(way[1]), NULL, NULL);
+        is_governed(fd);
         put(fd, "one ");
         put(fd, "answer");
         EXPECT(read(fd, request, sizeof request) == 4);

@@ -67,6 +67,7 @@ static void fills_up(void)
     struct conn conn = open_conn();
     int small = 8192;
     unsigned next = 0, expected = 0;
+    is_governed(conn.fd);
     setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     fcntl(conn.fd, F_SETFL, O_NONBLOCK);
     for (int quiet = 0; quiet < 3;) {

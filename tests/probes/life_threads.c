@@ -232,6 +232,7 @@ static void handler_writes(void)
     timer_t timer;
     int sent = 0, got = 0;
     char data[4096];
+    is_governed(conn.fd);
     sigaction(SIGUSR1, &action, NULL);
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     timer_settime(timer, 0, &often, NULL);
