@@ -89,4 +89,9 @@ goes_on() {
     faulty setsockopt 1 on || [[ $? -eq 7 ]]
     cat "$T/log"
     grep -qE 'bursts held 0,' "$T/log"
+    # The same where it fails from later on, after some twenty have worked.
+    rm -f "$T/log"
+    faulty setsockopt 40 on || [[ $? -eq 7 ]]
+    cat "$T/log"
+    holds "$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' "$T/log") < 30"
 }

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What is owed at a wait, by calls that other tests pass by, and what the shim leaves undone because a
+# connection's past says that nobody needs it: pushes, ACKs, holding at all. Counted, or asked of the kernel.
+
+bats_require_minimum_version 1.5.0
+load helpers/common
+load helpers/life
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "a write that takes nothing leaves held bytes and owed ACKs to the wait" {
+    settles '"send": "nodelay"' 200 life_debts refused
+    settles '"send": "auto-cork"' 100000 life_debts refused
+    misses life_debts refused
+}
+
+@test "splice from a socket owes an ACK, one that waits settles, and one with SPLICE_F_MORE is the program's own" {
+    settles '"send": "nodelay"' 200 life_debts splices
+    settles '"send": "auto-cork"' 100000 life_debts splices
+    misses life_debts splices
+}
+
+@test "ACKs that an answer always carries are left out, until one is missed" {
+    settles '"send": "nodelay"' 200 life_debts leaves-acks-out
+    settles '"send": "auto-cork"' 100000 life_debts leaves-acks-out
+    misses life_debts leaves-acks-out
+}
+
+@test "a burst like the two before it needs no push, nor does what a large write or sendfile takes along" {
+    settles '"send": "auto-cork"' 100000 life_debts repeats
+    holds "$(counted 'bursts held') >= 29 && $(counted pushes) <= 5"
+    settles '"send": "auto-cork"' 100000 life_debts takes-along
+    holds "$(counted 'bursts held') >= 19 && $(counted pushes) <= 5"
+}
+
+@test "adaptive holds ever more rarely what is only ended by the deadline" {
+    settles '"send": "adaptive"' 100000 life_debts repeats
+    holds "$(counted 'bursts held') >= 25"
+    settles '"send": "adaptive"' 200 life_debts in-vain
+    holds "$(counted 'bursts held') >= 1 && $(counted 'bursts held') <= 10"
+}
+
+@test "the deadline thread sleeps while nothing is held, and wakes up for what is" {
+    settles '"send": "auto-cork"' 200 life_debts sleeps
+}
+
+@test "what is held goes before a call for which the deadline thread ends" {
+    settles '"send": "auto-cork"' 100000 life_debts goes-before
+    holds "$(counted 'bursts held') == 3"
+}
+
+@test "a program whose thread-local storage is larger than the deadline thread's stack has its bytes sent in time" {
+    cat >"$T/large.c" <<'END'
+__thread volatile char large[1 << 20];
+__attribute__((constructor)) static void use(void) { large[0] = 1; }
+END
+    gcc -D_GNU_SOURCE -o "$T/life_debts" "$PWD/tests/probes/life_debts.c" "$T/large.c" -pthread
+    PROBES=$T settles '"send": "auto-cork"' 200 life_debts sleeps
+    holds "$(counted 'bursts held') >= 2 && $(counted 'late pushes') >= 1"
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* What a thread owes its connections when it waits, and what it has learnt that it need not do:
+ * whether an ACK was sent is asked of the peer's kernel. See life.h. */
+#include "life.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+
+enum { LARGE = 20000 };
+
+static void *large;
+
+/* Looks for what is there: a wait all the same, if nothing is. */
+static void look(void)
+{
+    poll(NULL, 0, 0);
+}
+
+static void delay_acks(int fd)
+{
+    int off = 0;
+    raw(SYS_setsockopt, fd, IPPROTO_TCP, TCP_QUICKACK, (long)&off, sizeof off, 0);
+}
+
+/* The peer sends a byte, which the kernel does not acknowledge of itself for now; it is read. */
+static void hear(struct conn conn)
+{
+    char byte;
+    delay_acks(conn.fd);
+    answer(conn.peer, "!");
+    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+}
+
+static bool is_acknowledged(struct conn conn)
+{
+    int bytes = -1;
+    RAW(ioctl, conn.peer, SIOCOUTQ, &bytes, 0);
+    return bytes == 0;
+}
+
+/* A write that takes nothing leaves everything as it was. */
+static void refused(void)
+{
+    struct conn conn = open_conn();
+    char *nowhere = mmap(NULL, LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 3; i++) {
+        put(conn.fd, "held");
+        EXPECT(write(conn.fd, nowhere, LARGE) == -1 && errno == EFAULT);
+        look();
+        at_once(conn.peer, "held");
+        hear(conn);
+        EXPECT(write(conn.fd, nowhere, LARGE) == -1 && errno == EFAULT);
+        look();
+        EXPECT(is_acknowledged(conn));
+    }
+    munmap(nowhere, LARGE);
+    close_conn(conn);
+}
+
+static struct conn spliced_from;
+static int into;
+
+static void *splices_and_waits(void *conn)
+{
+    put(((struct conn *)conn)->fd, "held");
+    if (splice(spliced_from.fd, NULL, into, NULL, 1, 0) != 1)
+        wrong("nothing was spliced");
+    return NULL;
+}
+
+static void splices(void)
+{
+    struct conn conn = open_conn();
+    pthread_t thread;
+    int way[2];
+    EXPECT(pipe2(way, O_CLOEXEC) == 0);
+    delay_acks(conn.fd);
+    answer(conn.peer, "!");
+    EXPECT(splice(conn.fd, NULL, way[1], NULL, 1, 0) == 1);
+    look();
+    EXPECT(is_acknowledged(conn));
+    /* The application's own MSG_MORE: what we hold leaves first. */
+    put(conn.fd, "held");
+    EXPECT(splice(way[0], NULL, conn.fd, NULL, 1, SPLICE_F_MORE) == 1);
+    at_once(conn.peer, "held");
+    put(conn.fd, "sent");
+    at_once(conn.peer, "!sent");
+    spliced_from = open_conn();
+    into = way[1];
+    pthread_create(&thread, NULL, splices_and_waits, &conn);
+    at_once(conn.peer, "held");
+    answer(spliced_from.peer, "!");
+    pthread_join(thread, NULL);
+    close_conn(spliced_from);
+    close_conn(conn);
+    close(way[0]);
+    close(way[1]);
+}
+
+/* One round in which the answer carries the ACK, if it has not been sent by then. */
+static bool is_left_out(struct conn conn)
+{
+    hear(conn);
+    look();
+    bool left_out = !is_acknowledged(conn);
+    put(conn.fd, "answer");
+    look();
+    arrives(conn.peer, "answer");
+    return left_out;
+}
+
+/* Somebody always answers soon. */
+static void leaves_acks_out(void)
+{
+    enum { ROUNDS = 400, MORE = 10, STALL_MS = 6 };
+    struct conn conn = open_conn();
+    int on = 1, before = 0, left_out = 0;
+    /* Its Nagle would wait for the kernel's delayed ACK, after which the next comes at once. */
+    raw(SYS_setsockopt, conn.peer, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
+    /* Where this process is kept from answering soon, an ACK was missed, and it begins anew. */
+    for (int tries = 0; tries < 3 && left_out <= MORE / 2; tries++) {
+        for (before = 0; before < ROUNDS && !is_left_out(conn);)
+            before++;
+        EXPECT(before > 1 || tries > 0);
+        left_out = 0;
+        for (int i = 0; i < MORE; i++)
+            left_out += is_left_out(conn);
+    }
+    EXPECT(left_out > MORE / 2);
+    /* Twice nobody does: the second has seen that the first one's ACK was missed. */
+    hear(conn);
+    look();
+    compute_ms(STALL_MS);
+    hear(conn);
+    look();
+    EXPECT(is_acknowledged(conn));
+    close_conn(conn);
+}
+
+static void round_is_over(struct conn conn, const char *text)
+{
+    char byte;
+    look();
+    arrives(conn.peer, text);
+    answer(conn.peer, "!");
+    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+}
+
+/* The last write of each burst takes the others with it: how many pushes there are is counted. */
+static void repeats(void)
+{
+    struct conn conn = open_conn();
+    for (int i = 0; i < 30; i++) {
+        put(conn.fd, "one ");
+        put(conn.fd, "two ");
+        put(conn.fd, "three");
+        round_is_over(conn, "one two three");
+    }
+    close_conn(conn);
+}
+
+static void swallow(int peer, size_t size)
+{
+    char data[4096];
+    double begin = now_ms();
+    while (size > 0 && look_again(begin, 2000)) {
+        long n = raw(SYS_recvfrom, peer, (long)data,
+                     (long)(size < sizeof data ? size : sizeof data), MSG_DONTWAIT, 0, 0);
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    EXPECT(size == 0);
+}
+
+/* So does what is never held. */
+static void takes_along(void)
+{
+    struct conn conn = open_conn();
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 20; i++) {
+        off_t begin = 0;
+        put(conn.fd, "header");
+        if (i % 2)
+            EXPECT(write(conn.fd, large, LARGE) == LARGE);
+        else
+            EXPECT(sendfile(conn.fd, file, &begin, LARGE) == LARGE);
+        look();
+        swallow(conn.peer, LARGE + strlen("header"));
+    }
+    close(file);
+    close_conn(conn);
+}
+
+/* Bursts that no wait of their own thread ends, and that are not alike: how many were held is
+ * counted. */
+static void in_vain(void)
+{
+    struct conn conn = open_conn();
+    for (int i = 0; i < 60; i++) {
+        static const char text[] = "1234";
+        const char *from = text + i % 3;
+        for (const char *at = from; *at; at++)
+            put(conn.fd, (char[]){*at, '\0'});
+        compute_ms(3);
+        round_is_over(conn, from);
+    }
+    close_conn(conn);
+}
+
+/* How often the deadline thread has gone to sleep. */
+static long naps(void)
+{
+    long count = -1;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], line[100];
+        bool ours = false;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "r");
+        while (status && fgets(line, sizeof line, status)) {
+            ours |= strcmp(line, "Name:\tnagleshim\n") == 0;
+            if (ours)
+                sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+        }
+        if (status)
+            fclose(status);
+    }
+    closedir(tasks);
+    return count;
+}
+
+static void sleeps(void)
+{
+    struct conn conn = open_conn();
+    double begin = now_ms();
+    long before, after;
+    put(conn.fd, "held");
+    look();
+    arrives(conn.peer, "held");
+    /* It looks for a while yet. */
+    do {
+        before = naps();
+        compute_ms(100);
+        after = naps();
+    } while (before != after && look_again(begin, 2000));
+    EXPECT(before > 0 && after == before);
+    put(conn.fd, "more");
+    arrives(conn.peer, "more"); /* it wakes up */
+    EXPECT(naps() > after);
+    close_conn(conn);
+}
+
+/* Each of these ends the deadline thread, which nobody waits for after it. */
+static void goes_before(void)
+{
+    for (int way = 0; way < 3; way++) {
+        struct conn conn = open_conn();
+        put(conn.fd, "held");
+        if (way == 0)
+            EXPECT(unshare(CLONE_FS) == 0);
+        if (way == 1)
+            EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0);
+        if (way == 2)
+            EXPECT(syscall(SYS_setgid, getgid()) == 0);
+        at_once(conn.peer, "held");
+        close_conn(conn);
+    }
+}
+
+static const struct scenario scenarios[] = {
+    {"refused", refused},
+    {"splices", splices},
+    {"leaves-acks-out", leaves_acks_out},
+    {"repeats", repeats},
+    {"in-vain", in_vain},
+    {"sleeps", sleeps},
+    {"takes-along", takes_along},
+    {"goes-before", goes_before},
+};
+
+int main(int argc, char **argv)
+{
+    large = calloc(1, LARGE);
+    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+}
