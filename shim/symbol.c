@@ -199,11 +199,6 @@ void ns_symbol_find(enum ns_symbol_from from, const char *names, size_t count, v
         search.wanted[search.count] = (struct wanted){names, gnu_hash(names), &found[search.count]};
         search.count++;
     }
-    size_t wanted = search.count;
     dl_iterate_phdr(visit, &search);
-    /* Nothing behind us: the library was opened by dlopen, after the libc. */
-    search.begun = true;
-    if (search.count == wanted && from == NS_SYMBOL_NEXT)
-        dl_iterate_phdr(visit, &search);
     errno = saved;
 }
