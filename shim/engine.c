@@ -26,7 +26,8 @@ bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
     bool small = !(flags & NS_NEVER_HELD) && size < NS_LARGE && !NS_GET(slot, no_hold) &&
                  !NS_GET(slot, app_corks);
     struct ns_tempo tempo = ns_tempo_of(slot);
-    if (NS_GET(slot, burst_epoch) != ns_thread.epoch && !NS_GET(slot, held_until))
+    if (NS_GET(slot, burst_epoch) != ns_thread.epoch && !NS_GET(slot, held_until) &&
+        !NS_MUTANT(burst_begins))
         ns_tempo_begin(&tempo);
     if (small && !ns_flusher_ready()) {
         small = false;
@@ -57,6 +58,8 @@ static bool is_timed(struct ns_ack_tempo tempo)
 void ns_engine_answers(struct ns_sock *slot, bool owed)
 {
     struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
+    if (NS_MUTANT(ack_answered))
+        return;
     ns_ack_answered(&tempo, owed, is_timed(tempo) ? ack_clock() : 0);
     ns_ack_tempo_put(slot, tempo);
 }
@@ -123,7 +126,7 @@ static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
 void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
                      struct ns_plain before)
 {
-    if (result > 0 && before.mark)
+    if (result > 0 && before.mark && !NS_MUTANT(taken_along))
         pushed(slot);
     if (result <= 0) {
         put_back(fd, slot, before.mark);
@@ -194,7 +197,7 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
         if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
             return;
         struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
-        if (tempo.sent || tempo.needless) {
+        if ((tempo.sent || tempo.needless) && !NS_MUTANT(ack_read)) {
             ns_ack_read(&tempo, NS_GET(slot, ack_owed), is_timed(tempo) ? ack_clock() : 0);
             ns_ack_tempo_put(slot, tempo);
         }
@@ -220,14 +223,14 @@ bool ns_engine_may_be_held(const struct ns_sock *slot)
     /* A single write leaves at once if what came before it is acknowledged, and data from the peer
      * has most likely carried that ACK. On a connection that only ever sends (the two-connection
      * quote client) nothing says so: push. */
-    return writes > 1 || (writes == 1 && !NS_GET(slot, heard));
+    return writes > 1 || (writes == 1 && !NS_GET(slot, heard) && !NS_MUTANT(one_way_push));
 }
 
 static void nodelay_failed(int fd, struct ns_sock *slot, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_engine_heal(fd, slot);
-    else
+    else if (!NS_MUTANT(hold_what_can_leave))
         NS_PUT(slot, no_hold, 1); /* what cannot be pushed must not be held (a filter, an LSM) */
 }
 
@@ -251,7 +254,7 @@ static bool begin_push(struct ns_sock *slot, bool late)
         if (!atomic_compare_exchange_weak(&slot->held_until, &until, NS_HELD_OVERDUE))
             continue;
         struct ns_tempo tempo = ns_tempo_of(slot);
-        ns_tempo_pushed(&tempo, late);
+        ns_tempo_pushed(&tempo, late && !NS_MUTANT(late_in_vain));
         ns_tempo_put(slot, tempo);
         return true;
     }
@@ -316,7 +319,8 @@ void ns_engine_acknowledge(int fd, struct ns_sock *slot)
         return;
     NS_PUT(slot, ack_owed, 0);
     struct ns_ack_tempo tempo = ns_ack_tempo_of(slot);
-    ns_ack_sent(&tempo);
+    if (!NS_MUTANT(ack_sent))
+        ns_ack_sent(&tempo);
     ns_ack_tempo_put(slot, tempo);
     /* An even value sends the ACK that is due and leaves the connection in interactive mode, so
      * that the next answer carries its ACK again (__tcp_sock_set_quickack, net/ipv4/tcp.c). */

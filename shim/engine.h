@@ -117,7 +117,7 @@ static inline bool ns_engine_carry(struct ns_sock *slot)
 /* It did not leave. */
 static inline void ns_engine_carried(struct ns_sock *slot, ssize_t result, struct ns_plain before)
 {
-    if (__builtin_expect(result <= 0 && before.owed, 0)) {
+    if (__builtin_expect(result <= 0 && before.owed && !NS_MUTANT(debt_put_back), 0)) {
         NS_PUT(slot, ack_tempo, before.ack_tempo);
         NS_PUT(slot, ack_owed, 1);
     }

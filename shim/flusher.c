@@ -244,7 +244,7 @@ static void *deadline_thread(void *unused)
         struct sight sight = look(now);
         if (sight.any)
             quiet_since = now;
-        if (now - quiet_since >= QUIET_NS) {
+        if (now - quiet_since >= QUIET_NS && !NS_MUTANT(thread_parks)) {
             if (park(sight.retry))
                 quiet_since = ns_flusher_now();
             continue;
@@ -272,10 +272,12 @@ static bool create_thread(void)
     sigset_t all, before;
     init(&attributes);
     set_size(&attributes, STACK_SIZE);
-    sigfillset(&all); /* every signal is the application's */
+    if (!NS_MUTANT(thread_signals))
+        sigfillset(&all); /* every signal is the application's */
     mask(SIG_SETMASK, &all, &before);
     int error = create(&thread, &attributes, deadline_thread, NULL);
-    if (error == EINVAL) { /* the program's static TLS alone is larger than that */
+    /* The program's static TLS alone is larger than that. */
+    if (error == EINVAL && !NS_MUTANT(thread_stack)) {
         init(&attributes);
         error = create(&thread, &attributes, deadline_thread, NULL);
     }
@@ -327,7 +329,7 @@ bool ns_flusher_before_fork(void)
     /* Not while it starts: that may be what we interrupt. Nor while it tries again to send what the
      * kernel had no room for: nobody else would. */
     if ((state == TICKING || state == PARKED) && !any_stuck() &&
-        !atomic_load_explicit(&stays, memory_order_relaxed))
+        !atomic_load_explicit(&stays, memory_order_relaxed) && !NS_MUTANT(stop_before_fork))
         ns_flusher_stop(true);
     return ns_flusher_running();
 }
@@ -337,13 +339,16 @@ bool ns_flusher_want(void)
     if (!shared || atomic_load(&shared->state) != NONE || atomic_load(&failed) ||
         !atomic_load(&shared->may_start))
         return false;
+    if (NS_MUTANT(thread_wanted))
+        return false;
     atomic_store_explicit(&wanted, true, memory_order_relaxed);
     return true;
 }
 
 void ns_flusher_start_if_wanted(void)
 {
-    if (__builtin_expect(atomic_load_explicit(&wanted, memory_order_relaxed), 0)) {
+    if (__builtin_expect(atomic_load_explicit(&wanted, memory_order_relaxed), 0) &&
+        !NS_MUTANT(thread_started)) {
         atomic_store_explicit(&wanted, false, memory_order_relaxed);
         /* The stack may also look so by chance: not for ever. */
         if (!ns_may_be_in_handler())
@@ -416,7 +421,7 @@ static void join(void)
     *(void **)&set_state = ns_real_optional("pthread_setcancelstate");
     if (set_state)
         set_state(PTHREAD_CANCEL_DISABLE, &before);
-    if (join_thread)
+    if (join_thread && !NS_MUTANT(thread_joined))
         join_thread(thread, NULL);
     if (set_state)
         set_state(before, NULL);
@@ -444,9 +449,11 @@ void ns_flusher_stop(bool again)
     int saved = errno;
     if (!again)
         atomic_store(&failed, true);
-    ns_flusher_push_all();
+    if (!NS_MUTANT(push_at_stop))
+        ns_flusher_push_all();
     if (stop_thread()) {
-        ns_flusher_push_all(); /* what was held before the state changed */
+        if (!NS_MUTANT(push_at_stop))
+            ns_flusher_push_all(); /* what was held before the state changed */
         atomic_store(&shared->state, NONE);
     }
     errno = saved;

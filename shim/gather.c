@@ -8,6 +8,7 @@
 
 #include "engine.h"
 #include "flusher.h"
+#include "mutant.h"
 #include "real.h"
 #include "sock.h"
 
@@ -62,7 +63,7 @@ bool ns_gather_wanted(void)
 
 void ns_gather_stop(void)
 {
-    atomic_store(&stopped, true);
+    atomic_store(&stopped, !NS_MUTANT(gather_stops));
 }
 
 static void *map(size_t size, bool wiped)
@@ -71,7 +72,8 @@ static void *map(size_t size, bool wiped)
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     /* A child, however made, must not send its parent's bytes again, nor find a block that a thread
      * it does not have was about to release. */
-    if (memory != MAP_FAILED && wiped && madvise(memory, size, MADV_WIPEONFORK) != 0) {
+    if (memory != MAP_FAILED && wiped && !NS_MUTANT(gather_wiped) &&
+        madvise(memory, size, MADV_WIPEONFORK) != 0) {
         munmap(memory, size);
         memory = MAP_FAILED;
     }
@@ -147,7 +149,8 @@ static void resolve(int fd, struct block *block, uint64_t state, unsigned tries)
     enum { SPINS = 100, PATIENCE = SPINS + 20, NAP_NS = 50000 };
     if (state & dead) {
         replace(fd, block, state);
-    } else if (state & appending && (is_mine(state) || tries > PATIENCE)) {
+    } else if (state & appending && (is_mine(state) || tries > PATIENCE) &&
+               !NS_MUTANT(gather_revoked)) {
         take_over(fd, block, state);
     } else if (tries > SPINS) {
         int saved = errno;
@@ -212,7 +215,7 @@ bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, 
     bool watched = true;
     uint64_t locked, added;
     struct block *block;
-    if (any_lies_nowhere(vector, size))
+    if (!NS_MUTANT(gather_nowhere) && any_lies_nowhere(vector, size))
         return false;
     do {
         block = begin_append(fd, slot, size, &locked);
@@ -221,11 +224,11 @@ bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, 
         uint64_t used = locked & used_mask;
         added = (locked & (used_mask | version_mask)) + size;
         /* Between here and the end of the append nobody clears it without a look at our bytes. */
-        if (atomic_load(&slot->held_until) <= NS_HELD_OVERDUE)
+        if (atomic_load(&slot->held_until) <= NS_HELD_OVERDUE && !NS_MUTANT(gather_marked))
             watched = ns_engine_mark(fd, slot);
         copy(block->data + used, vector, size);
     } while (!atomic_compare_exchange_strong(&block->state, &locked, added));
-    if (NS_GET(slot, lister) != ns_thread.token)
+    if (NS_GET(slot, lister) != ns_thread.token && !NS_MUTANT(gather_owed))
         ns_owe(fd, slot);
     atomic_store_explicit(&ns_thread.holding, fd + 1, memory_order_relaxed);
     if (__builtin_expect(!watched, 0))
@@ -254,7 +257,8 @@ uint32_t ns_gather_room(int fd, const struct ns_sock *slot)
 static uint64_t signals_set(uint64_t mask)
 {
     uint64_t before = 0;
-    ns_real.syscall(SYS_rt_sigprocmask, (long)SIG_SETMASK, &mask, &before, sizeof mask);
+    if (!NS_MUTANT(gather_signals))
+        ns_real.syscall(SYS_rt_sigprocmask, (long)SIG_SETMASK, &mask, &before, sizeof mask);
     return before;
 }
 
@@ -282,7 +286,8 @@ static void try_again(int fd, struct ns_sock *slot, struct block *block, bool mo
     else if (block->patience_us < PATIENCE_MOST_US)
         block->patience_us *= 2;
     atomic_store(&slot->held_until, ns_flusher_now() + (uint64_t)block->patience_us * 1000);
-    ns_flusher_stuck(fd);
+    if (!NS_MUTANT(gather_retry))
+        ns_flusher_stuck(fd);
 }
 
 /* Hand the block's used bytes to the kernel. Returns how many stay; sets *stale if fd is no TCP
@@ -300,7 +305,7 @@ static uint32_t deliver(int fd, struct block *block, uint32_t used, int flags, b
     if (sent == 0 || errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR)
         return used;
     *stale = ns_engine_is_stale(errno);
-    if (!*stale)
+    if (!*stale && !NS_MUTANT(gather_error))
         atomic_store(&block->error, errno);
     return 0;
 }
@@ -323,7 +328,7 @@ static uint64_t flush_taken(int fd, struct ns_sock *slot, struct block *block, u
         try_again(fd, slot, block, rest < used);
     else if (ours)
         atomic_store(&slot->held_until, 0);
-    uint64_t flags = how & NS_GATHER_END ? ending : state & ending;
+    uint64_t flags = how & NS_GATHER_END && !NS_MUTANT(gather_ends) ? ending : state & ending;
     if (atomic_load(&block->error))
         flags |= failed;
     if (how & NS_GATHER_DROP) {
@@ -343,7 +348,8 @@ static void finish(int fd, struct ns_sock *slot, struct block *block)
     switch ((enum ns_gather_after)atomic_exchange(&block->after, NS_GATHER_STAY)) {
     case NS_GATHER_CLOSE: /* nobody else knows this descriptor */
         ns_fd_reset(slot);
-        ns_real.syscall(SYS_close, (long)fd);
+        if (!NS_MUTANT(gather_closes_rest))
+            ns_real.syscall(SYS_close, (long)fd);
         break;
     case NS_GATHER_SHUT:
         NS_REAL(shutdown)(fd, SHUT_WR);
@@ -399,7 +405,8 @@ void ns_gather_begin(int fd, struct ns_sock *slot)
     }
     uint64_t state, signals = signals_set(UINT64_MAX);
     struct block *block = begin_flush(fd, &state);
-    atomic_store(&block->error, 0); /* of the number's earlier life, as its bytes */
+    if (!NS_MUTANT(gather_new_life))
+        atomic_store(&block->error, 0); /* of the number's earlier life, as its bytes */
     atomic_store(&block->after, NS_GATHER_STAY);
     block->patience_us = 0;
     NS_PUT(slot, kind, NS_FD_GATHERS);

@@ -5,6 +5,7 @@
 #include "gather_socket.h"
 
 #include "flusher.h"
+#include "mutant.h"
 #include "real.h"
 #include "sock.h"
 
@@ -29,7 +30,7 @@ static bool some_handler_interrupts(void)
         struct sigaction action;
         if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
             action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
-            return true;
+            return !NS_MUTANT(gather_interrupted);
     }
     return false;
 }
@@ -41,9 +42,10 @@ static int wait_for_room(int fd)
     struct timeval limit = {0, 0};
     socklen_t len = sizeof limit;
     int saved = errno, timeout = -1, error = 0;
-    ns_settle(NS_OWES_ALL); /* what other sockets of this thread are owed */
+    if (!NS_MUTANT(gather_wait_settles))
+        ns_settle(NS_OWES_ALL); /* what other sockets of this thread are owed */
     NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
-    if (limit.tv_sec || limit.tv_usec)
+    if ((limit.tv_sec || limit.tv_usec) && !NS_MUTANT(gather_send_timeout))
         timeout = limit.tv_sec < INT_MAX / 1000 - 1
                       ? (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000)
                       : INT_MAX;
@@ -59,7 +61,7 @@ static int wait_for_room(int fd)
 
 int ns_gather_report(int fd, struct ns_sock *slot)
 {
-    if (NS_GET(slot, kind) != NS_FD_GATHERS)
+    if (NS_GET(slot, kind) != NS_FD_GATHERS || NS_MUTANT(gather_report))
         return 0;
     int error = ns_gather_error(fd);
     if (error) {
@@ -83,7 +85,7 @@ static bool fails(int fd, struct ns_sock *slot, ssize_t *result)
 /* After shutdown(SHUT_WR), which the kernel does not know of yet. */
 static void refuse(int flags, ssize_t *result)
 {
-    if (!(flags & MSG_NOSIGNAL))
+    if (!(flags & MSG_NOSIGNAL) && !NS_MUTANT(gather_sigpipe))
         ns_real.syscall(SYS_tgkill, (long)getpid(), ns_real.syscall(SYS_gettid), (long)SIGPIPE);
     errno = EPIPE;
     *result = -1;
@@ -167,7 +169,7 @@ static bool gather(const struct request *request, ssize_t *result, bool *follows
             *follows |= any && how;
             if (any && join(request, result))
                 return true;
-            if (*follows)
+            if (*follows && !NS_MUTANT(gather_follows))
                 watch_what_follows(fd, request->slot);
             return false;
         case NS_GATHER_REST:
@@ -207,6 +209,8 @@ static void make_room(int fd)
     enum { DEFAULT_MOST = 2 * 212992 }; /* net.core.wmem_max, doubled as the kernel does */
     int size = ns_sock_get(fd, SOL_SOCKET, SO_SNDBUF);
     int wanted = size / 2 + 2 * NS_MAX_BYTES_MOST;
+    if (NS_MUTANT(gather_makes_room))
+        return;
     if (size > 0 && ns_sock_set(fd, SOL_SOCKET, SO_SNDBUFFORCE, wanted) != 0 && size < DEFAULT_MOST)
         ns_sock_set(fd, SOL_SOCKET, SO_SNDBUF, wanted);
 }
@@ -235,7 +239,7 @@ static bool drain(int fd, struct ns_sock *slot, unsigned how, int limit_ms)
 static bool leave_later(int fd, struct ns_sock *slot)
 {
     enum { OUT_OF_THE_WAY = 128 }; /* programs expect the lowest numbers */
-    if (!ns_flusher_ready())
+    if (!ns_flusher_ready() || NS_MUTANT(gather_leaves_later))
         return false;
     int saved = errno;
     int to = NS_REAL(fcntl)(fd, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
@@ -257,7 +261,8 @@ static bool leave_later(int fd, struct ns_sock *slot)
     /* The last close is the deadline thread's, and must not wait there; the application's has
      * waited. */
     struct linger none = {0, 0};
-    NS_REAL(setsockopt)(to, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    if (!NS_MUTANT(gather_rest_no_linger))
+        NS_REAL(setsockopt)(to, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     errno = saved;
     ns_gather_then(to, NS_GATHER_CLOSE);
     ns_gather_move(fd, to, other);
@@ -274,7 +279,9 @@ void ns_gather_closing(int fd, struct ns_sock *slot)
         errno = saved;
         bool reset = linger.l_onoff && !linger.l_linger; /* the rest is what it throws away */
         int limit_ms = linger.l_linger < INT_MAX / 1000 ? linger.l_linger * 1000 : INT_MAX;
-        bool gone = reset || (linger.l_onoff && drain(fd, slot, 0, limit_ms));
+        reset &= !NS_MUTANT(gather_close_reset);
+        bool gone =
+            reset || (!NS_MUTANT(gather_linger) && linger.l_onoff && drain(fd, slot, 0, limit_ms));
         /* A program that closes all descriptors closes the duplicate, too. */
         bool again = ns_gather_after(fd) == NS_GATHER_CLOSE;
         if (!gone && (again || !leave_later(fd, slot)))
@@ -291,14 +298,16 @@ int ns_gather_shutdown(int fd, struct ns_sock *slot, int how)
     NS_PUT(slot, no_hold, 1); /* a write is the kernel's to refuse */
     if (ns_gather_flush(fd, slot, NS_GATHER_END) != NS_GATHER_REST)
         return how;
-    ns_gather_then(fd, NS_GATHER_SHUT);
+    if (!NS_MUTANT(gather_shut_later))
+        ns_gather_then(fd, NS_GATHER_SHUT);
     ns_gather_flush(fd, slot, 0); /* it may have left meanwhile */
     return how == SHUT_RDWR ? SHUT_RD : -1;
 }
 
 void ns_gather_end(int fd, struct ns_sock *slot)
 {
-    NS_PUT(slot, listener, NS_GET(slot, listener) | NS_CONNECTION_SHARED);
+    NS_PUT(slot, listener,
+           NS_GET(slot, listener) | (NS_MUTANT(gather_shared) ? 0 : NS_CONNECTION_SHARED));
     if (NS_GET(slot, kind) == NS_FD_GATHERS)
         drain(fd, slot, NS_GATHER_END, LEAVING_MS);
 }
@@ -306,7 +315,7 @@ void ns_gather_end(int fd, struct ns_sock *slot)
 static void end_one(int fd, struct ns_sock *slot, void *context)
 {
     (void)context;
-    if (NS_GET(slot, kind) != NS_FD_LISTENER)
+    if (NS_GET(slot, kind) != NS_FD_LISTENER && !NS_MUTANT(gather_end_all))
         ns_gather_end(fd, slot);
 }
 

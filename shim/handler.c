@@ -4,6 +4,7 @@
  * tell: poll and read are allowed there. Owns nothing. Async-signal-safe. */
 #include "handler.h"
 
+#include "mutant.h"
 #include "real.h"
 
 #include <stdint.h>
@@ -48,8 +49,9 @@ static unsigned find_restorers(uintptr_t restorers[RESTORERS])
  * be done: EFAULT or EINVAL (kernel/signal.c). */
 static bool is_readable(uintptr_t page)
 {
-    return ns_real.syscall(SYS_rt_sigprocmask, -1, page, NULL, sizeof(uint64_t)) == -1 &&
-           errno == EINVAL;
+    return NS_MUTANT(handler_readable) ||
+           (ns_real.syscall(SYS_rt_sigprocmask, -1, page, NULL, sizeof(uint64_t)) == -1 &&
+            errno == EINVAL);
 }
 
 static bool is_on_stack(const uintptr_t *words, unsigned count)
@@ -74,6 +76,7 @@ bool ns_may_be_in_handler(void)
     int saved = errno;
     unsigned count = find_restorers(restorers);
     bool may = count > RESTORERS || (count > 0 && is_on_stack(restorers, count));
+    may &= !NS_MUTANT(handler_found);
     errno = saved;
     return may;
 }

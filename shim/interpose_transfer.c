@@ -12,7 +12,7 @@ static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t ask
 {
     if (result > 0 && (size_t)result < asked && ns_engine_holds(fd, slot, 1, flags))
         ns_engine_held(fd, slot, result);
-    else
+    else if (!NS_MUTANT(transfer_told))
         ns_engine_wrote(fd, slot, result, flags, before);
 }
 
@@ -49,20 +49,20 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
 {
     struct ns_sock *to = ns_engine_ruled(out);
     struct ns_sock *from = to ? NULL : ns_engine_ruled(in); /* one of the two is a pipe */
-    int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
+    int more = flags & SPLICE_F_MORE && !NS_MUTANT(splice_more) ? MSG_MORE : 0;
     struct ns_plain before = {0};
     ssize_t result;
     if (to) {
         more |= flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0;
         if (!ns_before_plain(out, to, size, more, &before, &result))
             return result;
-    } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK)) {
+    } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK) && !NS_MUTANT(splice_waits)) {
         ns_before_wait_for(in, POLLIN);
     }
     result = NS_REAL(splice)(in, in_offset, out, out_offset, size, flags);
     if (to)
         ns_engine_wrote(out, to, result, more, before);
-    else if (from)
+    else if (from && !NS_MUTANT(splice_reads))
         ns_engine_read(in, from, result, errno);
     return result;
 }

@@ -3,6 +3,7 @@
  * function: it is what they stand on. Looking up is not async-signal-safe; using the table is. */
 #include "real.h"
 
+#include "mutant.h"
 #include "symbol.h"
 
 #include <dlfcn.h>
@@ -134,7 +135,7 @@ void ns_real_load_all(void)
     ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
     ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
     /* Loaded with dlopen we come last, and what is next was loaded before us. */
-    if (!found[NS_CALL_write])
+    if (!found[NS_CALL_write] && !NS_MUTANT(symbol_before))
         ns_symbol_find(NS_SYMBOL_FIRST, names, NS_CALL_COUNT, found);
     for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
         void *call = found[id];

@@ -8,6 +8,7 @@ load helpers/command
 
 doctor_setup() {
     command_setup
+    LIBRARY=${NS_LIBRARY:-$LIBRARY}
     PROBES=$PWD/build/probes
     EXAMPLES=$PWD/build/examples
     NS_STARTED=()
