@@ -53,8 +53,8 @@ static void close_some_way(struct worker *w, int fd)
     case 1:
         result = (int)syscall(SYS_close, fd);
         break;
-    case 2:
-        RAW(close, fd, 0, 0, 0);
+    case 2: /* past every library, where none needs to know */
+        result = getenv("STRESS_SEEN") ? close(fd) : (int)RAW(close, fd, 0, 0, 0);
         break;
     case 3:
         stream = fdopen(fd, "r");
