@@ -358,6 +358,12 @@ void ns_flusher_start_if_wanted(void)
     }
 }
 
+void ns_flusher_resume(void)
+{
+    if (any_stuck() && ns_flusher_want())
+        ns_flusher_start_if_wanted();
+}
+
 void ns_flusher_forked(bool had_one)
 {
     if (!shared)

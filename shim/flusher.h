@@ -60,6 +60,11 @@ void ns_flusher_push_all(void);
  * bytes are held any more. Blocks for as long as the thread takes to end. */
 void ns_flusher_stop(bool again);
 
+/* After a call for which ns_flusher_stop(true) has ended the thread: where something has yet to
+ * leave that the kernel had no room for, it starts again right away, since nobody else would try.
+ * Does nothing in a signal handler. errno unchanged. */
+void ns_flusher_resume(void);
+
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t ns_flusher_now(void);
 

@@ -267,45 +267,6 @@ NS_EXPORT int kill(pid_t pid, int number)
     return NS_REAL(kill)(pid, number);
 }
 
-/* A user namespace wants a process of one thread (unshare(2), setns(2)). Ours ends, and starts
- * again when it is needed. The kernel may still count it for a moment after it has been joined. */
-static bool once_more(int result, int *tries)
-{
-    struct timespec moment = {.tv_nsec = 50000};
-    if (result == 0 || errno != EINVAL || --*tries < 0)
-        return false;
-    NS_REAL(nanosleep)(&moment, NULL);
-    return true;
-}
-
-NS_EXPORT int unshare(int flags)
-{
-    int result, tries = 20, saved = errno;
-    if (!ns_flusher_running() || ns_in_vfork_child())
-        return NS_REAL(unshare)(flags);
-    ns_flusher_stop(true);
-    do
-        result = NS_REAL(unshare)(flags);
-    while (once_more(result, &tries));
-    if (result == 0)
-        errno = saved;
-    return result;
-}
-
-NS_EXPORT int setns(int fd, int type)
-{
-    int result, tries = 20, saved = errno;
-    if (!ns_flusher_running() || ns_in_vfork_child())
-        return NS_REAL(setns)(fd, type);
-    ns_flusher_stop(true);
-    do
-        result = NS_REAL(setns)(fd, type);
-    while (once_more(result, &tries));
-    if (result == 0)
-        errno = saved;
-    return result;
-}
-
 static bool is_futex_wait(long operation)
 {
     switch ((int)operation & FUTEX_CMD_MASK) {
@@ -326,6 +287,24 @@ static bool sets_filter(bool strict, bool filter, long program)
     return strict || (filter && program);
 }
 
+/* By number the privileges of one thread only, as is_per_thread. */
+static bool sets_privileges(long number)
+{
+    switch (number) {
+    case SYS_capset:
+    case SYS_setuid:
+    case SYS_setgid:
+    case SYS_setreuid:
+    case SYS_setregid:
+    case SYS_setresuid:
+    case SYS_setresgid:
+    case SYS_setgroups:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter comes,
  * or a descriptor arrives. */
 static void before_number(long number, const long argument[6])
@@ -338,17 +317,6 @@ static void before_number(long number, const long argument[6])
     case SYS_futex:
         if (is_futex_wait(argument[1]))
             ns_before_wait();
-        break;
-    case SYS_capset: /* for one thread only, as is_per_thread */
-    case SYS_setuid:
-    case SYS_setgid:
-    case SYS_setreuid:
-    case SYS_setregid:
-    case SYS_setresuid:
-    case SYS_setresgid:
-    case SYS_setgroups:
-        if (ns_flusher_running() && !ns_in_vfork_child())
-            ns_flusher_stop(true);
         break;
     case SYS_exit_group:
     case SYS_execve:
@@ -450,10 +418,15 @@ NS_EXPORT long syscall(long number, ...)
         argument[i] = va_arg(arguments, long);
     va_end(arguments);
     before_number(number, argument);
+    bool stops = sets_privileges(number) && ns_flusher_running() && !ns_in_vfork_child();
+    if (stops)
+        ns_flusher_stop(true);
     long result = NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3],
                                    argument[4], argument[5]);
     if (result >= 0 && !ns_in_vfork_child())
         after_number(number, argument, result);
+    if (stops)
+        ns_flusher_resume();
     return result;
 }
 
@@ -477,7 +450,10 @@ NS_EXPORT int prctl(int option, ...)
         sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
                     (long)argument[1]))
         ns_engine_stand_aside();
-    if (is_per_thread(option) && ns_flusher_running() && !ns_in_vfork_child())
-        ns_flusher_stop(true);
-    return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+    if (!is_per_thread(option) || !ns_flusher_running() || ns_in_vfork_child())
+        return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+    ns_flusher_stop(true);
+    int result = NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+    ns_flusher_resume();
+    return result;
 }

@@ -131,6 +131,10 @@ calls_of() {
     gathers full leaves 'nothing is looked at'
 }
 
+@test "it also leaves where unshare, setns or a change of one thread's privileges has ended the deadline thread" {
+    gathers full outlives-threads 'nothing is looked at'
+}
+
 @test "a blocking write blocks where it has to, SO_SNDTIMEO and EINTR included" {
     gathers full blocks 'nothing is looked at'
 }

@@ -4,7 +4,9 @@
 #include "gather.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 
 static unsigned next_byte, expected_byte;
@@ -116,6 +118,28 @@ static void leaves_by_itself(void)
     fill(conn.fd);
     take_all(conn.peer); /* without any call */
     close_conn(conn);
+}
+
+/* After each of these the deadline thread is a new one, and the program makes no call that would
+ * start it. */
+static void outlives_threads(void)
+{
+    for (int way = 0; way < 4; way++) {
+        struct conn conn = open_small(O_NONBLOCK);
+        int own = open("/proc/self/ns/uts", O_RDONLY | O_CLOEXEC);
+        fill(conn.fd);
+        if (way == 0)
+            EXPECT(unshare(CLONE_FS) == 0);
+        if (way == 1)
+            EXPECT(setns(own, 0) == 0 || errno == EPERM);
+        if (way == 2)
+            EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0);
+        if (way == 3)
+            EXPECT(syscall(SYS_setgid, getgid()) == 0);
+        take_all(conn.peer);
+        close(own);
+        close_conn(conn);
+    }
 }
 
 static void *slow_reader(void *peer)
@@ -271,9 +295,13 @@ static void fails(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"eagain", says_eagain}, {"leaves", leaves_by_itself},
-    {"blocks", blocks},      {"closes", closes},
-    {"exits", exits},        {"fails", fails},
+    {"eagain", says_eagain},
+    {"leaves", leaves_by_itself},
+    {"blocks", blocks},
+    {"closes", closes},
+    {"exits", exits},
+    {"fails", fails},
+    {"outlives-threads", outlives_threads},
 };
 
 GATHER_MAIN(scenarios)
