@@ -113,7 +113,9 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
     NS_PUT(slot, nonblock, NS_GET(from, nonblock));
     NS_PUT(slot, lowat, NS_GET(from, lowat));
     NS_PUT(slot, delack, NS_GET(from, delack));
-    NS_PUT(slot, kind, NS_GET(from, kind));
+    /* What one of them has gathered is its own. */
+    if (NS_GET(slot, kind) != NS_FD_GATHERS && NS_GET(from, kind) != NS_FD_GATHERS)
+        NS_PUT(slot, kind, NS_GET(from, kind));
 }
 
 void ns_fd_share(struct ns_sock *slot)
