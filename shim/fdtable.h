@@ -81,6 +81,8 @@ enum {
     NS_LISTENER_ADOPTED = 2, /* from outside: its queue may be older than our options */
     /* Not a listener: another descriptor or process may write to it, too. */
     NS_CONNECTION_SHARED = 4,
+    /* A duplicate of ours, by which a rest leaves after the close: see gather_socket.c. */
+    NS_CONNECTION_LEAVING = 8,
 };
 
 enum {

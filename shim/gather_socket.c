@@ -251,6 +251,7 @@ static bool leave_later(int fd, struct ns_sock *slot)
         ns_fd_reset(other);
         NS_PUT(other, domain, NS_GET(slot, domain));
         NS_PUT(other, rule, NS_GET(slot, rule));
+        NS_PUT(other, listener, NS_CONNECTION_LEAVING);
         ns_gather_begin(to, other);
     }
     if (!other || NS_GET(other, kind) != NS_FD_GATHERS) {
@@ -322,6 +323,23 @@ static void end_one(int fd, struct ns_sock *slot, void *context)
 void ns_gather_end_all(void)
 {
     ns_fd_each(end_one, NULL);
+}
+
+static void close_leaving(int fd, struct ns_sock *slot, void *context)
+{
+    (void)context;
+    if (!(NS_GET(slot, listener) & NS_CONNECTION_LEAVING))
+        return;
+    ns_fd_reset(slot);
+    ns_real.syscall(SYS_close, (long)fd);
+}
+
+void ns_gather_forked(void)
+{
+    int saved = errno;
+    if (ns_gather_wanted())
+        ns_fd_each(close_leaving, NULL);
+    errno = saved;
 }
 
 void ns_gather_stop_all(void)

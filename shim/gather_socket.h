@@ -41,6 +41,10 @@ void ns_gather_end(int fd, struct ns_sock *slot);
 /* The same for every socket of the process. */
 void ns_gather_end_all(void);
 
+/* In a child of fork: what its parent has closed, and has yet to send, is the parent's. The peer
+ * must not wait for the child to end. */
+void ns_gather_forked(void);
+
 /* The process is about to end or to become another program: the same, and no socket gathers any
  * more. */
 void ns_gather_stop_all(void);

@@ -32,12 +32,18 @@ static bool before_fork(void)
     return !ns_in_vfork_child() && ns_flusher_before_fork();
 }
 
+static void in_child(bool had_one)
+{
+    ns_gather_forked();
+    ns_flusher_forked(had_one);
+}
+
 NS_EXPORT pid_t fork(void)
 {
     bool had_one = before_fork();
     pid_t pid = NS_REAL(fork)();
     if (pid == 0)
-        ns_flusher_forked(had_one);
+        in_child(had_one);
     return pid;
 }
 
@@ -50,7 +56,7 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
         if (!keep_files) /* 0 to 2 are /dev/null now */
             for (int fd = 0; fd < 3; fd++)
                 ns_engine_closing(fd);
-        ns_flusher_forked(had_one);
+        in_child(had_one);
     }
     return result;
 }
@@ -63,7 +69,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++) /* the terminal now */
             ns_engine_closing(fd);
-        ns_flusher_forked(had_one);
+        in_child(had_one);
     }
     return pid;
 }
@@ -71,7 +77,10 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
 NS_EXPORT pid_t _Fork(void)
 {
     before_child();
-    return NS_REAL(_Fork)();
+    pid_t pid = NS_REAL(_Fork)();
+    if (pid == 0)
+        ns_gather_forked();
+    return pid;
 }
 
 /* In a vfork child the debts are the parent's, which settles them itself. */

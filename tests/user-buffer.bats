@@ -147,6 +147,10 @@ calls_of() {
     gathers full exits 'nothing is looked at'
 }
 
+@test "what a process has closed and not yet sent is not kept open by its children" {
+    gathers full forks 'nothing is looked at'
+}
+
 @test "a reset is told once: ECONNRESET or EPIPE, by write, read, poll or SO_ERROR, with SIGPIPE where due" {
     gathers full fails
 }

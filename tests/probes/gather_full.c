@@ -3,6 +3,7 @@
  * lost or doubled, nobody who must not wait does, and poll and epoll tell the truth. */
 #include "gather.h"
 
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -11,16 +12,32 @@
 
 static unsigned next_byte, expected_byte;
 
-static struct conn open_small(int flags)
+static struct conn open_sized(int flags, int size)
 {
     struct conn conn = open_conn();
     int small = 8192;
-    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
     if (flags)
         fcntl(conn.fd, F_SETFL, flags);
     next_byte = expected_byte = 0;
     return conn;
+}
+
+static struct conn open_small(int flags)
+{
+    return open_sized(flags, 8192);
+}
+
+/* One whose buffer nobody can make larger: it is as large as an ordinary process gets it. */
+static struct conn open_largest(int flags)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct mine[2];
+    EXPECT(RAW(capget, &header, mine, 0, 0) == 0);
+    mine[0].effective &= ~(1u << CAP_NET_ADMIN);
+    EXPECT(RAW(capset, &header, mine, 0, 0) == 0);
+    return open_sized(flags, 1 << 30);
 }
 
 /* One small write; how many bytes it took. */
@@ -242,6 +259,30 @@ static void exits(void)
     RAW(close, listener, 0, 0, 0);
 }
 
+/* The peer takes nothing for longer than a fork waits for it: the rest is the parent's all the
+ * same, and nobody else keeps the connection open. */
+static void forks(void)
+{
+    int way[2];
+    char byte;
+    struct conn conn = open_largest(O_NONBLOCK);
+    EXPECT(pipe2(way, O_CLOEXEC) == 0);
+    fill(conn.fd);
+    close(conn.fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(way[1]);
+        RAW(close, conn.peer, 0, 0, 0);
+        _exit(read(way[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(way[0]);
+    take_all(conn.peer);
+    ends(conn.peer, 0);
+    close(way[1]);
+    child_ended(pid, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
 static volatile sig_atomic_t pipes;
 
 static void counts(int number)
@@ -302,6 +343,7 @@ static const struct scenario scenarios[] = {
     {"exits", exits},
     {"fails", fails},
     {"outlives-threads", outlives_threads},
+    {"forks", forks},
 };
 
 GATHER_MAIN(scenarios)
