@@ -26,7 +26,9 @@ static const uint64_t flushing = UINT64_C(1) << 62;
 static const uint64_t appending = UINT64_C(1) << 61;
 static const uint64_t failed = UINT64_C(1) << 60;
 static const uint64_t ending = UINT64_C(1) << 59;
-enum { USED_BITS = 17, TOKEN_SHIFT = 32, TOKEN_MASK = (1 << 27) - 1, PAGE_BITS = 12 };
+static const uint64_t spoilt = UINT64_C(1)
+                               << 58; /* an append may still write behind what was used */
+enum { USED_BITS = 17, TOKEN_SHIFT = 32, TOKEN_MASK = (1 << 26) - 1, PAGE_BITS = 12 };
 static const uint64_t used_mask = (1 << USED_BITS) - 1;
 static const uint64_t version_mask = UINT32_MAX & ~used_mask;
 
@@ -115,16 +117,20 @@ static void replace(int fd, struct block *block, uint64_t state)
 
 /* The append that holds the block will not end, or not in time: go on in a new block. Its owner may
  * still write to the old one, which nobody uses again; that is a block lost, and where it happens
- * too often nothing is gathered any more. */
+ * too often nothing is gathered any more. Without memory what was used can still be sent from the
+ * old one, since he writes behind it; only nothing can be appended until there is memory. */
 static void take_over(int fd, struct block *block, uint64_t state)
 {
     enum { MOST = 1024 };
     static _Atomic unsigned count;
+    uint64_t kept = state & (used_mask | version_mask);
     struct block *next = map(block_size, true);
-    if (!next)
+    if (!next) {
+        atomic_compare_exchange_strong(&block->state, &state, kept | spoilt);
         return;
+    }
     memcpy(next->data, block->data, state & used_mask);
-    atomic_store(&next->state, state & (used_mask | version_mask));
+    atomic_store(&next->state, kept);
     atomic_store(&next->after, atomic_load(&block->after));
     uint64_t address = 0;
     memcpy(&address, &next, sizeof next);
@@ -186,6 +192,12 @@ static struct block *begin_append(int fd, struct ns_sock *slot, size_t size, uin
         }
         if (state & (failed | ending) || (state & used_mask) + size > rule->max_bytes)
             return NULL;
+        if (__builtin_expect((state & spoilt) != 0, 0)) {
+            take_over(fd, block, state);
+            if (current(fd) == block)
+                return NULL;
+            continue;
+        }
         *locked = state | appending | (uint64_t)(ns_thread.token & TOKEN_MASK) << TOKEN_SHIFT;
         uint64_t free = state;
         if (!atomic_compare_exchange_strong(&block->state, &free, *locked))
@@ -339,7 +351,7 @@ static uint64_t flush_taken(int fd, struct ns_sock *slot, struct block *block, u
         flags = 0;
     }
     uint64_t version = (state + (UINT64_C(1) << USED_BITS)) & version_mask;
-    return flags | version | rest;
+    return flags | (state & spoilt) | version | rest;
 }
 
 /* All that was gathered has left, or is lost. */
@@ -403,8 +415,17 @@ void ns_gather_begin(int fd, struct ns_sock *slot)
         if (!atomic_compare_exchange_strong(place, &none, made))
             munmap(made, block_size);
     }
-    uint64_t state, signals = signals_set(UINT64_MAX);
-    struct block *block = begin_flush(fd, &state);
+    struct block *block = current(fd);
+    uint64_t state = atomic_load(&block->state);
+    if (state & spoilt)
+        take_over(fd, block, state);
+    uint64_t signals = signals_set(UINT64_MAX);
+    block = begin_flush(fd, &state);
+    if (state & spoilt) {
+        atomic_store(&block->state, state);
+        signals_set(signals);
+        return;
+    }
     if (!NS_MUTANT(gather_new_life))
         atomic_store(&block->error, 0); /* of the number's earlier life, as its bytes */
     atomic_store(&block->after, NS_GATHER_STAY);
@@ -441,6 +462,7 @@ void ns_gather_move(int fd, int to, struct ns_sock *slot)
     memcpy(into->data, from->data, used);
     try_again(to, slot, into, false);
     atomic_store(&into->state, ending | used);
-    atomic_store(&from->state, (state + (UINT64_C(1) << USED_BITS)) & version_mask);
+    atomic_store(&from->state,
+                 ((state + (UINT64_C(1) << USED_BITS)) & version_mask) | (state & spoilt));
     signals_set(signals);
 }

@@ -174,3 +174,8 @@ calls_of() {
 @test "the same in a storm of signals that jump" {
     gathers threads storm-jumps
 }
+
+@test "both storms also where no memory is to be had" {
+    gathers threads storm-writes-without-memory
+    gathers threads storm-jumps-without-memory
+}

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 enum { WRITERS = 4, RECORD = 16 };
@@ -140,7 +141,16 @@ static void *storm(void *unused)
     return NULL;
 }
 
-static void under(void (*handler)(int), bool stormed)
+/* From now on nobody gets any memory, or, with RLIM_INFINITY, everybody does. */
+static void limit_memory(rlim_t most)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = most;
+    EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void under(void (*handler)(int), bool stormed, bool without_memory)
 {
     pthread_t reading, storming;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
@@ -163,6 +173,8 @@ static void under(void (*handler)(int), bool stormed)
     pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     if (!stormed)
         setitimer(ITIMER_REAL, &often, NULL);
+    if (without_memory)
+        limit_memory(1);
     double begin = now_ms();
     while (now_ms() - begin < 1500) {
         sigsetjmp(back, 1);
@@ -176,6 +188,8 @@ static void under(void (*handler)(int), bool stormed)
     }
     setitimer(ITIMER_REAL, &never, NULL);
     over = true;
+    if (without_memory)
+        limit_memory(RLIM_INFINITY);
     if (stormed)
         pthread_join(storming, NULL);
     signal(SIGUSR1, SIG_IGN);
@@ -187,27 +201,42 @@ static void under(void (*handler)(int), bool stormed)
 
 static void timer_writes(void)
 {
-    under(writes, false);
+    under(writes, false, false);
 }
 
 static void storm_writes(void)
 {
-    under(writes, true);
+    under(writes, true, false);
 }
 
 static void timer_jumps(void)
 {
-    under(jumps, false);
+    under(jumps, false, false);
 }
 
 static void storm_jumps(void)
 {
-    under(jumps, true);
+    under(jumps, true, false);
+}
+
+static void storm_writes_without_memory(void)
+{
+    under(writes, true, true);
+}
+
+static void storm_jumps_without_memory(void)
+{
+    under(jumps, true, true);
 }
 
 static const struct scenario scenarios[] = {
-    {"threads", threads},         {"timer-writes", timer_writes}, {"storm-writes", storm_writes},
-    {"timer-jumps", timer_jumps}, {"storm-jumps", storm_jumps},
+    {"threads", threads},
+    {"timer-writes", timer_writes},
+    {"storm-writes", storm_writes},
+    {"timer-jumps", timer_jumps},
+    {"storm-jumps", storm_jumps},
+    {"storm-writes-without-memory", storm_writes_without_memory},
+    {"storm-jumps-without-memory", storm_jumps_without_memory},
 };
 
 GATHER_MAIN(scenarios)
