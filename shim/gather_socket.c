@@ -325,6 +325,18 @@ void ns_gather_end_all(void)
     ns_fd_each(end_one, NULL);
 }
 
+static void drain_one(int fd, struct ns_sock *slot, void *context)
+{
+    (void)context;
+    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+        drain(fd, slot, 0, LEAVING_MS);
+}
+
+void ns_gather_drain_all(void)
+{
+    ns_fd_each(drain_one, NULL);
+}
+
 static void close_leaving(int fd, struct ns_sock *slot, void *context)
 {
     (void)context;

@@ -41,6 +41,10 @@ void ns_gather_end(int fd, struct ns_sock *slot);
 /* The same for every socket of the process. */
 void ns_gather_end_all(void);
 
+/* The process may be about to end: wait for the kernel to take what is gathered, for as long as that
+ * moves at all. */
+void ns_gather_drain_all(void);
+
 /* In a child of fork: what its parent has closed, and has yet to send, is the parent's. The peer
  * must not wait for the child to end. */
 void ns_gather_forked(void);

@@ -255,12 +255,36 @@ NS_EXPORT void _Exit(int status)
     __builtin_unreachable();
 }
 
+/* Does this signal end the process, as soon as it is let through? */
+static bool is_fatal(int number)
+{
+    struct sigaction action;
+    switch (number) {
+    case SIGCHLD:
+    case SIGCONT:
+    case SIGURG:
+    case SIGWINCH:
+    case SIGSTOP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+        return false;
+    default:
+        return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL;
+    }
+}
+
 /* A signal to ourselves may be the last thing that we see. What the kernel holds it sends all the
  * same. */
 static void before_signal(int number)
 {
-    if (number && ns_gather_wanted() && !ns_in_vfork_child())
-        ns_settle_process();
+    if (!number || !ns_gather_wanted() || ns_in_vfork_child())
+        return;
+    int saved = errno;
+    ns_settle_process();
+    if (is_fatal(number))
+        ns_gather_drain_all();
+    errno = saved;
 }
 
 NS_EXPORT int raise(int number)

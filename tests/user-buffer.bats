@@ -143,7 +143,7 @@ calls_of() {
     gathers full closes 'nothing is looked at'
 }
 
-@test "a process that ends with a full socket loses nothing" {
+@test "a process that ends with a full socket loses nothing: exit, exec, abort, and fatal signals that it sends itself" {
     gathers full exits 'nothing is looked at'
 }
 

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 static unsigned next_byte, expected_byte;
@@ -232,30 +233,66 @@ static void closes(void)
     compute_ms(30); /* the descriptors that the rests left by are closed by now */
 }
 
+static void raises(void)
+{
+    raise(SIGTERM);
+}
+
+static void kills(void)
+{
+    kill(getpid(), SIGTERM);
+}
+
+static void exits_normally(void)
+{
+    exit(0);
+}
+
+static void becomes_true(void)
+{
+    execl("/bin/true", "true", (char *)NULL);
+}
+
+static void aborts(void)
+{
+    abort();
+}
+
 /* The process ends at once after a write that the kernel did not take. */
 static void exits(void)
 {
+    static const struct {
+        void (*go)(void);
+        int status;
+    } ways[] = {
+        {exits_normally, 0}, {becomes_true, 0}, {raises, SIGTERM},
+        {kills, SIGTERM},    {aborts, SIGABRT},
+    };
+    struct rlimit no_core = {0, 0};
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
     unsigned *sent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int small = 8192, fd = socket(AF_INET, SOCK_STREAM, 0);
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-        if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
-            _exit(1);
-        fcntl(fd, F_SETFL, O_NONBLOCK);
-        fill(fd);
-        *sent = next_byte;
-        exit(0);
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        next_byte = expected_byte = 0;
+        pid_t pid = fork();
+        if (pid == 0) {
+            int small = 8192, fd = socket(AF_INET, SOCK_STREAM, 0);
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+            if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+                _exit(1);
+            fcntl(fd, F_SETFL, O_NONBLOCK);
+            fill(fd);
+            *sent = next_byte;
+            ways[i].go();
+        }
+        int peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+        child_ended(pid, ways[i].status);
+        next_byte = *sent;
+        take_all(peer);
+        ends(peer, 0);
+        RAW(close, peer, 0, 0, 0);
     }
-    int peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    child_ended(pid, 0);
-    expected_byte = 0;
-    next_byte = *sent;
-    take_all(peer);
-    ends(peer, 0);
-    RAW(close, peer, 0, 0, 0);
     RAW(close, listener, 0, 0, 0);
 }
 
