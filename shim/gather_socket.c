@@ -153,7 +153,7 @@ static bool is_ordinary(int flags)
 static bool gather(const struct request *request, ssize_t *result, bool *follows)
 {
     int fd = request->fd;
-    unsigned how = is_ordinary(request->flags) ? NS_GATHER_MORE : 0;
+    unsigned how = request->size && is_ordinary(request->flags) ? NS_GATHER_MORE : 0;
     for (;;) {
         if (ns_gather_after(fd) == NS_GATHER_SHUT) {
             refuse(request->flags, result);
@@ -173,6 +173,8 @@ static bool gather(const struct request *request, ssize_t *result, bool *follows
                 watch_what_follows(fd, request->slot);
             return false;
         case NS_GATHER_REST:
+            if (!request->size) /* what has no bytes needs no room */
+                return false;
             if (no_room(request, result))
                 return true;
             break;

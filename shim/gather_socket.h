@@ -8,10 +8,12 @@
 #include "engine.h"
 #include "gather.h"
 
-/* A write of the first size bytes of vector; size 0: of something that cannot be gathered, or must
- * not be. True: *result and errno are its outcome. False: make the call as asked, between *before
- * and ns_engine_wrote; all that was gathered has left. Blocks and fails as the write would, at
- * most. */
+#define NS_UNGATHERED SIZE_MAX
+
+/* A write of the first size bytes of vector; NS_UNGATHERED: of something that cannot be gathered,
+ * or must not be. True: *result and errno are its outcome. False: make the call as asked, between
+ * *before and ns_engine_wrote; all that was gathered has left. Blocks and fails as the write would,
+ * at most. */
 bool ns_gather_write(int fd, struct ns_sock *slot, const struct iovec *vector, size_t size,
                      int flags, ssize_t *result, struct ns_plain *before);
 
@@ -41,8 +43,8 @@ void ns_gather_end(int fd, struct ns_sock *slot);
 /* The same for every socket of the process. */
 void ns_gather_end_all(void);
 
-/* The process may be about to end: wait for the kernel to take what is gathered, for as long as that
- * moves at all. */
+/* The process may be about to end: wait for the kernel to take what is gathered, for as long as
+ * that moves at all. */
 void ns_gather_drain_all(void);
 
 /* In a child of fork: what its parent has closed, and has yet to send, is the parent's. The peer

@@ -71,7 +71,7 @@ static inline bool ns_before_plain(int fd, struct ns_sock *slot, size_t size, in
 {
     ns_before_write(fd, slot, size, flags);
     if (NS_GET(slot, kind) == NS_FD_GATHERS)
-        return !ns_gather_write(fd, slot, NULL, 0, flags, result, before);
+        return !ns_gather_write(fd, slot, NULL, NS_UNGATHERED, flags, result, before);
     ns_engine_count(fd, slot);
     *before = ns_engine_before_plain(fd, slot, flags);
     return true;

@@ -53,7 +53,7 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
     struct ns_plain before = {0};
     ssize_t result;
     if (to) {
-        more |= flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0;
+        /* SPLICE_F_NONBLOCK is the pipe's (splice(2)): the socket waits if it is one that does. */
         if (!ns_before_plain(out, to, size, more, &before, &result))
             return result;
     } else if (ns_owes() && !(flags & SPLICE_F_NONBLOCK) && !NS_MUTANT(splice_waits)) {

@@ -199,7 +199,7 @@ static ssize_t sendto_gathering(int fd, struct ns_sock *slot, const struct iovec
 {
     ssize_t result;
     struct ns_plain before;
-    if (ns_gather_write(fd, slot, one, to ? 0 : one->iov_len, flags, &result, &before))
+    if (ns_gather_write(fd, slot, one, to ? NS_UNGATHERED : one->iov_len, flags, &result, &before))
         return result;
     ns_before_write(fd, slot, one->iov_len, flags);
     result = NS_REAL(sendto)(fd, one->iov_base, one->iov_len, flags, to, len);
@@ -295,15 +295,15 @@ static void push_if_large(int fd, struct ns_sock *slot, ssize_t result)
         ns_engine_push(fd, slot);
 }
 
-/* How many bytes a vector has; 0: none, or so many that the kernel is to say what it thinks. */
+/* How many bytes a vector has; NS_UNGATHERED: so many that the kernel is to say what it thinks. */
 static size_t vector_size(const struct iovec *vector, size_t count)
 {
     size_t size = 0;
-    if (count - 1 >= IOV_MOST || ns_lies_nowhere(vector))
-        return 0;
+    if (count > IOV_MOST || (count && ns_lies_nowhere(vector)))
+        return NS_UNGATHERED;
     for (size_t i = 0; i < count; i++) {
         if (vector[i].iov_len > NS_LARGE || size > NS_LARGE)
-            return 0;
+            return NS_UNGATHERED;
         size += vector[i].iov_len;
     }
     return size;
@@ -316,8 +316,9 @@ static ssize_t sendmsg_gathering(int fd, struct ns_sock *slot, const struct msgh
     struct ns_plain before;
     bool may_join =
         !ns_lies_nowhere(message) && !message->msg_name && !(uint32_t)message->msg_controllen;
-    size_t size = may_join ? vector_size(message->msg_iov, message->msg_iovlen) : 0;
-    if (ns_gather_write(fd, slot, size ? message->msg_iov : NULL, size, flags, &result, &before))
+    const struct iovec *vector = may_join ? message->msg_iov : NULL;
+    size_t size = may_join ? vector_size(vector, message->msg_iovlen) : NS_UNGATHERED;
+    if (ns_gather_write(fd, slot, vector, size, flags, &result, &before))
         return result;
     ns_before_write(fd, slot, UNKNOWN_SIZE, flags);
     result = NS_REAL(sendmsg)(fd, message, flags);
@@ -330,7 +331,7 @@ static ssize_t writev_gathering(int fd, struct ns_sock *slot, const struct iovec
 {
     ssize_t result;
     struct ns_plain before;
-    size_t size = count > 0 ? vector_size(vector, (size_t)count) : 0;
+    size_t size = count >= 0 ? vector_size(vector, (size_t)count) : NS_UNGATHERED;
     if (ns_gather_write(fd, slot, vector, size, 0, &result, &before))
         return result;
     ns_before_write(fd, slot, UNKNOWN_SIZE, 0);
@@ -422,7 +423,8 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
     if (offset == -1 && flags == 0 && hold_vector(fd, slot, vector, count, &result))
         return result;
     if (NS_GET(slot, kind) == NS_FD_GATHERS) {
-        if (ns_gather_write(fd, slot, NULL, 0, 0, &result, &before))
+        if (ns_gather_write(fd, slot, NULL, NS_UNGATHERED, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0,
+                            &result, &before))
             return result;
     } else {
         before = ns_engine_before_plain(fd, slot, 0);

@@ -127,6 +127,14 @@ calls_of() {
     gathers full eagain 'nothing is looked at'
 }
 
+@test "no write that must not wait does where both buffers are full: it is EAGAIN, whichever call it is" {
+    gathers full must-not-wait 'nothing is looked at'
+}
+
+@test "a writev that fits in part takes the beginning of its bytes" {
+    gathers full cuts-vectors 'nothing is looked at'
+}
+
 @test "what the kernel did not take leaves by itself, also while the program only polls for input" {
     gathers full leaves 'nothing is looked at'
 }

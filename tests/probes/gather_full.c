@@ -9,7 +9,9 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
 static unsigned next_byte, expected_byte;
 
@@ -122,6 +124,70 @@ static void says_eagain(void)
     }
     take_all(conn.peer);
     close(epoll);
+    close_conn(conn);
+}
+
+/* And until that is so for good: what polls as full has room for some bytes yet. */
+static void fill_up_for_good(int fd)
+{
+    unsigned before;
+    fill_up(fd);
+    do {
+        before = next_byte;
+        compute_ms(30);
+        fill(fd);
+    } while (next_byte != before);
+}
+
+/* Each call that must not wait on a blocking socket, and writev, which may not be cut but at the
+ * end of what there is room for. */
+static void must_not_wait(void)
+{
+    struct conn conn = open_small(O_NONBLOCK);
+    char data[64];
+    int pair[2], file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    struct iovec one = {data, sizeof data}, empty = {data, 0};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1};
+    struct mmsghdr many = {.msg_hdr = message};
+    memset(data, 'x', sizeof data);
+    fill_up_for_good(conn.fd);
+    EXPECT(pipe2(pair, O_CLOEXEC) == 0 && write(pair[1], data, sizeof data) == sizeof data);
+    EXPECT(writev(conn.fd, &one, 1) == -1 && errno == EAGAIN);
+    EXPECT(sendmsg(conn.fd, &message, 0) == -1 && errno == EAGAIN);
+    EXPECT(sendmmsg(conn.fd, &many, 1, 0) == -1 && errno == EAGAIN);
+    EXPECT(sendfile(conn.fd, file, NULL, 64) == -1 && errno == EAGAIN);
+    EXPECT(splice(pair[0], NULL, conn.fd, NULL, 64, 0) == -1 && errno == EAGAIN);
+    EXPECT(writev(conn.fd, &empty, 1) == 0);
+    fcntl(conn.fd, F_SETFL, 0);
+    EXPECT(send(conn.fd, data, sizeof data, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    EXPECT(send(conn.fd, data, sizeof data, MSG_DONTWAIT | MSG_MORE) == -1 && errno == EAGAIN);
+    EXPECT(sendmsg(conn.fd, &message, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    EXPECT(sendmmsg(conn.fd, &many, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    EXPECT(pwritev2(conn.fd, &one, 1, -1, RWF_NOWAIT) == -1 &&
+           (errno == EAGAIN || errno == EOPNOTSUPP));
+    take_all(conn.peer);
+    close(pair[0]);
+    close(pair[1]);
+    close(file);
+    close_conn(conn);
+}
+
+/* Vectors of which the last does not fit: what was taken of it is its beginning. */
+static void cuts_vectors(void)
+{
+    struct conn conn = open_small(O_NONBLOCK);
+    unsigned char data[3000];
+    for (;;) {
+        struct iovec parts[3] = {{data, 7}, {data + 7, 1993}, {data + 2000, 1000}};
+        for (unsigned i = 0; i < sizeof data; i++)
+            data[i] = (unsigned char)((next_byte + i) % 251);
+        ssize_t n = writev(conn.fd, parts, 3);
+        if (n < 0)
+            break;
+        next_byte += (unsigned)n;
+    }
+    EXPECT(errno == EAGAIN);
+    take_all(conn.peer);
     close_conn(conn);
 }
 
@@ -379,6 +445,8 @@ static const struct scenario scenarios[] = {
     {"closes", closes},
     {"exits", exits},
     {"fails", fails},
+    {"must-not-wait", must_not_wait},
+    {"cuts-vectors", cuts_vectors},
     {"outlives-threads", outlives_threads},
     {"forks", forks},
 };
