@@ -107,8 +107,12 @@ calls_of() {
     gathers calls shuts
 }
 
-@test "dup, dup2, SCM_RIGHTS and fork send first, and end the gathering: two writers keep their order" {
+@test "dup and its kin and SCM_RIGHTS send first, and end the gathering: two writers keep their order" {
     gathers calls shares
+}
+
+@test "fork, vfork, posix_spawn, system and popen send first, and end the gathering: the child writes after that" {
+    gathers calls starts
 }
 
 @test "dprintf, fdopen and io_uring send first, and end the gathering" {

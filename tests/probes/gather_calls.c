@@ -4,6 +4,7 @@
 #include "gather.h"
 
 #include <linux/errqueue.h>
+#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -175,43 +176,163 @@ static void send_right(int by, int fd)
     EXPECT(sendmsg(by, &message, 0) == 1);
 }
 
+static int receive_right(int from)
+{
+    char control[CMSG_SPACE(sizeof(int))], byte;
+    int fd = -1;
+    struct iovec one = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    EXPECT(recvmsg(from, &message, MSG_CMSG_CLOEXEC) == 1);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    EXPECT(header && header->cmsg_type == SCM_RIGHTS);
+    if (header)
+        memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
+static int by_dup(int fd)
+{
+    return dup(fd);
+}
+
+static int by_dup2(int fd)
+{
+    return dup2(fd, 60);
+}
+
+static int by_dup3(int fd)
+{
+    return dup3(fd, 60, O_CLOEXEC);
+}
+
+static int by_fcntl(int fd)
+{
+    return fcntl(fd, F_DUPFD, 50);
+}
+
+static int by_fcntl_cloexec(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, 50);
+}
+
+static int by_number(int fd)
+{
+    return (int)syscall(SYS_dup, fd);
+}
+
+/* To ourselves: it leaves the process, and comes in as one that somebody else has, too. */
+static int by_message(int fd)
+{
+    int way[2];
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    send_right(way[0], fd);
+    int copy = receive_right(way[1]);
+    close(way[0]);
+    close(way[1]);
+    return copy;
+}
+
 /* From now on somebody else may write there. */
 static void shares(void)
 {
-    int way[2];
-    struct conn conn = open_holding();
-    int copy = dup(conn.fd);
-    at_once(conn.peer, "ab");
-    gathers_no_more(conn);
-    EXPECT(write(copy, "copy", 4) == 4);
-    arrives(conn.peer, "copy");
-    close(copy);
-    close_conn(conn);
-    conn = open_holding();
-    EXPECT(dup2(conn.fd, 60) == 60);
-    at_once(conn.peer, "ab");
-    gathers_no_more(conn);
-    close(60);
-    close_conn(conn);
-    conn = open_holding();
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
-    send_right(way[0], conn.fd);
-    at_once(conn.peer, "ab");
-    gathers_no_more(conn);
-    close(way[0]);
-    close(way[1]);
-    close_conn(conn);
-    conn = open_holding();
+    static int (*const ways[])(int) = {
+        by_dup, by_dup2, by_dup3, by_fcntl, by_fcntl_cloexec, by_number, by_message,
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct conn conn = open_holding();
+        struct conn copy = {ways[i](conn.fd), conn.peer};
+        EXPECT(copy.fd >= 0);
+        at_once(conn.peer, "ab");
+        gathers_no_more(conn);
+        gathers_no_more(copy);
+        EXPECT(write(copy.fd, "one ", 4) == 4 && write(conn.fd, "two ", 4) == 4 &&
+               write(copy.fd, "three", 5) == 5);
+        arrives(conn.peer, "one two three");
+        close(copy.fd);
+        close_conn(conn);
+    }
+}
+
+static pid_t by_fork(struct conn conn)
+{
     pid_t pid = fork();
     if (pid == 0) {
         hold(conn);
         _exit(0); /* and nothing twice */
     }
-    child_ended(pid, 0);
-    at_once(conn.peer, "abab");
-    gathers_no_more(conn);
-    EXPECT(unread(conn.peer) == 0);
-    close_conn(conn);
+    return pid;
+}
+
+/* A program that writes "ab" on the descriptor that it has as its output. */
+static char *const writes_ab[] = {"sh", "-c", "printf a; printf b", NULL};
+
+static pid_t by_spawn(struct conn conn)
+{
+    pid_t pid = -1;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, conn.fd, 1);
+    EXPECT(posix_spawn(&pid, "/bin/sh", &actions, NULL, writes_ab, NULL) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+}
+
+static pid_t by_spawnp(struct conn conn)
+{
+    pid_t pid = -1;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, conn.fd, 1);
+    EXPECT(posix_spawnp(&pid, "sh", &actions, NULL, writes_ab, environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+}
+
+static pid_t by_vfork(struct conn conn)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        dup2(conn.fd, 1);
+        execv("/bin/sh", writes_ab);
+        _exit(1);
+    }
+    return pid;
+}
+
+static pid_t by_system(struct conn conn)
+{
+    char command[64];
+    snprintf(command, sizeof command, "(printf a; printf b) >&%d", conn.fd);
+    EXPECT(system(command) == 0);
+    return -1;
+}
+
+static pid_t by_popen(struct conn conn)
+{
+    char command[64];
+    snprintf(command, sizeof command, "(printf a; printf b) >&%d", conn.fd);
+    FILE *stream = popen(command, "r");
+    EXPECT(stream && pclose(stream) == 0);
+    return -1;
+}
+
+/* The child writes after what its parent has gathered, and before what that writes then. */
+static void starts(void)
+{
+    static pid_t (*const ways[])(struct conn) = {
+        by_fork, by_spawn, by_spawnp, by_vfork, by_system, by_popen,
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct conn conn = open_holding();
+        pid_t pid = ways[i](conn);
+        if (pid > 0)
+            child_ended(pid, 0);
+        arrives(conn.peer, "abab");
+        gathers_no_more(conn);
+        EXPECT(unread(conn.peer) == 0);
+        close_conn(conn);
+    }
 }
 
 /* What stdio writes does not pass through us. */
@@ -242,8 +363,8 @@ static void stdio(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"sends", sends_bytes}, {"asks", asks},     {"waits", waits}, {"fills", fills},
-    {"shuts", shuts},       {"shares", shares}, {"stdio", stdio},
+    {"sends", sends_bytes}, {"asks", asks},     {"waits", waits},   {"fills", fills},
+    {"shuts", shuts},       {"shares", shares}, {"starts", starts}, {"stdio", stdio},
 };
 
 GATHER_MAIN(scenarios)
