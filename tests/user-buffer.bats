@@ -187,6 +187,10 @@ calls_of() {
     gathers threads storm-jumps
 }
 
+@test "a write that is stopped halfway holds up nobody: not its own thread, another, or the deadline's" {
+    gathers threads stops
+}
+
 @test "both storms also where no memory is to be had" {
     gathers threads storm-writes-without-memory
     gathers threads storm-jumps-without-memory

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
 enum { WRITERS = 4, RECORD = 16 };
 
@@ -229,12 +230,115 @@ static void storm_jumps_without_memory(void)
     under(jumps, true, true);
 }
 
+/* A write of bytes that cannot be read yet: where they are gathered in memory, the fault stops it
+ * in the middle. What happens then, happens in the handler; where the kernel copies, it answers
+ * EFAULT, and the same happens after that. */
+enum { PAGE = 4096 };
+static char *unreadable;
+static void (*meanwhile)(void);
+static volatile bool jumps_away;
+
+static void thaw(void)
+{
+    mprotect(unreadable, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void stopped(int number)
+{
+    (void)number;
+    int saved = errno;
+    meanwhile();
+    thaw();
+    errno = saved;
+    if (jumps_away)
+        siglongjmp(back, 1);
+}
+
+static void write_stopped(void (*happens)(void))
+{
+    char *text = unreadable - 2;
+    struct iovec parts[2] = {{text, 2}, {unreadable, 2}};
+    meanwhile = happens;
+    memcpy(text, "A1A2", 4);
+    mprotect(unreadable, PAGE, PROT_NONE);
+    if (sigsetjmp(back, 1) != 0)
+        return;
+    ssize_t n = writev(conn.fd, parts, 2);
+    if (n == -1 && errno == EFAULT) {
+        meanwhile();
+        thaw();
+        if (jumps_away)
+            return;
+        n = writev(conn.fd, parts, 2);
+    }
+    EXPECT(n == 4);
+}
+
+static void *writes_b(void *unused)
+{
+    EXPECT(write(conn.fd, "<b>", 3) == 3);
+    return unused;
+}
+
+/* The other thread must not wait for the one that waits for it. */
+static void another_writes(void)
+{
+    pthread_t other;
+    pthread_create(&other, NULL, writes_b, NULL);
+    pthread_join(other, NULL);
+}
+
+static void same_writes(void)
+{
+    writes_b(NULL);
+}
+
+static void another_sends(void)
+{
+    int value;
+    EXPECT(ioctl(conn.fd, SIOCOUTQ, &value) == 0); /* sends first */
+    arrives(conn.peer, "ab");
+}
+
+static void deadline_sends(void)
+{
+    compute_ms(from_environment("LIFE_DELAY_MS", 0) + 1);
+    arrives(conn.peer, "ab");
+}
+
+static void stops(void)
+{
+    static const struct {
+        void (*happens)(void);
+        const char *arrives;
+        bool jumps;
+    } ways[] = {
+        {another_writes, "ab<b>A1A2", false}, {another_writes, "ab<b>", true},
+        {same_writes, "ab<b>A1A2", false},    {same_writes, "ab<b>", true},
+        {another_sends, "A1A2", false},       {deadline_sends, "A1A2", false},
+    };
+    struct sigaction action = {.sa_handler = stopped, .sa_flags = SA_NODEFER};
+    char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unreadable = pages + PAGE;
+    sigaction(SIGSEGV, &action, NULL);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        conn = open_holding();
+        jumps_away = ways[i].jumps;
+        write_stopped(ways[i].happens);
+        arrives(conn.peer, ways[i].arrives);
+        hold(conn); /* it goes on gathering */
+        arrives(conn.peer, "ab");
+        close_conn(conn);
+    }
+}
+
 static const struct scenario scenarios[] = {
     {"threads", threads},
     {"timer-writes", timer_writes},
     {"storm-writes", storm_writes},
     {"timer-jumps", timer_jumps},
     {"storm-jumps", storm_jumps},
+    {"stops", stops},
     {"storm-writes-without-memory", storm_writes_without_memory},
     {"storm-jumps-without-memory", storm_jumps_without_memory},
 };
