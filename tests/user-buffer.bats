@@ -151,16 +151,20 @@ calls_of() {
     gathers full blocks 'nothing is looked at'
 }
 
-@test "close, shutdown and SO_LINGER of a full non-blocking socket lose nothing" {
-    gathers full closes 'nothing is looked at'
+@test "close and shutdown of a full non-blocking socket lose nothing, and do not wait" {
+    gathers leaves closes 'nothing is looked at'
+}
+
+@test "close of a full socket with SO_LINGER waits as long as that says, and loses nothing but what it is to" {
+    gathers leaves lingers 'nothing is looked at'
 }
 
 @test "a process that ends with a full socket loses nothing: exit, exec, abort, and fatal signals that it sends itself" {
-    gathers full exits 'nothing is looked at'
+    gathers leaves exits 'nothing is looked at'
 }
 
 @test "what a process has closed and not yet sent is not kept open by its children" {
-    gathers full forks 'nothing is looked at'
+    gathers leaves forks 'nothing is looked at'
 }
 
 @test "a reset is told once: ECONNRESET or EPIPE, by write, read, poll or SO_ERROR, with SIGPIPE where due" {

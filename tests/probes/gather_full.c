@@ -1,102 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A peer that reads slowly, or not yet: both the kernel's buffer and ours are full. Nothing is
  * lost or doubled, nobody who must not wait does, and poll and epoll tell the truth. */
-#include "gather.h"
+#include "gather_full.h"
 
-#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/time.h>
 #include <sys/uio.h>
-
-static unsigned next_byte, expected_byte;
-
-static struct conn open_sized(int flags, int size)
-{
-    struct conn conn = open_conn();
-    int small = 8192;
-    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
-    if (flags)
-        fcntl(conn.fd, F_SETFL, flags);
-    next_byte = expected_byte = 0;
-    return conn;
-}
-
-static struct conn open_small(int flags)
-{
-    return open_sized(flags, 8192);
-}
-
-/* One whose buffer nobody can make larger: it is as large as an ordinary process gets it. */
-static struct conn open_largest(int flags)
-{
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct mine[2];
-    EXPECT(RAW(capget, &header, mine, 0, 0) == 0);
-    mine[0].effective &= ~(1u << CAP_NET_ADMIN);
-    EXPECT(RAW(capset, &header, mine, 0, 0) == 0);
-    return open_sized(flags, 1 << 30);
-}
-
-/* One small write; how many bytes it took. */
-static ssize_t put_piece(int fd)
-{
-    unsigned char piece[97];
-    for (unsigned i = 0; i < sizeof piece; i++)
-        piece[i] = (unsigned char)((next_byte + i) % 251);
-    ssize_t n = write(fd, piece, sizeof piece);
-    if (n > 0)
-        next_byte += (unsigned)n;
-    return n;
-}
-
-/* What the peer has now, at most so much. */
-static long take(int peer, size_t most)
-{
-    unsigned char data[4096];
-    long n = raw(SYS_recvfrom, peer, (long)data, (long)(most < sizeof data ? most : sizeof data),
-                 MSG_DONTWAIT, 0, 0);
-    for (long i = 0; i < n; i++)
-        if (data[i] != expected_byte++ % 251) {
-            wrong("byte %u is %u", expected_byte - 1, data[i]);
-            return -1;
-        }
-    return n;
-}
-
-/* Until all has arrived, or nothing comes for two seconds. */
-static void take_all(int peer)
-{
-    double begin = now_ms();
-    while (expected_byte < next_byte && look_again(begin, 2000))
-        if (take(peer, 4096) > 0)
-            begin = now_ms();
-    if (expected_byte != next_byte)
-        wrong("%u bytes of %u arrived", expected_byte, next_byte);
-}
-
-static void fill(int fd)
-{
-    ssize_t n;
-    do
-        n = put_piece(fd);
-    while (n > 0);
-    EXPECT(n == -1 && errno == EAGAIN);
-}
-
-/* And until what the two ends still move has moved. */
-static void fill_up(int fd)
-{
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    do
-        fill(fd);
-    while (poll(&ready, 1, 50) > 0);
-}
 
 static void says_eagain(void)
 {
@@ -226,17 +139,6 @@ static void outlives_threads(void)
     }
 }
 
-static void *slow_reader(void *peer)
-{
-    while (expected_byte < next_byte || expected_byte < 200000) {
-        long n = take(*(int *)peer, 1000);
-        if (n == 0 || (n < 0 && n != -EAGAIN))
-            break;
-        RAW(sched_yield, 0, 0, 0, 0);
-    }
-    return NULL;
-}
-
 static void interrupted(int number)
 {
     (void)number;
@@ -274,116 +176,6 @@ static void blocks(void)
     alarm(20);
     take_all(conn.peer);
     close_conn(conn);
-}
-
-/* Nothing is lost, and the close does not wait. */
-static void closes(void)
-{
-    for (int way = 0; way < 3; way++) {
-        struct conn conn = open_small(O_NONBLOCK);
-        struct linger linger = {1, 1};
-        fill(conn.fd);
-        if (way == 1)
-            EXPECT(shutdown(conn.fd, SHUT_WR) == 0);
-        if (way == 1)
-            EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-        if (way == 2)
-            setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-        double begin = now_ms();
-        close(conn.fd);
-        EXPECT(way == 2 || now_ms() - begin < 500);
-        take_all(conn.peer);
-        ends(conn.peer, 0);
-        RAW(close, conn.peer, 0, 0, 0);
-    }
-    compute_ms(30); /* the descriptors that the rests left by are closed by now */
-}
-
-static void raises(void)
-{
-    raise(SIGTERM);
-}
-
-static void kills(void)
-{
-    kill(getpid(), SIGTERM);
-}
-
-static void exits_normally(void)
-{
-    exit(0);
-}
-
-static void becomes_true(void)
-{
-    execl("/bin/true", "true", (char *)NULL);
-}
-
-static void aborts(void)
-{
-    abort();
-}
-
-/* The process ends at once after a write that the kernel did not take. */
-static void exits(void)
-{
-    static const struct {
-        void (*go)(void);
-        int status;
-    } ways[] = {
-        {exits_normally, 0}, {becomes_true, 0}, {raises, SIGTERM},
-        {kills, SIGTERM},    {aborts, SIGABRT},
-    };
-    struct rlimit no_core = {0, 0};
-    struct sockaddr_in address;
-    int listener = raw_listener(0, &address);
-    unsigned *sent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    setrlimit(RLIMIT_CORE, &no_core);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        next_byte = expected_byte = 0;
-        pid_t pid = fork();
-        if (pid == 0) {
-            int small = 8192, fd = socket(AF_INET, SOCK_STREAM, 0);
-            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-            if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
-                _exit(1);
-            fcntl(fd, F_SETFL, O_NONBLOCK);
-            fill(fd);
-            *sent = next_byte;
-            ways[i].go();
-        }
-        int peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-        child_ended(pid, ways[i].status);
-        next_byte = *sent;
-        take_all(peer);
-        ends(peer, 0);
-        RAW(close, peer, 0, 0, 0);
-    }
-    RAW(close, listener, 0, 0, 0);
-}
-
-/* The peer takes nothing for longer than a fork waits for it: the rest is the parent's all the
- * same, and nobody else keeps the connection open. */
-static void forks(void)
-{
-    int way[2];
-    char byte;
-    struct conn conn = open_largest(O_NONBLOCK);
-    EXPECT(pipe2(way, O_CLOEXEC) == 0);
-    fill(conn.fd);
-    close(conn.fd);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(way[1]);
-        RAW(close, conn.peer, 0, 0, 0);
-        _exit(read(way[0], &byte, 1) == 0 ? 0 : 1);
-    }
-    close(way[0]);
-    take_all(conn.peer);
-    ends(conn.peer, 0);
-    close(way[1]);
-    child_ended(pid, 0);
-    RAW(close, conn.peer, 0, 0, 0);
 }
 
 static volatile sig_atomic_t pipes;
@@ -440,15 +232,12 @@ static void fails(void)
 
 static const struct scenario scenarios[] = {
     {"eagain", says_eagain},
-    {"leaves", leaves_by_itself},
-    {"blocks", blocks},
-    {"closes", closes},
-    {"exits", exits},
-    {"fails", fails},
     {"must-not-wait", must_not_wait},
     {"cuts-vectors", cuts_vectors},
+    {"leaves", leaves_by_itself},
     {"outlives-threads", outlives_threads},
-    {"forks", forks},
+    {"blocks", blocks},
+    {"fails", fails},
 };
 
 GATHER_MAIN(scenarios)
