@@ -295,6 +295,7 @@ static void filters(void)
             put(conn.fd, "held ");
             EXPECT(read(conn.fd, &byte, 1) == 1);
             put(conn.fd, "before ");
+            must_not_ask = true;
             kill_on_setsockopt(by_number);
             put(conn.fd, "and ");
             EXPECT(read(conn.fd, &byte, 1) == 1);
