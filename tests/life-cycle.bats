@@ -26,7 +26,7 @@ cork() {
 # What a program must not do whose bytes are gathered in its memory (README), and these do: close a socket, or
 # write to it, past libc.
 is_past_libc() {
-    [[ " fds/becomes-udp fds/becomes-others fds/reuse-race uring/sends uring/becomes-udp " == *" $1/$2 "* ]]
+    [[ " fds/becomes-udp fds/becomes-others uring/sends uring/becomes-udp " == *" $1/$2 "* ]]
 }
 
 # corked NAME DELAY_US BUFFER PROGRAM SCENARIO: in the background.

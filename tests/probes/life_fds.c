@@ -206,7 +206,7 @@ static void *reuser(void *unused)
         snprintf(second, sizeof second, "%d>", i);
         put(conn.fd, first);
         put(conn.fd, second);
-        if (i % 3 == 0)
+        if (i % 3 == 0 && !gathers_in_memory()) /* what that may not do: past libc */
             RAW(close, conn.fd, 0, 0, 0);
         else
             close(conn.fd);
