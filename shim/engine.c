@@ -129,7 +129,10 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
     if (result > 0 && before.mark && !NS_MUTANT(taken_along))
         pushed(slot);
     if (result <= 0) {
-        put_back(fd, slot, before.mark);
+        if (result < 0 && NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(errno))
+            ns_gather_broken(fd, slot);
+        else
+            put_back(fd, slot, before.mark);
         ns_engine_carried(slot, result, before);
         return;
     }
@@ -211,6 +214,8 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
         found_nothing(fd, slot);
     } else if (error == ENOTSOCK || error == EBADF) {
         ns_engine_heal(fd, slot);
+    } else if (NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(error)) {
+        ns_gather_broken(fd, slot);
     }
 }
 

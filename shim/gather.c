@@ -441,6 +441,14 @@ int ns_gather_error(int fd)
     return block && atomic_load(&block->error) ? atomic_exchange(&block->error, 0) : 0;
 }
 
+void ns_gather_broken(int fd, struct ns_sock *slot)
+{
+    NS_PUT(slot, no_hold, 1);
+    do
+        ns_gather_flush(fd, slot, NS_GATHER_END);
+    while (ns_gather_error(fd));
+}
+
 enum ns_gather_after ns_gather_after(int fd)
 {
     struct block *block = current(fd);

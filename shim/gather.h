@@ -8,6 +8,7 @@
 
 #include "fdtable.h"
 
+#include <errno.h>
 #include <sys/uio.h>
 
 /* What a flush left behind. */
@@ -60,6 +61,17 @@ enum ns_gather_left ns_gather_flush(int fd, struct ns_sock *slot, unsigned how);
 
 /* errno of the flush that failed, once; otherwise 0. */
 int ns_gather_error(int fd);
+
+/* The application is told that the connection is broken. What is gathered is lost with it, of which
+ * nobody need be told again, and its next write is the kernel's to refuse. */
+void ns_gather_broken(int fd, struct ns_sock *slot);
+
+/* Does this errno of a call on a socket that gathers say so? */
+static inline bool ns_gather_breaks(int error)
+{
+    return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ||
+           error == ENETUNREACH || error == ECONNREFUSED;
+}
 
 /* What is to be done once all has left. */
 enum ns_gather_after { NS_GATHER_STAY, NS_GATHER_CLOSE, NS_GATHER_SHUT };

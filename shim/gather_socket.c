@@ -64,10 +64,8 @@ int ns_gather_report(int fd, struct ns_sock *slot)
     if (NS_GET(slot, kind) != NS_FD_GATHERS || NS_MUTANT(gather_report))
         return 0;
     int error = ns_gather_error(fd);
-    if (error) {
-        NS_PUT(slot, no_hold, 1);
-        ns_gather_flush(fd, slot, NS_GATHER_END);
-    }
+    if (error)
+        ns_gather_broken(fd, slot);
     return error;
 }
 

@@ -40,6 +40,8 @@ static void failed_flush(int fd, struct ns_sock *slot, void *value, socklen_t le
     if (error == 0) {
         error = ns_gather_report(fd, slot);
         memcpy(value, &error, len);
+    } else if (NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(error)) {
+        ns_gather_broken(fd, slot);
     }
 }
 

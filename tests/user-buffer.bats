@@ -199,3 +199,7 @@ calls_of() {
     gathers threads storm-writes-without-memory
     gathers threads storm-jumps-without-memory
 }
+
+@test "every call, in every state, from threads that signals interrupt all the time: no byte and no errno differs" {
+    gathers hostile hostile 'may be late'
+}
