@@ -179,7 +179,7 @@ calls_of() {
     gathers threads timer-writes
 }
 
-@test "the same in a storm of signals" {
+@test "the same in a storm of signals, with both buffers full" {
     gathers threads storm-writes
 }
 
@@ -187,7 +187,7 @@ calls_of() {
     gathers threads timer-jumps
 }
 
-@test "the same in a storm of signals that jump" {
+@test "the same in a storm of signals that jump, with both buffers full" {
     gathers threads storm-jumps
 }
 

@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 
-enum { WRITERS = 4, RECORD = 16 };
+enum { WRITERS = 4, RECORD = 16, PAGE = 4096 };
 
 /* "<w nnnnnnnnn...>": who wrote it, and his how manieth. */
 static void make_record(char *record, int writer, unsigned number)
@@ -142,6 +142,15 @@ static void *storm(void *unused)
     return NULL;
 }
 
+/* Without memory the stack does not grow either, and jumps out of a storm of handlers take a lot:
+ * siglongjmp lets signals in before it leaves the stack. */
+static void use_stack(void)
+{
+    volatile char deep[4 << 20];
+    for (size_t i = 0; i < sizeof deep; i += PAGE)
+        deep[i] = 1;
+}
+
 /* From now on nobody gets any memory, or, with RLIM_INFINITY, everybody does. */
 static void limit_memory(rlim_t most)
 {
@@ -149,6 +158,13 @@ static void limit_memory(rlim_t most)
     getrlimit(RLIMIT_AS, &limit);
     limit.rlim_cur = most;
     EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void make_small(struct conn of)
+{
+    int small = 4096;
+    setsockopt(of.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    raw(SYS_setsockopt, of.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
 }
 
 static void under(void (*handler)(int), bool stormed, bool without_memory)
@@ -159,6 +175,8 @@ static void under(void (*handler)(int), bool stormed, bool without_memory)
     sigset_t signals;
     conn = open_holding();
     arrives(conn.peer, "ab");
+    if (stormed) /* and both buffers are full most of the time */
+        make_small(conn);
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
     sigaddset(&signals, SIGALRM);
@@ -174,8 +192,10 @@ static void under(void (*handler)(int), bool stormed, bool without_memory)
     pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     if (!stormed)
         setitimer(ITIMER_REAL, &often, NULL);
-    if (without_memory)
+    if (without_memory) {
+        use_stack();
         limit_memory(1);
+    }
     double begin = now_ms();
     while (now_ms() - begin < 1500) {
         sigsetjmp(back, 1);
@@ -233,7 +253,6 @@ static void storm_jumps_without_memory(void)
 /* A write of bytes that cannot be read yet: where they are gathered in memory, the fault stops it
  * in the middle. What happens then, happens in the handler; where the kernel copies, it answers
  * EFAULT, and the same happens after that. */
-enum { PAGE = 4096 };
 static char *unreadable;
 static void (*meanwhile)(void);
 static volatile bool jumps_away;
