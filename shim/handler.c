@@ -54,9 +54,13 @@ static bool is_readable(uintptr_t page)
             errno == EINVAL);
 }
 
-static bool is_on_stack(const uintptr_t *words, unsigned count)
+/* Is one of these words on the stack at or above at? Reads what is not its own, as nothing else
+ * may.
+ */
+__attribute__((no_sanitize("address"))) static bool is_on_stack(const uintptr_t *words,
+                                                                unsigned count, uintptr_t at)
 {
-    uintptr_t at = (uintptr_t)__builtin_frame_address(0), end = at + SCANNED, checked = at;
+    uintptr_t end = at + SCANNED, checked = at;
     for (; at < end; at += sizeof(uintptr_t)) {
         if (at >= checked) { /* the page that we stand on is readable */
             if (checked % PAGE == 0 && !is_readable(checked))
@@ -72,10 +76,11 @@ static bool is_on_stack(const uintptr_t *words, unsigned count)
 
 bool ns_may_be_in_handler(void)
 {
-    uintptr_t restorers[RESTORERS];
+    /* The words that are looked for lie below it. */
+    uintptr_t restorers[RESTORERS], frame = (uintptr_t)__builtin_frame_address(0);
     int saved = errno;
     unsigned count = find_restorers(restorers);
-    bool may = count > RESTORERS || (count > 0 && is_on_stack(restorers, count));
+    bool may = count > RESTORERS || (count > 0 && is_on_stack(restorers, count, frame));
     may &= !NS_MUTANT(handler_found);
     errno = saved;
     return may;
