@@ -22,14 +22,22 @@
 /* How long a process that ends, or shares its sockets, waits for a peer that takes nothing. */
 enum { LEAVING_MS = 2000 };
 
+/* What a thread does to itself comes while it runs, and not while it waits. */
+static bool is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+           number == SIGTRAP || number == SIGSYS;
+}
+
 /* Has the process a signal handler that wants a blocking call to fail with EINTR? Which signal it
  * was that interrupted us nobody can tell. */
 static bool some_handler_interrupts(void)
 {
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-            action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
+        if (!is_fault(number) && sigaction(number, NULL, &action) == 0 &&
+            action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
+            !(action.sa_flags & SA_RESTART))
             return !NS_MUTANT(gather_interrupted);
     }
     return false;
