@@ -119,8 +119,8 @@ static ssize_t write_some_way(struct stream *stream, size_t size)
         return send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     case 8:
         return sendto(fd, data, size, MSG_NOSIGNAL, NULL, 0);
-    case 9: /* and gathers no more */
-        if (below(50) == 0)
+    case 9: /* and gathers no more; a reset that it meets is not told by it, but by the next */
+        if (!stream->may_be_reset && below(50) == 0)
             return syscall(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
         return write(fd, data, size);
     case 10:
