@@ -360,7 +360,7 @@ void ns_flusher_start_if_wanted(void)
 
 void ns_flusher_resume(void)
 {
-    if (any_stuck() && ns_flusher_want())
+    if (any_stuck() && ns_flusher_want() && !NS_MUTANT(gather_resume))
         ns_flusher_start_if_wanted();
 }
 

@@ -443,6 +443,8 @@ int ns_gather_error(int fd)
 
 void ns_gather_broken(int fd, struct ns_sock *slot)
 {
+    if (NS_MUTANT(gather_broken))
+        return;
     NS_PUT(slot, no_hold, 1);
     do
         ns_gather_flush(fd, slot, NS_GATHER_END);

@@ -357,7 +357,7 @@ static void close_leaving(int fd, struct ns_sock *slot, void *context)
 void ns_gather_forked(void)
 {
     int saved = errno;
-    if (ns_gather_wanted())
+    if (ns_gather_wanted() && !NS_MUTANT(gather_close_in_child))
         ns_fd_each(close_leaving, NULL);
     errno = saved;
 }

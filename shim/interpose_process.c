@@ -282,7 +282,7 @@ static void before_signal(int number)
         return;
     int saved = errno;
     ns_settle_process();
-    if (is_fatal(number))
+    if (is_fatal(number) && !NS_MUTANT(gather_drain))
         ns_gather_drain_all();
     errno = saved;
 }
