@@ -18,13 +18,15 @@ static void closes(void)
             EXPECT(shutdown(conn.fd, SHUT_WR) == 0);
         if (way == 1)
             EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-        few = (struct rlimit){(rlim_t)conn.peer + 1, files.rlim_max};
+        int lowest = (int)RAW(dup, 0, 0, 0, 0), highest = lowest > conn.peer ? lowest : conn.peer;
+        few = (struct rlimit){(rlim_t)highest + 1, files.rlim_max};
         if (way == 2) /* no descriptor is left for the rest */
             setrlimit(RLIMIT_NOFILE, &few);
         double begin = now_ms();
         close(conn.fd);
         EXPECT(now_ms() - begin < 500);
         setrlimit(RLIMIT_NOFILE, &files);
+        RAW(close, lowest, 0, 0, 0);
         take_all(conn.peer);
         ends(conn.peer, 0);
         RAW(close, conn.peer, 0, 0, 0);
