@@ -22,7 +22,7 @@ rule() {
 # runs NAME BUFFER DELAY_US PROGRAM SCENARIO: in the background.
 runs() {
     ns_start "$1" env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$1.log" \
-        NAGLESHIM_POLICY="$(rule auto-cork "$2" "$3")" LIFE_DELAY_MS=$(($3 / 1000)) \
+        NAGLESHIM_POLICY="$(rule auto-cork "$2" "$3")" LIFE_HOLDS="$2" LIFE_DELAY_MS=$(($3 / 1000)) \
         timeout -s KILL 25 "$PROBES/gather_$4" "$5"
 }
 
@@ -113,6 +113,11 @@ calls_of() {
 
 @test "fork, vfork, posix_spawn, system and popen send first, and end the gathering: the child writes after that" {
     gathers calls starts
+}
+
+@test "a socket that connects without blocking gathers, and after an exec that failed none does any more" {
+    gathers calls connects
+    gathers calls fails-to-exec
 }
 
 @test "dprintf, fdopen and io_uring send first, and end the gathering" {

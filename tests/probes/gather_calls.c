@@ -362,9 +362,46 @@ static void stdio(void)
 #endif
 }
 
+/* Its socket is connected before its connect has returned: from the second burst on. */
+static void connects(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address), before = *in_memory;
+    struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)};
+    if (connect(conn.fd, (struct sockaddr *)&address, sizeof address) != 0)
+        EXPECT(errno == EINPROGRESS);
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    struct pollfd ready = {.fd = conn.fd, .events = POLLOUT};
+    EXPECT(poll(&ready, 1, 1000) == 1);
+    for (int i = 0; i < 3; i++) {
+        hold(conn);
+        nanosleep(&moment, NULL);
+        at_once(conn.peer, "ab");
+    }
+    EXPECT(!gathers_in_memory() || *in_memory > before);
+    close_conn(conn);
+}
+
+/* Whoever starts an exec has told the kernel's buffer everything, and stays with it. */
+static void fails_to_exec(void)
+{
+    struct conn conn = open_holding();
+    EXPECT(execl("/nonexistent", "nonexistent", (char *)NULL) == -1 && errno == ENOENT);
+    at_once(conn.peer, "ab");
+    gathers_no_more(conn);
+    struct conn later = open_conn();
+    gathers_no_more(later);
+    close_conn(later);
+    close_conn(conn);
+}
+
 static const struct scenario scenarios[] = {
-    {"sends", sends_bytes}, {"asks", asks},     {"waits", waits},   {"fills", fills},
-    {"shuts", shuts},       {"shares", shares}, {"starts", starts}, {"stdio", stdio},
+    {"sends", sends_bytes}, {"asks", asks},
+    {"waits", waits},       {"fills", fills},
+    {"shuts", shuts},       {"shares", shares},
+    {"starts", starts},     {"stdio", stdio},
+    {"connects", connects}, {"fails-to-exec", fails_to_exec},
 };
 
 GATHER_MAIN(scenarios)

@@ -197,7 +197,7 @@ static void under(void (*handler)(int), bool stormed, bool without_memory)
         limit_memory(1);
     }
     double begin = now_ms();
-    while (now_ms() - begin < 1500) {
+    while (now_ms() - begin < 1000) {
         sigsetjmp(back, 1);
         for (int i = 0; i < 10; i++) {
             may_jump = handler == jumps;
