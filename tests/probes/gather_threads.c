@@ -155,6 +155,7 @@ static void use_stack(void)
 static void limit_memory(rlim_t most)
 {
     struct rlimit limit;
+    use_stack();
     getrlimit(RLIMIT_AS, &limit);
     limit.rlim_cur = most;
     EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
@@ -192,10 +193,8 @@ static void under(void (*handler)(int), bool stormed, bool without_memory)
     pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     if (!stormed)
         setitimer(ITIMER_REAL, &often, NULL);
-    if (without_memory) {
-        use_stack();
+    if (without_memory)
         limit_memory(1);
-    }
     double begin = now_ms();
     while (now_ms() - begin < 1000) {
         sigsetjmp(back, 1);
