@@ -70,7 +70,7 @@ all_runs() {
 # too, so that is tried again with twice the limit; what the kernel had to send is 200 ms late.
 survives() {
     local limit run runs
-    for limit in ${LIFE_LIMITS:-20 40 80}; do
+    for limit in ${LIFE_LIMITS:-20 40 80 80}; do
         all_runs "$1" "$2" "$limit" || return 1
         ((late > 0)) || break
     done

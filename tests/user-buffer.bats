@@ -29,7 +29,7 @@ runs() {
 # gathers PROGRAM SCENARIO [may be late|nothing is looked at]
 gathers() {
     local limit run status late
-    for limit in ${LIFE_LIMITS:-20 80}; do
+    for limit in ${LIFE_LIMITS:-20 80 80}; do
         export LIFE_LIMIT_MS=$limit
         runs short user 200 "$1" "$2"
         runs long user 100000 "$1" "$2"
