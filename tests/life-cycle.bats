@@ -198,6 +198,12 @@ END
     streams "${adaptive/adaptive/nodelay}" 20 1
 }
 
+@test "under adaptive what sigaction left behind on the stack is not taken for a signal handler" {
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
+        timeout 20 "$PROBES/handler_wait" left-behind >"$T/threads"
+    diff <(echo "handler 0 main 2") "$T/threads"
+}
+
 @test "what a child of vfork does to its descriptors does not reach its parent's" {
     survives processes vfork
 }
