@@ -59,9 +59,10 @@ survives() {
         cat "$T"/{default,short,long}.out
         return 1
     fi
-    # The other half of the test: bytes were held where they are to be, and nowhere else.
+    # The other half of the test: bytes were held. What the deadline of 200 us has sent by the time that somebody
+    # looks is held no more.
     if [[ -z ${3-} && -z ${NS_UNDER-} ]]; then
-        holds "$(field held "$T/short.out") > 0 && $(field held "$T/long.out") > 0" || {
+        holds "$(field held "$T/long.out") > 0" || {
             echo "nothing was held"
             cat "$T"/{default,short,long}.out
             return 1
