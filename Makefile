@@ -226,8 +226,7 @@ check-tsan: ## the same with ThreadSanitizer
 check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes
-	@tests/sanitized memcheck
-	@tests/sanitized helgrind
+	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants
 check-mutants: ## leave one step of the shim out after the other, and see which test notices

@@ -7,12 +7,21 @@
 #include "mutant.h"
 #include "real.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 
 #if defined(__x86_64__)
 
-enum { PAGE = 4096, SCANNED = 64 * 1024, SIGNALS = 64, RESTORERS = 4 };
+enum {
+    PAGE = 4096,
+    SCANNED = 64 * 1024,
+    /* What is looked at of a frame: as far as the interrupted registers. */
+    FRAME = sizeof(uintptr_t) + offsetof(ucontext_t, uc_mcontext.fpregs),
+    SIGNALS = 64,
+    RESTORERS = 4,
+};
 
 /* The kernel's struct sigaction (arch/x86/include/uapi/asm/signal.h); libc's hides the restorer. */
 struct kernel_action {
@@ -54,21 +63,34 @@ static bool is_readable(uintptr_t page)
             errno == EINVAL);
 }
 
+/* Is this where a handler returns to, and not a copy of that word? sigaction() leaves some behind,
+ * on which later calls stand with arrays that they have not yet filled. What was interrupted lies
+ * behind it: its stack pointer, further up the same stack, or else the alternate stack that this is
+ * (struct rt_sigframe, arch/x86/include/asm/sigframe.h). */
+__attribute__((no_sanitize("address"))) static bool is_frame(const uintptr_t *at)
+{
+    const ucontext_t *interrupted = (const void *)(at + 1);
+    uintptr_t here = (uintptr_t)at, top = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RSP];
+    return !interrupted->uc_link &&
+           (top - here < SCANNED ||
+            here - (uintptr_t)interrupted->uc_stack.ss_sp < interrupted->uc_stack.ss_size);
+}
+
 /* Is one of these words on the stack at or above at? Reads what is not its own, as nothing else
- * may.
- */
+ * may. */
 __attribute__((no_sanitize("address"))) static bool is_on_stack(const uintptr_t *words,
                                                                 unsigned count, uintptr_t at)
 {
-    uintptr_t end = at + SCANNED, checked = at;
+    uintptr_t end = at + SCANNED;
+    uintptr_t readable = (at / PAGE + 1) * PAGE; /* so is the page that we stand on */
     for (; at < end; at += sizeof(uintptr_t)) {
-        if (at >= checked) { /* the page that we stand on is readable */
-            if (checked % PAGE == 0 && !is_readable(checked))
-                return false;
-            checked = (at / PAGE + 1) * PAGE;
+        while (at + FRAME > readable) {
+            if (!is_readable(readable))
+                return false; /* no room for a frame */
+            readable += PAGE;
         }
         for (unsigned i = 0; i < count; i++)
-            if (*(const uintptr_t *)at == words[i])
+            if (*(const uintptr_t *)at == words[i] && is_frame((const uintptr_t *)at))
                 return true;
     }
     return false;

@@ -80,13 +80,14 @@ survives() {
         done
         return 1
     fi
-    # The other half of the test: bytes were held where they are to be, and nowhere else.
+    # The other half of the test: bytes were held where they are to be, and nowhere else. What the deadline of
+    # 200 us has sent by the time that somebody looks is held no more.
     [[ -n ${3-} || -n ${NS_UNDER-} ]] || for run in "${runs[@]:1}"; do
-        if [[ $run == *-memory ]]; then
-            holds "$(field held "$T/$run.out") + $(field gathered "$T/$run.out") > 0"
-        else
-            holds "$(field held "$T/$run.out") > 0 && $(field gathered "$T/$run.out") == 0"
-        fi || {
+        case $run in
+        *short*) continue ;;
+        *-memory) holds "$(field held "$T/$run.out") + $(field gathered "$T/$run.out") > 0" ;;
+        *) holds "$(field held "$T/$run.out") > 0 && $(field gathered "$T/$run.out") == 0" ;;
+        esac || {
             echo "$run: nothing was held, or not where it was to be"
             cat "$T/$run.out"
             return 1
@@ -221,6 +222,12 @@ END
     streams "$adaptive" 20 2
     streams "$adaptive" 20000 1
     streams "${adaptive/adaptive/nodelay}" 20 1
+}
+
+@test "under adaptive what sigaction left behind on the stack is not taken for a signal handler" {
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
+        timeout 20 "$PROBES/handler_wait" left-behind >"$T/threads"
+    diff <(echo "handler 0 main 2") "$T/threads"
 }
 
 @test "what a child of vfork does to its descriptors does not reach its parent's" {

@@ -30,7 +30,8 @@ ns_setup() {
 ns_teardown() {
     local pid
     for pid in "${NS_STARTED[@]}"; do
-        kill -KILL "$pid" 2>/dev/null || true
+        # timeout makes a process group, and cannot take what it runs with it when it is killed.
+        kill -KILL -- "$pid" "-$pid" 2>/dev/null || true
     done
     wait "${NS_STARTED[@]}" 2>/dev/null || true
 }

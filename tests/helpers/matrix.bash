@@ -152,7 +152,8 @@ timing_is() {
     stalls=$(field stalls "$T/$stalls_by.out")
     median=$(field median_us "$T/$stalls_by.out")
     if [[ $1 == late ]]; then
-        [[ $stalls -le 1 ]] && holds "$median > 5000 && $median < 20000" &&
+        # Where others use the machine, some rounds are later than that.
+        holds "$stalls <= 0.2 * $rounds && $median > 5000 && $median < 20000" &&
             [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]
     elif [[ $1 == flows ]]; then
         most=$(((rounds + warmup) / 4))

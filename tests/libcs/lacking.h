@@ -76,6 +76,8 @@ LACKS(int, epoll_pwait2,
     recvfrom(fd, data, size, flags, from, len)
 #define __poll_chk(fds, count, timeout, room) poll(fds, count, timeout)
 #define __ppoll_chk(fds, count, timeout, mask, room) ppoll(fds, count, timeout, mask)
+#define __dprintf_chk(fd, flag, ...) dprintf(fd, __VA_ARGS__)
+#define __vdprintf_chk(fd, flag, format, arguments) vdprintf(fd, format, arguments)
 LACKS(ssize_t, preadv2, (int fd, const struct iovec *vector, int count, off_t at, int flags))
 LACKS(ssize_t, pwritev2, (int fd, const struct iovec *vector, int count, off_t at, int flags))
 static inline int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until)

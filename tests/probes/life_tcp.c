@@ -126,7 +126,11 @@ static void close_with_linger(void)
     put(conn.fd, "two");
     double begin = now_ms();
     close(conn.fd);
-    EXPECT(now_ms() - begin < 150);
+    double took = now_ms() - begin;
+    if (took > from_environment("LIFE_LIMIT_MS", 20)) {
+        printf("close took %.1f ms\n", took);
+        results->late++;
+    }
     at_once(conn.peer, "one two");
     ends(conn.peer, 0);
     RAW(close, conn.peer, 0, 0, 0);
