@@ -71,7 +71,7 @@ static void test_every_key(void)
     OK(empty->index == 1 && !empty->name && !empty->process && !empty->args && !empty->local &&
            !empty->remote && empty->role == NS_ROLE_UNKNOWN && empty->n_sockopts == 0,
        "an empty rule matches everything");
-    OK(empty->send == NS_SEND_NODELAY && empty->ack == NS_ACK_BEFORE_WAIT &&
+    OK(empty->send == NS_SEND_DEFAULT && empty->ack == NS_ACK_BEFORE_WAIT &&
            empty->max_delay_us == NS_MAX_DELAY_US_DEFAULT && empty->buffer == NS_BUFFER_KERNEL &&
            empty->max_bytes == NS_MAX_BYTES_DEFAULT,
        "an empty rule has the defaults");
