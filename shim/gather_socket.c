@@ -207,7 +207,7 @@ bool ns_gather_write(int fd, struct ns_sock *slot, const struct iovec *vector, s
         ns_engine_carried(slot, *result, *before);
         return true;
     }
-    before->mark = follows;
+    before->mark = follows ? NS_HELD_OVERDUE : 0; /* as watch_what_follows left it */
     return false;
 }
 
