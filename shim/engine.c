@@ -23,15 +23,18 @@ bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
     bool adaptive = NS_GET(slot, send) == NS_SEND_ADAPTIVE;
     if (__builtin_expect(!ns_thread.token, 0))
         ns_thread_begin();
-    bool small = !(flags & NS_NEVER_HELD) && size < NS_LARGE && !NS_GET(slot, no_hold) &&
-                 !NS_GET(slot, app_corks);
     struct ns_tempo tempo = ns_tempo_of(slot);
     if (NS_GET(slot, burst_epoch) != ns_thread.epoch && !NS_GET(slot, held_until) &&
         !NS_MUTANT(burst_begins))
         ns_tempo_begin(&tempo);
-    if (small && !ns_flusher_ready()) {
+    bool header = !tempo.burst && tempo.before <= NS_TEMPO_FEW;
+    size_t most = adaptive && !header ? NS_TINY : NS_LARGE - 1;
+    bool small = !(flags & NS_NEVER_HELD) && size <= most && !NS_GET(slot, no_hold) &&
+                 !NS_GET(slot, app_corks);
+    bool learns = adaptive && !ns_tempo_gathers(&tempo);
+    if (small && !learns && !ns_flusher_ready()) {
         small = false;
-        if (adaptive && ns_tempo_gathers(&tempo) && ns_flusher_want()) {
+        if (adaptive && ns_flusher_want()) {
             owe(fd, slot); /* so that the thread's next wait is looked at, and starts it */
             if (tempo.burst >= NS_TEMPO_ENDLESS && !NS_MUTANT(start_in_stream))
                 ns_flusher_start_if_wanted(); /* there may be none */

@@ -126,6 +126,13 @@ static inline void ns_engine_carried(struct ns_sock *slot, ssize_t result, struc
 /* A write of this size and more is not small: merging it with others saves nothing. */
 enum { NS_LARGE = 16 * 1024 };
 
+/* What adaptive holds at most, but for the first of a few writes (a header). Where larger pieces
+ * follow each other the kernel joins them by itself while earlier ones are on their way
+ * (tcp_autocorking), into large segments, and what MSG_MORE has filled it sends one by one: a
+ * stream of 512 bytes each took three times as long when it was held, one of 128 as long, and one
+ * of 64 half as long. */
+enum { NS_TINY = 128 };
+
 /* Is a write of size bytes with these flags to be held, that is sent with MSG_MORE? From the slot
  * alone; counts the write as one of its burst. */
 bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags);
@@ -153,7 +160,7 @@ static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
 {
     if (NS_GET(slot, burst_epoch) != ns_thread.epoch ||
         NS_GET(slot, held_until) <= NS_HELD_OVERDUE || !ns_owes_only(fd) ||
-        size - 1 >= NS_LARGE - 1)
+        size - 1 >= (NS_GET(slot, send) == NS_SEND_ADAPTIVE ? NS_TINY : NS_LARGE - 1))
         return false;
     struct ns_tempo tempo = ns_tempo_of(slot);
     if (tempo.burst + 1 == tempo.expected || tempo.burst == NS_TEMPO_MANY)
@@ -180,7 +187,7 @@ __attribute__((always_inline)) static inline bool ns_engine_passes(struct ns_soc
         ns_tempo_begin(&tempo);
     if (ns_tempo_gathers(&tempo))
         return false;
-    ns_tempo_write(&tempo, true, size < NS_LARGE);
+    ns_tempo_write(&tempo, true, size <= NS_TINY);
     NS_PUT(slot, burst_epoch, ns_thread.epoch);
     ns_tempo_put(slot, tempo);
     return true;

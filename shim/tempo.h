@@ -25,6 +25,7 @@ enum {
     /* How many bursts of a single write after one of several are gathered, too: those of several
      * need not follow each other. */
     NS_TEMPO_MEMORY = 3,
+    NS_TEMPO_FEW = 4, /* a header and its body, in pieces */
     /* So many writes before a deadline are a stream, which gains by being gathered though nobody
      * waits for it. */
     NS_TEMPO_STREAM = 8,
