@@ -228,35 +228,6 @@ static void reuse_race(void)
         pthread_join(threads[i], NULL);
 }
 
-static void send_right(int by, int fd)
-{
-    char control[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec one = {control, 1};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    EXPECT(sendmsg(by, &message, 0) == 1);
-}
-
-static int receive_right(int from)
-{
-    char control[64], byte;
-    int fd = -1;
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    EXPECT(recvmsg(from, &message, MSG_CMSG_CLOEXEC) == 1);
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    EXPECT(header && header->cmsg_type == SCM_RIGHTS);
-    if (header)
-        memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return fd;
-}
-
 /* A connection goes to a child, which writes on, and comes back. */
 static void rights(void)
 {
