@@ -103,7 +103,7 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result)
         return;
     ns_engine_carry(slot); /* the push will */
     mark_held(fd, slot);
-    atomic_store_explicit(&ns_thread.holding, fd + 1, memory_order_relaxed);
+    ns_engine_holds_on(fd);
     owe(fd, slot);
 }
 
@@ -309,10 +309,11 @@ void ns_engine_push(int fd, struct ns_sock *slot)
 void ns_engine_push_turned(int held)
 {
     struct ns_sock *slot = ns_fd_slot(held);
-    atomic_store_explicit(&ns_thread.holding, 0, memory_order_relaxed);
     /* A single write was held in vain. */
     if (slot && !NS_MUTANT(push_turned) && push(held, slot, ns_tempo_of(slot).burst < 2))
         NS_COUNT(pushes);
+    int now = held + 1; /* and after the push: a signal handler may jump out of it */
+    atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
 }
 
 void ns_engine_push_late(int fd, struct ns_sock *slot)

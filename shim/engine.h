@@ -201,7 +201,7 @@ bool ns_engine_mark(int fd, struct ns_sock *slot);
 void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result);
 
 /* A thread's burst is over, too, where it writes to another socket: what it writes first leaves
- * first, also to different peers, which may be one program. */
+ * first, also to different peers, which may be one program. So it holds bytes on one at most. */
 void ns_engine_push_turned(int held);
 
 static inline void ns_engine_turns_to(int fd)
@@ -209,6 +209,17 @@ static inline void ns_engine_turns_to(int fd)
     int holding = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed);
     if (__builtin_expect(holding && holding != fd + 1, 0))
         ns_engine_push_turned(holding - 1);
+}
+
+/* This thread has held bytes on fd. */
+static inline void ns_engine_holds_on(int fd)
+{
+    int holding;
+    while ((holding = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed)) != fd + 1) {
+        ns_engine_turns_to(fd); /* what a signal handler held since fd was turned to */
+        int none = 0;
+        atomic_compare_exchange_strong(&ns_thread.holding, &none, fd + 1);
+    }
 }
 
 /* After a held write that ns_engine_bursts allowed. */

@@ -242,7 +242,7 @@ bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, 
     } while (!atomic_compare_exchange_strong(&block->state, &locked, added));
     if (NS_GET(slot, lister) != ns_thread.token && !NS_MUTANT(gather_owed))
         ns_owe(fd, slot);
-    atomic_store_explicit(&ns_thread.holding, fd + 1, memory_order_relaxed);
+    ns_engine_holds_on(fd);
     if (__builtin_expect(!watched, 0))
         ns_gather_flush(fd, slot, 0);
     return true;

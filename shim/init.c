@@ -4,6 +4,7 @@
  * policy that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
 #include "engine.h"
 #include "flusher.h"
+#include "gather.h"
 #include "log.h"
 #include "policy_find.h"
 #include "real.h"
@@ -196,7 +197,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
             ns_real_load_threads(); /* for the deadline thread */
             ns_flusher_open(shortest_delay());
         }
-        ns_settle_open(rules.holds || flushes());
+        ns_settle_open(flushes() || ns_gather_wanted());
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);

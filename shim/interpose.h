@@ -50,7 +50,7 @@ static inline bool ns_may_wait(int fd, const struct ns_sock *slot, size_t size, 
     if (!ns_owes() || ns_owes_only(fd))
         return false;
     ns_engine_turns_to(fd);
-    if (NS_GET(slot, nonblock) || flags & MSG_DONTWAIT || !ns_owed_elsewhere(fd))
+    if (NS_GET(slot, nonblock) || flags & MSG_DONTWAIT || !ns_owes_elsewhere(fd))
         return false;
     if (size < BIG)
         return true;

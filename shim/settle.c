@@ -17,8 +17,8 @@ _Static_assert(sizeof(struct ns_thread) <= 64, "static TLS is scarce in processe
 
 static _Atomic uint32_t threads;
 
-/* The debts that settle what a wait does: once both are found, no other entry matters. Where no
- * rule ever holds a byte the first ACK is enough. */
+/* The debts that settle what a wait does: once they are found, no other entry of the list matters.
+ * Pushes are looked for in it only where they may be scattered. */
 static unsigned most_owed = NS_OWES_PUSH | NS_OWES_ACK;
 
 /* The libc's own pthread_key_create and pthread_setspecific; NULL where libpthread is not loaded,
@@ -37,9 +37,9 @@ static void thread_exits(void *unused)
     /* A later destructor may still write; its debts are the deadline thread's, or the kernel's. */
 }
 
-void ns_settle_open(bool pushes)
+void ns_settle_open(bool scattered)
 {
-    most_owed = pushes ? NS_OWES_PUSH | NS_OWES_ACK : NS_OWES_ACK;
+    most_owed = scattered ? NS_OWES_PUSH | NS_OWES_ACK : NS_OWES_ACK;
     int (*create)(unsigned *, void (*)(void *)) = NULL;
     *(void **)&create = ns_real_optional("pthread_key_create");
     if (create && create(&exit_key, thread_exits) == 0)
@@ -171,11 +171,20 @@ static void drop(unsigned index, int fd, struct ns_sock *slot, uint32_t owed)
         ns_owe(fd, slot);
 }
 
-/* What is owed but for one descriptor, as far as it matters: beyond the kinds in enough nobody
- * looks. Drops what it finds settled. */
-static unsigned owed_but(int but, unsigned enough)
+/* The descriptor on which this thread holds bytes, -1 if there is none. */
+static int holding(void)
 {
-    unsigned debts = 0;
+    int fd = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed) - 1;
+    struct ns_sock *slot = ns_fd_slot(fd);
+    return slot && atomic_load(&slot->held_until) ? fd : -1;
+}
+
+/* What is owed but for one descriptor, as far as it matters: nobody looks further once any of the
+ * kinds in any is found, or all of those in most_owed. Drops what it finds settled. */
+static unsigned owed_but(int but, unsigned any)
+{
+    int held = holding();
+    unsigned debts = held >= 0 && held != but ? NS_OWES_PUSH : 0;
     for (unsigned left = count_of(atomic_load(&ns_thread.owed)); left-- > 0;) {
         uint32_t owed = atomic_load(&ns_thread.owed);
         if (left >= count_of(owed)) /* a handler has settled some */
@@ -189,7 +198,7 @@ static unsigned owed_but(int but, unsigned enough)
         }
         if (fd != but)
             debts |= debt;
-        if ((debts & enough) == enough)
+        if (debts & any || (debts & most_owed) == most_owed)
             break;
     }
     return debts;
@@ -197,12 +206,12 @@ static unsigned owed_but(int but, unsigned enough)
 
 unsigned ns_owed(void)
 {
-    return owed_but(-1, most_owed);
+    return owed_but(-1, 0);
 }
 
-unsigned ns_owed_elsewhere(int fd)
+bool ns_owes_elsewhere(int fd)
 {
-    return owed_but(fd, most_owed);
+    return owed_but(fd, NS_OWES_ALL) != 0;
 }
 
 static void settle_one(int fd, struct ns_sock *slot, unsigned what)
@@ -237,6 +246,10 @@ void ns_settle(unsigned what)
     int saved = errno;
     if (what == NS_OWES_ALL) {
         settle_all();
+    } else if (what == NS_OWES_PUSH && !(most_owed & NS_OWES_PUSH)) {
+        int fd = holding();
+        if (fd >= 0)
+            settle_one(fd, ns_fd_slot(fd), what);
     } else {
         unsigned count = count_of(atomic_load(&ns_thread.owed));
         for (unsigned i = 0; i < count; i++) {

@@ -21,8 +21,9 @@ struct ns_thread {
     /* Changes with every wait of this thread, and, once there is a token, differs from those of
      * other threads (but for a chance that costs a segment). */
     uint32_t epoch;
-    _Atomic int
-        holding; /* 1 more than the descriptor whose burst this thread holds; 0: none known */
+    /* 1 more than the one descriptor whose burst this thread holds; 0: none. Whether bytes are
+     * still held there stands in its slot. */
+    _Atomic int holding;
     _Atomic int first[NS_OWED_INLINE];
     _Atomic int *_Atomic more; /* entries beyond those, one page; NULL until needed */
 };
@@ -57,8 +58,8 @@ static inline bool ns_owes_only(int fd)
  * found). Drops the list's entries that are settled already. Async-signal-safe; errno unchanged. */
 unsigned ns_owed(void);
 
-/* The same, without counting what is owed on fd itself. */
-unsigned ns_owed_elsewhere(int fd);
+/* Does it owe anything but on fd itself? */
+bool ns_owes_elsewhere(int fd);
 
 /* Settle the debts of this thread of the kinds in what. Called before anything that may block.
  * Never blocks itself, never allocates; errno is unchanged. Async-signal-safe. */
@@ -69,9 +70,10 @@ void ns_settle(unsigned what);
  * Async-signal-safe, errno unchanged. */
 void ns_owe(int fd, struct ns_sock *slot);
 
-/* Start-up: have the debts of a thread settled when it exits. pushes: some rule owes pushes, and
- * not ACKs alone. */
-void ns_settle_open(bool pushes);
+/* Start-up: have the debts of a thread settled when it exits. scattered: a thread may owe pushes on
+ * other descriptors than the one it holds bytes on (flush-before-read; a rest that the kernel had no
+ * room for). */
+void ns_settle_open(bool scattered);
 
 /* Push every held byte of this process, whichever thread holds it: before exec and exit.
  * Async-signal-safe. */
