@@ -9,7 +9,7 @@ static char builtin_name[] = "every-tcp-socket";
 /* config/default.json says the same; test_policy holds them against each other. */
 static struct ns_rule builtin_rule = {
     .name = builtin_name,
-    .send = NS_SEND_NODELAY,
+    .send = NS_SEND_DEFAULT,
     .ack = NS_ACK_BEFORE_WAIT,
     .max_delay_us = NS_MAX_DELAY_US_DEFAULT,
     .buffer = NS_BUFFER_KERNEL,

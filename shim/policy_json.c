@@ -310,6 +310,7 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
     for (const cJSON *child = item->child; child; child = child->next) {
         struct ns_rule *rule = &policy->rules[policy->n_rules];
         rule->index = (unsigned)policy->n_rules++;
+        rule->send = NS_SEND_DEFAULT;
         rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
         rule->max_bytes = NS_MAX_BYTES_DEFAULT;
         int result = ns_reader_object(reader, child, "a rule", rule_keys,

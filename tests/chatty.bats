@@ -129,6 +129,6 @@ codec() {
     local talker=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk)
     command -v javac >/dev/null || ns_skip "no javac"
     # The number has two or three digits. The first bursts are slow, for Java has not compiled them yet.
-    flows '{"version": 1, "rules": [{}]}' 70 80 "${talker[@]}"
+    flows '{"version": 1, "rules": [{"send": "nodelay"}]}' 70 80 "${talker[@]}"
     flows '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 5000}]}' 1 1.5 "${talker[@]}"
 }

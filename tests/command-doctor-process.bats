@@ -27,7 +27,7 @@ teardown() {
     expect_part output "library: $LIBRARY, version $(sed -n 's/^VERSION := //p' Makefile)"
     expect_part output "policy: $T/policies/queue_server.json, 3 rules"
     expect_part output "tried now: $T/policies/queue_server.json: would be taken"
-    expect_part output 'rule 1 "none": send nodelay, ack before-wait; it took 0 sockets'
+    expect_part output 'rule 1 "none": send adaptive, ack before-wait; it took 0 sockets'
     expect_part output 'rule 2 "servers": send auto-cork, ack before-wait; it took 2 sockets'
     expect_no_part output "rule 3"
     expect_part output "so far: sockets 2, left alone 0, "

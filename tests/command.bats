@@ -207,7 +207,7 @@ $file: warning: it can be replaced by user 65533, whose directory it is in"
 @test "check without a file says which policy is in force here: built in, by directory, by environment" {
     run --separate-stderr "$NS" check
     expect_status 0
-    expect_whole output "no policy file: the built-in policy is in force (send nodelay, ack before-wait, every TCP socket)"
+    expect_whole output "no policy file: the built-in policy is in force (send adaptive, ack before-wait, every TCP socket)"
     policy policies/default '{}'
     policy policies/nagleshim '{}, {}, {}'
     run --separate-stderr "$NS" check
@@ -386,6 +386,8 @@ policy: $T/policies/$real.json, 1 rule"
 
 @test "explain says in the kernel's terms what each mode does, and when" {
     explain -p "$(policy p '{}')" --process cat --role client
+    expect_part output "send adaptive: TCP_NODELAY is set to 1 before connect; from the second burst of several small"
+    explain -p "$(policy p '{"send": "nodelay"}')" --process cat --role client
     expect_part output "send nodelay: TCP_NODELAY is set to 1 before connect; nothing is held"
     expect_part output "ack before-wait: before a wait that blocks, data read and not answered is acknowledged
     (TCP_QUICKACK)"

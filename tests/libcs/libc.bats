@@ -100,7 +100,7 @@ stalled() {
 
 @test "the policy that is built in needs no file" {
     policy=''
-    flow redhat writing 15
+    flow redhat writing 1
     [[ ! -s $T/client.err && ! -s $T/server.err ]]
 }
 

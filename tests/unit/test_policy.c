@@ -71,7 +71,7 @@ static void test_every_key(void)
     OK(empty->index == 1 && !empty->name && !empty->process && !empty->args && !empty->local &&
            !empty->remote && empty->role == NS_ROLE_UNKNOWN && empty->n_sockopts == 0,
        "an empty rule matches everything");
-    OK(empty->send == NS_SEND_NODELAY && empty->ack == NS_ACK_BEFORE_WAIT &&
+    OK(empty->send == NS_SEND_DEFAULT && empty->ack == NS_ACK_BEFORE_WAIT &&
            empty->max_delay_us == NS_MAX_DELAY_US_DEFAULT && empty->buffer == NS_BUFFER_KERNEL &&
            empty->max_bytes == NS_MAX_BYTES_DEFAULT,
        "an empty rule has the defaults");
@@ -279,11 +279,11 @@ static void test_warnings(void)
        "a last rule is still needed for sockets of unknown role");
     OK(warnings("{\"match\":{\"process\":\"a\"}},{}") == 0, "exceptions first are as meant");
     OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
-    OK(warnings("{\"buffer\":\"user\"}") == 1, "a buffer without a mode that holds");
+    OK(warnings("{\"send\":\"nodelay\",\"buffer\":\"user\"}") == 1, "a buffer without a mode that holds");
     OK(warnings("{\"send\":\"auto-cork\",\"max_bytes\":600}") == 1, "a size without a buffer");
     OK(warnings("{\"send\":\"auto-cork\",\"buffer\":\"user\",\"max_bytes\":600}") == 0,
        "a buffer and its size");
-    OK(warnings("{\"max_delay_us\":300}") == 1, "a delay without a mode that holds");
+    OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1, "a delay without a mode that holds");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":\"ignore\"}}") == 0, "a send buffer with ignore");
     OK(warnings("{\"match\":{\"role\":\"client\",\"local\":\"80\"}}") == 1, "local of a client");
