@@ -3,7 +3,8 @@
  * each. Must never wait for somebody who may be waiting for us: an append may stand still for good,
  * interrupted by a signal handler that writes to the same socket or jumps away, so whoever finds
  * one revokes it, and its owner, if he ever goes on, does it again. A flush may not stand still:
- * it runs with all signals blocked and never blocks, so others may wait for it. */
+ * it runs with all signals blocked, where a handler could run, and never blocks, so others may wait
+ * for it. */
 #include "gather.h"
 
 #include "engine.h"
@@ -47,15 +48,28 @@ typedef struct block *_Atomic entry;
 static entry *_Atomic chunks[NS_FD_CHUNKS];
 static uint32_t block_size;
 static _Atomic bool stopped;
+static _Atomic bool interruptible; /* a signal handler may run in this process */
 
 /* See hold_address in interpose_write.c: whatever the descriptor has become, only TCP takes this.
  */
 static const sa_family_t hold_address = 0xffff;
 
+/* Installed by a constructor that ran before ours. */
+static bool has_handler(void)
+{
+    struct sigaction action;
+    for (int number = 1; number < NSIG; number++)
+        if (NS_REAL(sigaction)(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+            action.sa_handler != SIG_IGN)
+            return true;
+    return false;
+}
+
 void ns_gather_open(uint32_t most_bytes)
 {
     uint32_t page = 1 << PAGE_BITS;
     block_size = ((uint32_t)sizeof(struct block) + most_bytes + page - 1) & ~(page - 1);
+    atomic_store(&interruptible, has_handler());
 }
 
 bool ns_gather_wanted(void)
@@ -274,7 +288,6 @@ static uint64_t signals_set(uint64_t mask)
     return before;
 }
 
-/* Take the block for a flush, with all signals blocked. */
 static struct block *begin_flush(int fd, uint64_t *state)
 {
     for (unsigned tries = 0;; tries++) {
@@ -285,6 +298,65 @@ static struct block *begin_flush(int fd, uint64_t *state)
         else if (atomic_compare_exchange_strong(&block->state, state, *state | flushing))
             return block;
     }
+}
+
+/* A block that is taken for a flush. */
+struct taken {
+    struct block *block;
+    uint64_t state;   /* before it was */
+    bool masked;      /* all signals are blocked meanwhile, but for those that were */
+    uint64_t signals; /* before; if masked */
+};
+
+/* A signal handler that came in between, or jumped away, could not know whether the bytes have
+ * left. So there is none: either no handler can run in this process, or signals are blocked. */
+static struct taken take(int fd)
+{
+    for (;;) {
+        struct taken taken = {.masked = atomic_load(&interruptible)};
+        if (taken.masked)
+            taken.signals = signals_set(UINT64_MAX);
+        taken.block = begin_flush(fd, &taken.state);
+        /* All sequentially consistent: either ns_gather_interruptible sees that we have the block,
+         * or we see here that it has been called. */
+        if (taken.masked || !atomic_load(&interruptible))
+            return taken;
+        atomic_store(&taken.block->state, taken.state);
+    }
+}
+
+/* state: the new one. release, at least: whoever takes the block next sees its bytes. */
+static void let_go(const struct taken *taken, uint64_t state)
+{
+    atomic_store(&taken->block->state, state);
+    if (taken->masked)
+        signals_set(taken->signals);
+}
+
+static void await_flush(int fd)
+{
+    enum { NAP_NS = 20000, NAPS_MOST = 50000 }; /* a second: it may have been stopped */
+    struct timespec nap = {.tv_nsec = NAP_NS};
+    for (unsigned i = 0; i < NAPS_MOST; i++) {
+        struct block *block = current(fd);
+        if (!block || (atomic_load(&block->state) & (dead | flushing)) != flushing)
+            break;
+        ns_real.syscall(SYS_nanosleep, &nap, NULL);
+    }
+}
+
+void ns_gather_interruptible(void)
+{
+    if (!block_size || atomic_load(&interruptible) || NS_MUTANT(gather_interruptible))
+        return;
+    int saved = errno;
+    atomic_store(&interruptible, true);
+    for (int fd = 0; fd < NS_FD_CHUNK * NS_FD_CHUNKS; fd++)
+        if (!entry_of(fd, false))
+            fd += NS_FD_CHUNK - 1;
+        else if (!NS_MUTANT(gather_awaited))
+            await_flush(fd);
+    errno = saved;
 }
 
 /* A rest stays: when to try again. Ever more rarely while nothing moves. */
@@ -389,14 +461,12 @@ enum ns_gather_left ns_gather_flush(int fd, struct ns_sock *slot, unsigned how)
         return left_of(state);
     int saved = errno;
     bool stale = false;
-    uint64_t signals = signals_set(UINT64_MAX);
-    block = begin_flush(fd, &state);
-    state = flush_taken(fd, slot, block, state, how, &stale);
-    /* release, at least: whoever takes the block next sees its bytes */
-    atomic_store(&block->state, state);
+    struct taken taken = take(fd);
+    block = taken.block;
+    state = flush_taken(fd, slot, block, taken.state, how, &stale);
     if (!(state & used_mask) && atomic_load(&block->after))
         finish(fd, slot, block);
-    signals_set(signals);
+    let_go(&taken, state);
     if (stale)
         ns_engine_heal(fd, slot);
     errno = saved;
@@ -419,11 +489,10 @@ void ns_gather_begin(int fd, struct ns_sock *slot)
     uint64_t state = atomic_load(&block->state);
     if (state & spoilt)
         take_over(fd, block, state);
-    uint64_t signals = signals_set(UINT64_MAX);
-    block = begin_flush(fd, &state);
-    if (state & spoilt) {
-        atomic_store(&block->state, state);
-        signals_set(signals);
+    struct taken taken = take(fd);
+    block = taken.block;
+    if (taken.state & spoilt) {
+        let_go(&taken, taken.state);
         return;
     }
     if (!NS_MUTANT(gather_new_life))
@@ -431,8 +500,7 @@ void ns_gather_begin(int fd, struct ns_sock *slot)
     atomic_store(&block->after, NS_GATHER_STAY);
     block->patience_us = 0;
     NS_PUT(slot, kind, NS_FD_GATHERS);
-    atomic_store(&block->state, (state + (UINT64_C(1) << USED_BITS)) & version_mask);
-    signals_set(signals);
+    let_go(&taken, (taken.state + (UINT64_C(1) << USED_BITS)) & version_mask);
 }
 
 int ns_gather_error(int fd)
@@ -466,13 +534,11 @@ void ns_gather_then(int fd, enum ns_gather_after after)
 
 void ns_gather_move(int fd, int to, struct ns_sock *slot)
 {
-    uint64_t state, other, signals = signals_set(UINT64_MAX);
-    struct block *from = begin_flush(fd, &state), *into = begin_flush(to, &other);
-    uint64_t used = state & used_mask;
-    memcpy(into->data, from->data, used);
-    try_again(to, slot, into, false);
-    atomic_store(&into->state, ending | used);
-    atomic_store(&from->state,
-                 ((state + (UINT64_C(1) << USED_BITS)) & version_mask) | (state & spoilt));
-    signals_set(signals);
+    struct taken from = take(fd), into = take(to);
+    uint64_t used = from.state & used_mask;
+    memcpy(into.block->data, from.block->data, used);
+    try_again(to, slot, into.block, false);
+    let_go(&into, ending | used);
+    let_go(&from,
+           ((from.state + (UINT64_C(1) << USED_BITS)) & version_mask) | (from.state & spoilt));
 }

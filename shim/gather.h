@@ -40,6 +40,11 @@ void ns_gather_open(uint32_t most_bytes);
 /* Has this process a rule that gathers? */
 bool ns_gather_wanted(void);
 
+/* The process is about to have a signal handler, or something like it: from now on each flush has
+ * all signals blocked, and those that are under way without it have ended when this returns. May
+ * wait for them, a moment each. */
+void ns_gather_interruptible(void);
+
 /* The connection of a governed slot gathers from now on. Leaves it as it is where there is no
  * memory, or none that a child would find empty. */
 void ns_gather_begin(int fd, struct ns_sock *slot);

@@ -255,51 +255,6 @@ NS_EXPORT void _Exit(int status)
     __builtin_unreachable();
 }
 
-/* Does this signal end the process, as soon as it is let through? */
-static bool is_fatal(int number)
-{
-    struct sigaction action;
-    switch (number) {
-    case SIGCHLD:
-    case SIGCONT:
-    case SIGURG:
-    case SIGWINCH:
-    case SIGSTOP:
-    case SIGTSTP:
-    case SIGTTIN:
-    case SIGTTOU:
-        return false;
-    default:
-        return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL;
-    }
-}
-
-/* A signal to ourselves may be the last thing that we see. What the kernel holds it sends all the
- * same. */
-static void before_signal(int number)
-{
-    if (!number || !ns_gather_wanted() || ns_in_vfork_child())
-        return;
-    int saved = errno;
-    ns_settle_process();
-    if (is_fatal(number) && !NS_MUTANT(gather_drain))
-        ns_gather_drain_all();
-    errno = saved;
-}
-
-NS_EXPORT int raise(int number)
-{
-    before_signal(number);
-    return NS_REAL(raise)(number);
-}
-
-NS_EXPORT int kill(pid_t pid, int number)
-{
-    if (ns_gather_wanted() && (pid <= 0 || pid == getpid()))
-        before_signal(number);
-    return NS_REAL(kill)(pid, number);
-}
-
 static bool is_futex_wait(long operation)
 {
     switch ((int)operation & FUTEX_CMD_MASK) {
@@ -338,8 +293,8 @@ static bool sets_privileges(long number)
     }
 }
 
-/* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter comes,
- * or a descriptor arrives. */
+/* The numbers that matter: those by which a descriptor is closed, a thread waits, a filter or a
+ * signal handler comes, or a descriptor arrives. */
 static void before_number(long number, const long argument[6])
 {
     switch (number) {
@@ -391,6 +346,10 @@ static void before_number(long number, const long argument[6])
         ns_engine_bypassed(-1);
         break;
 #endif
+    case SYS_rt_sigaction:
+        if (argument[1] && !ns_in_vfork_child())
+            ns_gather_interruptible();
+        break;
     case SYS_write:
     case SYS_writev:
     case SYS_sendto:

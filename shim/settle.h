@@ -71,8 +71,8 @@ void ns_settle(unsigned what);
 void ns_owe(int fd, struct ns_sock *slot);
 
 /* Start-up: have the debts of a thread settled when it exits. scattered: a thread may owe pushes on
- * other descriptors than the one it holds bytes on (flush-before-read; a rest that the kernel had no
- * room for). */
+ * other descriptors than the one it holds bytes on (flush-before-read; a rest that the kernel had
+ * no room for). */
 void ns_settle_open(bool scattered);
 
 /* Push every held byte of this process, whichever thread holds it: before exec and exit.

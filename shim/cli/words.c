@@ -12,7 +12,8 @@ static const char *const send_summaries[] = {
     [NS_SEND_NODELAY] = "every write leaves at once (TCP_NODELAY)",
     [NS_SEND_AUTO_CORK] =
         "a burst of writes leaves as one segment, before a wait or at the deadline",
-    [NS_SEND_ADAPTIVE] = "as nodelay, and as auto-cork where bursts of small writes repeat; the default",
+    [NS_SEND_ADAPTIVE] =
+        "as nodelay, and as auto-cork where bursts of small writes repeat; the default",
     [NS_SEND_FLUSH_BEFORE_READ] =
         "Nagle's algorithm stays on; what it holds is pushed before a wait",
     [NS_SEND_APP] = "as the application has it",

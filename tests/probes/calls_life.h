@@ -8,6 +8,7 @@
 
 #include <linux/close_range.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <pty.h>
 #include <sched.h>
 #include <spawn.h>
@@ -331,9 +332,65 @@ static void life_processes(void)
     CALL(pclose(stream));
 }
 
+int __sigaction(int, const struct sigaction *, struct sigaction *);
+sighandler_t bsd_signal(int, sighandler_t);
+sighandler_t sysv_signal(int, sighandler_t);
+sighandler_t __sysv_signal(int, sighandler_t);
+
+/* One way to install a handler that there was none before, the second that is there once the first
+ * works, and what the kernel refuses. */
+#define INSTALLS(name)                                                                             \
+    do {                                                                                           \
+        CALL(name(SIGUSR2, record_on_signal) == SIG_DFL);                                          \
+        CALL(name(SIGUSR2, SIG_DFL) == record_on_signal);                                          \
+        CALL(name(SIGUSR2, SIG_IGN) == SIG_DFL);                                                   \
+        CALL(name(SIGUSR2, SIG_DFL) == SIG_IGN);                                                   \
+        CALL(name(SIGKILL, record_on_signal));                                                     \
+        CALL(name(SIGUSR2, SIG_ERR));                                                              \
+        CALL(name(negative, record_on_signal));                                                    \
+        CALL(name(1000, SIG_IGN));                                                                 \
+    } while (0)
+
+static void life_signals(void)
+{
+    struct sigaction action = {.sa_handler = record_on_signal}, before;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    INSTALLS(signal);
+    INSTALLS(bsd_signal);
+    INSTALLS(ssignal);
+    INSTALLS(sysv_signal);
+    INSTALLS(__sysv_signal);
+    INSTALLS(sigset);
+#pragma GCC diagnostic pop
+    CALL(sigaction(SIGUSR2, &action, &before));
+    CALL(before.sa_handler == SIG_DFL);
+    CALL(__sigaction(SIGUSR2, none, &before));
+    CALL(before.sa_handler == record_on_signal);
+    action.sa_handler = SIG_DFL;
+    CALL(__sigaction(SIGUSR2, &action, none));
+    CALL(sigaction(SIGUSR2, none, none));
+    CALL(sigaction(SIGKILL, &action, none));
+    CALL(sigaction(negative, &action, none));
+    CALL(__sigaction(65, none, &before));
+}
+
+/* Not in a handler: the libc changes the type itself around a call that waits, where there is a
+ * second thread. */
+static void life_cancellation(void)
+{
+    int type = -1;
+    CALL(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type));
+    record_value("type", type);
+    CALL(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, none));
+    CALL(pthread_setcanceltype(77, &type));
+    record_value("type", type);
+}
+
 /* For every context: no process is made. */
 static void calls_life_main(void)
 {
+    life_signals();
     life_sockets();
     life_accept();
     life_connect();
@@ -345,6 +402,7 @@ static void calls_life(void)
 {
     calls_life_main();
     life_streams();
+    life_cancellation();
     life_exec();
     life_processes();
 }

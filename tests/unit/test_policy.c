@@ -279,11 +279,13 @@ static void test_warnings(void)
        "a last rule is still needed for sockets of unknown role");
     OK(warnings("{\"match\":{\"process\":\"a\"}},{}") == 0, "exceptions first are as meant");
     OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
-    OK(warnings("{\"send\":\"nodelay\",\"buffer\":\"user\"}") == 1, "a buffer without a mode that holds");
+    OK(warnings("{\"send\":\"nodelay\",\"buffer\":\"user\"}") == 1,
+       "a buffer without a mode that holds");
     OK(warnings("{\"send\":\"auto-cork\",\"max_bytes\":600}") == 1, "a size without a buffer");
     OK(warnings("{\"send\":\"auto-cork\",\"buffer\":\"user\",\"max_bytes\":600}") == 0,
        "a buffer and its size");
-    OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1, "a delay without a mode that holds");
+    OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1,
+       "a delay without a mode that holds");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":\"ignore\"}}") == 0, "a send buffer with ignore");
     OK(warnings("{\"match\":{\"role\":\"client\",\"local\":\"80\"}}") == 1, "local of a client");
