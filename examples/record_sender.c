@@ -21,6 +21,7 @@ static const char help[] =
     "  --nodelay       TCP_NODELAY\n"
     "  --cork          TCP_CORK, taken off at the end\n"
     "  --warmup N      sends before those that count (0)\n"
+    "  --whole         take the time of all sends together, and not of each\n"
     "  --mss N         the largest segment to use\n"
     "  --help          this text\n";
 
@@ -28,6 +29,7 @@ struct sender {
     struct common common;
     bool winsock;
     bool cork;
+    bool whole;
     int64_t pace_ns;
     uint32_t batch; /* records in a send; 0: one, without a header */
     uint32_t records;
@@ -135,6 +137,7 @@ static void parse_options(int argc, char **argv, struct sender *sender)
                                             {"sndbuf", required_argument, NULL, 's'},
                                             {"winsock-send", no_argument, NULL, 'a'},
                                             {"cork", no_argument, NULL, 'k'},
+                                            {"whole", no_argument, NULL, 't'},
                                             {"pace", required_argument, NULL, 'p'},
                                             {"batch", required_argument, NULL, 'b'},
                                             END_OF_OPTIONS};
@@ -152,6 +155,9 @@ static void parse_options(int argc, char **argv, struct sender *sender)
             break;
         case 'k':
             sender->cork = true;
+            break;
+        case 't':
+            sender->whole = true;
             break;
         case 'p':
             sender->pace_ns = 1000 * parse_number(optarg, "--pace", 1, 10000000);
@@ -179,6 +185,7 @@ int main(int argc, char **argv)
     in_send = sender.batch > 0 ? sender.batch : 1;
     sender.records = counted + (uint32_t)sender.common.warmup * in_send;
     rounds_prepare(&rounds, (counted + in_send - 1) / in_send, sender.common.warmup);
+    rounds.whole = sender.whole;
     fd = connect_to(argv[optind], argv[optind + 1], &sender.common.socket);
     if (sender.cork)
         set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");

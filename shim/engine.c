@@ -36,8 +36,8 @@ bool ns_engine_gathers(int fd, struct ns_sock *slot, size_t size, int flags)
         small = false;
         if (adaptive && ns_flusher_want()) {
             owe(fd, slot); /* so that the thread's next wait is looked at, and starts it */
-            if (tempo.burst >= NS_TEMPO_ENDLESS && !NS_MUTANT(start_in_stream))
-                ns_flusher_start_if_wanted(); /* there may be none */
+            if (tempo.before == NS_TEMPO_MANY && !NS_MUTANT(start_in_stream))
+                ns_flusher_start_if_wanted(); /* a stream: there may be none */
         }
     }
     bool holds = ns_tempo_write(&tempo, adaptive, small);

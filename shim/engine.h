@@ -155,15 +155,18 @@ static inline void ns_engine_count(int fd, struct ns_sock *slot)
  * with nothing to tell the engine afterwards but ns_engine_continued. Since its last write, held as
  * well, the thread has not waited, and every way to replace a descriptor that libc sees ends the
  * burst. What is left is a program that does it by bare system calls, or by io_uring, between two
- * such writes. */
-static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size)
+ * such writes. endless: also where it goes on for long, since what it gathers is sent with the
+ * address. */
+static inline bool ns_engine_bursts(int fd, struct ns_sock *slot, size_t size, bool endless)
 {
     if (NS_GET(slot, burst_epoch) != ns_thread.epoch ||
         NS_GET(slot, held_until) <= NS_HELD_OVERDUE || !ns_owes_only(fd) ||
         size - 1 >= (NS_GET(slot, send) == NS_SEND_ADAPTIVE ? NS_TINY : NS_LARGE - 1))
         return false;
     struct ns_tempo tempo = ns_tempo_of(slot);
-    if (tempo.burst + 1 == tempo.expected || tempo.burst == NS_TEMPO_MANY)
+    if (tempo.burst == NS_TEMPO_MANY)
+        return endless;
+    if (tempo.burst + 1 == tempo.expected)
         return false;
     tempo.burst++;
     ns_tempo_put(slot, tempo);

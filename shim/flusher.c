@@ -28,7 +28,6 @@ enum state {
 enum {
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
-    QUIET_NS = 3000000, /* without a held byte: park; a wake then costs one call in 3 ms at most */
     WORD_BITS = 64,
     WORDS = NS_FD_CHUNK * NS_FD_CHUNKS / WORD_BITS,
     /* The program's static TLS is taken from it, and so is a signal frame of libc's own. */
@@ -113,8 +112,10 @@ static void push_if_due(int fd, uint64_t now, struct sight *sight)
     if (NS_MUTANT(push_at_deadline) && now != UINT64_MAX)
         return;
     if (until <= now) {
+        /* Of a stream something is held at any time. */
+        bool stream = ns_tempo_of(slot).burst >= NS_TEMPO_STREAM;
         ns_engine_push_late(fd, slot);
-        sight->late |= until > NS_HELD_OVERDUE;
+        sight->late |= until > NS_HELD_OVERDUE && !stream;
         return;
     }
     set_bit(watched, fd);
@@ -207,13 +208,16 @@ static bool park(uint64_t retry)
     return true;
 }
 
+/* After so many looks at held bytes of which none found any late. */
+enum { PUNCTUAL = 8 };
+
 /* When to look again. A look costs the process its processor for a moment, 12 % of a busy
- * conversation at one per 200 us. So where the last PUNCTUAL looks found nothing late, because
- * every burst was ended by a wait, they come up to five times as rarely: a burst that is the first
- * not to be may be held for a millisecond. */
+ * conversation at one per 200 us. So unless one of the last PUNCTUAL looks found a burst late, that
+ * no wait had ended, they come up to five times as rarely: a burst that is the first to be late may
+ * be held for a millisecond. */
 static uint64_t next_look(uint64_t now, const struct sight *sight, unsigned *punctual)
 {
-    enum { PUNCTUAL = 8, RARELY = 5, RARELY_NS = 1000000 };
+    enum { RARELY = 5, RARELY_NS = 1000000 };
     if (sight->late)
         *punctual = 0;
     else if (sight->any && *punctual < PUNCTUAL)
@@ -230,8 +234,7 @@ static void *deadline_thread(void *unused)
     ns_real.prctl(PR_SET_NAME, "nagleshim");
     /* The default slack of 50 us is a quarter of the default deadline. */
     ns_real.prctl(PR_SET_TIMERSLACK, 1ul);
-    uint64_t quiet_since = ns_flusher_now();
-    unsigned punctual = 0;
+    unsigned punctual = PUNCTUAL;
     /* Until it is started altogether: looking all the time, it would keep whoever starts it from
      * its processor for a time slice. */
     while (atomic_load(&shared->state) == STARTING)
@@ -242,11 +245,8 @@ static void *deadline_thread(void *unused)
             return NULL;
         uint64_t now = ns_flusher_now();
         struct sight sight = look(now);
-        if (sight.any)
-            quiet_since = now;
-        if (now - quiet_since >= QUIET_NS && !NS_MUTANT(thread_parks)) {
-            if (park(sight.retry))
-                quiet_since = ns_flusher_now();
+        if (!sight.any && !NS_MUTANT(thread_parks)) {
+            park(sight.retry);
             continue;
         }
         uint64_t next = next_look(now, &sight, &punctual);

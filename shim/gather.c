@@ -97,27 +97,30 @@ static void *map(size_t size, bool wiped)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static entry *entry_of(int fd, bool make)
+static inline entry *entry_of(int fd)
 {
     unsigned number = (unsigned)fd;
     if (number >= NS_FD_CHUNK * NS_FD_CHUNKS)
         return NULL;
-    entry *_Atomic *place = &chunks[number / NS_FD_CHUNK];
     /* acquire: pairs with the exchange that published zeroed memory */
-    entry *chunk = atomic_load_explicit(place, memory_order_acquire);
-    if (!chunk && make) {
-        entry *made = map(NS_FD_CHUNK * sizeof(entry), false);
-        if (made && atomic_compare_exchange_strong(place, &chunk, made))
-            chunk = made;
-        else if (made)
-            munmap((void *)made, NS_FD_CHUNK * sizeof(entry));
-    }
+    entry *chunk = atomic_load_explicit(&chunks[number / NS_FD_CHUNK], memory_order_acquire);
     return chunk ? chunk + number % NS_FD_CHUNK : NULL;
 }
 
-static struct block *current(int fd)
+static entry *make_entry(int fd)
 {
-    entry *place = entry_of(fd, false);
+    entry *place = entry_of(fd), *none = NULL;
+    if (place || (unsigned)fd >= NS_FD_CHUNK * NS_FD_CHUNKS)
+        return place;
+    entry *made = map(NS_FD_CHUNK * sizeof(entry), false);
+    if (made && !atomic_compare_exchange_strong(&chunks[fd / NS_FD_CHUNK], &none, made))
+        munmap((void *)made, NS_FD_CHUNK * sizeof(entry));
+    return entry_of(fd);
+}
+
+static inline struct block *current(int fd)
+{
+    entry *place = entry_of(fd);
     return place ? atomic_load_explicit(place, memory_order_acquire) : NULL;
 }
 
@@ -126,7 +129,7 @@ static void replace(int fd, struct block *block, uint64_t state)
     struct block *next;
     uint64_t address = (state & ~dead) << PAGE_BITS;
     memcpy(&next, &address, sizeof next);
-    atomic_compare_exchange_strong(entry_of(fd, false), &block, next);
+    atomic_compare_exchange_strong(entry_of(fd), &block, next);
 }
 
 /* The append that holds the block will not end, or not in time: go on in a new block. Its owner may
@@ -352,7 +355,7 @@ void ns_gather_interruptible(void)
     int saved = errno;
     atomic_store(&interruptible, true);
     for (int fd = 0; fd < NS_FD_CHUNK * NS_FD_CHUNKS; fd++)
-        if (!entry_of(fd, false))
+        if (!entry_of(fd))
             fd += NS_FD_CHUNK - 1;
         else if (!NS_MUTANT(gather_awaited))
             await_flush(fd);
@@ -475,7 +478,7 @@ enum ns_gather_left ns_gather_flush(int fd, struct ns_sock *slot, unsigned how)
 
 void ns_gather_begin(int fd, struct ns_sock *slot)
 {
-    entry *place = block_size ? entry_of(fd, true) : NULL;
+    entry *place = block_size ? make_entry(fd) : NULL;
     if (!place || atomic_load(&stopped))
         return;
     if (!atomic_load(place)) {

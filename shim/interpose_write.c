@@ -148,7 +148,7 @@ __attribute__((noinline)) static ssize_t write_unruled(int fd, const void *data,
     if (NS_GET(slot, kind) != NS_FD_GATHERS)
         return write_governed(fd, data, size);
     struct iovec one = memory_at(data, size);
-    if (ns_engine_bursts(fd, slot, size) && ns_gather_append(fd, slot, &one, size))
+    if (ns_engine_bursts(fd, slot, size, true) && ns_gather_append(fd, slot, &one, size))
         return (ssize_t)size;
     ssize_t result;
     struct ns_plain before;
@@ -178,7 +178,7 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, size_t size
         return ns_owes() ? GOVERNED : AT_ONCE;
     if (kind != NS_FD_RULED)
         return UNRULED;
-    if (ns_engine_bursts(fd, slot, size))
+    if (ns_engine_bursts(fd, slot, size, false))
         return AS_MORE;
     return ns_engine_passes(slot, size) ? AT_ONCE : GOVERNED;
 }
@@ -236,7 +236,7 @@ __attribute__((noinline)) static ssize_t send_unruled(int fd, const void *data, 
     if (NS_GET(slot, kind) != NS_FD_GATHERS)
         return send_governed(fd, data, size, flags);
     struct iovec one = memory_at(data, size);
-    if (!(flags & ~MSG_NOSIGNAL) && ns_engine_bursts(fd, slot, size) &&
+    if (!(flags & ~MSG_NOSIGNAL) && ns_engine_bursts(fd, slot, size, true) &&
         ns_gather_append(fd, slot, &one, size))
         return (ssize_t)size;
     return sendto_gathering(fd, slot, &one, flags, NULL, 0);

@@ -30,7 +30,7 @@ enum {
      * waits for it. */
     NS_TEMPO_STREAM = 8,
     /* So many without a wait are a stream, too, whose end adaptive does not wait for. */
-    NS_TEMPO_ENDLESS = 64,
+    NS_TEMPO_ENDLESS = 16,
     NS_TEMPO_DOUBT_MOST = 13,
 };
 

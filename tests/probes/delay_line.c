@@ -176,6 +176,17 @@ static void be_punctual(void)
     prctl(PR_SET_TIMERSLACK, 1L, 0L, 0L, 0L);
 }
 
+/* A packet waits in the queue of the processor that it was written on: written on another one, the
+ * next could overtake it. */
+static void stay_on_this_processor(void)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof(one), &one);
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = end};
@@ -195,6 +206,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     be_punctual();
+    stay_on_this_processor();
     printf("near %s far %s delay_us %ld\n", NEAR_ADDRESS, FAR_ADDRESS, delay_us);
     fflush(stdout);
     carry(both, delay_us * 1000);
