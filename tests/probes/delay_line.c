@@ -180,10 +180,12 @@ static void be_punctual(void)
  * next could overtake it. */
 static void stay_on_this_processor(void)
 {
+    int here = sched_getcpu();
     cpu_set_t one;
 
     CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
+    if (here >= 0)
+        CPU_SET((size_t)here, &one);
     sched_setaffinity(0, sizeof(one), &one);
 }
 
