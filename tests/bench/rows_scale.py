@@ -42,7 +42,7 @@ def bench_calls(bench):
     threads = (64,) if bench.quick else (4, 16, 64)
     base = None
     for open_sockets, running in [(n, 1) for n in sockets] + [(10, n) for n in threads]:
-        name = f"added to a write: {open_sockets} sockets, {running} threads"
+        name = f"added to a write and a poll: {open_sockets} sockets, {running} threads"
         if not bench.wanted(name):
             continue
         value = added(bench, "calls", open_sockets, running, 10) / CALLS_A_BATCH / running

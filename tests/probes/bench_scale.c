@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the shim costs a process with many sockets, or many threads, for a counter of instructions.
  * What is written arrives past the preloaded library, so that it owes nothing but what is said.
- * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes, one by one,
- *                                         to a connection of its own, while SOCKETS more are open;
+ * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes to a
+ *                                         connection of its own, and makes a call that could wait
+ *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
  *                                         and epoll_wait waits for more of it in vain;
  *        bench_scale idle SOCKETS THREADS COUNT: as calls, and then says "ready" and waits until
@@ -11,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <gnu/lib-names.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -94,7 +96,7 @@ static void *write_batches(void *argument)
 
     for (size_t i = 0; i < count; i++) {
         for (int j = 0; j < BATCH; j++)
-            if (write(pair->near, "x", 1) != 1)
+            if (write(pair->near, "x", 1) != 1 || poll(NULL, 0, 0) != 0)
                 die_errno("write");
         empty(pair->far, BATCH);
     }
