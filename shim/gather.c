@@ -48,7 +48,8 @@ typedef struct block *_Atomic entry;
 static entry *_Atomic chunks[NS_FD_CHUNKS];
 static uint32_t block_size;
 static _Atomic bool stopped;
-static _Atomic bool interruptible; /* a signal handler may run in this process */
+static _Atomic bool interruptible; /* a signal handler may soon run in this process */
+static _Atomic bool awaited;       /* and no flush is under way any more that did not know */
 
 /* See hold_address in interpose_write.c: whatever the descriptor has become, only TCP takes this.
  */
@@ -348,17 +349,21 @@ static void await_flush(int fd)
     }
 }
 
+/* Whoever comes while another waits has to wait, too: his handler may run in the same flush. */
 void ns_gather_interruptible(void)
 {
-    if (!block_size || atomic_load(&interruptible) || NS_MUTANT(gather_interruptible))
+    if (!block_size || atomic_load(&awaited) || NS_MUTANT(gather_interruptible))
         return;
     int saved = errno;
     atomic_store(&interruptible, true);
+    /* What entry_of and current load below is not older than what a flush has found there. */
+    atomic_thread_fence(memory_order_seq_cst);
     for (int fd = 0; fd < NS_FD_CHUNK * NS_FD_CHUNKS; fd++)
         if (!entry_of(fd))
             fd += NS_FD_CHUNK - 1;
         else if (!NS_MUTANT(gather_awaited))
             await_flush(fd);
+    atomic_store(&awaited, true);
     errno = saved;
 }
 

@@ -19,9 +19,14 @@ rule() {
     printf '{"version": 1, "rules": [{"send": "%s", "buffer": "%s", "max_delay_us": %d}]}' "$1" "$2" "$3"
 }
 
+# What gather_behind.so.c does: with it behind the shim.
+behind() {
+    BEHIND=$1 PRELOADED="$LIBRARY $PROBES/gather_behind.so" "${@:2}"
+}
+
 # runs NAME BUFFER DELAY_US PROGRAM SCENARIO: in the background.
 runs() {
-    ns_start "$1" env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$1.log" \
+    ns_start "$1" env LD_PRELOAD="${PRELOADED-$LIBRARY}" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$1.log" \
         NAGLESHIM_POLICY="$(rule auto-cork "$2" "$3")" LIFE_HOLDS="$2" LIFE_DELAY_MS=$(($3 / 1000)) \
         timeout -s KILL 25 "$PROBES/gather_$4" "$5"
 }
@@ -220,6 +225,10 @@ masks_in() {
 
 @test "the first signal handler of a process may come while another thread sends, and write there" {
     gathers handlers first-handler
+}
+
+@test "the first two signal handlers of a process may come at the same time while a third thread sends" {
+    behind nothing gathers handlers two-handlers
 }
 
 @test "a write that is stopped halfway holds up nobody: not its own thread, another, or the deadline's" {

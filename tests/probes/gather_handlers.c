@@ -4,6 +4,7 @@
  * those named by-... install one in that way, burst and wait three times, and are to be traced. */
 #include "gather.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
@@ -163,8 +164,70 @@ static void first_handler(void)
     }
 }
 
+/* Two threads install the first handlers at the same time, while a third sends: neither's may run
+ * there before it has. */
+static pthread_t sender;
+static volatile sig_atomic_t sending;
+
+static void is_not_interrupted(void)
+{
+    sending = 1;
+    for (double begin = now_ms(); !handled && now_ms() - begin < 200;)
+        pause_us(100);
+    if (handled)
+        wrong("a handler ran in the middle of a flush");
+}
+
+static void *sends_once(void *unused)
+{
+    typedef void (*volatile moment)(void);
+    moment *hook = NULL;
+    *(void **)&hook = dlsym(RTLD_DEFAULT, "behind_send");
+    hold(conn);
+    rounds++;
+    if (hook)
+        *hook = is_not_interrupted;
+    poll(NULL, 0, 0);
+    if (hook)
+        *hook = NULL;
+    sending = 1; /* or it is not sent by a call of this thread's */
+    while (!stops)
+        pause_us(100);
+    return unused;
+}
+
+static void *installs(void *number)
+{
+    struct sigaction first = {.sa_handler = writes, .sa_flags = SA_RESTART};
+    sigfillset(&first.sa_mask); /* they count in one place */
+    sigaction(*(int *)number, &first, NULL);
+    pthread_kill(sender, *(int *)number);
+    return NULL;
+}
+
+static void two_handlers(void)
+{
+    int first = SIGUSR1, second = SIGUSR2;
+    pthread_t other;
+    alarm(4); /* and no handler: it ends us */
+    conn = open_conn();
+    pthread_create(&sender, NULL, sends_once, NULL);
+    while (!sending)
+        pause_us(100);
+    pthread_create(&other, NULL, installs, &first);
+    installs(&second);
+    pthread_join(other, NULL);
+    while (handled < 2)
+        pause_us(100);
+    stops = 1;
+    pthread_join(sender, NULL);
+    check_stream();
+    close_conn(conn);
+}
+
 static const struct scenario scenarios[] = {
     {"first-handler", first_handler},
+    {"two-handlers", two_handlers},
     {"by-nothing", by_nothing},
     {"by-sigaction", by_sigaction},
     {"by-signal", by_signal},
