@@ -46,7 +46,7 @@ typedef struct block *_Atomic entry;
 /* The blocks of 1024 descriptors. Neither they nor a block are ever freed: somebody may be in it.
  */
 static entry *_Atomic chunks[NS_FD_CHUNKS];
-static uint32_t block_size;
+static _Atomic uint32_t block_size; /* 0: no rule gathers, or start-up is not done */
 static _Atomic bool stopped;
 static _Atomic bool interruptible; /* a signal handler may soon run in this process */
 static _Atomic bool awaited;       /* and no flush is under way any more that did not know */
@@ -55,7 +55,7 @@ static _Atomic bool awaited;       /* and no flush is under way any more that di
  */
 static const sa_family_t hold_address = 0xffff;
 
-/* Installed by a constructor that ran before ours. */
+/* Installed past us, or before we were loaded. */
 static bool has_handler(void)
 {
     struct sigaction action;
@@ -70,7 +70,8 @@ void ns_gather_open(uint32_t most_bytes)
 {
     uint32_t page = 1 << PAGE_BITS;
     block_size = ((uint32_t)sizeof(struct block) + most_bytes + page - 1) & ~(page - 1);
-    atomic_store(&interruptible, has_handler());
+    if (has_handler())
+        ns_gather_interruptible();
 }
 
 bool ns_gather_wanted(void)
@@ -349,13 +350,16 @@ static void await_flush(int fd)
     }
 }
 
-/* Whoever comes while another waits has to wait, too: his handler may run in the same flush. */
+/* Before start-up is done, too: then every flush blocks signals. Whoever comes while another waits
+ * has to wait as well: his handler may run in the same flush. */
 void ns_gather_interruptible(void)
 {
-    if (!block_size || atomic_load(&awaited) || NS_MUTANT(gather_interruptible))
+    if (atomic_load(&awaited) || NS_MUTANT(gather_interruptible))
         return;
     int saved = errno;
     atomic_store(&interruptible, true);
+    if (!block_size)
+        return;
     /* What entry_of and current load below is not older than what a flush has found there. */
     atomic_thread_fence(memory_order_seq_cst);
     for (int fd = 0; fd < NS_FD_CHUNK * NS_FD_CHUNKS; fd++)

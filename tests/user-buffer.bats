@@ -204,7 +204,7 @@ calls_of() {
 # How often signals are blocked, as the shim does it, in a scenario of gather_handlers.
 masks_in() {
     NAGLESHIM_POLICY=$(rule auto-cork user 100000) LIFE_HOLDS=user LIFE_DELAY_MS=100 timeout -s KILL 25 \
-        strace -f -qq -e trace=rt_sigprocmask -o "$T/trace" -E LD_PRELOAD="$LIBRARY" \
+        strace -f -qq -e trace=rt_sigprocmask -o "$T/trace" -E LD_PRELOAD="${PRELOADED-$LIBRARY}" \
         "$PROBES/gather_handlers" "$1" >"$T/out"
     holds "$(field gathered "$T/out") + $(field in_memory "$T/out") > 0"
     grep -c 'SIG_SETMASK, ~\[\]' "$T/trace" || true
@@ -214,7 +214,13 @@ masks_in() {
     command -v strace >/dev/null || ns_skip "no strace"
     local way
     [[ $(masks_in by-nothing) -eq 0 ]]
-    [[ $(HANDLERS_EARLY=1 masks_in by-nothing) -ge 3 ]]
+    [[ $(behind nothing masks_in by-nothing) -eq 0 ]]
+    for way in sigaction cancel_type meanwhile; do
+        [[ $(behind $way masks_in by-nothing) -ge 3 ]] || {
+            echo "$way, before the shim has started: signals are not blocked"
+            return 1
+        }
+    done
     for way in sigaction libc_sigaction signal bsd_signal sysv_signal weak_sysv_signal ssignal sigset number cancel_type; do
         [[ $(masks_in "by-$way") -ge 3 ]] || {
             echo "a handler by $way: signals are not blocked"

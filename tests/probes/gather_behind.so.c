@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands behind the shim, for gather_handlers: a flush of gathered bytes takes as long as
- * behind_send does. */
+/* Stands behind the shim, so its constructor comes first, and makes gather_handlers' moments: a
+ * flush of gathered bytes that takes as long as behind_send does, and what BEHIND names, done
+ * early: "sigaction" installs a handler and "cancel_type" has the first thread cancelled anywhere,
+ * both before the shim has started; "meanwhile" installs one in another thread while the shim asks
+ * which there are. */
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 extern void (*volatile behind_send)(void);
 void (*volatile behind_send)(void);
+
+static void *next(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
 
 long syscall(long number, ...)
 {
@@ -19,9 +32,47 @@ long syscall(long number, ...)
         argument[i] = va_arg(arguments, long);
     va_end(arguments);
     if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
+        *(void **)&real = next("syscall");
     if (number == SYS_sendto && behind_send)
         behind_send();
     return real(number, argument[0], argument[1], argument[2], argument[3], argument[4],
                 argument[5]);
+}
+
+static void does_nothing(int number)
+{
+    (void)number;
+}
+
+static void *installs(void *unused)
+{
+    struct sigaction action = {.sa_handler = does_nothing, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL); /* the shim's, as for everybody */
+    return unused;
+}
+
+static bool is_asked_for(const char *what)
+{
+    const char *named = getenv("BEHIND");
+    return named && strcmp(named, what) == 0;
+}
+
+int sigaction(int number, const struct sigaction *action, struct sigaction *before)
+{
+    static int (*real)(int, const struct sigaction *, struct sigaction *);
+    pthread_t thread;
+    if (!real)
+        *(void **)&real = next("sigaction");
+    if (!action && number == SIGRTMAX && is_asked_for("meanwhile") &&
+        pthread_create(&thread, NULL, installs, NULL) == 0)
+        pthread_join(thread, NULL);
+    return real(number, action, before);
+}
+
+__attribute__((constructor)) static void early(void)
+{
+    if (is_asked_for("sigaction"))
+        installs(NULL);
+    if (is_asked_for("cancel_type"))
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 }

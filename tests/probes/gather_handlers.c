@@ -75,13 +75,6 @@ static void by_number(void)
     bursts(conn);
 }
 
-/* Before the library has started. */
-__attribute__((constructor)) static void early(void)
-{
-    if (getenv("HANDLERS_EARLY"))
-        sigaction(SIGUSR1, &action, NULL);
-}
-
 /* A trial: a handler is installed for the first time while another thread sends, and runs there at
  * once. */
 static struct conn conn;
