@@ -18,21 +18,27 @@ static void before_handler(sighandler_t handler)
         ns_gather_interruptible();
 }
 
-static void before_action(const struct sigaction *action)
+/* The libc refuses all other numbers without a look at the action; 32 and 33 are its own. */
+static bool is_settable(int number)
 {
-    if (!ns_lies_nowhere(action))
+    return number > 0 && number < NSIG && number != 32 && number != 33;
+}
+
+static void before_action(int number, const struct sigaction *action)
+{
+    if (is_settable(number) && !ns_lies_nowhere(action))
         before_handler(action->sa_handler);
 }
 
 NS_EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
-    before_action(action);
+    before_action(number, action);
     return NS_REAL(sigaction)(number, action, before);
 }
 
 NS_EXPORT int __sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
-    before_action(action);
+    before_action(number, action);
     return NS_REAL(__sigaction)(number, action, before);
 }
 

@@ -373,6 +373,13 @@ static void life_signals(void)
     CALL(sigaction(SIGKILL, &action, none));
     CALL(sigaction(negative, &action, none));
     CALL(__sigaction(65, none, &before));
+    /* The libc refuses such numbers without a look at the action. */
+    struct sigaction *unread = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CALL(sigaction(negative, unread, none));
+    CALL(sigaction(0, unread, none));
+    CALL(sigaction(32, unread, none));
+    CALL(sigaction(65, unread, none));
+    munmap(unread, 1);
 }
 
 /* Not in a handler: the libc changes the type itself around a call that waits, where there is a
