@@ -314,6 +314,9 @@ void ns_engine_push_turned(int held)
         NS_COUNT(pushes);
     int now = held + 1; /* and after the push: a signal handler may jump out of it */
     atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
+    /* What one has held there in between; of gathered bytes it may be a rest that cannot leave. */
+    if (slot && atomic_load(&slot->held_until) && NS_GET(slot, kind) != NS_FD_GATHERS)
+        ns_engine_push(held, slot);
 }
 
 void ns_engine_push_late(int fd, struct ns_sock *slot)

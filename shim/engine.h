@@ -228,8 +228,11 @@ static inline void ns_engine_holds_on(int fd)
 /* After a held write that ns_engine_bursts allowed. */
 static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t result)
 {
-    /* The deadline thread has pushed meanwhile, and perhaps before these bytes: mark them anew. */
-    if (__builtin_expect(atomic_load(&slot->held_until) <= NS_HELD_OVERDUE, 0))
+    /* The deadline thread has pushed meanwhile, and perhaps before these bytes, or a signal handler
+     * has turned to another socket: mark them anew. */
+    if (__builtin_expect(atomic_load(&slot->held_until) <= NS_HELD_OVERDUE, 0) ||
+        __builtin_expect(atomic_load_explicit(&ns_thread.holding, memory_order_relaxed) != fd + 1,
+                         0))
         ns_engine_held(fd, slot, result);
 }
 

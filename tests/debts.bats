@@ -51,6 +51,14 @@ teardown() {
     settles '"send": "auto-cork"' 200 life_debts sleeps
 }
 
+@test "what a signal handler has held, and its thread after it, goes before the thread's next wait" {
+    local LIBRARY="$LIBRARY $PROBES/behind.so"
+    settles '"send": "auto-cork"' 100000 life_handlers push
+    [[ $(field held "$T/out") -eq 3 ]]
+    settles '"send": "auto-cork"' 100000 life_handlers burst
+    [[ $(field held "$T/out") -eq 4 ]]
+}
+
 @test "what is held goes before a call for which the deadline thread ends" {
     settles '"send": "auto-cork"' 100000 life_debts goes-before
     holds "$(counted 'bursts held') == 3"

@@ -19,9 +19,9 @@ rule() {
     printf '{"version": 1, "rules": [{"send": "%s", "buffer": "%s", "max_delay_us": %d}]}' "$1" "$2" "$3"
 }
 
-# What gather_behind.so.c does: with it behind the shim.
+# What behind.so.c does: with it behind the shim.
 behind() {
-    BEHIND=$1 PRELOADED="$LIBRARY $PROBES/gather_behind.so" "${@:2}"
+    BEHIND=$1 PRELOADED="$LIBRARY $PROBES/behind.so" "${@:2}"
 }
 
 # runs NAME BUFFER DELAY_US PROGRAM SCENARIO: in the background.

@@ -175,7 +175,7 @@ static void *sends_once(void *unused)
 {
     typedef void (*volatile moment)(void);
     moment *hook = NULL;
-    *(void **)&hook = dlsym(RTLD_DEFAULT, "behind_send");
+    *(void **)&hook = dlsym(RTLD_DEFAULT, "behind_flush");
     hold(conn);
     rounds++;
     if (hook)

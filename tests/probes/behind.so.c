@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands behind the shim, so its constructor comes first, and makes gather_handlers' moments: a
- * flush of gathered bytes that takes as long as behind_send does, and what BEHIND names, done
- * early: "sigaction" installs a handler and "cancel_type" has the first thread cancelled anywhere,
- * both before the shim has started; "meanwhile" installs one in another thread while the shim asks
- * which there are. */
+/* Stands behind the shim, so its constructor comes first, and makes moments that tests cannot wait
+ * for: in the middle of a flush of gathered bytes (behind_flush), in the middle of a push
+ * (behind_push), and before a send (behind_send). What BEHIND names it does early: "sigaction"
+ * installs a handler and "cancel_type" has the first thread cancelled anywhere, both before the
+ * shim has started; "meanwhile" installs one in another thread while the shim asks which there are.
+ */
 #include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern void (*volatile behind_send)(void);
-void (*volatile behind_send)(void);
+typedef void (*volatile moment)(void);
+extern moment behind_flush, behind_push, behind_send;
+moment behind_flush, behind_push, behind_send;
 
 static void *next(const char *name)
 {
@@ -33,10 +38,31 @@ long syscall(long number, ...)
     va_end(arguments);
     if (!real)
         *(void **)&real = next("syscall");
-    if (number == SYS_sendto && behind_send)
-        behind_send();
+    if (number == SYS_sendto && behind_flush)
+        behind_flush();
     return real(number, argument[0], argument[1], argument[2], argument[3], argument[4],
                 argument[5]);
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    static int (*real)(int, int, int, const void *, socklen_t);
+    if (!real)
+        *(void **)&real = next("setsockopt");
+    int result = real(fd, level, name, value, size);
+    if (level == IPPROTO_TCP && name == TCP_NODELAY && behind_push)
+        behind_push();
+    return result;
+}
+
+ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    static ssize_t (*real)(int, const void *, size_t, int);
+    if (!real)
+        *(void **)&real = next("send");
+    if (behind_send)
+        behind_send();
+    return real(fd, data, size, flags);
 }
 
 static void does_nothing(int number)
