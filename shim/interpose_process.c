@@ -17,6 +17,9 @@
 
 extern char **environ;
 
+/* In no header of libc's. */
+int capset(void *header, const void *data);
+
 /* A child that shares our sockets: from now on the last close may not be ours. Asking whether we
  * are in a vfork child also forgets an earlier vfork, which the new child must not inherit. */
 static void before_child(void)
@@ -446,6 +449,16 @@ NS_EXPORT int prctl(int option, ...)
         return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
     ns_flusher_stop(true);
     int result = NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+    ns_flusher_resume();
+    return result;
+}
+
+NS_EXPORT int capset(void *header, const void *data)
+{
+    if (!ns_flusher_running() || ns_in_vfork_child())
+        return NS_REAL(capset)(header, data);
+    ns_flusher_stop(true);
+    int result = NS_REAL(capset)(header, data);
     ns_flusher_resume();
     return result;
 }

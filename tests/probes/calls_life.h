@@ -6,6 +6,7 @@
 
 #include "record.h"
 
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -197,10 +198,13 @@ static void life_streams(void)
     close(pair.b);
 }
 
+int capset(void *header, const void *data);
+
 static void life_numbers(void)
 {
     uint32_t word = 5;
     struct timespec moment = {0, 1000000};
+    struct __user_cap_header_struct capabilities = {_LINUX_CAPABILITY_VERSION_3, 0};
     int fd = dup(0);
     CALL(syscall(SYS_getpid) == getpid());
     CALL(syscall(SYS_close, fd));
@@ -224,6 +228,10 @@ static void life_numbers(void)
     CALL(prctl(-1, 0, 0, 0, 0));
     CALL(prctl(PR_SET_NAME, nowhere));
     CALL(prctl(PR_GET_SECCOMP));
+    CALL(capset(nowhere, none));
+    CALL(capset(&capabilities, nowhere));
+    capabilities.pid = 1;
+    CALL(capset(&capabilities, none));
 }
 
 static void ended(const char *how, pid_t pid)

@@ -4,6 +4,7 @@
 #include "life.h"
 
 #include <dirent.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -253,10 +254,15 @@ static void sleeps(void)
     close_conn(conn);
 }
 
+int capset(void *header, const void *data);
+
 /* Each of these ends the deadline thread, which nobody waits for after it. */
 static void goes_before(void)
 {
-    for (int way = 0; way < 3; way++) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct mine[2];
+    EXPECT(RAW(capget, &header, mine, 0, 0) == 0);
+    for (int way = 0; way < 4; way++) {
         struct conn conn = open_conn();
         put(conn.fd, "held");
         if (way == 0)
@@ -265,6 +271,8 @@ static void goes_before(void)
             EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0);
         if (way == 2)
             EXPECT(syscall(SYS_setgid, getgid()) == 0);
+        if (way == 3)
+            EXPECT(capset(&header, mine) == 0);
         at_once(conn.peer, "held");
         close_conn(conn);
     }
