@@ -98,9 +98,19 @@ struct sight {
     uint64_t retry; /* and of those that are stuck */
 };
 
+static uint64_t bit_of(int fd)
+{
+    return UINT64_C(1) << (unsigned)fd % WORD_BITS;
+}
+
 static void set_bit(_Atomic uint64_t *words, int fd)
 {
-    atomic_fetch_or(&words[(unsigned)fd / WORD_BITS], UINT64_C(1) << (unsigned)fd % WORD_BITS);
+    atomic_fetch_or(&words[(unsigned)fd / WORD_BITS], bit_of(fd));
+}
+
+static bool has_bit(const _Atomic uint64_t *words, int fd)
+{
+    return atomic_load(&words[(unsigned)fd / WORD_BITS]) & bit_of(fd);
 }
 
 static void push_if_due(int fd, uint64_t now, struct sight *sight)
@@ -118,6 +128,8 @@ static void push_if_due(int fd, uint64_t now, struct sight *sight)
         sight->late |= until > NS_HELD_OVERDUE && !stream;
         return;
     }
+    if (has_bit(stuck, fd)) /* which look sees to first */
+        return;
     set_bit(watched, fd);
     if (until < sight->next)
         sight->next = until;
@@ -189,10 +201,11 @@ static bool park(uint64_t retry)
     uint32_t expected = TICKING;
     if (!atomic_compare_exchange_strong(&shared->state, &expected, PARKED))
         return true;
-    /* Bits that were set before the state changed woke nobody. */
+    /* Bits that were set before the state changed woke nobody. That a rest is stuck the last look
+     * may have missed, while another thread's (ns_flusher_push_all) had taken its bit. */
     unsigned used = atomic_load(&words_used);
     for (unsigned word = 0; word < used; word++)
-        if (atomic_load(&watched[word])) {
+        if (atomic_load(&watched[word]) || (retry == UINT64_MAX && atomic_load(&stuck[word]))) {
             expected = PARKED;
             atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
             return true;

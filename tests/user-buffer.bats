@@ -153,6 +153,17 @@ calls_of() {
     gathers full leaves 'nothing is looked at'
 }
 
+@test "what the kernel did not take is not forgotten where two threads look for it at the same time" {
+    behind nothing gathers looks looks 'nothing is looked at'
+}
+
+@test "what the kernel does not take keeps the deadline thread awake for a moment, and not as long as it stays" {
+    command -v strace >/dev/null || ns_skip "no strace"
+    NAGLESHIM_POLICY=$(rule auto-cork user 200) timeout -s KILL 25 strace -f -qq -e trace=futex -o "$T/trace" \
+        -E LD_PRELOAD="$LIBRARY" "$PROBES/gather_looks" rests
+    holds "$(grep -c FUTEX_WAIT "$T/trace") >= 10 && $(grep -c FUTEX_WAIT "$T/trace") <= 400"
+}
+
 @test "it also leaves where unshare, setns or a change of one thread's privileges has ended the deadline thread" {
     gathers full outlives-threads 'nothing is looked at'
 }
