@@ -69,6 +69,9 @@ LACKS(int, epoll_pwait2,
 
 #if !defined(__GLIBC__)
 #define fcntl64 fcntl
+#define ssignal signal
+#define sysv_signal signal
+#define __sigaction sigaction
 /* What a fortified build calls. */
 #define __read_chk(fd, data, size, room) read(fd, data, size)
 #define __recv_chk(fd, data, size, room, flags) recv(fd, data, size, flags)
