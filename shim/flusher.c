@@ -195,12 +195,12 @@ static struct timespec time_until(uint64_t then)
                              .tv_nsec = (long)(left % NS_PER_S)};
 }
 
-/* Sleep until somebody holds a byte again, or until retry. Returns whether somebody does. */
-static bool park(uint64_t retry)
+/* Sleep until somebody holds a byte again, or until retry. */
+static void park(uint64_t retry)
 {
     uint32_t expected = TICKING;
     if (!atomic_compare_exchange_strong(&shared->state, &expected, PARKED))
-        return true;
+        return;
     /* Bits that were set before the state changed woke nobody. That a rest is stuck the last look
      * may have missed, while another thread's (ns_flusher_push_all) had taken its bit. */
     unsigned used = atomic_load(&words_used);
@@ -208,7 +208,7 @@ static bool park(uint64_t retry)
         if (atomic_load(&watched[word]) || (retry == UINT64_MAX && atomic_load(&stuck[word]))) {
             expected = PARKED;
             atomic_compare_exchange_strong(&shared->state, &expected, TICKING);
-            return true;
+            return;
         }
     while (atomic_load(&shared->state) == PARKED) {
         struct timespec left = time_until(retry);
@@ -216,9 +216,8 @@ static bool park(uint64_t retry)
         expected = PARKED;
         if (ns_flusher_now() >= retry &&
             atomic_compare_exchange_strong(&shared->state, &expected, TICKING))
-            return false;
+            return;
     }
-    return true;
 }
 
 /* After so many looks at held bytes of which none found any late. */
