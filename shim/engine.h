@@ -249,7 +249,8 @@ void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
 bool ns_engine_is_stale(int error);
 void ns_engine_heal(int fd, struct ns_sock *slot);
 
-/* After a read of stream data (no MSG_PEEK, no MSG_ERRQUEUE). error is errno after it. */
+/* After a read of stream data (no MSG_ERRQUEUE; MSG_PEEK only if it found nothing). error is errno
+ * after it. */
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error);
 
 /* --- debts --- */

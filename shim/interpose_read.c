@@ -64,7 +64,8 @@ __attribute__((noinline)) static ssize_t instead_of_nothing(int fd, struct ns_so
 /* Returns what the application is told. */
 static ssize_t after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
 {
-    if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)) && !NS_MUTANT(owe_after_read))
+    bool tells = !(flags & MSG_PEEK) || (result < 0 && errno == EAGAIN); /* data stays unread */
+    if (!(flags & MSG_ERRQUEUE) && tells && !NS_MUTANT(owe_after_read))
         ns_engine_read(fd, slot, result, errno);
     return result > 0 ? result : instead_of_nothing(fd, slot, result);
 }

@@ -61,7 +61,7 @@ teardown() {
 
 @test "what is held goes before a call for which the deadline thread ends" {
     settles '"send": "auto-cork"' 100000 life_debts goes-before
-    holds "$(counted 'bursts held') == 4"
+    holds "$(counted 'bursts held') == 7"
 }
 
 @test "a program whose thread-local storage is larger than the deadline thread's stack has its bytes sent in time" {

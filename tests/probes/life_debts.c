@@ -262,7 +262,7 @@ static void goes_before(void)
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct mine[2];
     EXPECT(RAW(capget, &header, mine, 0, 0) == 0);
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 7; way++) {
         struct conn conn = open_conn();
         put(conn.fd, "held");
         if (way == 0)
@@ -273,6 +273,12 @@ static void goes_before(void)
             EXPECT(syscall(SYS_setgid, getgid()) == 0);
         if (way == 3)
             EXPECT(capset(&header, mine) == 0);
+        if (way == 4)
+            EXPECT(syscall(SYS_unshare, CLONE_FS) == 0);
+        if (way == 5)
+            EXPECT(syscall(SYS_prctl, PR_SET_KEEPCAPS, 0, 0, 0, 0) == 0);
+        if (way == 6)
+            EXPECT(syscall(SYS_setns, 999, 0) == -1 && errno == EBADF);
         at_once(conn.peer, "held");
         close_conn(conn);
     }
