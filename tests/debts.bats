@@ -47,6 +47,11 @@ teardown() {
     holds "$(counted 'bursts held') >= 1 && $(counted 'bursts held') <= 10"
 }
 
+@test "under adaptive a connection that writes once between waits is never held" {
+    settles '"send": "adaptive"' 100000 life_debts alone
+    holds "$(counted 'bursts held') == 0"
+}
+
 @test "the deadline thread sleeps while nothing is held, and wakes up for what is" {
     settles '"send": "auto-cork"' 200 life_debts sleeps
 }

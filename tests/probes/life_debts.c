@@ -284,6 +284,17 @@ static void goes_before(void)
     }
 }
 
+/* Sixty small writes, each a conversation of its own. */
+static void alone(void)
+{
+    struct conn conn = open_conn();
+    for (int i = 0; i < 60; i++) {
+        put(conn.fd, "alone");
+        round_is_over(conn, "alone");
+    }
+    close_conn(conn);
+}
+
 static const struct scenario scenarios[] = {
     {"refused", refused},
     {"splices", splices},
@@ -293,6 +304,7 @@ static const struct scenario scenarios[] = {
     {"sleeps", sleeps},
     {"takes-along", takes_along},
     {"goes-before", goes_before},
+    {"alone", alone},
 };
 
 int main(int argc, char **argv)
