@@ -284,8 +284,9 @@ static bool create_thread(void)
     sigset_t all, before;
     init(&attributes);
     set_size(&attributes, STACK_SIZE);
-    if (!NS_MUTANT(thread_signals))
-        sigfillset(&all); /* every signal is the application's */
+    sigfillset(&all); /* every signal is the application's */
+    if (NS_MUTANT(thread_signals))
+        sigemptyset(&all);
     mask(SIG_SETMASK, &all, &before);
     int error = create(&thread, &attributes, deadline_thread, NULL);
     /* The program's static TLS alone is larger than that. */

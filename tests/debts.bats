@@ -52,6 +52,11 @@ teardown() {
     holds "$(counted 'bursts held') == 0"
 }
 
+@test "the deadline thread takes no signal of the program's" {
+    settles '"send": "auto-cork"' 200 life_debts keeps-signals
+    holds "$(counted 'bursts held') >= 1"
+}
+
 @test "the deadline thread sleeps while nothing is held, and wakes up for what is" {
     settles '"send": "auto-cork"' 200 life_debts sleeps
 }

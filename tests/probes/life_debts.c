@@ -284,6 +284,31 @@ static void goes_before(void)
     }
 }
 
+static volatile sig_atomic_t handled;
+
+static void handles(int number)
+{
+    handled = number;
+}
+
+/* A signal to the process that its only thread blocks stays pending: no other takes it. */
+static void keeps_signals(void)
+{
+    struct conn conn = open_conn();
+    struct timespec none = {0, 0};
+    sigset_t one;
+    put(conn.fd, "held");
+    signal(SIGUSR2, handles);
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &one, NULL);
+    kill(getpid(), SIGUSR2);
+    compute_ms(20);
+    EXPECT(!handled && sigtimedwait(&one, NULL, &none) == SIGUSR2);
+    arrives(conn.peer, "held");
+    close_conn(conn);
+}
+
 /* Sixty small writes, each a conversation of its own. */
 static void alone(void)
 {
@@ -305,6 +330,7 @@ static const struct scenario scenarios[] = {
     {"takes-along", takes_along},
     {"goes-before", goes_before},
     {"alone", alone},
+    {"keeps-signals", keeps_signals},
 };
 
 int main(int argc, char **argv)
