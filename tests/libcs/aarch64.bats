@@ -58,10 +58,11 @@ packets() {
 
 @test "the client does not stall with the shim, nor does a client of this machine whose server has it" {
     local stalls segments
-    packets 20 "${SHIM[@]}"
+    packets 120 "${SHIM[@]}"
     grep -q 'sockets 1' "$T/log"
-    # The first packet's 15, and then one for each, one back, and what a connection takes.
-    [[ $stalls -le 1 && $segments -le $((24 * 4 + 15)) ]]
+    # 15 each without a gathering. A burst that takes longer than the deadline, because qemu meets its code for
+    # the first time, leaves some of the next ungathered.
+    [[ $stalls -le 1 && $segments -le $((124 * 10)) ]]
     ns_start server "${QEMU[@]}" "${SHIM[@]}" "$FOREIGN/tcp_nodelay_server" 0 0
     ns_port server
     "$EXAMPLES/tcp_nodelay_client" --stats --warmup 4 127.0.0.1 "$port" 20 >"$T/client.out"
