@@ -207,6 +207,11 @@ void ns_engine_held(int fd, struct ns_sock *slot, ssize_t result);
  * first, also to different peers, which may be one program. So it holds bytes on one at most. */
 void ns_engine_push_turned(int held);
 
+static inline bool ns_engine_holding(int fd)
+{
+    return atomic_load_explicit(&ns_thread.holding, memory_order_relaxed) == fd + 1;
+}
+
 static inline void ns_engine_turns_to(int fd)
 {
     int holding = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed);
@@ -217,8 +222,7 @@ static inline void ns_engine_turns_to(int fd)
 /* This thread has held bytes on fd. */
 static inline void ns_engine_holds_on(int fd)
 {
-    int holding;
-    while ((holding = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed)) != fd + 1) {
+    while (!ns_engine_holding(fd)) {
         ns_engine_turns_to(fd); /* what a signal handler held since fd was turned to */
         int none = 0;
         atomic_compare_exchange_strong(&ns_thread.holding, &none, fd + 1);
@@ -231,8 +235,7 @@ static inline void ns_engine_continued(int fd, struct ns_sock *slot, ssize_t res
     /* The deadline thread has pushed meanwhile, and perhaps before these bytes, or a signal handler
      * has turned to another socket: mark them anew. */
     if (__builtin_expect(atomic_load(&slot->held_until) <= NS_HELD_OVERDUE, 0) ||
-        __builtin_expect(atomic_load_explicit(&ns_thread.holding, memory_order_relaxed) != fd + 1,
-                         0))
+        __builtin_expect(!ns_engine_holding(fd), 0))
         ns_engine_held(fd, slot, result);
 }
 

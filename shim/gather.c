@@ -36,44 +36,43 @@ static bool any_lies_nowhere(const struct iovec *vector, size_t size)
     }
 }
 
-/* Take the block for an append; NULL if that is not to be. */
-static struct ns_block *begin_append(int fd, struct ns_sock *slot, size_t size, uint64_t *locked)
+/* Take the block for an append of size bytes, if it is free and has room for them: *seen is its
+ * state before, and *locked while it is taken. */
+__attribute__((always_inline)) static inline bool begin_append(struct ns_sock *slot,
+                                                               struct ns_block *block, size_t size,
+                                                               uint64_t *seen, uint64_t *locked)
 {
-    for (unsigned tries = 0;; tries++) {
-        struct ns_block *block = ns_block_of(fd);
-        const struct ns_rule *rule = NS_GET(slot, rule);
-        if (!block || !rule)
-            return NULL;
-        uint64_t state = atomic_load(&block->state);
-        if (__builtin_expect(
-                (state & (NS_BLOCK_DEAD | NS_BLOCK_FLUSHING | NS_BLOCK_APPENDING)) != 0, 0)) {
-            ns_block_resolve(fd, block, state, tries);
-            continue;
-        }
-        if (state & (NS_BLOCK_FAILED | NS_BLOCK_ENDING) ||
-            (state & NS_BLOCK_USED) + size > rule->max_bytes)
-            return NULL;
-        if (__builtin_expect((state & NS_BLOCK_SPOILT) != 0, 0)) {
-            ns_block_take_over(fd, block, state);
-            if (ns_block_of(fd) == block)
-                return NULL;
-            continue;
-        }
-        *locked = state | NS_BLOCK_APPENDING |
-                  (uint64_t)(ns_thread.token & NS_BLOCK_TOKEN_MASK) << NS_BLOCK_TOKEN_SHIFT;
-        uint64_t free = state;
-        if (!atomic_compare_exchange_strong(&block->state, &free, *locked))
-            continue;
-        /* Only now is it certain: whoever ends the gathering here takes the block first. */
-        if (NS_GET(slot, kind) == NS_FD_GATHERS &&
-            !atomic_load_explicit(&stopped, memory_order_relaxed))
-            return block;
-        atomic_compare_exchange_strong(&block->state, locked, state);
-        return NULL;
-    }
+    const struct ns_rule *rule = NS_GET(slot, rule);
+    uint64_t state = *seen = atomic_load(&block->state);
+    if (state & ~(NS_BLOCK_USED | NS_BLOCK_VERSION) || !rule ||
+        (state & NS_BLOCK_USED) + size > rule->max_bytes)
+        return false;
+    *locked = state | NS_BLOCK_APPENDING |
+              (uint64_t)(ns_thread.token & NS_BLOCK_TOKEN_MASK) << NS_BLOCK_TOKEN_SHIFT;
+    if (!atomic_compare_exchange_strong(&block->state, &state, *locked))
+        return false;
+    /* Only now is it certain: whoever ends the gathering here takes the block first. */
+    if (__builtin_expect(NS_GET(slot, kind) == NS_FD_GATHERS &&
+                             !atomic_load_explicit(&stopped, memory_order_relaxed),
+                         1))
+        return true;
+    atomic_compare_exchange_strong(&block->state, locked, *seen);
+    return false;
 }
 
-static inline void copy(char *to, const struct iovec *vector, size_t size)
+/* Is there a mark already? While the block is taken nobody clears it without a look at what has
+ * been appended. */
+static inline bool is_marked(struct ns_sock *slot)
+{
+    return atomic_load(&slot->held_until) > NS_HELD_OVERDUE || NS_MUTANT(gather_marked);
+}
+
+static char *end_of(struct ns_block *block, uint64_t state)
+{
+    return block->data + (state & NS_BLOCK_USED);
+}
+
+static void copy(char *to, const struct iovec *vector, size_t size)
 {
     while (size > vector->iov_len) {
         memcpy(to, vector->iov_base, vector->iov_len);
@@ -84,29 +83,76 @@ static inline void copy(char *to, const struct iovec *vector, size_t size)
     memcpy(to, vector->iov_base, size);
 }
 
-bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, size_t size)
+/* The block could not be taken for an append, as seen. Is it worth another try? */
+static bool make_way(int fd, struct ns_sock *slot, struct ns_block *block, uint64_t seen,
+                     size_t size, unsigned tries)
 {
-    bool watched = true;
-    uint64_t locked, added;
-    struct ns_block *block;
-    if (!NS_MUTANT(gather_nowhere) && any_lies_nowhere(vector, size))
+    const struct ns_rule *rule = NS_GET(slot, rule);
+    if (seen & (NS_BLOCK_DEAD | NS_BLOCK_FLUSHING | NS_BLOCK_APPENDING)) {
+        ns_block_resolve(fd, block, seen, tries);
+        return true;
+    }
+    if (seen & (NS_BLOCK_FAILED | NS_BLOCK_ENDING) || !rule ||
+        (seen & NS_BLOCK_USED) + size > rule->max_bytes)
         return false;
-    do {
-        block = begin_append(fd, slot, size, &locked);
-        if (!block)
-            return false;
-        uint64_t used = locked & NS_BLOCK_USED;
-        added = (locked & (NS_BLOCK_USED | NS_BLOCK_VERSION)) + size;
-        /* Between here and the end of the append nobody clears it without a look at our bytes. */
-        if (atomic_load(&slot->held_until) <= NS_HELD_OVERDUE && !NS_MUTANT(gather_marked))
-            watched = ns_engine_mark(fd, slot);
-        copy(block->data + used, vector, size);
-    } while (!atomic_compare_exchange_strong(&block->state, &locked, added));
+    if (seen & NS_BLOCK_SPOILT) {
+        ns_block_take_over(fd, block, seen);
+        return ns_block_of(fd) != block;
+    }
+    return NS_GET(slot, kind) == NS_FD_GATHERS &&
+           !atomic_load_explicit(&stopped, memory_order_relaxed);
+}
+
+/* This thread owes a push of what it has appended. */
+static void owe(int fd, struct ns_sock *slot)
+{
     if (NS_GET(slot, lister) != ns_thread.token && !NS_MUTANT(gather_owed))
         ns_owe(fd, slot);
     ns_engine_holds_on(fd);
+}
+
+bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, size_t size)
+{
+    bool watched = true;
+    if (!NS_MUTANT(gather_nowhere) && any_lies_nowhere(vector, size))
+        return false;
+    for (unsigned tries = 0;; tries++) {
+        struct ns_block *block = ns_block_of(fd);
+        uint64_t seen, locked;
+        if (!block)
+            return false;
+        if (!begin_append(slot, block, size, &seen, &locked)) {
+            if (!make_way(fd, slot, block, seen, size, tries))
+                return false;
+            continue;
+        }
+        if (!is_marked(slot))
+            watched = ns_engine_mark(fd, slot);
+        copy(end_of(block, seen), vector, size);
+        if (atomic_compare_exchange_strong(&block->state, &locked, seen + size))
+            break;
+    }
+    owe(fd, slot);
     if (__builtin_expect(!watched, 0))
         ns_gather_flush(fd, slot, 0);
+    return true;
+}
+
+bool ns_gather_more(int fd, struct ns_sock *slot, const void *data, size_t size)
+{
+    uint64_t seen, locked;
+    struct ns_block *block = ns_block_of(fd);
+    if (!block || (!NS_MUTANT(gather_nowhere) && ns_lies_nowhere(data)) ||
+        !begin_append(slot, block, size, &seen, &locked))
+        return false;
+    bool marked = is_marked(slot);
+    if (__builtin_expect(marked, 1))
+        memcpy(end_of(block, seen), data, size);
+    if (!atomic_compare_exchange_strong(&block->state, &locked, marked ? seen + size : seen) ||
+        !marked)
+        return false;
+    if (__builtin_expect(NS_GET(slot, lister) != ns_thread.token || !ns_engine_holding(fd), 0))
+        owe(fd, slot);
     return true;
 }
 

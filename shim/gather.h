@@ -56,6 +56,10 @@ void ns_gather_stop(void);
  * thread has a token. */
 bool ns_gather_append(int fd, struct ns_sock *slot, const struct iovec *vector, size_t size);
 
+/* The same for one more write of this thread's burst under way, which is marked and owed; short for
+ * speed. False also where something has come in between. */
+bool ns_gather_more(int fd, struct ns_sock *slot, const void *data, size_t size);
+
 /* Bytes that are gathered, and that could be. */
 uint32_t ns_gather_size(int fd);
 uint32_t ns_gather_room(int fd, const struct ns_sock *slot);

@@ -141,15 +141,11 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     return result;
 }
 
-/* A write to something that gathers in user memory, or that is no ordinary connection yet. */
-__attribute__((noinline)) static ssize_t write_unruled(int fd, const void *data, size_t size)
+/* A write to something that gathers in user memory. */
+__attribute__((noinline)) static ssize_t write_gathering(int fd, const void *data, size_t size,
+                                                         struct ns_sock *slot)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
-    if (NS_GET(slot, kind) != NS_FD_GATHERS)
-        return write_governed(fd, data, size);
     struct iovec one = memory_at(data, size);
-    if (ns_engine_bursts(fd, slot, size, true) && ns_gather_append(fd, slot, &one, size))
-        return (ssize_t)size;
     ssize_t result;
     struct ns_plain before;
     if (ns_gather_write(fd, slot, &one, size, 0, &result, &before))
@@ -160,6 +156,17 @@ __attribute__((noinline)) static ssize_t write_unruled(int fd, const void *data,
     return result;
 }
 
+/* The same, or one to what is no ordinary connection yet. */
+__attribute__((noinline)) static ssize_t write_unruled(int fd, const void *data, size_t size,
+                                                       struct ns_sock *slot)
+{
+    if (NS_GET(slot, kind) != NS_FD_GATHERS)
+        return write_governed(fd, data, size);
+    if (ns_engine_bursts(fd, slot, size, true) && ns_gather_more(fd, slot, data, size))
+        return (ssize_t)size;
+    return write_gathering(fd, data, size, slot);
+}
+
 /* How a write is to be made. */
 enum way {
     AT_ONCE,  /* with nothing to tell the engine afterwards */
@@ -168,9 +175,9 @@ enum way {
     UNRULED,  /* nor is fd an ordinary connection */
 };
 
-__attribute__((always_inline)) static inline enum way way_of(int fd, size_t size)
+__attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_sock *slot,
+                                                             size_t size)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
     if (!slot)
         return GOVERNED;
     uint8_t kind = NS_GET(slot, kind);
@@ -185,11 +192,12 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, size_t size
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    enum way way = way_of(fd, size);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    enum way way = way_of(fd, slot, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(write)(fd, data, size);
     if (way == UNRULED)
-        return write_unruled(fd, data, size);
+        return write_unruled(fd, data, size, slot);
     return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
 }
 
@@ -230,25 +238,25 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
 }
 
 __attribute__((noinline)) static ssize_t send_unruled(int fd, const void *data, size_t size,
-                                                      int flags)
+                                                      int flags, struct ns_sock *slot)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
     if (NS_GET(slot, kind) != NS_FD_GATHERS)
         return send_governed(fd, data, size, flags);
-    struct iovec one = memory_at(data, size);
     if (!(flags & ~MSG_NOSIGNAL) && ns_engine_bursts(fd, slot, size, true) &&
-        ns_gather_append(fd, slot, &one, size))
+        ns_gather_more(fd, slot, data, size))
         return (ssize_t)size;
+    struct iovec one = memory_at(data, size);
     return sendto_gathering(fd, slot, &one, flags, NULL, 0);
 }
 
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-    enum way way = flags & NS_NEVER_HELD ? GOVERNED : way_of(fd, size);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    enum way way = flags & NS_NEVER_HELD ? GOVERNED : way_of(fd, slot, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
     if (way == UNRULED)
-        return send_unruled(fd, data, size, flags);
+        return send_unruled(fd, data, size, flags, slot);
     return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
 }
 
