@@ -220,22 +220,42 @@ static void park(uint64_t retry)
     }
 }
 
-/* After so many looks at held bytes of which none found any late. */
-enum { PUNCTUAL = 8 };
+/* So many looks in a row at held bytes of which none found any late. */
+enum { PUNCTUAL = 8, PROVEN = 24 };
+
+/* Of the deadline thread. */
+struct pace {
+    unsigned punctual;   /* looks, at most PROVEN */
+    unsigned long slack; /* how much later than asked it may wake up; 0: not known */
+};
+
+/* The default of 50 us is a quarter of the default deadline. */
+static void set_slack(struct pace *pace, unsigned long slack)
+{
+    if (pace->slack == slack)
+        return;
+    pace->slack = slack;
+    ns_real.prctl(PR_SET_TIMERSLACK, slack);
+}
 
 /* When to look again. A look costs the process its processor for a moment, 12 % of a busy
- * conversation at one per 200 us. So unless one of the last PUNCTUAL looks found a burst late, that
- * no wait had ended, they come up to five times as rarely: a burst that is the first to be late may
- * be held for a millisecond. */
-static uint64_t next_look(uint64_t now, const struct sight *sight, unsigned *punctual)
+ * conversation at one per 200 us, and 3 % at one a millisecond, most of that for the interrupt of a
+ * timer. So unless one of the last PUNCTUAL looks found a burst late, that no wait had ended, they
+ * come up to five times as rarely; and unless one of the last PROVEN did, with an interrupt that
+ * comes anyway, as the kernel's own tick. The first burst that is late may then be held for a
+ * millisecond, or for five. */
+static uint64_t next_look(uint64_t now, const struct sight *sight, struct pace *pace)
 {
-    enum { RARELY = 5, RARELY_NS = 1000000 };
+    enum { RARELY = 5, RARELY_NS = 1000000, SLACK_NS = 4000000 };
     if (sight->late)
-        *punctual = 0;
-    else if (sight->any && *punctual < PUNCTUAL)
-        ++*punctual;
+        pace->punctual = 0;
+    else if (sight->any && pace->punctual < PROVEN)
+        pace->punctual++;
     uint64_t exactly = now + tick_ns; /* what begins from now on is not due before that */
-    if (*punctual < PUNCTUAL || tick_ns >= RARELY_NS)
+    bool rarely = pace->punctual >= PUNCTUAL && tick_ns < RARELY_NS;
+    bool proven = rarely && pace->punctual == PROVEN && sight->retry == UINT64_MAX;
+    set_slack(pace, proven && !NS_MUTANT(thread_slack) ? SLACK_NS : 1);
+    if (!rarely)
         return sight->next < exactly ? sight->next : exactly;
     return now + (RARELY * tick_ns < RARELY_NS ? RARELY * tick_ns : RARELY_NS);
 }
@@ -244,9 +264,7 @@ static void *deadline_thread(void *unused)
 {
     (void)unused;
     ns_real.prctl(PR_SET_NAME, "nagleshim");
-    /* The default slack of 50 us is a quarter of the default deadline. */
-    ns_real.prctl(PR_SET_TIMERSLACK, 1ul);
-    unsigned punctual = PUNCTUAL;
+    struct pace pace = {.punctual = PUNCTUAL};
     /* Until it is started altogether: looking all the time, it would keep whoever starts it from
      * its processor for a time slice. */
     while (atomic_load(&shared->state) == STARTING)
@@ -258,10 +276,11 @@ static void *deadline_thread(void *unused)
         uint64_t now = ns_flusher_now();
         struct sight sight = look(now);
         if (!sight.any && !NS_MUTANT(thread_parks)) {
+            set_slack(&pace, 1);
             park(sight.retry);
             continue;
         }
-        uint64_t next = next_look(now, &sight, &punctual);
+        uint64_t next = next_look(now, &sight, &pace);
         struct timespec left = time_until(next < sight.retry ? next : sight.retry);
         futex_wait(TICKING, &left);
     }

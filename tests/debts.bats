@@ -61,6 +61,10 @@ teardown() {
     settles '"send": "auto-cork"' 200 life_debts sleeps
 }
 
+@test "in a conversation whose waits end every burst the deadline thread wakes up with the kernel's own tick" {
+    settles '"send": "auto-cork"' 200 life_debts is-patient
+}
+
 @test "what a signal handler has held, and its thread after it, goes before the thread's next wait" {
     local LIBRARY="$LIBRARY $PROBES/behind.so"
     settles '"send": "auto-cork"' 100000 life_handlers push

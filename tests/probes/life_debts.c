@@ -211,26 +211,70 @@ static void in_vain(void)
     close_conn(conn);
 }
 
+/* 0: there is none. */
+static int deadline_thread(void)
+{
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; !found && (task = readdir(tasks));) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *comm = fopen(path, "r");
+        if (comm && fgets(name, sizeof name, comm) && strcmp(name, "nagleshim\n") == 0)
+            found = atoi(task->d_name);
+        if (comm)
+            fclose(comm);
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* The number behind before in a file below /proc of the deadline thread's, -1 if there is none. */
+static long told(const char *file, const char *before)
+{
+    char path[64], line[100];
+    long number = -1;
+    snprintf(path, sizeof path, "/proc/%d/%s", deadline_thread(), file);
+    FILE *lines = fopen(path, "r");
+    while (lines && number < 0 && fgets(line, sizeof line, lines))
+        if (strncmp(line, before, strlen(before)) == 0)
+            number = atol(line + strlen(before));
+    if (lines)
+        fclose(lines);
+    return number;
+}
+
 /* How often the deadline thread has gone to sleep. */
 static long naps(void)
 {
-    long count = -1;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *task; (task = readdir(tasks));) {
-        char path[300], line[100];
-        bool ours = false;
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
-        FILE *status = fopen(path, "r");
-        while (status && fgets(line, sizeof line, status)) {
-            ours |= strcmp(line, "Name:\tnagleshim\n") == 0;
-            if (ours)
-                sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+    return told("status", "voluntary_ctxt_switches:");
+}
+
+/* How much later than asked it may wake up, in nanoseconds. */
+static long slack(void)
+{
+    return told("timerslack_ns", "");
+}
+
+/* In a conversation whose waits end every burst it wakes up with interrupts that come anyway, and
+ * punctually after it. */
+static void is_patient(void)
+{
+    struct conn conn = open_conn();
+    double begin = now_ms();
+    do {
+        for (int i = 0; i < 50; i++) {
+            put(conn.fd, "he");
+            put(conn.fd, "ld");
+            round_is_over(conn, "held");
         }
-        if (status)
-            fclose(status);
-    }
-    closedir(tasks);
-    return count;
+    } while (slack() < 1000000 && look_again(begin, 2000));
+    EXPECT(slack() >= 1000000);
+    begin = now_ms();
+    while (slack() != 1 && look_again(begin, 2000))
+        compute_ms(10);
+    EXPECT(slack() == 1);
+    close_conn(conn);
 }
 
 static void sleeps(void)
@@ -327,6 +371,7 @@ static const struct scenario scenarios[] = {
     {"repeats", repeats},
     {"in-vain", in_vain},
     {"sleeps", sleeps},
+    {"is-patient", is_patient},
     {"takes-along", takes_along},
     {"goes-before", goes_before},
     {"alone", alone},
