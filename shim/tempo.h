@@ -27,10 +27,8 @@ enum {
     NS_TEMPO_MEMORY = 3,
     NS_TEMPO_FEW = 4, /* a header and its body, in pieces */
     /* So many writes before a deadline are a stream, which gains by being gathered though nobody
-     * waits for it. */
+     * waits for it; so many without a wait are one whose end adaptive does not wait for. */
     NS_TEMPO_STREAM = 8,
-    /* So many without a wait are a stream, too, whose end adaptive does not wait for. */
-    NS_TEMPO_ENDLESS = 16,
     NS_TEMPO_DOUBT_MOST = 13,
 };
 
@@ -83,7 +81,7 @@ static inline bool ns_tempo_write(struct ns_tempo *tempo, bool adaptive, bool sm
     if (!small)
         return false;
     if (adaptive && !ns_tempo_gathers(tempo)) {
-        if (tempo->burst == NS_TEMPO_ENDLESS)
+        if (tempo->burst == NS_TEMPO_STREAM)
             ns_tempo_goes_on(tempo);
         return false;
     }

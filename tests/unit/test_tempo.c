@@ -64,7 +64,9 @@ static void test_adaptive(void)
     expect(true, "ww.w.w.w.w.w.", "ss.h.h.s.s.s.", "bursts that have ended are forgotten");
     expect(true, "wW.wW.wW.", "ss.hs.hs.", "a header and a large body: the header is held");
     expect(true, "WWWW.WWWW.", "ssss.ssss.", "large writes are never held");
-    expect(true, "wwwwwwwwwwww", "ssssssssssss", "writes without a wait are sent");
+    expect(true, "wwwwwwww.www.", "ssssssss.hhh.", "eight writes are a burst as any other");
+    expect(true, "wwwwwwwwwww.www.", "sssssssshhh.hhh.", "and the ninth without a wait begins one");
+    expect(true, "WWWWWWWWWWWW", "ssssssssssss", "large writes without a wait are sent");
 }
 
 /* A connection whose bursts nobody waits for, on the thread that writes: how many bursts lie
@@ -141,7 +143,7 @@ static void test_stream(void)
     /* One that never waits; per_deadline 0: the peer is slow, and no deadline comes. */
     for (unsigned per_deadline = 0; per_deadline <= 40; per_deadline += 20) {
         held = first_held(per_deadline, true);
-        OK(held == NS_TEMPO_ENDLESS, "adaptive: an endless burst is gathered from write %u on",
+        OK(held == NS_TEMPO_STREAM, "adaptive: an endless burst is gathered from write %u on",
            held);
     }
     OK(first_held(20, false) == 0, "adaptive: but not one of large writes");
