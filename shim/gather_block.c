@@ -3,6 +3,7 @@
 #include "gather_block.h"
 
 #include "gather.h"
+#include "handler.h"
 #include "mutant.h"
 #include "real.h"
 #include "settle.h"
@@ -19,22 +20,11 @@ static _Atomic uint32_t block_size; /* 0: no rule gathers, or start-up is not do
 static _Atomic bool interruptible;  /* a signal handler may soon run in this process */
 static _Atomic bool awaited;        /* and no flush is under way any more that did not know */
 
-/* Installed past us, or before we were loaded. */
-static bool has_handler(void)
-{
-    struct sigaction action;
-    for (int number = 1; number < NSIG; number++)
-        if (NS_REAL(sigaction)(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-            action.sa_handler != SIG_IGN)
-            return true;
-    return false;
-}
-
 void ns_gather_open(uint32_t most_bytes)
 {
     uint32_t page = 1 << PAGE_BITS;
     block_size = ((uint32_t)sizeof(struct ns_block) + most_bytes + page - 1) & ~(page - 1);
-    if (has_handler())
+    if (ns_has_handler(NULL)) /* installed past us, or before we were loaded */
         ns_gather_interruptible();
 }
 

@@ -5,6 +5,7 @@
 #include "gather_socket.h"
 
 #include "flusher.h"
+#include "handler.h"
 #include "mutant.h"
 #include "real.h"
 #include "sock.h"
@@ -29,18 +30,10 @@ static bool is_fault(int number)
            number == SIGTRAP || number == SIGSYS;
 }
 
-/* Has the process a signal handler that wants a blocking call to fail with EINTR? Which signal it
- * was that interrupted us nobody can tell. */
-static bool some_handler_interrupts(void)
+/* Does this handler want a blocking call to fail with EINTR? */
+static bool interrupts(int number, const struct sigaction *action)
 {
-    for (int number = 1; number < NSIG; number++) {
-        struct sigaction action;
-        if (!is_fault(number) && sigaction(number, NULL, &action) == 0 &&
-            action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
-            !(action.sa_flags & SA_RESTART))
-            return !NS_MUTANT(gather_interrupted);
-    }
-    return false;
+    return !is_fault(number) && !(action->sa_flags & SA_RESTART) && !NS_MUTANT(gather_interrupted);
 }
 
 /* Wait until the kernel takes bytes again, as a blocking write does. 0 or errno. A place to be
@@ -61,8 +54,8 @@ static int wait_for_room(int fd)
     int ready = NS_REAL(poll)(&one, 1, timeout);
     if (ready == 0)
         error = EAGAIN;
-    else if (ready < 0)
-        error = errno == EINTR && timeout < 0 && !some_handler_interrupts() ? 0 : errno;
+    else if (ready < 0) /* by which signal nobody can tell */
+        error = errno == EINTR && timeout < 0 && !ns_has_handler(interrupts) ? 0 : errno;
     errno = saved;
     return error;
 }

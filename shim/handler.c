@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds out whether a signal handler is on the stack. What is not async-signal-safe (starting a
- * thread allocates memory) must not be done inside one, and the calls that a program makes do not
- * tell: poll and read are allowed there. Owns nothing. Async-signal-safe. */
+/* Finds out which signal handlers there are, and whether one is on the stack. What is not
+ * async-signal-safe (starting a thread allocates memory) must not be done inside one, and the calls
+ * that a program makes do not tell: poll and read are allowed there. Owns nothing.
+ * Async-signal-safe. */
 #include "handler.h"
 
 #include "mutant.h"
@@ -114,20 +115,20 @@ bool ns_may_be_in_handler(void)
  * counts. */
 bool ns_may_be_in_handler(void)
 {
-    enum { SIGNALS = 64 };
-    struct {
-        uintptr_t handler;
-        unsigned long flags;
-        uint64_t mask;
-        uintptr_t unused;
-    } action = {0};
-    int saved = errno;
-    bool may = false;
-    for (int number = 1; number <= SIGNALS && !may; number++)
-        may = ns_real.syscall(SYS_rt_sigaction, number, NULL, &action, sizeof action.mask) == 0 &&
-              action.handler > 1;
-    errno = saved;
-    return may;
+    return ns_has_handler(NULL);
 }
 
 #endif
+
+bool ns_has_handler(bool (*is)(int number, const struct sigaction *action))
+{
+    int saved = errno;
+    bool has = false;
+    for (int number = 1; number < NSIG && !has; number++) {
+        struct sigaction action;
+        has = NS_REAL(sigaction)(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+              action.sa_handler != SIG_IGN && (!is || is(number, &action));
+    }
+    errno = saved;
+    return has;
+}

@@ -33,6 +33,11 @@ static inline void ns_before_wait(void)
         ns_settle(NS_OWES_ALL);
 }
 
+/* Before a call that wants a process of one thread, or changes what the kernel keeps for each
+ * thread alone: end ours. Returns whether there was one; then ns_flusher_resume follows the call.
+ */
+bool ns_without_thread(void);
+
 /* Before a call on fd that waits only if fd is not ready for events (POLLIN, POLLOUT): settle if
  * so. Out of line; for ns_owes() callers. */
 void ns_before_wait_for(int fd, short events);

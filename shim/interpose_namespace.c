@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-static bool one_thread(void)
+bool ns_without_thread(void)
 {
     if (!ns_flusher_running() || ns_in_vfork_child())
         return false;
@@ -27,7 +27,7 @@ static bool once_more(int result, int *tries)
 NS_EXPORT int unshare(int flags)
 {
     int result, tries = 20, saved = errno;
-    if (!one_thread())
+    if (!ns_without_thread())
         return NS_REAL(unshare)(flags);
     do
         result = NS_REAL(unshare)(flags);
@@ -41,7 +41,7 @@ NS_EXPORT int unshare(int flags)
 NS_EXPORT int setns(int fd, int type)
 {
     int result, tries = 20, saved = errno;
-    if (!one_thread())
+    if (!ns_without_thread())
         return NS_REAL(setns)(fd, type);
     do
         result = NS_REAL(setns)(fd, type);

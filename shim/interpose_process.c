@@ -424,9 +424,7 @@ NS_EXPORT long syscall(long number, ...)
         break;
     }
     before_number(number, argument);
-    bool stops = sets_privileges(number) && ns_flusher_running() && !ns_in_vfork_child();
-    if (stops)
-        ns_flusher_stop(true);
+    bool stops = sets_privileges(number) && ns_without_thread();
     long result = NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3],
                                    argument[4], argument[5]);
     if (result >= 0 && !ns_in_vfork_child())
@@ -456,20 +454,18 @@ NS_EXPORT int prctl(int option, ...)
         sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
                     (long)argument[1]))
         ns_engine_stand_aside();
-    if (!is_per_thread(option) || !ns_flusher_running() || ns_in_vfork_child())
-        return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
-    ns_flusher_stop(true);
+    bool stops = is_per_thread(option) && ns_without_thread();
     int result = NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
-    ns_flusher_resume();
+    if (stops)
+        ns_flusher_resume();
     return result;
 }
 
 NS_EXPORT int capset(void *header, const void *data)
 {
-    if (!ns_flusher_running() || ns_in_vfork_child())
-        return NS_REAL(capset)(header, data);
-    ns_flusher_stop(true);
+    bool stops = ns_without_thread();
     int result = NS_REAL(capset)(header, data);
-    ns_flusher_resume();
+    if (stops)
+        ns_flusher_resume();
     return result;
 }

@@ -5,7 +5,8 @@
  * installs a handler and "cancel_type" has the first thread cancelled anywhere, both before the
  * shim has started; "meanwhile" installs one in another thread while the shim asks which there are.
  */
-#include <dlfcn.h>
+#include "behind.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -18,7 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef void (*volatile moment)(void);
 extern moment behind_flush, behind_push, behind_send;
 moment behind_flush, behind_push, behind_send;
 

@@ -2,9 +2,9 @@
 /* "buffer": "user" and how a process comes to have signal handlers: with one, signals are blocked
  * while gathered bytes are sent, and without any they are not. Usage: gather_handlers SCENARIO;
  * those named by-... install one in that way, burst and wait three times, and are to be traced. */
+#include "behind.h"
 #include "gather.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
@@ -162,7 +162,6 @@ static void first_handler(void)
 static pthread_t sender;
 static volatile sig_atomic_t sending;
 
-typedef void (*volatile moment)(void);
 static moment *flushes;
 
 static void is_not_interrupted(void)
@@ -177,10 +176,7 @@ static void is_not_interrupted(void)
 
 static void *sends_once(void *unused)
 {
-    static moment never;
-    *(void **)&flushes = dlsym(RTLD_DEFAULT, "behind_flush");
-    if (!flushes)
-        flushes = &never;
+    flushes = moment_of("behind_flush");
     hold(conn);
     rounds++;
     *flushes = is_not_interrupted;

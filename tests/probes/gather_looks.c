@@ -3,11 +3,9 @@
  * the two meet: our look stands in the flush of the first socket, whose mark it has taken, until
  * the deadline thread's look is past that socket and in the flush of the second, from which it goes
  * on when ours has ended. */
+#include "behind.h"
 #include "gather_full.h"
 
-#include <dlfcn.h>
-
-typedef void (*volatile moment)(void);
 static struct conn first, second;
 static volatile bool ours, theirs, over;
 static pid_t us;
@@ -40,11 +38,8 @@ static void meet(void)
 
 static void looks(void)
 {
-    moment *flushes, never;
+    moment *flushes = moment_of("behind_flush");
     int below[64];
-    *(void **)&flushes = dlsym(RTLD_DEFAULT, "behind_flush");
-    if (!flushes)
-        flushes = &never;
     us = getpid();
     signal(SIGUSR1, SIG_IGN);
     for (int i = 0; i < 64; i++) /* marks are looked at by 64 */

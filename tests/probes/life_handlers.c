@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Signal handlers that hold bytes in the middle of what their thread does to its own. With
  * behind.so behind the library a handler runs at that very moment. See life.h. */
+#include "behind.h"
 #include "life.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
-
-/* The moment that behind.so makes; a place of our own without it. */
-typedef void (*volatile moment)(void);
-static moment *moment_of(const char *name)
-{
-    static moment unused;
-    moment *found;
-    *(void **)&found = dlsym(RTLD_DEFAULT, name);
-    return found ? found : &unused;
-}
 
 static struct conn first, second;
 static moment *interrupted;
@@ -46,13 +36,18 @@ static void is_interrupted_and_joined(void)
         RAW(sched_yield, 0, 0, 0, 0);
 }
 
-/* Has to have sent all that it has written before it waits. */
-static void *turns_and_waits(void *unused)
+static void begin_and_be(const char *where, moment interruption)
 {
     put(first.fd, "a");
     put(first.fd, "b");
-    interrupted = moment_of("behind_push");
-    *interrupted = is_interrupted;
+    interrupted = moment_of(where);
+    *interrupted = interruption;
+}
+
+/* Each has to have sent all that it has written before it waits. */
+static void *turns_and_waits(void *unused)
+{
+    begin_and_be("behind_push", is_interrupted);
     put(second.fd, "x");
     poll(NULL, 0, 300);
     return unused;
@@ -60,10 +55,7 @@ static void *turns_and_waits(void *unused)
 
 static void *goes_on_and_waits(void *unused)
 {
-    put(first.fd, "a");
-    put(first.fd, "b");
-    interrupted = moment_of("behind_send");
-    *interrupted = is_interrupted_and_joined;
+    begin_and_be("behind_send", is_interrupted_and_joined);
     put(first.fd, "d");
     poll(NULL, 0, 300);
     return unused;
