@@ -87,6 +87,13 @@ static inline struct ns_sock *ns_engine_ruled(int fd)
     return ns_engine_adopt(fd, slot);
 }
 
+/* The same for one that is about to be read from, which ends no gathering. */
+static inline struct ns_sock *ns_engine_reads(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    return slot && NS_GET(slot, kind) == NS_FD_READS ? slot : ns_engine_ruled(fd);
+}
+
 /* Flags of a write that say it is not to be held: the application corks by itself, or the bytes are
  * not for merging. */
 enum { NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };

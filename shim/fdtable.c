@@ -113,8 +113,8 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
     NS_PUT(slot, nonblock, NS_GET(from, nonblock));
     NS_PUT(slot, lowat, NS_GET(from, lowat));
     NS_PUT(slot, delack, NS_GET(from, delack));
-    /* What one of them has gathered is its own. */
-    if (NS_GET(slot, kind) != NS_FD_GATHERS && NS_GET(from, kind) != NS_FD_GATHERS)
+    /* What one of them has gathered is its own, and which one does. */
+    if (NS_GET(slot, kind) < NS_FD_GATHERS && NS_GET(from, kind) < NS_FD_GATHERS)
         NS_PUT(slot, kind, NS_GET(from, kind));
 }
 
@@ -122,6 +122,17 @@ void ns_fd_share(struct ns_sock *slot)
 {
     if (NS_GET(slot, twin) && !NS_MUTANT(tell_twins))
         ns_fd_each(copy_to_twin, slot);
+}
+
+struct ns_sock *ns_fd_original(int *fd, struct ns_sock *slot)
+{
+    int number = (int)NS_GET(slot, tempo);
+    struct ns_sock *original = ns_fd_slot(number);
+    uint32_t twin = NS_GET(slot, twin); /* 0: it has just been closed */
+    if (!original || !twin || NS_GET(original, twin) != twin)
+        return slot;
+    *fd = number;
+    return original;
 }
 
 void ns_fd_twin(struct ns_sock *source, struct ns_sock *slot)

@@ -23,6 +23,7 @@ enum ns_fd_kind {
     NS_FD_LISTENER,
     NS_FD_RULED,   /* a connection that a rule governs */
     NS_FD_GATHERS, /* one whose bytes are gathered in our own memory: gather.h */
+    NS_FD_READS,   /* a duplicate of such a one, by which nobody has written */
 };
 
 /* The options of one socket that a rule rewrites, by sockopt.h's indexes. Belongs to the slot's
@@ -59,7 +60,7 @@ struct ns_sock {
     _Atomic uint32_t lister; /* the thread on whose list of debts this descriptor is; 0: none */
     _Atomic uint32_t twin;   /* the same for all descriptors of one socket; 0: it has one */
     /* struct ns_tempo: the writes of the burst, and of those before it. flush-before-read only
-     * counts the writes since the last push. */
+     * counts the writes since the last push. NS_FD_READS: the descriptor that gathers. */
     _Atomic uint64_t tempo;
     /* CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held. Stored after
      * the call that held them and cleared before the push, sequentially consistent both, so that a
@@ -167,5 +168,9 @@ void ns_fd_share(struct ns_sock *slot);
 
 /* source and slot are descriptors of one socket from now on. */
 void ns_fd_twin(struct ns_sock *source, struct ns_sock *slot);
+
+/* The descriptor *fd of slot is NS_FD_READS: what is read by it is accounted for where its socket
+ * is written to. Returns that slot, and its descriptor in *fd; or slot, if that one is closed. */
+struct ns_sock *ns_fd_original(int *fd, struct ns_sock *slot);
 
 #endif

@@ -62,6 +62,8 @@ static int wait_for_room(int fd)
 
 int ns_gather_report(int fd, struct ns_sock *slot)
 {
+    if (NS_GET(slot, kind) == NS_FD_READS)
+        slot = ns_fd_original(&fd, slot);
     if (NS_GET(slot, kind) != NS_FD_GATHERS || NS_MUTANT(gather_report))
         return 0;
     int error = ns_gather_error(fd);
@@ -286,7 +288,8 @@ void ns_gather_closing(int fd, struct ns_sock *slot)
             reset || (!NS_MUTANT(gather_linger) && linger.l_onoff && drain(fd, slot, 0, limit_ms));
         /* A program that closes all descriptors closes the duplicate, too. */
         bool again = ns_gather_after(fd) == NS_GATHER_CLOSE;
-        if (!gone && (again || !leave_later(fd, slot)))
+        bool shared = NS_GET(slot, twin); /* by which more may be written after this */
+        if (!gone && (again || shared || !leave_later(fd, slot)))
             drain(fd, slot, 0, LEAVING_MS);
         ns_gather_then(fd, NS_GATHER_STAY);
     }
@@ -306,12 +309,38 @@ int ns_gather_shutdown(int fd, struct ns_sock *slot, int how)
     return how == SHUT_RDWR ? SHUT_RD : -1;
 }
 
+static void end_original(int fd, struct ns_sock *slot, void *reader)
+{
+    if (NS_GET(slot, kind) == NS_FD_GATHERS &&
+        NS_GET(slot, twin) == NS_GET((struct ns_sock *)reader, twin) && !NS_MUTANT(gather_reader))
+        ns_gather_end(fd, slot);
+}
+
+static void end_reader(int fd, struct ns_sock *slot, void *reader)
+{
+    (void)fd;
+    if (NS_GET(slot, kind) != NS_FD_READS ||
+        NS_GET(slot, twin) != NS_GET((struct ns_sock *)reader, twin))
+        return;
+    NS_PUT(slot, tempo, 0);
+    NS_PUT(slot, kind, NS_FD_RULED);
+}
+
 void ns_gather_end(int fd, struct ns_sock *slot)
 {
     NS_PUT(slot, listener,
            NS_GET(slot, listener) | (NS_MUTANT(gather_shared) ? 0 : NS_CONNECTION_SHARED));
-    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+    switch (NS_GET(slot, kind)) {
+    case NS_FD_GATHERS:
         drain(fd, slot, NS_GATHER_END, LEAVING_MS);
+        break;
+    case NS_FD_READS: /* a write of another thread must not find it ruled before all has left */
+        ns_fd_each(end_original, slot);
+        ns_fd_each(end_reader, slot);
+        break;
+    default:
+        break;
+    }
 }
 
 static void end_one(int fd, struct ns_sock *slot, void *context)

@@ -24,6 +24,8 @@ int ns_gather_report(int fd, struct ns_sock *slot);
 /* Before a call that looks at the socket or changes it. Any slot. */
 static inline void ns_gather_touch(int fd, struct ns_sock *slot)
 {
+    if (NS_GET(slot, kind) == NS_FD_READS)
+        slot = ns_fd_original(&fd, slot);
     if (NS_GET(slot, kind) == NS_FD_GATHERS)
         ns_gather_flush(fd, slot, 0);
 }
@@ -36,8 +38,9 @@ void ns_gather_closing(int fd, struct ns_sock *slot);
 /* Before shutdown(how). Returns what is left of it to be done now; -1: nothing. */
 int ns_gather_shutdown(int fd, struct ns_sock *slot, int how);
 
-/* Somebody else may write to the socket from now on: send all, and gather there no more. Blocks
- * where the kernel's buffer is full, for as long as that moves at all. Any slot. */
+/* Somebody else may write to the socket from now on: send all, and gather there no more. Of a
+ * duplicate that reads: its owner writes by it. Blocks where the kernel's buffer is full, for as
+ * long as that moves at all. Any slot. */
 void ns_gather_end(int fd, struct ns_sock *slot);
 
 /* The same for every socket of the process. */

@@ -79,7 +79,7 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
         set_nonblock(fd, *(const int *)argument != 0);
     /* To be told that nothing is there is what a read that does not wait says. */
     if (slot && request == FIONREAD && result == 0 && !*(const int *)argument &&
-        ns_engine_ruled(fd) && !NS_MUTANT(busy_poll))
+        ns_engine_reads(fd) && !NS_MUTANT(busy_poll))
         ns_engine_read(fd, slot, -1, EAGAIN);
     return result;
 }

@@ -52,7 +52,7 @@ static inline void before_other_read(int fd)
 __attribute__((noinline)) static ssize_t instead_of_nothing(int fd, struct ns_sock *slot,
                                                             ssize_t result)
 {
-    if (NS_GET(slot, kind) != NS_FD_GATHERS || (result < 0 && errno != EAGAIN))
+    if (NS_GET(slot, kind) < NS_FD_GATHERS || (result < 0 && errno != EAGAIN))
         return result;
     int error = ns_gather_report(fd, slot);
     if (!error)
@@ -65,6 +65,8 @@ __attribute__((noinline)) static ssize_t instead_of_nothing(int fd, struct ns_so
 static ssize_t after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
 {
     bool tells = !(flags & MSG_PEEK) || (result < 0 && errno == EAGAIN); /* data stays unread */
+    if (__builtin_expect(NS_GET(slot, kind) == NS_FD_READS, 0))
+        slot = ns_fd_original(&fd, slot);
     if (!(flags & MSG_ERRQUEUE) && tells && !NS_MUTANT(owe_after_read))
         ns_engine_read(fd, slot, result, errno);
     return result > 0 ? result : instead_of_nothing(fd, slot, result);
@@ -84,7 +86,7 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
         ns_epoch_ends();
         return NS_NEXT(read)(fd, data, size);
     }
-    slot = ns_engine_ruled(fd);
+    slot = ns_engine_reads(fd);
     if (!slot)
         return read_other(fd, data, size);
     ssize_t result;
@@ -103,7 +105,7 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
                            socklen_t *len)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
+    struct ns_sock *slot = ns_engine_reads(fd);
     if (!slot) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
@@ -123,7 +125,7 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
+    struct ns_sock *slot = ns_engine_reads(fd);
     if (!slot) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
@@ -143,7 +145,7 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
+    struct ns_sock *slot = ns_engine_reads(fd);
     ssize_t result;
     if (!slot) {
         if (!(flags & MSG_DONTWAIT))
@@ -169,7 +171,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
+    struct ns_sock *slot = ns_engine_reads(fd);
     if (!slot || (ns_owes() && !NS_GET(slot, nonblock)))
         before_other_read(fd);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
@@ -178,7 +180,7 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
+    struct ns_sock *slot = ns_engine_reads(fd);
     if (offset == -1 && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
         before_other_read(fd);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
@@ -188,7 +190,7 @@ NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t o
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)
 {
-    struct ns_sock *slot = ns_engine_ruled(fd);
+    struct ns_sock *slot = ns_engine_reads(fd);
     if (!(flags & MSG_DONTWAIT) && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
         before_other_read(fd);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);

@@ -67,6 +67,8 @@ NS_EXPORT int listen(int fd, int backlog)
 NS_EXPORT int shutdown(int fd, int how)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_READS)
+        ns_gather_end(fd, slot);
     if (slot && NS_GET(slot, kind) == NS_FD_GATHERS) {
         how = ns_gather_shutdown(fd, slot, how);
         if (how < 0)
@@ -180,7 +182,7 @@ NS_EXPORT FILE *fdopen(int fd, const char *mode)
 static void before_printing(int fd)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (slot && NS_GET(slot, kind) == NS_FD_GATHERS)
+    if (slot && NS_GET(slot, kind) >= NS_FD_GATHERS)
         ns_engine_never_hold(fd);
 }
 

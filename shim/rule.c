@@ -57,7 +57,7 @@ void ns_engine_may_gather(int fd, struct ns_sock *slot)
 void ns_engine_bypassed(int fd)
 {
     struct ns_sock *slot = fd >= 0 ? ns_fd_slot(fd) : NULL;
-    if (slot && NS_GET(slot, kind) == NS_FD_GATHERS)
+    if (slot && NS_GET(slot, kind) >= NS_FD_GATHERS)
         ns_gather_end(fd, slot);
     else if (fd < 0 && ns_gather_wanted())
         ns_gather_stop_all();
@@ -153,7 +153,7 @@ void ns_engine_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     struct ns_sock *slot = ns_fd_slot(fd);
     if (!slot)
         return;
-    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+    if (NS_GET(slot, kind) >= NS_FD_GATHERS)
         ns_gather_end(fd, slot); /* AF_UNSPEC, and then to somebody else */
     uint8_t kind = NS_GET(slot, kind);
     /* A socket whose connect failed may be connected to somebody else. */
@@ -271,7 +271,9 @@ void ns_engine_inherited(int fd, bool touch)
  * we did not see. Returns the slot if a rule governs it as a connection. */
 struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
 {
-    if (NS_GET(slot, kind) == NS_FD_GATHERS)
+    if (NS_GET(slot, kind) == NS_FD_READS)
+        ns_gather_end(fd, slot);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS || NS_GET(slot, kind) == NS_FD_RULED)
         return slot;
     if (NS_GET(slot, kind) == NS_FD_FRESH && ns_sock_remote(fd).known)
         NS_PUT(slot, kind, NS_FD_ASK); /* connected by a raw call, or by io_uring */
@@ -302,6 +304,14 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     return NS_GET(slot, kind) == NS_FD_RULED ? slot : NULL;
 }
 
+/* Does the gathering on source survive a duplicate, as long as nobody writes by that one? */
+static bool goes_on_gathering(int fd, struct ns_sock *source)
+{
+    if (NS_GET(source, kind) == NS_FD_GATHERS)
+        return ns_gather_flush(fd, source, 0) != NS_GATHER_REST && !NS_MUTANT(gather_goes_on);
+    return NS_GET(source, kind) == NS_FD_READS;
+}
+
 void ns_engine_duplicated(int from, int to)
 {
     struct ns_sock *source = ns_fd_slot(from);
@@ -317,7 +327,9 @@ void ns_engine_duplicated(int from, int to)
     slot = ns_fd_make(to);
     if (!slot)
         return;
-    ns_gather_end(from, source);
+    bool goes_on = goes_on_gathering(from, source);
+    if (!goes_on)
+        ns_gather_end(from, source);
     ns_engine_push(
         from, source); /* its mark stays behind, and from may be closed where we cannot see it */
     /* What the application put into one and the kernel shares. Debts stay with the descriptor that
@@ -338,7 +350,14 @@ void ns_engine_duplicated(int from, int to)
     ns_option_inherit(slot, source);
     ns_fd_twin(source, slot);
     uint8_t kind = NS_GET(source, kind);
-    NS_PUT(slot, kind, kind == NS_FD_GATHERS ? NS_FD_RULED : kind); /* the rest is the source's */
+    if (goes_on) {
+        NS_PUT(slot, tempo, kind == NS_FD_READS ? NS_GET(source, tempo) : (uint64_t)from);
+        NS_PUT(slot, listener, NS_GET(slot, listener) | NS_CONNECTION_SHARED);
+        kind = NS_FD_READS;
+    } else if (kind == NS_FD_GATHERS) {
+        kind = NS_FD_RULED; /* the rest is the source's */
+    }
+    NS_PUT(slot, kind, kind);
 }
 
 void ns_engine_closing(int fd)

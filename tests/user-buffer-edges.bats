@@ -31,7 +31,7 @@ gathers() {
     gathers stops
 }
 
-@test "a descriptor with a duplicate never gathers again" {
+@test "a descriptor by whose duplicate was written never gathers again" {
     gathers duplicated
 }
 

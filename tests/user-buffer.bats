@@ -112,7 +112,24 @@ calls_of() {
     gathers calls shuts
 }
 
-@test "dup and its kin and SCM_RIGHTS send first, and end the gathering: two writers keep their order" {
+@test "dup and its kin send first, and a duplicate by which nobody writes leaves the gathering as it is" {
+    gathers duplicates reads
+}
+
+@test "a write by a duplicate, however made, sends first and ends the gathering: two writers keep their order" {
+    gathers duplicates ends
+}
+
+@test "what was gathered leaves before its descriptor is closed or replaced, and the duplicate goes on" {
+    gathers duplicates outlives
+}
+
+@test "a shutdown by a duplicate, and a reset told by one, are as on the descriptor that gathers" {
+    gathers duplicates shuts
+    gathers duplicates resets
+}
+
+@test "SCM_RIGHTS sends first, and ends the gathering" {
     gathers calls shares
 }
 

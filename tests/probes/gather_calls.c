@@ -163,36 +163,6 @@ static void shuts(void)
     }
 }
 
-static int by_dup(int fd)
-{
-    return dup(fd);
-}
-
-static int by_dup2(int fd)
-{
-    return dup2(fd, 60);
-}
-
-static int by_dup3(int fd)
-{
-    return dup3(fd, 60, O_CLOEXEC);
-}
-
-static int by_fcntl(int fd)
-{
-    return fcntl(fd, F_DUPFD, 50);
-}
-
-static int by_fcntl_cloexec(int fd)
-{
-    return fcntl(fd, F_DUPFD_CLOEXEC, 50);
-}
-
-static int by_number(int fd)
-{
-    return (int)syscall(SYS_dup, fd);
-}
-
 /* To ourselves: it leaves the process, and comes in as one that somebody else has, too. */
 static int by_message(int fd)
 {
@@ -208,22 +178,17 @@ static int by_message(int fd)
 /* From now on somebody else may write there. */
 static void shares(void)
 {
-    static int (*const ways[])(int) = {
-        by_dup, by_dup2, by_dup3, by_fcntl, by_fcntl_cloexec, by_number, by_message,
-    };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        struct conn conn = open_holding();
-        struct conn copy = {ways[i](conn.fd), conn.peer};
-        EXPECT(copy.fd >= 0);
-        at_once(conn.peer, "ab");
-        gathers_no_more(conn);
-        gathers_no_more(copy);
-        EXPECT(write(copy.fd, "one ", 4) == 4 && write(conn.fd, "two ", 4) == 4 &&
-               write(copy.fd, "three", 5) == 5);
-        arrives(conn.peer, "one two three");
-        close(copy.fd);
-        close_conn(conn);
-    }
+    struct conn conn = open_holding();
+    struct conn copy = {by_message(conn.fd), conn.peer};
+    EXPECT(copy.fd >= 0);
+    at_once(conn.peer, "ab");
+    gathers_no_more(conn);
+    gathers_no_more(copy);
+    EXPECT(write(copy.fd, "one ", 4) == 4 && write(conn.fd, "two ", 4) == 4 &&
+           write(copy.fd, "three", 5) == 5);
+    arrives(conn.peer, "one two three");
+    close(copy.fd);
+    close_conn(conn);
 }
 
 static pid_t by_fork(struct conn conn)

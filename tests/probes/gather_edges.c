@@ -25,12 +25,13 @@ static void stops(void)
     close_conn(conn);
 }
 
-/* Nor on a descriptor that has a duplicate, however often what it holds leaves. */
+/* Nor on a descriptor by whose duplicate was written, however often what it holds leaves. */
 static void duplicated(void)
 {
     struct conn conn = open_holding();
     int copy = dup(conn.fd);
-    at_once(conn.peer, "ab");
+    EXPECT(write(copy, "c", 1) == 1);
+    arrives(conn.peer, "abc");
     for (int i = 0; i < 3; i++) {
         gathers_no_more(conn);
         wait_a_moment();
