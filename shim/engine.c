@@ -197,6 +197,8 @@ static void found_nothing(int fd, struct ns_sock *slot)
 
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
+    if (__builtin_expect(NS_GET(slot, kind) == NS_FD_READS, 0) && !NS_MUTANT(reader_accounts))
+        slot = ns_fd_original(&fd, slot);
     if (result > 0) {
         NS_PUT(slot, heard, 1);
         NS_PUT(slot, burst_epoch, 0); /* this is the answer to the burst, or what it was one to */

@@ -273,6 +273,28 @@ static bool leave_later(int fd, struct ns_sock *slot)
     return true;
 }
 
+struct search {
+    const struct ns_sock *slot;
+    bool found;
+};
+
+static void find_reader(int fd, struct ns_sock *slot, void *search)
+{
+    struct search *for_whom = search;
+    (void)fd;
+    for_whom->found |=
+        NS_GET(slot, kind) == NS_FD_READS && NS_GET(slot, twin) == NS_GET(for_whom->slot, twin);
+}
+
+/* Has the socket a duplicate, by which more may be written after this one is closed? */
+static bool has_reader(const struct ns_sock *slot)
+{
+    struct search search = {slot, false};
+    if (NS_GET(slot, twin))
+        ns_fd_each(find_reader, &search);
+    return search.found && !NS_MUTANT(reader_outlives);
+}
+
 void ns_gather_closing(int fd, struct ns_sock *slot)
 {
     if (ns_gather_flush(fd, slot, 0) == NS_GATHER_REST) {
@@ -288,8 +310,7 @@ void ns_gather_closing(int fd, struct ns_sock *slot)
             reset || (!NS_MUTANT(gather_linger) && linger.l_onoff && drain(fd, slot, 0, limit_ms));
         /* A program that closes all descriptors closes the duplicate, too. */
         bool again = ns_gather_after(fd) == NS_GATHER_CLOSE;
-        bool shared = NS_GET(slot, twin); /* by which more may be written after this */
-        if (!gone && (again || shared || !leave_later(fd, slot)))
+        if (!gone && (again || has_reader(slot) || !leave_later(fd, slot)))
             drain(fd, slot, 0, LEAVING_MS);
         ns_gather_then(fd, NS_GATHER_STAY);
     }

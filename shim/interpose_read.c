@@ -65,8 +65,6 @@ __attribute__((noinline)) static ssize_t instead_of_nothing(int fd, struct ns_so
 static ssize_t after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
 {
     bool tells = !(flags & MSG_PEEK) || (result < 0 && errno == EAGAIN); /* data stays unread */
-    if (__builtin_expect(NS_GET(slot, kind) == NS_FD_READS, 0))
-        slot = ns_fd_original(&fd, slot);
     if (!(flags & MSG_ERRQUEUE) && tells && !NS_MUTANT(owe_after_read))
         ns_engine_read(fd, slot, result, errno);
     return result > 0 ? result : instead_of_nothing(fd, slot, result);

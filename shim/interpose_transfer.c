@@ -48,7 +48,7 @@ NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offse
                          unsigned flags)
 {
     struct ns_sock *to = ns_engine_ruled(out);
-    struct ns_sock *from = to ? NULL : ns_engine_ruled(in); /* one of the two is a pipe */
+    struct ns_sock *from = to ? NULL : ns_engine_reads(in); /* one of the two is a pipe */
     int more = flags & SPLICE_F_MORE && !NS_MUTANT(splice_more) ? MSG_MORE : 0;
     struct ns_plain before = {0};
     ssize_t result;

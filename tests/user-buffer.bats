@@ -124,6 +124,15 @@ calls_of() {
     gathers duplicates outlives
 }
 
+@test "where both buffers are full and a descriptor is closed, what its duplicate writes comes after that" {
+    gathers duplicates outlives-full 'nothing is looked at'
+}
+
+@test "what a duplicate that reads owes is paid where its socket is written to" {
+    gathers duplicates converses
+    run -1 grep -E 'ACKs [1-9][0-9]' "$T/long.log"
+}
+
 @test "a shutdown by a duplicate, and a reset told by one, are as on the descriptor that gathers" {
     gathers duplicates shuts
     gathers duplicates resets

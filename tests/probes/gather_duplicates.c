@@ -268,9 +268,59 @@ static void resets(void)
     }
 }
 
+/* Conversations whose answers are read by the duplicate: how many ACKs were sent is counted. */
+static void converses(void)
+{
+    char data[8];
+    int copy;
+    struct conn conn = open_two(by_dup, &copy);
+    for (int i = 0; i < 100; i++) {
+        hold(conn);
+        poll(NULL, 0, 0);
+        arrives(conn.peer, "ab");
+        answer(conn.peer, "answer");
+        EXPECT(read(copy, data, sizeof data) == 6);
+    }
+    close(copy);
+    close_conn(conn);
+}
+
+/* What both buffers are full of leaves before what is written by the duplicate. */
+static void outlives_full(void)
+{
+    static char piece[1000], got[1 << 20];
+    int small = 4096, copy;
+    size_t taken = 0, size = 0;
+    bool ended = false;
+    struct conn conn = open_conn();
+    memset(piece, 'f', sizeof piece);
+    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
+    fcntl(conn.fd, F_SETFL, O_NONBLOCK);
+    copy = dup(conn.fd);
+    for (ssize_t n; (n = write(conn.fd, piece, sizeof piece)) > 0;)
+        taken += (size_t)n;
+    close(conn.fd);
+    for (double begin = now_ms(); size < taken + 3 && look_again(begin, 2000);) {
+        ended = ended || write(copy, "end", 3) == 3;
+        long n = raw(SYS_recvfrom, conn.peer, (long)(got + size), (long)(sizeof got - size),
+                     MSG_DONTWAIT, 0, 0);
+        size += n > 0 ? (size_t)n : 0;
+    }
+    EXPECT(size == taken + 3 && memcmp(got + taken, "end", 3) == 0);
+    close(copy);
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
 static const struct scenario scenarios[] = {
-    {"reads", reads}, {"ends", ends_gathering}, {"outlives", outlives},
-    {"shuts", shuts}, {"resets", resets},
+    {"reads", reads},
+    {"ends", ends_gathering},
+    {"outlives", outlives},
+    {"shuts", shuts},
+    {"resets", resets},
+    {"converses", converses},
+    {"outlives-full", outlives_full},
 };
 
 GATHER_MAIN(scenarios)
