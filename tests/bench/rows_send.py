@@ -33,7 +33,7 @@ def small_writes(bench, place, server_policy, client_policy, cure, packets):
 
 
 def compare_small_writes(bench, title, server_policy, client_policy, cure, most, gathers):
-    packets = 300 if bench.quick else 2000
+    packets = 300 if bench.quick else 5000
     for cpus, place in bench.places.items():
         name, seen = f"15 writes of 2 bytes: {title} / {CURES[cure]}", []
         if not bench.wanted(name):
@@ -98,7 +98,7 @@ def bench_records(bench):
             gathered = way.endswith(" user")
             bench.compare(name, cpus, ours,
                           lambda: records(bench, place, NO_SHIM, ["--batch", 80], count)[0],
-                          bench.pairs(9), 1.10 if gathered else None)
+                          bench.pairs(31), 1.10 if gathered else None)
             middle = statistics.median(seen)
             bench.add(f"{count} records: {way}, segments over bytes / MSS", cpus,
                       "<= 1.10" if gathered else "", middle, min(seen), max(seen),
