@@ -23,32 +23,6 @@ policy_of() {
     printf '{"version": 1, "rules": [{"send": "%s", "ack": "%s"}]}' "$1" "$2"
 }
 
-# flow SCENARIO WHERE SEGMENTS: with the policy in $policy, or in files.
-flow() {
-    local name=$1 rounds=200 warmup=20 attempt stalls median segments delayed
-    local server client rest writing stalls_by segments_by shimmed bare
-    for attempt in 1 2 3; do
-        scenario "$name" "$rounds" "$warmup"
-        run_both "$2"
-        check_where
-        if timing_is flows "$rounds" && segments_are "$3"; then
-            return 0
-        fi
-        echo "attempt $attempt: $stalls stalls, median $median us, $segments segments a round, $delayed delayed"
-    done
-    return 1
-}
-
-# stalled SCENARIO WHERE: the opposite.
-stalled() {
-    local name=$1 rounds=20 warmup=4 stalls median delayed
-    local server client rest writing stalls_by segments_by shimmed bare
-    scenario "$name" "$rounds" "$warmup"
-    run_both "$2"
-    check_where
-    timing_is stalls "$rounds"
-}
-
 @test "the programs run on this libc" {
     run timeout 10 "$PROBES/libc_lacks"
     case $NS_LIBC in
