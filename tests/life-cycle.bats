@@ -45,10 +45,10 @@ all_runs() {
     export LIFE_LIMIT_MS=$3
     runs=(default)
     ns_start default env LD_PRELOAD="$LIBRARY" "${under[@]}" "$PROBES/life_$1" "$2"
-    corked short 200 kernel "$1" "$2"
+    corked short "${LIFE_SHORT_US:-200}" kernel "$1" "$2"
     corked long 100000 kernel "$1" "$2"
     if ! is_past_libc "$1" "$2"; then
-        corked short-memory 200 user "$1" "$2"
+        corked short-memory "${LIFE_SHORT_US:-200}" user "$1" "$2"
         corked long-memory 100000 user "$1" "$2"
     fi
     local run status

@@ -64,7 +64,8 @@ static void ranges(void)
     close(conn.fd);
     conn.fd = 200;
     put(conn.fd, "before");
-    EXPECT(close_range(200, 210, CLOSE_RANGE_CLOEXEC) == 0);
+    bool known = RAW(close_range, 900, 900, CLOSE_RANGE_CLOEXEC, 0) == 0; /* Linux 5.11 */
+    EXPECT(close_range(200, 210, CLOSE_RANGE_CLOEXEC) == (known ? 0 : -1));
     arrives(conn.peer, "before");
     still_governed(conn);
     int keep = dup(conn.fd);
