@@ -6,6 +6,9 @@
 
 #include <sys/resource.h>
 
+/* To one address there are only so many ports to connect from. */
+enum { TO_ONE_LISTENER = 20000 };
+
 static void exchange(int from, int to)
 {
     char byte = 'x';
@@ -29,7 +32,7 @@ int main(int argc, char **argv)
     struct sockaddr_in address;
     struct rlimit files;
     size_t count;
-    int listener;
+    int listener = -1;
     char byte;
 
     if (argc != 2)
@@ -40,9 +43,13 @@ int main(int argc, char **argv)
         if (setrlimit(RLIMIT_NOFILE, &files) != 0)
             die_errno("RLIMIT_NOFILE");
     }
-    listener = loopback_listener(&address);
-    for (size_t i = 0; i < count; i += 2)
+    for (size_t i = 0; i < count; i += 2) {
+        if (i % TO_ONE_LISTENER == 0) {
+            close(listener);
+            listener = loopback_listener(&address);
+        }
         open_pair(listener, &address);
+    }
     puts("ready");
     fflush(stdout);
     while (read_some(STDIN_FILENO, &byte, 1) != 0)
