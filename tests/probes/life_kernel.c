@@ -64,14 +64,35 @@ static void zero_copy(void)
     close_conn(conn);
 }
 
-/* Held bytes leave before the records begin, and of a record nothing is held. Where the kernel has
- * no kTLS, the refusal changes nothing. */
+static const struct tls12_crypto_info_aes_gcm_128 keys = {
+    .info = {.version = TLS_1_2_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_128}};
+
+/* Of a record nothing is held. */
+static void send_records(struct conn conn)
+{
+    EXPECT(raw(SYS_setsockopt, conn.peer, SOL_TLS, TLS_RX, (long)&keys, sizeof keys, 0) == 0);
+    for (int i = 0; i < 4; i++) {
+        int held = results->held;
+        put(conn.fd, "one ");
+        EXPECT(send(conn.fd, "two ", 4, 0) == 4);
+        put(conn.fd, "three");
+        EXPECT(results->held == held);
+        arrives(conn.peer, "one two three");
+    }
+    close_conn(conn);
+}
+
+static long begin_tls(int fd)
+{
+    return raw(SYS_setsockopt, fd, IPPROTO_TCP, TCP_ULP, (long)"tls", 3, 0);
+}
+
+/* Held bytes leave before the records begin. Where the kernel has no kTLS, the refusal changes
+ * nothing. */
 static void kernel_tls(void)
 {
     struct conn conn = open_conn();
-    struct tls12_crypto_info_aes_gcm_128 keys = {
-        .info = {.version = TLS_1_2_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_128}};
-    long peer = raw(SYS_setsockopt, conn.peer, IPPROTO_TCP, TCP_ULP, (long)"tls", 3, 0);
+    long peer = begin_tls(conn.peer);
     put(conn.fd, "plain ");
     put(conn.fd, "text");
     int result = setsockopt(conn.fd, IPPROTO_TCP, TCP_ULP, "tls", 3);
@@ -84,16 +105,17 @@ static void kernel_tls(void)
         return;
     }
     EXPECT(setsockopt(conn.fd, SOL_TLS, TLS_TX, &keys, sizeof keys) == 0);
-    EXPECT(raw(SYS_setsockopt, conn.peer, SOL_TLS, TLS_RX, (long)&keys, sizeof keys, 0) == 0);
-    for (int i = 0; i < 4; i++) {
-        int held = results->held;
-        put(conn.fd, "one ");
-        EXPECT(send(conn.fd, "two ", 4, 0) == 4);
-        put(conn.fd, "three");
-        EXPECT(results->held == held);
-        arrives(conn.peer, "one two three");
-    }
-    close_conn(conn);
+    send_records(conn);
+    /* Somebody else has made the connection, and begun the records. */
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    conn.fd = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
+    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    EXPECT(begin_tls(conn.peer) == 0 && begin_tls(conn.fd) == 0);
+    EXPECT(raw(SYS_setsockopt, conn.fd, SOL_TLS, TLS_TX, (long)&keys, sizeof keys, 0) == 0);
+    send_records(conn);
 }
 
 static const struct scenario scenarios[] = {
