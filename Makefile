@@ -148,11 +148,16 @@ check: ## get what the tests need, build, and run them all
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers
 	@tests/run
 
-.PHONY: check-libcs check-aarch64 check-sidecar
+.PHONY: check-libcs check-kernels check-aarch64 check-sidecar
 check-libcs: ## the library on glibc 2.31, 2.36 and 2.41 and on musl (as root; makes systems in .deps/libcs)
 	@tests/deps libcs
 	@$(MAKE) --no-print-directory -s all
 	@tests/libcs/run $(LIBCS)
+
+check-kernels: ## the library on Linux 5.10, 6.1 and 6.12, in virtual machines (their kernels go to .deps/kernels)
+	@tests/deps kernels
+	@$(MAKE) --no-print-directory -s all examples probes
+	@tests/kernels/run $(KERNELS)
 
 check-aarch64: ## cross-compile for aarch64 without a warning, and run it under qemu
 	@tests/deps aarch64
