@@ -138,7 +138,8 @@ struct ns_sock *ns_fd_original(int *fd, struct ns_sock *slot)
 void ns_fd_twin(struct ns_sock *source, struct ns_sock *slot)
 {
     static _Atomic uint32_t twins;
-    if (!NS_GET(source, twin))
-        NS_PUT(source, twin, atomic_fetch_add(&twins, 1) + 1);
+    uint32_t none = 0;
+    if (!NS_GET(source, twin)) /* another thread may duplicate it, too: one name for all */
+        atomic_compare_exchange_strong(&source->twin, &none, atomic_fetch_add(&twins, 1) + 1);
     NS_PUT(slot, twin, NS_GET(source, twin));
 }

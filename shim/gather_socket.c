@@ -330,21 +330,32 @@ int ns_gather_shutdown(int fd, struct ns_sock *slot, int how)
     return how == SHUT_RDWR ? SHUT_RD : -1;
 }
 
-static void end_original(int fd, struct ns_sock *slot, void *reader)
+static void end_original(int fd, struct ns_sock *slot, void *twin)
 {
-    if (NS_GET(slot, kind) == NS_FD_GATHERS &&
-        NS_GET(slot, twin) == NS_GET((struct ns_sock *)reader, twin) && !NS_MUTANT(gather_reader))
+    if (NS_GET(slot, kind) == NS_FD_GATHERS && NS_GET(slot, twin) == *(uint32_t *)twin &&
+        !NS_MUTANT(gather_reader))
         ns_gather_end(fd, slot);
 }
 
-static void end_reader(int fd, struct ns_sock *slot, void *reader)
+static void end_reader(int fd, struct ns_sock *slot, void *twin)
 {
+    uint8_t reads = NS_FD_READS;
     (void)fd;
-    if (NS_GET(slot, kind) != NS_FD_READS ||
-        NS_GET(slot, twin) != NS_GET((struct ns_sock *)reader, twin))
+    if (NS_GET(slot, kind) != NS_FD_READS || NS_GET(slot, twin) != *(uint32_t *)twin)
         return;
     NS_PUT(slot, tempo, 0);
-    NS_PUT(slot, kind, NS_FD_RULED);
+    /* Unless it has been closed meanwhile: its number may be that of one that gathers. */
+    atomic_compare_exchange_strong(&slot->kind, &reads, NS_FD_RULED);
+}
+
+/* Of the socket of a duplicate that reads. Its name is taken once: another thread may close it. */
+static void end_all_of(struct ns_sock *reader)
+{
+    uint32_t twin = NS_GET(reader, twin);
+    if (!twin)
+        return;
+    ns_fd_each(end_original, &twin);
+    ns_fd_each(end_reader, &twin);
 }
 
 void ns_gather_end(int fd, struct ns_sock *slot)
@@ -356,8 +367,7 @@ void ns_gather_end(int fd, struct ns_sock *slot)
         drain(fd, slot, NS_GATHER_END, LEAVING_MS);
         break;
     case NS_FD_READS: /* a write of another thread must not find it ruled before all has left */
-        ns_fd_each(end_original, slot);
-        ns_fd_each(end_reader, slot);
+        end_all_of(slot);
         break;
     default:
         break;

@@ -40,9 +40,12 @@ static void failed_flush(int fd, struct ns_sock *slot, void *value, socklen_t le
     if (error == 0) {
         error = ns_gather_report(fd, slot);
         memcpy(value, &error, len);
-    } else if (NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(error)) {
-        ns_gather_broken(fd, slot);
+        return;
     }
+    if (NS_GET(slot, kind) == NS_FD_READS && !NS_MUTANT(reader_told))
+        slot = ns_fd_original(&fd, slot);
+    if (NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(error))
+        ns_gather_broken(fd, slot);
 }
 
 NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)

@@ -125,9 +125,21 @@ NS_EXPORT int dup(int fd)
     return copy;
 }
 
+/* A stdio stream may stand on what is there. */
+static void before_covering(int fd, int copy)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    int saved = errno;
+    if (fd != copy && slot && NS_GET(slot, kind) >= NS_FD_GATHERS &&
+        NS_REAL(fcntl)(copy, F_GETFD) >= 0 && !NS_MUTANT(gather_covers))
+        ns_gather_end(fd, slot);
+    errno = saved;
+}
+
 /* dup2 and dup3 close what was there, if the descriptor to copy is good. */
 void ns_before_replacing(int fd, int copy)
 {
+    before_covering(fd, copy);
     struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
     if (slot && NS_GET(slot, kind) != NS_FD_OTHER && NS_REAL(fcntl)(fd, F_GETFD) >= 0 &&
         !NS_MUTANT(push_before_dup2))

@@ -11,6 +11,7 @@
 #include "status.h"
 
 #include <netinet/tcp.h>
+#include <unistd.h>
 
 static const struct ns_ruleset *rules;
 
@@ -304,9 +305,12 @@ struct ns_sock *ns_engine_adopt(int fd, struct ns_sock *slot)
     return NS_GET(slot, kind) == NS_FD_RULED ? slot : NULL;
 }
 
-/* Does the gathering on source survive a duplicate, as long as nobody writes by that one? */
-static bool goes_on_gathering(int fd, struct ns_sock *source)
+/* Does the gathering on source survive a duplicate, as long as nobody writes by that one? By 0 to 2
+ * stdio may, which nobody sees. */
+static bool goes_on_gathering(int fd, struct ns_sock *source, int to)
 {
+    if (to <= STDERR_FILENO && !NS_MUTANT(gather_stdio))
+        return false;
     if (NS_GET(source, kind) == NS_FD_GATHERS)
         return ns_gather_flush(fd, source, 0) != NS_GATHER_REST && !NS_MUTANT(gather_goes_on);
     return NS_GET(source, kind) == NS_FD_READS;
@@ -327,7 +331,7 @@ void ns_engine_duplicated(int from, int to)
     slot = ns_fd_make(to);
     if (!slot)
         return;
-    bool goes_on = goes_on_gathering(from, source);
+    bool goes_on = goes_on_gathering(from, source, to);
     if (!goes_on)
         ns_gather_end(from, source);
     ns_engine_push(

@@ -120,6 +120,10 @@ calls_of() {
     gathers duplicates ends
 }
 
+@test "what stdio writes by a duplicate that it has, as on 0 to 2, comes in its place" {
+    gathers duplicates is-printed
+}
+
 @test "what was gathered leaves before its descriptor is closed or replaced, and the duplicate goes on" {
     gathers duplicates outlives
 }

@@ -206,6 +206,32 @@ static void ends_gathering(void)
     }
 }
 
+/* stdio writes by the descriptors that it has inside libc: by 0 to 2, however they came to be
+ * duplicates, and by what a stream stands on. */
+static void is_printed(void)
+{
+    int keep = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
+    for (int way = 0; way < 3; way++) {
+        struct conn conn = open_holding();
+        FILE *stream = way == 2 ? fopen("/dev/null", "w") : stdout;
+        EXPECT(stream && fflush(stream) == 0);
+        if (way == 1)
+            EXPECT(close(STDOUT_FILENO) == 0 && dup(conn.fd) == STDOUT_FILENO);
+        else
+            EXPECT(dup2(conn.fd, fileno(stream)) == fileno(stream));
+        at_once(conn.peer, "ab");
+        hold(conn);
+        EXPECT(fputc('c', stream) == 'c' && fflush(stream) == 0);
+        arrives(conn.peer, "abc");
+        if (way == 2)
+            fclose(stream);
+        else
+            EXPECT(dup2(keep, STDOUT_FILENO) == STDOUT_FILENO);
+        close_conn(conn);
+    }
+    close(keep);
+}
+
 /* The descriptor that gathers goes first. */
 static void outlives(void)
 {
@@ -242,27 +268,29 @@ static void shuts(void)
     close_conn(conn);
 }
 
-/* A reset that the flush has met is told once, by whichever descriptor is asked first. */
+/* A reset that the flush has met, or without one the duplicate, is told once, by whichever
+ * descriptor is asked first. */
 static void resets(void)
 {
-    for (int by = 0; by < 3; by++) {
+    for (int by = 0; by < 4; by++) {
         struct linger none = {1, 0};
         char data[8];
         int copy, error = 0;
         socklen_t len = sizeof error;
         struct conn conn = open_two(by_dup, &copy);
         raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_LINGER, (long)&none, sizeof none, 0);
-        hold(conn);
+        if (by < 3)
+            hold(conn);
         RAW(close, conn.peer, 0, 0, 0);
         compute_ms(1);
         poll(NULL, 0, 0);
-        if (by == 2)
+        if (by >= 2)
             EXPECT(getsockopt(copy, SOL_SOCKET, SO_ERROR, &error, &len) == 0 &&
                    error == ECONNRESET);
         else
             EXPECT(read(by ? conn.fd : copy, data, sizeof data) == -1 && errno == ECONNRESET);
         EXPECT(read(copy, data, sizeof data) == 0 && read(conn.fd, data, sizeof data) == 0);
-        EXPECT(send(by ? copy : conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+        EXPECT(send(by % 3 ? copy : conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
         close(copy);
         close(conn.fd);
     }
@@ -316,6 +344,7 @@ static void outlives_full(void)
 static const struct scenario scenarios[] = {
     {"reads", reads},
     {"ends", ends_gathering},
+    {"is-printed", is_printed},
     {"outlives", outlives},
     {"shuts", shuts},
     {"resets", resets},
