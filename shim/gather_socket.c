@@ -206,6 +206,16 @@ bool ns_gather_write(int fd, struct ns_sock *slot, const struct iovec *vector, s
     return false;
 }
 
+bool ns_gather_reader_writes(int fd, struct ns_sock *slot, int flags, ssize_t *result)
+{
+    enum { ALONE = MSG_EOR }; /* it is not to be joined with what follows */
+    struct ns_plain before;
+    int kept = flags & (MSG_DONTWAIT | MSG_NOSIGNAL);
+    slot = ns_fd_original(&fd, slot);
+    return NS_GET(slot, kind) == NS_FD_GATHERS && !NS_MUTANT(reader_writes) &&
+           ns_gather_write(fd, slot, NULL, NS_UNGATHERED, kept | ALONE, result, &before);
+}
+
 /* Make the kernel's buffer large enough for what we have, where the kernel lets us. */
 static void make_room(int fd)
 {

@@ -17,6 +17,10 @@
 bool ns_gather_write(int fd, struct ns_sock *slot, const struct iovec *vector, size_t size,
                      int flags, ssize_t *result, struct ns_plain *before);
 
+/* The same before a write by a duplicate that has only read, of whatever: where what is gathered
+ * cannot leave first, or is lost, true. slot is NS_FD_READS. */
+bool ns_gather_reader_writes(int fd, struct ns_sock *slot, int flags, ssize_t *result);
+
 /* errno for the application, once, where a flush has failed; otherwise 0. The kernel then answers
  * by itself. Any slot. */
 int ns_gather_report(int fd, struct ns_sock *slot);

@@ -70,6 +70,15 @@ static inline void ns_before_write(int fd, const struct ns_sock *slot, size_t si
         ns_before_wait_for(fd, POLLOUT);
 }
 
+/* Before any write, with its flags: true if fd is a duplicate of a socket whose gathered bytes
+ * cannot leave before it, and *result is its outcome. */
+static inline bool ns_reader_refused(int fd, int flags, ssize_t *result)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    return __builtin_expect(slot && NS_GET(slot, kind) == NS_FD_READS, 0) &&
+           ns_gather_reader_writes(fd, slot, flags, result);
+}
+
 /* Before a write that is never held, with its flags. False: *result is its outcome. */
 static inline bool ns_before_plain(int fd, struct ns_sock *slot, size_t size, int flags,
                                    struct ns_plain *before, ssize_t *result)

@@ -67,10 +67,11 @@ NS_EXPORT int listen(int fd, int backlog)
 NS_EXPORT int shutdown(int fd, int how)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (slot && NS_GET(slot, kind) == NS_FD_READS)
-        ns_gather_end(fd, slot);
+    int gathers = fd;
+    if (slot && NS_GET(slot, kind) == NS_FD_READS && !NS_MUTANT(reader_shuts))
+        slot = ns_fd_original(&gathers, slot);
     if (slot && NS_GET(slot, kind) == NS_FD_GATHERS) {
-        how = ns_gather_shutdown(fd, slot, how);
+        how = ns_gather_shutdown(gathers, slot, how);
         if (how < 0)
             return 0;
     }

@@ -18,10 +18,12 @@ static void transferred(int fd, struct ns_sock *slot, ssize_t result, size_t ask
 
 NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
 {
+    ssize_t result;
+    if (ns_reader_refused(out, 0, &result))
+        return result;
     struct ns_sock *slot = ns_engine_ruled(out);
     if (!slot)
         return NS_REAL(sendfile)(out, in, offset, size);
-    ssize_t result;
     struct ns_plain before;
     if (!ns_before_plain(out, slot, size, 0, &before, &result))
         return result;
@@ -32,10 +34,12 @@ NS_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
 
 NS_EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
 {
+    ssize_t result;
+    if (ns_reader_refused(out, 0, &result))
+        return result;
     struct ns_sock *slot = ns_engine_ruled(out);
     if (!slot)
         return NS_REAL(sendfile64)(out, in, offset, size);
-    ssize_t result;
     struct ns_plain before;
     if (!ns_before_plain(out, slot, size, 0, &before, &result))
         return result;
@@ -47,11 +51,13 @@ NS_EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
 NS_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size,
                          unsigned flags)
 {
+    ssize_t result;
+    if (ns_reader_refused(out, 0, &result))
+        return result;
     struct ns_sock *to = ns_engine_ruled(out);
     struct ns_sock *from = to ? NULL : ns_engine_reads(in); /* one of the two is a pipe */
     int more = flags & SPLICE_F_MORE && !NS_MUTANT(splice_more) ? MSG_MORE : 0;
     struct ns_plain before = {0};
-    ssize_t result;
     if (to) {
         /* SPLICE_F_NONBLOCK is the pipe's (splice(2)): the socket waits if it is one that does. */
         if (!ns_before_plain(out, to, size, more, &before, &result))

@@ -122,12 +122,14 @@ __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, siz
  * mispredicted. */
 __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
 {
+    ssize_t result;
+    if (ns_reader_refused(fd, 0, &result))
+        return result;
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot) {
         before_other_write(fd);
         return NS_REAL(write)(fd, data, size);
     }
-    ssize_t result;
     bool sane = size && size <= SSIZE_MAX; /* write refuses what send would cut */
     bool tries = sane && ns_may_wait(fd, slot, size, 0);
     if (sane && ns_engine_holds(fd, slot, size, 0) && hold(fd, slot, data, size, 0, tries, &result))
@@ -218,6 +220,9 @@ static ssize_t sendto_gathering(int fd, struct ns_sock *slot, const struct iovec
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
                                                        int flags)
 {
+    ssize_t result;
+    if (ns_reader_refused(fd, flags, &result))
+        return result;
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(send)(fd, data, size, flags);
@@ -225,7 +230,6 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
         struct iovec one = memory_at(data, size);
         return sendto_gathering(fd, slot, &one, flags, NULL, 0);
     }
-    ssize_t result;
     bool tries = ns_may_wait(fd, slot, size, flags);
     if (size && ns_engine_holds(fd, slot, size, flags) &&
         hold(fd, slot, data, size, flags, tries, &result))
@@ -266,6 +270,9 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
     struct ns_sock *slot;
     if (flags & MSG_FASTOPEN) /* connects; the first bytes go with the handshake */
         ns_engine_connecting(fd, to, len);
+    ssize_t result;
+    if (ns_reader_refused(fd, flags, &result))
+        return result;
     slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(sendto)(fd, data, size, flags, to, len);
@@ -274,7 +281,6 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
         return sendto_gathering(fd, slot, &one, flags, to, len);
     }
     ns_before_write(fd, slot, size, flags);
-    ssize_t result;
     if (size && !to && ns_engine_holds(fd, slot, size, flags) &&
         hold(fd, slot, data, size, flags, false, &result))
         return result;
@@ -353,8 +359,10 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     struct ns_sock *slot;
     if (flags & MSG_FASTOPEN && message)
         ns_engine_connecting(fd, message->msg_name, message->msg_namelen);
-    slot = ns_engine_ruled(fd);
     ssize_t result;
+    if (ns_reader_refused(fd, flags, &result))
+        return result;
+    slot = ns_engine_ruled(fd);
     if (!slot) {
         if (ns_gather_wanted() && !ns_lies_nowhere(message) && (uint32_t)message->msg_controllen)
             ns_rights_leave(message); /* before the other process has them, too */
@@ -401,6 +409,9 @@ static bool hold_vector(int fd, struct ns_sock *slot, const struct iovec *vector
 
 NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
 {
+    ssize_t result;
+    if (ns_reader_refused(fd, 0, &result))
+        return result;
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot) {
         if (ns_owes())
@@ -409,7 +420,6 @@ NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
     }
     if (NS_GET(slot, kind) == NS_FD_GATHERS)
         return writev_gathering(fd, slot, vector, count);
-    ssize_t result;
     if (hold_vector(fd, slot, vector, count, &result))
         return result;
     struct ns_plain before = ns_engine_before_plain(fd, slot, 0);
@@ -420,12 +430,14 @@ NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
 
 NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
+    ssize_t result;
+    if (ns_reader_refused(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, &result))
+        return result;
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot)
         return NS_REAL(pwritev2)(fd, vector, count, offset, flags);
     if (NS_GET(slot, kind) == NS_FD_GATHERS && offset == -1 && flags == 0)
         return writev_gathering(fd, slot, vector, count);
-    ssize_t result;
     struct ns_plain before;
     ns_engine_turns_to(fd);
     if (offset == -1 && flags == 0 && hold_vector(fd, slot, vector, count, &result))
@@ -444,6 +456,9 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 
 NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
+    ssize_t instead;
+    if (ns_reader_refused(fd, flags, &instead))
+        return (int)instead;
     struct ns_sock *slot = ns_engine_ruled(fd);
     if (!slot) {
         for (unsigned i = 0; ns_gather_wanted() && !ns_lies_nowhere(messages) && i < count; i++)
@@ -455,7 +470,6 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
                 ns_rights_leave(&messages[i].msg_hdr);
         return sent;
     }
-    ssize_t instead;
     struct ns_plain before;
     if (!ns_before_plain(fd, slot, SIZE_MAX, flags, &before, &instead))
         return (int)instead;

@@ -132,6 +132,11 @@ calls_of() {
     gathers duplicates outlives-full 'nothing is looked at'
 }
 
+@test "where both buffers are full a write and a shutdown by a duplicate come after that, and wait for nothing" {
+    gathers duplicates writes-to-full 'nothing is looked at'
+    gathers duplicates shuts-full 'nothing is looked at'
+}
+
 @test "what a duplicate that reads owes is paid where its socket is written to" {
     gathers duplicates converses
     run -1 grep -E 'ACKs [1-9][0-9]' "$T/long.log"

@@ -272,19 +272,22 @@ static void shuts(void)
  * descriptor is asked first. */
 static void resets(void)
 {
-    for (int by = 0; by < 4; by++) {
+    for (int by = 0; by < 6; by++) {
         struct linger none = {1, 0};
         char data[8];
         int copy, error = 0;
         socklen_t len = sizeof error;
         struct conn conn = open_two(by_dup, &copy);
         raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_LINGER, (long)&none, sizeof none, 0);
-        if (by < 3)
+        if (by != 3)
             hold(conn);
         RAW(close, conn.peer, 0, 0, 0);
         compute_ms(1);
         poll(NULL, 0, 0);
-        if (by >= 2)
+        if (by >= 4)
+            EXPECT((by == 4 ? write(copy, "x", 1) : send(copy, "x", 1, 0)) == -1 &&
+                   errno == ECONNRESET);
+        else if (by >= 2)
             EXPECT(getsockopt(copy, SOL_SOCKET, SO_ERROR, &error, &len) == 0 &&
                    error == ECONNRESET);
         else
@@ -314,7 +317,7 @@ static void converses(void)
 }
 
 /* What both buffers are full of leaves before what is written by the duplicate. */
-static void outlives_full(void)
+static void fills_both(bool closes)
 {
     static char piece[1000], got[1 << 20];
     int small = 4096, copy;
@@ -328,7 +331,11 @@ static void outlives_full(void)
     copy = dup(conn.fd);
     for (ssize_t n; (n = write(conn.fd, piece, sizeof piece)) > 0;)
         taken += (size_t)n;
-    close(conn.fd);
+    double full = now_ms();
+    if (closes)
+        close(conn.fd);
+    else
+        EXPECT(write(copy, "end", 3) == -1 && errno == EAGAIN && look_again(full, 1000));
     for (double begin = now_ms(); size < taken + 3 && look_again(begin, 2000);) {
         ended = ended || write(copy, "end", 3) == 3;
         long n = raw(SYS_recvfrom, conn.peer, (long)(got + size), (long)(sizeof got - size),
@@ -336,9 +343,49 @@ static void outlives_full(void)
         size += n > 0 ? (size_t)n : 0;
     }
     EXPECT(size == taken + 3 && memcmp(got + taken, "end", 3) == 0);
+    if (!closes)
+        close(conn.fd);
     close(copy);
     ends(conn.peer, 0);
     RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void outlives_full(void)
+{
+    fills_both(true);
+}
+
+/* Nor does it wait for that where it would not wait for the kernel. */
+static void writes_to_full(void)
+{
+    fills_both(false);
+}
+
+/* The shutdown is done once all has left, and at once for the program. */
+static void shuts_full(void)
+{
+    static char piece[1000], got[1 << 20];
+    int small = 4096, copy;
+    size_t taken = 0, size = 0;
+    struct conn conn = open_conn();
+    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
+    fcntl(conn.fd, F_SETFL, O_NONBLOCK);
+    copy = dup(conn.fd);
+    for (ssize_t n; (n = write(conn.fd, piece, sizeof piece)) > 0;)
+        taken += (size_t)n;
+    double full = now_ms();
+    EXPECT(shutdown(copy, SHUT_WR) == 0 && look_again(full, 1000));
+    EXPECT(send(copy, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    for (double begin = now_ms(); size < taken && look_again(begin, 2000);) {
+        long n = raw(SYS_recvfrom, conn.peer, (long)(got + size), (long)(sizeof got - size),
+                     MSG_DONTWAIT, 0, 0);
+        size += n > 0 ? (size_t)n : 0;
+    }
+    EXPECT(size == taken);
+    ends(conn.peer, 0);
+    close(copy);
+    close_conn(conn);
 }
 
 static const struct scenario scenarios[] = {
@@ -350,6 +397,8 @@ static const struct scenario scenarios[] = {
     {"resets", resets},
     {"converses", converses},
     {"outlives-full", outlives_full},
+    {"writes-to-full", writes_to_full},
+    {"shuts-full", shuts_full},
 };
 
 GATHER_MAIN(scenarios)
