@@ -197,7 +197,9 @@ static void found_nothing(int fd, struct ns_sock *slot)
 
 void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
 {
-    if (__builtin_expect(NS_GET(slot, kind) == NS_FD_READS, 0) && !NS_MUTANT(reader_accounts))
+    bool stale = result < 0 && (error == ENOTSOCK || error == EBADF);
+    if (__builtin_expect(NS_GET(slot, kind) == NS_FD_READS && !stale, 0) &&
+        !NS_MUTANT(reader_accounts))
         slot = ns_fd_original(&fd, slot);
     if (result > 0) {
         NS_PUT(slot, heard, 1);
@@ -217,7 +219,7 @@ void ns_engine_read(int fd, struct ns_sock *slot, ssize_t result, int error)
         NS_PUT(slot, ack_owed, 0); /* the peer has ended its stream: nothing of it is held back */
     } else if (error == EAGAIN) {
         found_nothing(fd, slot);
-    } else if (error == ENOTSOCK || error == EBADF) {
+    } else if (stale) {
         ns_engine_heal(fd, slot);
     } else if (NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(error)) {
         ns_gather_broken(fd, slot);

@@ -347,21 +347,25 @@ static void before_number(long number, const long argument[6])
 #ifdef SYS_io_uring_setup
     case SYS_io_uring_setup: /* it may write to any socket, past us */
     case SYS_io_uring_register:
+#endif
+    case SYS_io_setup:
+    case SYS_io_submit:
         ns_engine_bypassed(-1);
         break;
-#endif
     case SYS_rt_sigaction:
         if (argument[1] && !ns_in_vfork_child())
             ns_gather_interruptible();
         break;
     case SYS_write:
     case SYS_writev:
+    case SYS_pwritev2:
     case SYS_sendto:
     case SYS_sendmsg:
     case SYS_sendmmsg:
     case SYS_sendfile:
     case SYS_shutdown:
     case SYS_setsockopt:
+    case SYS_connect:
         ns_engine_bypassed((int)argument[0]);
         break;
     case SYS_splice:

@@ -329,8 +329,10 @@ void ns_engine_duplicated(int from, int to)
     if (NS_GET(source, kind) == NS_FD_FRESH) /* two slots could not agree on its later rule */
         ns_option_apply(from, source, NULL);
     slot = ns_fd_make(to);
-    if (!slot)
+    if (!slot) { /* beyond the table: what is written there nobody sees */
+        ns_gather_end(from, source);
         return;
+    }
     bool goes_on = goes_on_gathering(from, source, to);
     if (!goes_on)
         ns_gather_end(from, source);

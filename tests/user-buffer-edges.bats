@@ -27,8 +27,9 @@ gathers() {
     holds "$(counted 'bursts held' | head -n 1) > 0"
 }
 
-@test "after io_uring_setup no later connection gathers either" {
+@test "after io_uring_setup no later connection gathers either, nor after io_setup" {
     gathers stops
+    gathers stops-for-aio
 }
 
 @test "a descriptor by whose duplicate was written never gathers again" {

@@ -163,6 +163,12 @@ static bool writes_by_number(int fd)
     return syscall(SYS_write, fd, "c", 1l) == 1;
 }
 
+static bool writes_vector_by_number(int fd)
+{
+    struct iovec one = {"c", 1};
+    return syscall(SYS_pwritev2, fd, &one, 1l, -1l, -1l, 0l) == 1;
+}
+
 /* Somebody else does, who has had it sent. */
 static bool passes_on(int fd)
 {
@@ -188,7 +194,7 @@ static void ends_gathering(void)
 {
     static bool (*const calls[])(int) = {
         writes,  sends,  sends_to,         sends_message, writes_vector,    sends_file,
-        splices, prints, writes_by_number, passes_on,     prints_to_stream,
+        splices, prints, writes_by_number, passes_on,     prints_to_stream, writes_vector_by_number,
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         int copy;

@@ -13,16 +13,26 @@ static void wait_a_moment(void)
     poll(NULL, 0, 1);
 }
 
-/* Nothing is gathered after io_uring_setup, on connections of later either. */
-static void stops(void)
+/* Nothing is gathered after it, on connections of later either. */
+static void stops_by(long number)
 {
     struct conn conn = open_holding();
-    EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1);
+    EXPECT(syscall(number, 0, NULL) == -1);
     at_once(conn.peer, "ab");
     close_conn(conn);
     conn = open_conn();
     gathers_no_more(conn);
     close_conn(conn);
+}
+
+static void stops(void)
+{
+    stops_by(SYS_io_uring_setup);
+}
+
+static void stops_for_aio(void)
+{
+    stops_by(SYS_io_setup);
 }
 
 /* Nor on a descriptor by whose duplicate was written, however often what it holds leaves. */
@@ -261,13 +271,10 @@ static void exits(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"stops", stops},
-    {"duplicated", duplicated},
-    {"new-life", new_life},
-    {"blocks", blocks},
-    {"splice-waits", splice_waits},
-    {"closes", closes},
-    {"shuts", shuts},
+    {"stops", stops},           {"stops-for-aio", stops_for_aio},
+    {"duplicated", duplicated}, {"new-life", new_life},
+    {"blocks", blocks},         {"splice-waits", splice_waits},
+    {"closes", closes},         {"shuts", shuts},
     {"exits", exits},
 };
 
