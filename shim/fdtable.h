@@ -21,9 +21,10 @@ enum ns_fd_kind {
     NS_FD_ASK,       /* a TCP socket that came from outside: choose its rule at its first use */
     NS_FD_FRESH,     /* made by socket(), neither connected nor listening */
     NS_FD_LISTENER,
-    NS_FD_RULED,   /* a connection that a rule governs */
-    NS_FD_GATHERS, /* one whose bytes are gathered in our own memory: gather.h */
-    NS_FD_READS,   /* a duplicate of such a one, by which nobody has written */
+    NS_FD_RULED, /* a connection that a rule governs */
+    /* From here on: one whose bytes are gathered in our own memory, gather.h. */
+    NS_FD_GATHERS, /* by this descriptor */
+    NS_FD_READS,   /* by another, and nobody has written by this one */
 };
 
 /* The options of one socket that a rule rewrites, by sockopt.h's indexes. Belongs to the slot's
