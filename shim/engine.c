@@ -129,8 +129,11 @@ static void put_back(int fd, struct ns_sock *slot, uint64_t mark)
 void ns_engine_wrote(int fd, struct ns_sock *slot, ssize_t result, int flags,
                      struct ns_plain before)
 {
-    if (result > 0 && before.mark && !NS_MUTANT(taken_along))
+    if (result > 0 && before.mark && !NS_MUTANT(taken_along)) {
         pushed(slot);
+        if (NS_GET(slot, kind) == NS_FD_RULED && !NS_MUTANT(gather_after_along))
+            ns_engine_may_gather(fd, slot);
+    }
     if (result <= 0) {
         if (result < 0 && NS_GET(slot, kind) == NS_FD_GATHERS && ns_gather_breaks(errno))
             ns_gather_broken(fd, slot);

@@ -92,6 +92,42 @@ calls_of() {
     holds "$(calls_of sendto) + $(calls_of write) >= 15 * 210"
 }
 
+@test "also on a socket that connects without blocking, and whose bursts are alike" {
+    command -v strace >/dev/null || ns_skip "no strace"
+    local send
+    cat >"$T/server.py" <<'END'
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+print("listening on port", listener.getsockname()[1], flush=True)
+near = listener.accept()[0]
+while packet := near.recv(30, socket.MSG_WAITALL):
+    near.sendall(packet)
+END
+    cat >"$T/client.py" <<'END'
+import select, socket, sys
+s = socket.socket()
+s.setblocking(False)
+s.connect_ex(("127.0.0.1", int(sys.argv[1])))
+select.select([], [s], [])
+for number in range(100):
+    packet, answer = b"%030d" % number, b""
+    for i in range(0, 30, 6):
+        s.send(packet[i:i + 6])
+    while len(answer) < 30:
+        select.select([s], [], [])
+        answer += s.recv(30) or exit("the stream has ended")
+    assert answer == packet
+END
+    for send in auto-cork adaptive; do
+        ns_start server python3 "$T/server.py"
+        ns_port server
+        LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$(rule $send user 100000) timeout 20 strace -f -c -o "$T/calls" \
+            python3 "$T/client.py" "$port"
+        cat "$T/calls"
+        holds "$(calls_of sendto) >= 100 && $(calls_of sendto) <= 200"
+    done
+}
+
 @test "a large write, sendfile, sendmsg with control data, sendmmsg, splice, MSG_MORE and syscall() send first" {
     gathers calls sends
 }
