@@ -235,7 +235,7 @@ static void set_slack(struct pace *pace, unsigned long slack)
     if (pace->slack == slack)
         return;
     pace->slack = slack;
-    ns_real.prctl(PR_SET_TIMERSLACK, slack);
+    ns_real.prctl(PR_SET_TIMERSLACK, slack, 0ul, 0ul, 0ul);
 }
 
 /* When to look again. A look costs the process its processor for a moment, 12 % of a busy
@@ -263,7 +263,7 @@ static uint64_t next_look(uint64_t now, const struct sight *sight, struct pace *
 static void *deadline_thread(void *unused)
 {
     (void)unused;
-    ns_real.prctl(PR_SET_NAME, "nagleshim");
+    ns_real.prctl(PR_SET_NAME, "nagleshim", 0ul, 0ul, 0ul);
     struct pace pace = {.punctual = PUNCTUAL};
     /* Until it is started altogether: looking all the time, it would keep whoever starts it from
      * its processor for a time slice. */
