@@ -322,21 +322,30 @@ static void converses(void)
     close_conn(conn);
 }
 
-/* What both buffers are full of leaves before what is written by the duplicate. */
-static void fills_both(bool closes)
+/* A connection with a duplicate, and both buffers full of what was taken. */
+static struct conn open_full(int *copy, size_t *taken)
 {
-    static char piece[1000], got[1 << 20];
-    int small = 4096, copy;
-    size_t taken = 0, size = 0;
-    bool ended = false;
+    static char piece[1000];
+    int small = 4096;
     struct conn conn = open_conn();
     memset(piece, 'f', sizeof piece);
     setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
     fcntl(conn.fd, F_SETFL, O_NONBLOCK);
-    copy = dup(conn.fd);
+    *copy = dup(conn.fd);
     for (ssize_t n; (n = write(conn.fd, piece, sizeof piece)) > 0;)
-        taken += (size_t)n;
+        *taken += (size_t)n;
+    return conn;
+}
+
+/* What both buffers are full of leaves before what is written by the duplicate. */
+static void fills_both(bool closes)
+{
+    static char got[1 << 20];
+    int copy;
+    size_t taken = 0, size = 0;
+    bool ended = false;
+    struct conn conn = open_full(&copy, &taken);
     double full = now_ms();
     if (closes)
         close(conn.fd);
@@ -370,16 +379,10 @@ static void writes_to_full(void)
 /* The shutdown is done once all has left, and at once for the program. */
 static void shuts_full(void)
 {
-    static char piece[1000], got[1 << 20];
-    int small = 4096, copy;
+    static char got[1 << 20];
+    int copy;
     size_t taken = 0, size = 0;
-    struct conn conn = open_conn();
-    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_RCVBUF, (long)&small, sizeof small, 0);
-    fcntl(conn.fd, F_SETFL, O_NONBLOCK);
-    copy = dup(conn.fd);
-    for (ssize_t n; (n = write(conn.fd, piece, sizeof piece)) > 0;)
-        taken += (size_t)n;
+    struct conn conn = open_full(&copy, &taken);
     double full = now_ms();
     EXPECT(shutdown(copy, SHUT_WR) == 0 && look_again(full, 1000));
     EXPECT(send(copy, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
