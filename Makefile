@@ -39,7 +39,7 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 CORE_SRC := shim/policy.c shim/policy_json.c shim/policy_reader.c shim/policy_text.c shim/policy_scan.c \
 	shim/policy_endpoint.c shim/policy_find.c shim/policy_warn.c shim/match.c shim/sockopt.c shim/arena.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/log.c shim/init.c shim/fdtable.c shim/flusher.c
+LARGE_SRC := shim/log.c shim/init.c shim/fdtable.c shim/deadline.c
 SHIM_SRC := $(filter-out $(LARGE_SRC),$(wildcard shim/*.c)) $(LARGE_SRC)
 CLI_SRC := $(wildcard shim/cli/*.c)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)

@@ -3,8 +3,6 @@
  * async-signal-safe. */
 #include "arena.h"
 
-#include "mutant.h"
-
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -56,8 +54,6 @@ void *ns_arena_alloc(struct ns_arena *arena, size_t size)
 
 void ns_arena_trim(struct ns_arena *arena, const void *piece, size_t size)
 {
-    if (NS_MUTANT(arena_trim))
-        return;
     arena->used = (size_t)((const char *)piece - (const char *)arena->chunks) + rounded(size);
 }
 
@@ -67,8 +63,7 @@ void ns_arena_free(struct ns_arena *arena)
     while (arena->chunks) {
         struct ns_arena_chunk *chunk = arena->chunks;
         arena->chunks = chunk->older;
-        if (!NS_MUTANT(arena_free))
-            munmap(chunk, chunk->size);
+        munmap(chunk, chunk->size);
     }
     *arena = (struct ns_arena){0};
     errno = saved;

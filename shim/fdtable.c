@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 _Atomic unsigned ns_fd_limit;
+static _Atomic unsigned used; /* no TCP socket has this number or a higher one */
 
 /* The first chunk is static: a program with fewer descriptors than that costs no system call here,
  * and untouched pages of it cost no memory. */
@@ -44,6 +45,9 @@ struct ns_sock *ns_fd_make(int fd)
     unsigned number = (unsigned)fd;
     if (number >= atomic_load_explicit(&ns_fd_limit, memory_order_relaxed))
         return NULL;
+    unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
+    while (end <= number && !atomic_compare_exchange_weak(&used, &end, number + 1))
+        ;
     struct ns_sock *slot = ns_fd_slot(fd);
     if (slot)
         return slot;
@@ -54,9 +58,8 @@ struct ns_sock *ns_fd_make(int fd)
 void ns_fd_reset(struct ns_sock *slot)
 {
     /* First, so that another thread stops using the rest. */
-    NS_PUT(slot, kind, NS_FD_OTHER);
+    NS_PUT(slot, kind, NS_FD_UNKNOWN);
     atomic_store(&slot->held_until, 0);
-    NS_PUT(slot, ack_owed, 0);
     NS_PUT(slot, role, NS_ROLE_UNKNOWN);
     NS_PUT(slot, send, NS_SEND_APP);
     NS_PUT(slot, ack, NS_ACK_APP);
@@ -64,14 +67,15 @@ void ns_fd_reset(struct ns_sock *slot)
     NS_PUT(slot, app_nodelay, 0);
     NS_PUT(slot, kernel_nodelay, 0);
     NS_PUT(slot, app_corks, 0);
-    NS_PUT(slot, no_hold, 0);
+    NS_PUT(slot, steady, 0);
     NS_PUT(slot, lowat, 0);
     NS_PUT(slot, listener, 0);
-    NS_PUT(slot, spun, 0);
+    NS_PUT(slot, wrote, 0);
+    NS_PUT(slot, joins, 0);
     NS_PUT(slot, twin, 0);
     NS_PUT(slot, heard, 0);
-    NS_PUT(slot, ack_tempo, 0);
-    NS_PUT(slot, tempo, 0);
+    NS_PUT(slot, ack_state, 0);
+    NS_PUT(slot, burst, 0);
     NS_PUT(slot, burst_epoch, 0);
     NS_PUT(slot, rule, NULL);
     NS_PUT(slot, delack, 0);
@@ -85,12 +89,12 @@ void ns_fd_reset(struct ns_sock *slot)
 
 void ns_fd_each(void (*visit)(int fd, struct ns_sock *slot, void *context), void *context)
 {
-    unsigned limit = atomic_load_explicit(&ns_fd_limit, memory_order_relaxed);
-    for (unsigned number = 0; number < limit; number++) {
+    unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
+    for (unsigned number = 0; number < end; number++) {
         struct ns_sock *slot = ns_fd_slot((int)number);
         if (!slot) /* the whole chunk was never used */
             number |= NS_FD_CHUNK - 1;
-        else if (NS_GET(slot, kind) != NS_FD_OTHER)
+        else if (ns_fd_is_tcp(slot))
             visit((int)number, slot, context);
     }
 }
@@ -108,31 +112,19 @@ static void copy_to_twin(int fd, struct ns_sock *slot, void *context)
     NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
     NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(slot, app_corks, NS_GET(from, app_corks));
-    NS_PUT(slot, no_hold, NS_GET(from, no_hold));
+    NS_PUT(slot, steady, NS_GET(from, steady));
+    NS_PUT(slot, wrote, NS_GET(from, wrote));
     NS_PUT(slot, burst_epoch, 0);
     NS_PUT(slot, nonblock, NS_GET(from, nonblock));
     NS_PUT(slot, lowat, NS_GET(from, lowat));
     NS_PUT(slot, delack, NS_GET(from, delack));
-    /* What one of them has gathered is its own, and which one does. */
-    if (NS_GET(slot, kind) < NS_FD_GATHERS && NS_GET(from, kind) < NS_FD_GATHERS)
-        NS_PUT(slot, kind, NS_GET(from, kind));
+    NS_PUT(slot, kind, NS_GET(from, kind));
 }
 
 void ns_fd_share(struct ns_sock *slot)
 {
-    if (NS_GET(slot, twin) && !NS_MUTANT(tell_twins))
+    if (NS_GET(slot, twin))
         ns_fd_each(copy_to_twin, slot);
-}
-
-struct ns_sock *ns_fd_original(int *fd, struct ns_sock *slot)
-{
-    int number = (int)NS_GET(slot, tempo);
-    struct ns_sock *original = ns_fd_slot(number);
-    uint32_t twin = NS_GET(slot, twin); /* 0: it has just been closed */
-    if (!original || !twin || NS_GET(original, twin) != twin)
-        return slot;
-    *fd = number;
-    return original;
 }
 
 void ns_fd_twin(struct ns_sock *source, struct ns_sock *slot)

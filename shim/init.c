@@ -2,12 +2,13 @@
 /* Start-up and exit. The only place that reads the environment, and the one that says in which
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
-#include "engine.h"
-#include "flusher.h"
-#include "gather.h"
+#include "deadline.h"
+#include "life.h"
+#include "loader.h"
 #include "log.h"
 #include "policy_find.h"
 #include "real.h"
+#include "settle.h"
 #include "sock.h"
 #include "stats.h"
 #include "status.h"
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 static struct ns_ruleset rules;
+static bool ignores_deepbind;
 static bool working;
 
 /* What patterns and the search for a policy look at. exe has room for PATH_MAX. musl passes no
@@ -98,8 +100,6 @@ static bool find_rules(int argc, char **argv)
     ns_status_looking();
     ns_policy_find(&request, &found, NULL, NULL);
     ns_status_policy(&found);
-    if (NS_MUTANT(broken_policy) && !found.policy)
-        found.policy = ns_policy_builtin();
     if (!found.policy) {
         complain(&found);
         return false;
@@ -114,6 +114,7 @@ static bool find_rules(int argc, char **argv)
         return false;
     }
     ns_status_rules(found.policy, &rules);
+    ignores_deepbind = found.policy->ignores_deepbind;
     if (rules.n_rules == 0)
         ns_status_aside(found.policy->enabled ? "no rule of its policy is for this program"
                                               : "its policy says \"enabled\": false");
@@ -129,14 +130,6 @@ static uint32_t shortest_delay(void)
         if (ns_rule_holds(rules.rules[i]) && rules.rules[i]->max_delay_us < shortest)
             shortest = rules.rules[i]->max_delay_us;
     return shortest;
-}
-
-static bool flushes(void)
-{
-    for (size_t i = 0; i < rules.n_rules; i++)
-        if (rules.rules[i]->send == NS_SEND_FLUSH_BEFORE_READ)
-            return true;
-    return false;
 }
 
 /* Sockets that the process was started with. Only what a service manager or inetd hands over is
@@ -157,7 +150,7 @@ static void look_at_inherited(unsigned limit)
         if (fds[i].revents & POLLNVAL || !ns_sock_is_socket((int)i)) /* not open, or not one */
             continue;
         bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
-        ns_engine_inherited((int)i, touch);
+        ns_life_inherited((int)i, touch);
     }
 }
 
@@ -175,7 +168,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     ns_real_load_all();
     /* The kill switch works whatever else is broken. A set-user-ID program is not ours to change,
      * though ld.so may load us there from a trusted directory. */
-    if (is_off() && !NS_MUTANT(kill_switch)) {
+    if (is_off()) {
         ns_status_begin(NS_STATUS_OFF);
         return;
     }
@@ -189,15 +182,15 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
                getenv("NAGLESHIM_LOG"));
     /* No rules: no table, so that every call passes at its first look. */
     if (find_rules(argc, argv)) {
+        if (ignores_deepbind)
+            ns_loader_ignore_deepbind();
         struct rlimit files = {.rlim_cur = 1024};
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
-        ns_engine_open(&rules);
-        if (rules.holds) {
-            ns_real_load_threads(); /* for the deadline thread */
-            ns_flusher_open(shortest_delay());
-        }
-        ns_settle_open(flushes() || ns_gather_wanted());
+        ns_life_open(&rules);
+        if (rules.holds)
+            ns_deadline_open(shortest_delay());
+        ns_settle_open();
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);
@@ -212,7 +205,7 @@ __attribute__((destructor)) static void end(void)
     if (!working)
         return;
     int saved = errno;
-    ns_engine_leaving();
+    ns_settle_process();
     if (ns_log_enabled(NS_LOG_INFO)) {
         char text[256];
         ns_log(NS_LOG_INFO, "%s", ns_stats_text(text, sizeof text));

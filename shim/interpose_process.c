@@ -3,8 +3,7 @@
  * number. Bytes that are held would outlive an exec or an exit by 200 ms where another process has
  * the socket too: they are pushed first. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
-#include "flusher.h"
-#include "vfork.h"
+#include "deadline.h"
 
 #include <alloca.h>
 #include <linux/close_range.h>
@@ -21,46 +20,51 @@ extern char **environ;
 /* In no header of libc's. */
 int capset(void *header, const void *data);
 
-/* A child that shares our sockets: from now on the last close may not be ours. Asking whether we
- * are in a vfork child also forgets an earlier vfork, which the new child must not inherit. */
-static void before_child(void)
+/* A child that shares our sockets. replaced: to become another program. Asking whether we are
+ * elsewhere also forgets an earlier vfork, which the new child must not inherit. */
+static void before_child(bool replaced)
 {
-    if (!ns_in_vfork_child())
-        ns_engine_handing_on();
+    if (ns_is_elsewhere())
+        return;
+    ns_life_handing_on(replaced);
+    ns_deadline_stop(); /* programs count their threads here (Python 3.12 warns) */
 }
 
-/* Returns whether the child is to have a deadline thread from the start, since we have. */
-static bool before_fork(void)
+/* In a child that has its own memory. */
+static void in_child(void)
 {
-    before_child();
-    return !ns_in_vfork_child() && ns_flusher_before_fork();
-}
-
-static void in_child(bool had_one)
-{
-    ns_gather_forked();
-    ns_flusher_forked(had_one);
+    ns_process_forked();
+    ns_deadline_forked();
 }
 
 NS_EXPORT pid_t fork(void)
 {
-    bool had_one = before_fork();
+    before_child(false);
     pid_t pid = NS_REAL(fork)();
     if (pid == 0)
-        in_child(had_one);
+        in_child();
+    return pid;
+}
+
+NS_EXPORT pid_t _Fork(void)
+{
+    before_child(false);
+    pid_t pid = NS_REAL(_Fork)();
+    if (pid == 0)
+        in_child();
     return pid;
 }
 
 /* Two forks inside libc; who returns is the child. */
 NS_EXPORT int daemon(int keep_directory, int keep_files)
 {
-    bool had_one = before_fork();
+    before_child(false);
     int result = NS_REAL(daemon)(keep_directory, keep_files);
     if (result == 0) {
         if (!keep_files) /* 0 to 2 are /dev/null now */
             for (int fd = 0; fd < 3; fd++)
-                ns_engine_closing(fd);
-        in_child(had_one);
+                ns_life_closing(fd);
+        in_child();
     }
     return result;
 }
@@ -68,32 +72,21 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
 NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
                         const struct winsize *size)
 {
-    bool had_one = before_fork();
+    before_child(false);
     pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++) /* the terminal now */
-            ns_engine_closing(fd);
-        in_child(had_one);
+            ns_life_closing(fd);
+        in_child();
     }
-    return pid;
-}
-
-NS_EXPORT pid_t _Fork(void)
-{
-    before_child();
-    pid_t pid = NS_REAL(_Fork)();
-    if (pid == 0)
-        ns_gather_forked();
     return pid;
 }
 
 /* In a vfork child the debts are the parent's, which settles them itself. */
 static void before_exec(void)
 {
-    if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exec)) {
-        ns_engine_handing_on(); /* a program that replaces us knows as little as a child */
-        ns_engine_leaving();
-    }
+    if (!ns_is_elsewhere())
+        ns_life_handing_on(true); /* a program that replaces us knows as little as a child */
 }
 
 NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
@@ -192,7 +185,7 @@ NS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_a
                           const posix_spawnattr_t *attributes, char *const *arguments,
                           char *const *environment)
 {
-    before_child();
+    before_child(true);
     return NS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
 }
 
@@ -200,63 +193,203 @@ NS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
                            const posix_spawnattr_t *attributes, char *const *arguments,
                            char *const *environment)
 {
-    before_child();
+    before_child(true);
     return NS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
 }
 
 NS_EXPORT int system(const char *command)
 {
-    before_child();
+    before_child(true);
     return NS_REAL(system)(command);
 }
 
 NS_EXPORT FILE *popen(const char *command, const char *mode)
 {
-    before_child();
+    before_child(true);
     return NS_REAL(popen)(command, mode);
 }
 
-NS_EXPORT void pthread_exit(void *value)
+/* The process ends, and others may have its sockets, too. */
+static void before_end(void)
 {
-    /* The main thread leaves the process to the others: from now on nobody knows when they have
-     * ended, so nothing is held any more. */
-    if (NS_REAL(syscall)(SYS_gettid) == getpid()) {
-        ns_engine_leaving();
-        ns_flusher_stop(false);
-    }
-    NS_REAL(pthread_exit)(value);
-    __builtin_unreachable();
+    if (!ns_is_elsewhere())
+        ns_settle_process();
 }
 
 NS_EXPORT void abort(void)
 {
-    if (!ns_in_vfork_child())
-        ns_engine_leaving();
+    before_end();
     NS_REAL(abort)();
     __builtin_unreachable();
 }
 
 NS_EXPORT void quick_exit(int status)
 {
-    ns_engine_leaving();
+    before_end();
     NS_REAL(quick_exit)(status);
     __builtin_unreachable();
 }
 
 NS_EXPORT void _exit(int status)
 {
-    if (!ns_in_vfork_child() && !NS_MUTANT(push_before_exit))
-        ns_engine_leaving();
+    before_end();
     NS_REAL(_exit)(status);
     __builtin_unreachable();
 }
 
 NS_EXPORT void _Exit(int status)
 {
-    if (!ns_in_vfork_child())
-        ns_engine_leaving();
+    before_end();
     NS_REAL(_Exit)(status);
     __builtin_unreachable();
+}
+
+/* --- processes of one thread, privileges, descriptors of one's own --- */
+
+/* A user namespace wants a process of one thread (unshare(2), setns(2)). The kernel may still count
+ * ours for a moment after it has ended. Returns whether to try again; errno is saved after a
+ * success that was not the first try. */
+static bool once_more(int result, int *tries, int saved)
+{
+    struct timespec moment = {.tv_nsec = 50000};
+    if (result == 0) {
+        errno = saved;
+        return false;
+    }
+    if (errno != EINVAL || --*tries < 0 || !ns_deadline_ready())
+        return false;
+    NS_REAL(nanosleep)(&moment, NULL);
+    return true;
+}
+
+enum { TRIES = 20 };
+
+/* The thread that has just left the others' descriptors. */
+static void leave_table(void)
+{
+    ns_vfork_parent = NS_PROCESS_NONE;
+}
+
+NS_EXPORT int unshare(int flags)
+{
+    int result, tries = TRIES, saved = errno;
+    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
+    ns_deadline_stop();
+    do
+        result = NS_REAL(unshare)(flags);
+    while (once_more(result, &tries, saved));
+    if (result == 0 && leaves)
+        leave_table();
+    return result;
+}
+
+NS_EXPORT int setns(int fd, int type)
+{
+    int result, tries = TRIES, saved = errno;
+    ns_deadline_stop();
+    do
+        result = NS_REAL(setns)(fd, type);
+    while (once_more(result, &tries, saved));
+    return result;
+}
+
+/* Afterwards, too: another thread may have held a byte meanwhile, and have started it anew with
+ * what is being given up. */
+#define NS_PRIVILEGES(CALL)                                                                        \
+    do {                                                                                           \
+        ns_deadline_stop();                                                                        \
+        int result = CALL;                                                                         \
+        ns_deadline_stop();                                                                        \
+        return result;                                                                             \
+    } while (0)
+
+NS_EXPORT int capset(void *header, const void *data)
+{
+    NS_PRIVILEGES(NS_REAL(capset)(header, data));
+}
+
+NS_EXPORT int setuid(uid_t user)
+{
+    NS_PRIVILEGES(NS_REAL(setuid)(user));
+}
+
+NS_EXPORT int setgid(gid_t group)
+{
+    NS_PRIVILEGES(NS_REAL(setgid)(group));
+}
+
+NS_EXPORT int seteuid(uid_t effective)
+{
+    NS_PRIVILEGES(NS_REAL(seteuid)(effective));
+}
+
+NS_EXPORT int setegid(gid_t effective)
+{
+    NS_PRIVILEGES(NS_REAL(setegid)(effective));
+}
+
+NS_EXPORT int setreuid(uid_t real, uid_t effective)
+{
+    NS_PRIVILEGES(NS_REAL(setreuid)(real, effective));
+}
+
+NS_EXPORT int setregid(gid_t real, gid_t effective)
+{
+    NS_PRIVILEGES(NS_REAL(setregid)(real, effective));
+}
+
+NS_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
+{
+    NS_PRIVILEGES(NS_REAL(setresuid)(real, effective, saved));
+}
+
+NS_EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved)
+{
+    NS_PRIVILEGES(NS_REAL(setresgid)(real, effective, saved));
+}
+
+NS_EXPORT int setgroups(size_t count, const gid_t *groups)
+{
+    NS_PRIVILEGES(NS_REAL(setgroups)(count, groups));
+}
+
+NS_EXPORT int initgroups(const char *user, gid_t group)
+{
+    NS_PRIVILEGES(NS_REAL(initgroups)(user, group));
+}
+
+/* The child of clone() shares what the flags say. */
+static void before_clone(unsigned long flags)
+{
+    if (ns_is_elsewhere())
+        return;
+    if (!(flags & CLONE_VM))
+        before_child(false);
+    else if (!(flags & (CLONE_THREAD | CLONE_FILES)))
+        atomic_store(&ns_clone_parent, getpid());
+}
+
+/* A child that shares our memory and not our descriptors. Every clone() takes at most three
+ * arguments more, of register size. */
+NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
+{
+    long more[3];
+    va_list arguments;
+    va_start(arguments, argument);
+    for (int i = 0; i < 3; i++)
+        more[i] = va_arg(arguments, long);
+    va_end(arguments);
+    before_clone((unsigned long)flags);
+    return NS_REAL(clone)(body, stack, flags, argument, more[0], more[1], more[2]);
+}
+
+/* A filter may kill on setsockopt, and even asking whether it would can kill. */
+static void stand_aside(void)
+{
+    if (ns_is_elsewhere())
+        return;
+    ns_deadline_stop();
+    ns_life_stand_aside();
 }
 
 static bool is_futex_wait(long operation)
@@ -272,8 +405,7 @@ static bool is_futex_wait(long operation)
     }
 }
 
-/* A filter may kill on setsockopt, and even asking whether it would can kill. Programs also ask
- * whether there are filters at all, with one that is NULL and cannot be set. */
+/* Programs also ask whether there are filters at all, with one that is NULL and cannot be set. */
 static bool sets_filter(bool strict, bool filter, long program)
 {
     return strict || (filter && program);
@@ -303,8 +435,8 @@ static void before_number(long number, const long argument[6])
 {
     switch (number) {
     case SYS_close:
-        if (!ns_in_vfork_child())
-            ns_engine_closing((int)argument[0]);
+        if (!ns_is_elsewhere())
+            ns_life_closing((int)argument[0]);
         break;
     case SYS_futex:
         if (is_futex_wait(argument[1]))
@@ -315,33 +447,32 @@ static void before_number(long number, const long argument[6])
     case SYS_execveat:
         before_exec();
         break;
-    case SYS_clone: /* the look clears an earlier vfork: this child is not of one */
+    case SYS_clone:
+        before_clone((unsigned long)argument[0]);
+        break;
 #ifdef SYS_fork
     case SYS_fork:
 #endif
 #ifdef SYS_clone3
     case SYS_clone3:
 #endif
-        if (!ns_in_vfork_child())
-            ns_engine_handing_on();
+        before_clone(0);
         break;
     case SYS_seccomp:
-        if (!ns_in_vfork_child() &&
-            sets_filter(argument[0] == SECCOMP_SET_MODE_STRICT,
+        if (sets_filter(argument[0] == SECCOMP_SET_MODE_STRICT,
                         argument[0] == SECCOMP_SET_MODE_FILTER, argument[2]))
-            ns_engine_stand_aside();
+            stand_aside();
         break;
 #ifdef SYS_dup2 /* newer ports have dup3 only */
     case SYS_dup2:
 #endif
     case SYS_dup3:
-        if (!ns_in_vfork_child())
+        if (!ns_is_elsewhere())
             ns_before_replacing((int)argument[0], (int)argument[1]);
         break;
 #ifdef SYS_close_range
     case SYS_close_range:
-        if (!((unsigned)argument[2] & ~CLOSE_RANGE_UNSHARE) && !ns_in_vfork_child())
-            ns_engine_closing_range((unsigned)argument[0], (unsigned)argument[1]);
+        ns_before_close_range((unsigned)argument[0], (unsigned)argument[1], (int)argument[2]);
         break;
 #endif
 #ifdef SYS_io_uring_setup
@@ -350,11 +481,7 @@ static void before_number(long number, const long argument[6])
 #endif
     case SYS_io_setup:
     case SYS_io_submit:
-        ns_engine_bypassed(-1);
-        break;
-    case SYS_rt_sigaction:
-        if (argument[1] && !ns_in_vfork_child())
-            ns_gather_interruptible();
+        ns_life_all_unseen();
         break;
     case SYS_write:
     case SYS_writev:
@@ -363,17 +490,13 @@ static void before_number(long number, const long argument[6])
     case SYS_sendmsg:
     case SYS_sendmmsg:
     case SYS_sendfile:
-    case SYS_shutdown:
-    case SYS_setsockopt:
-    case SYS_connect:
-        ns_engine_bypassed((int)argument[0]);
+        ns_life_unseen((int)argument[0]);
         break;
     case SYS_splice:
-        ns_engine_bypassed((int)argument[2]);
+        ns_life_unseen((int)argument[2]);
         break;
 #ifdef SYS_io_uring_enter
     case SYS_io_uring_enter:
-        ns_engine_bypassed(-1);
         if (argument[2]) /* min_complete */
             ns_before_wait();
         break;
@@ -388,18 +511,28 @@ static void after_number(long number, const long argument[6], long result)
 {
     switch (number) {
     case SYS_socket:
-        ns_engine_created((int)result, (int)argument[0], (int)argument[1], (int)argument[2]);
+        ns_life_created((int)result, (int)argument[0], (int)argument[1], (int)argument[2]);
         break;
 #ifdef SYS_dup2
     case SYS_dup2:
 #endif
     case SYS_dup3:
     case SYS_dup:
-        ns_engine_duplicated((int)argument[0], (int)result);
+        ns_life_duplicated((int)argument[0], (int)result);
         break;
+    case SYS_clone:
+        if (result == 0 && !((unsigned long)argument[0] & CLONE_VM))
+            in_child();
+        break;
+#ifdef SYS_fork
+    case SYS_fork:
+        if (result == 0)
+            in_child();
+        break;
+#endif
 #ifdef SYS_pidfd_getfd
     case SYS_pidfd_getfd:
-        ns_engine_inherited((int)result, false);
+        ns_life_inherited((int)result, false);
         break;
 #endif
     default:
@@ -417,7 +550,7 @@ NS_EXPORT long syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         argument[i] = va_arg(arguments, long);
     va_end(arguments);
-    switch (number) { /* what libc makes of them is the same */
+    switch (number) { /* the C library makes the same of them */
     case SYS_unshare:
         return unshare((int)argument[0]);
     case SYS_setns:
@@ -428,18 +561,19 @@ NS_EXPORT long syscall(long number, ...)
         break;
     }
     before_number(number, argument);
-    bool stops = sets_privileges(number) && ns_without_thread();
+    bool stops = sets_privileges(number);
+    if (stops)
+        ns_deadline_stop();
     long result = NS_REAL(syscall)(number, argument[0], argument[1], argument[2], argument[3],
                                    argument[4], argument[5]);
-    if (result >= 0 && !ns_in_vfork_child())
+    if (result >= 0 && !ns_is_elsewhere())
         after_number(number, argument, result);
     if (stops)
-        ns_flusher_resume();
+        ns_deadline_stop();
     return result;
 }
 
-/* Does it change what the kernel keeps for each thread alone? Then ours must not stay behind with
- * the old privileges; and glibc aborts where setuid fails on one thread and works on another. */
+/* Does it change what the kernel keeps for each thread alone? */
 static bool is_per_thread(int option)
 {
     return option == PR_SET_KEEPCAPS || option == PR_SET_SECUREBITS || option == PR_CAPBSET_DROP ||
@@ -454,22 +588,11 @@ NS_EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         argument[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
-    if (option == PR_SET_SECCOMP && !ns_in_vfork_child() &&
+    if (option == PR_SET_SECCOMP &&
         sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
                     (long)argument[1]))
-        ns_engine_stand_aside();
-    bool stops = is_per_thread(option) && ns_without_thread();
-    int result = NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
-    if (stops)
-        ns_flusher_resume();
-    return result;
-}
-
-NS_EXPORT int capset(void *header, const void *data)
-{
-    bool stops = ns_without_thread();
-    int result = NS_REAL(capset)(header, data);
-    if (stops)
-        ns_flusher_resume();
-    return result;
+        stand_aside();
+    if (!is_per_thread(option))
+        return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+    NS_PRIVILEGES(NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]));
 }

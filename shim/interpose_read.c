@@ -4,146 +4,102 @@
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
 
-#include "flusher.h"
-
 #include <limits.h>
-#include <string.h>
 
-void ns_before_wait_for(int fd, short events)
+/* The patient read found nothing. Returns whether the read is to be made again, as asked; then
+ * errno is what it was before, saved. */
+static bool found_nothing(ssize_t result, int saved)
 {
-    if (!ns_owed())
-        return;
-    struct pollfd one = {.fd = fd, .events = events};
-    int saved = errno;
-    int ready = NS_REAL(poll)(&one, 1, 0);
+    if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
+        return false;
     errno = saved;
-    if (ready <= 0)
-        ns_settle(NS_OWES_ALL);
+    ns_settle(NS_OWES_ALL);
+    return true;
 }
 
-enum ns_reading ns_before_read(int fd, struct ns_sock *slot, int flags)
-{
-    (void)fd;
-    ns_epoch_ends();
-    if (!ns_owes() || NS_GET(slot, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
-        return NS_READ_PLAIN; /* does not wait: the poll that follows does */
-    unsigned debts = ns_owed();
-    ns_flusher_start_if_wanted();
-    if (!debts)
-        return NS_READ_PLAIN;
-    if ((flags & MSG_WAITALL || NS_GET(slot, lowat)) && !NS_MUTANT(wait_for_all)) {
-        ns_settle(NS_OWES_ALL); /* a first read without waiting would cut it short */
-        return NS_READ_PLAIN;
-    }
-    if (debts & NS_OWES_PUSH)
-        ns_settle(NS_OWES_PUSH);
-    return debts & (NS_OWES_ACK | NS_OWES_LATER) ? NS_READ_PATIENT : NS_READ_PLAIN;
-}
-
-/* A read of something that is not a governed socket is a wait all the same. */
+/* A read of something that is not a governed socket waits where there is nothing. */
 static inline void before_other_read(int fd)
 {
-    ns_epoch_ends();
     if (ns_owes())
-        ns_before_wait_for(fd, POLLIN);
-}
-
-/* No data came: where a flush has met the connection's error, the application has not. */
-__attribute__((noinline)) static ssize_t instead_of_nothing(int fd, struct ns_sock *slot,
-                                                            ssize_t result)
-{
-    if (NS_GET(slot, kind) < NS_FD_GATHERS || (result < 0 && errno != EAGAIN))
-        return result;
-    int error = ns_gather_report(fd, slot);
-    if (!error)
-        return result;
-    errno = error;
-    return -1;
-}
-
-/* Returns what the application is told. */
-static ssize_t after_read(int fd, struct ns_sock *slot, ssize_t result, int flags)
-{
-    bool tells = !(flags & MSG_PEEK) || (result < 0 && errno == EAGAIN); /* data stays unread */
-    if (!(flags & MSG_ERRQUEUE) && tells && !NS_MUTANT(owe_after_read))
-        ns_engine_read(fd, slot, result, errno);
-    return result > 0 ? result : instead_of_nothing(fd, slot, result);
+        ns_settle_unless_ready(fd, POLLIN);
 }
 
 /* Out of line, so that what passes through stays short. */
-__attribute__((noinline)) static ssize_t read_other(int fd, void *data, size_t size)
+__attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
 {
-    before_other_read(fd);
-    return NS_REAL(read)(fd, data, size);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
+    if (!slot) {
+        before_other_read(fd);
+        return NS_REAL(read)(fd, data, size);
+    }
+    if (!size ||
+        size > SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
+        return NS_REAL(read)(fd, data, size);
+    if (ns_in_begin(fd, slot, 0) == NS_READ_PLAIN)
+        result = NS_REAL(read)(fd, data, size);
+    else if (found_nothing(result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT), saved))
+        result = NS_REAL(read)(fd, data, size);
+    ns_in_end(fd, slot, result, errno, 0);
+    return result;
 }
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (slot && NS_GET(slot, kind) == NS_FD_OTHER && !ns_owes()) {
-        ns_epoch_ends();
+    if (__builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1))
         return NS_NEXT(read)(fd, data, size);
-    }
-    slot = ns_engine_reads(fd);
-    if (!slot)
-        return read_other(fd, data, size);
-    ssize_t result;
-    /* read returns at once for no size, and refuses one that recv would cut. */
-    if (size && size <= SSIZE_MAX && ns_before_read(fd, slot, 0) == NS_READ_PATIENT) {
-        int saved = errno;
-        result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT);
-        if (ns_found_nothing(result, saved))
-            result = NS_REAL(read)(fd, data, size);
-    } else {
-        result = NS_REAL(read)(fd, data, size);
-    }
-    return size ? after_read(fd, slot, result, 0) : result;
+    return read_governed(fd, data, size);
 }
 
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
                            socklen_t *len)
 {
-    struct ns_sock *slot = ns_engine_reads(fd);
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
     if (!slot) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
         return NS_REAL(recvfrom)(fd, data, size, flags, from, len);
     }
-    ssize_t result;
-    if (ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
-        int saved = errno;
-        result = NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len);
-        if (ns_found_nothing(result, saved))
-            result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
-    } else {
+    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
         result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
-    }
-    return after_read(fd, slot, result, flags);
+    else if (found_nothing(result =
+                               NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
+                           saved))
+        result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    ns_in_end(fd, slot, result, errno, flags);
+    return result;
 }
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    struct ns_sock *slot = ns_engine_reads(fd);
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
     if (!slot) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
         return NS_REAL(recv)(fd, data, size, flags);
     }
-    ssize_t result;
-    if (ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
-        int saved = errno;
-        result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT);
-        if (ns_found_nothing(result, saved))
-            result = NS_REAL(recv)(fd, data, size, flags);
-    } else {
+    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
         result = NS_REAL(recv)(fd, data, size, flags);
-    }
-    return after_read(fd, slot, result, flags);
+    else if (found_nothing(result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT), saved))
+        result = NS_REAL(recv)(fd, data, size, flags);
+    ns_in_end(fd, slot, result, errno, flags);
+    return result;
 }
 
+/* The kernel writes into the message only where there is something. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    struct ns_sock *slot = ns_engine_reads(fd);
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
     ssize_t result;
     if (!slot) {
         if (!(flags & MSG_DONTWAIT))
@@ -153,51 +109,52 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
             ns_rights_arrive(message);
         return result;
     }
-    if (message && ns_before_read(fd, slot, flags) == NS_READ_PATIENT) {
-        int saved = errno;
-        struct msghdr asked = *message; /* the kernel writes into it even when there is nothing */
-        result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT);
-        if (ns_found_nothing(result, saved)) {
-            *message = asked;
-            result = NS_REAL(recvmsg)(fd, message, flags);
-        }
-    } else {
+    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
         result = NS_REAL(recvmsg)(fd, message, flags);
-    }
-    return after_read(fd, slot, result, flags);
+    else if (found_nothing(result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT), saved))
+        result = NS_REAL(recvmsg)(fd, message, flags);
+    ns_in_end(fd, slot, result, errno, flags);
+    return result;
+}
+
+/* Before a read that cannot be made without waiting in any other way. */
+static struct ns_sock *before_vector(int fd, int flags)
+{
+    struct ns_sock *slot = ns_life_ruled(fd);
+    if (!slot ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, slot, flags) == NS_READ_PATIENT)
+        before_other_read(fd);
+    return slot;
 }
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct ns_sock *slot = ns_engine_reads(fd);
-    if (!slot || (ns_owes() && !NS_GET(slot, nonblock)))
-        before_other_read(fd);
+    struct ns_sock *slot = before_vector(fd, 0);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
-    return slot ? after_read(fd, slot, result, 0) : result;
+    if (slot)
+        ns_in_end(fd, slot, result, errno, 0);
+    return result;
 }
 
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-    struct ns_sock *slot = ns_engine_reads(fd);
-    if (offset == -1 && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
-        before_other_read(fd);
+    struct ns_sock *slot = before_vector(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
-    return slot ? after_read(fd, slot, result, 0) : result;
+    if (slot)
+        ns_in_end(fd, slot, result, errno, 0);
+    return result;
 }
 
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)
 {
-    struct ns_sock *slot = ns_engine_reads(fd);
-    if (!(flags & MSG_DONTWAIT) && (!slot || (ns_owes() && !NS_GET(slot, nonblock))))
-        before_other_read(fd);
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = before_vector(fd, flags);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
     if (slot)
-        return (int)after_read(fd, slot, result, flags);
-    else
-        for (int i = 0; i < result; i++)
-            if ((uint32_t)messages[i].msg_hdr.msg_controllen)
-                ns_rights_arrive(&messages[i].msg_hdr);
+        ns_in_end(fd, slot, result, errno, flags);
+    for (int i = 0; !slot && i < result; i++)
+        if ((uint32_t)messages[i].msg_hdr.msg_controllen)
+            ns_rights_arrive(&messages[i].msg_hdr);
     return result;
 }
 

@@ -148,42 +148,57 @@ NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct time
     return NS_REAL(sem_clockwait)(semaphore, clock, until);
 }
 
-/* Children. The call is first made without waiting if something is owed; "none yet" is also where a
- * busy poll settles. status and usage are written only when there is a child. */
-NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
-{
-    ns_epoch_ends();
-    if (!ns_owes())
-        return NS_REAL(wait4)(pid, status, options, usage);
-    pid_t result = NS_REAL(wait4)(pid, status, options | WNOHANG, usage);
-    if (result != 0)
-        return result;
-    ns_settle(NS_OWES_ALL);
-    return options & WNOHANG ? 0 : NS_REAL(wait4)(pid, status, options, usage);
-}
+/* Children. CALL(options) is the call; if something is owed it is first made without waiting, which
+ * writes status and usage only when there is a child. Returns from the function it stands in. */
+#define NS_WAIT_CHILD(CALL)                                                                        \
+    do {                                                                                           \
+        if (options & WNOHANG) {                                                                   \
+            ns_before_look();                                                                      \
+        } else {                                                                                   \
+            ns_epoch_ends();                                                                       \
+            if (ns_owes()) {                                                                       \
+                pid_t found = CALL(options | WNOHANG);                                             \
+                if (found != 0)                                                                    \
+                    return found;                                                                  \
+                ns_settle(NS_OWES_ALL);                                                            \
+            }                                                                                      \
+        }                                                                                          \
+        return CALL(options);                                                                      \
+    } while (0)
 
 NS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
-    ns_epoch_ends();
-    return ns_owes() ? wait4(pid, status, options, NULL) : NS_REAL(waitpid)(pid, status, options);
+#define CALL(options) NS_REAL(waitpid)(pid, status, options)
+    NS_WAIT_CHILD(CALL);
+#undef CALL
+}
+
+NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+#define CALL(options) NS_REAL(wait4)(pid, status, options, usage)
+    NS_WAIT_CHILD(CALL);
+#undef CALL
 }
 
 NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 {
-    ns_epoch_ends();
-    return ns_owes() ? wait4(-1, status, options, usage) : NS_REAL(wait3)(status, options, usage);
+#define CALL(options) NS_REAL(wait3)(status, options, usage)
+    NS_WAIT_CHILD(CALL);
+#undef CALL
 }
 
 NS_EXPORT pid_t wait(int *status)
 {
-    ns_epoch_ends();
-    return ns_owes() ? wait4(-1, status, 0, NULL) : NS_REAL(wait)(status);
+    ns_before_wait();
+    return NS_REAL(wait)(status);
 }
 
-/* waitid says "none yet" in its siginfo; a busy poll of it is left to the deadline thread. */
+/* waitid says "none yet" in its siginfo. */
 NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-    if (!(options & WNOHANG))
+    if (options & WNOHANG)
+        ns_before_look();
+    else
         ns_before_wait();
     return NS_REAL(waitid)(type, id, info, options);
 }

@@ -4,8 +4,6 @@
  * command; the others are async-signal-safe. */
 #include "match.h"
 
-#include "mutant.h"
-
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -64,12 +62,12 @@ static bool endpoints_hold(const struct ns_endpoint *list, size_t n,
     for (size_t i = 0; i < n; i++)
         if (ns_match_endpoint(&list[i], address))
             return true;
-    return !list || NS_MUTANT(match_address);
+    return !list;
 }
 
 static bool role_holds(const struct ns_rule *rule, enum ns_role role)
 {
-    return rule->role == NS_ROLE_UNKNOWN || rule->role == role || NS_MUTANT(match_role);
+    return rule->role == NS_ROLE_UNKNOWN || rule->role == role;
 }
 
 static const char *base_name(const char *path)
@@ -127,7 +125,7 @@ static bool args_hold(const struct ns_rule *rule, const struct ns_process *proce
 
 bool ns_match_process(const struct ns_rule *rule, const struct ns_process *process)
 {
-    return NS_MUTANT(match_process) || (process_holds(rule, process) && args_hold(rule, process));
+    return process_holds(rule, process) && args_hold(rule, process);
 }
 
 int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,

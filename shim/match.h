@@ -38,7 +38,7 @@ struct ns_ruleset {
     const struct ns_rule *few[NS_RULES_FEW]; /* where most lists have room */
     struct ns_arena memory;                  /* of a longer one */
     bool needs_local, needs_remote;          /* some rule asks for the address */
-    bool holds;                              /* some rule holds bytes back (auto-cork, adaptive) */
+    bool holds;                              /* some rule holds bytes back (auto-cork) */
 };
 
 /* From a socket address; anything but AF_INET and AF_INET6, or a short len, gives known = false. */

@@ -4,7 +4,8 @@
  * a value only where the kernel would have accepted its length. Async-signal-safe. */
 #include "option.h"
 
-#include "engine.h"
+#include "life.h"
+#include "push.h"
 #include "real.h"
 #include "sock.h"
 
@@ -232,19 +233,21 @@ void ns_option_inherit(struct ns_sock *slot, const struct ns_sock *from)
 void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
 {
     int by_itself = atomic_load_explicit(&delack_default, memory_order_relaxed);
-    if (by_itself == 0 || NS_GET(slot, delack) || NS_MUTANT(bound_delayed_ack))
+    if (by_itself == 0 || NS_GET(slot, delack))
         return;
     if (by_itself < 0)
         by_itself = ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER);
-    if (by_itself == -EOPNOTSUPP || (by_itself >= 0 && by_itself <= DELACK_MAX_US))
-        return; /* this one is bounded already, and says nothing of the next, either */
+    if (by_itself == -EOPNOTSUPP || (by_itself > 0 && by_itself <= DELACK_MAX_US)) {
+        NS_PUT(slot, delack, NS_DELACK_THEIRS); /* which says nothing of the next, either */
+        return;
+    }
     int error = by_itself;
     if (by_itself > 0)
         error = ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US);
     if (error == -EOPNOTSUPP)
         return;
     if (error == 0)
-        NS_PUT(slot, delack, 1);
+        NS_PUT(slot, delack, NS_DELACK_OURS);
     else
         by_itself = 0; /* this kernel has no such option, or not with this value */
     atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
@@ -252,11 +255,34 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
 
 void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot)
 {
-    if (!NS_GET(slot, delack))
+    if (NS_GET(slot, delack) != NS_DELACK_OURS)
         return;
     ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER,
                 atomic_load_explicit(&delack_default, memory_order_relaxed));
-    NS_PUT(slot, delack, 0);
+    NS_PUT(slot, delack, NS_DELACK_UNASKED);
+}
+
+/* The application has uncorked. The last segment is left to Nagle where that is on. */
+static void uncorked(int fd, struct ns_sock *slot)
+{
+    NS_PUT(slot, app_corks, 0);
+    if (NS_GET(slot, kind) != NS_FD_RULED)
+        return;
+    if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ)
+        ns_join_owed(fd, slot);
+    else if (NS_GET(slot, wrote))
+        ns_life_enforce_nodelay(fd, slot);
+    NS_PUT(slot, wrote, 1);
+}
+
+/* Whether the kernel delays ACKs is the application's wish for once (tcp(7)). */
+static void note_quickack(struct ns_sock *slot, int value)
+{
+    struct ns_ack_state state = ns_fd_ack(slot);
+    state.interactive = value % 2 == 0;
+    if (value)
+        state.owed = 0;
+    ns_fd_ack_put(slot, state);
 }
 
 /* After the kernel took the application's value. */
@@ -266,27 +292,27 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
     case TCP_NODELAY:
         NS_PUT(slot, app_nodelay, value != 0);
         NS_PUT(slot, kernel_nodelay, value != 0);
-        ns_rule_enforce_nodelay(fd, slot);
+        if (value)
+            NS_PUT(slot, joins, 0); /* what was joined has left */
+        if (NS_GET(slot, kind) != NS_FD_RULED || NS_GET(slot, steady))
+            ns_life_enforce_nodelay(fd, slot); /* elsewhere before the next write */
         break;
     case TCP_CORK:
-        if (value) {
-            if (NS_MUTANT(own_cork))
-                break;
+        if (value)
             NS_PUT(slot, app_corks, NS_CORKS_OPTION);
-            break;
-        }
-        NS_PUT(slot, app_corks, 0);
-        /* Uncorking leaves the last segment to Nagle where that is on: as after a write. */
-        if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ)
-            ns_engine_wrote(fd, slot, 1, 0, (struct ns_plain){0});
+        else
+            uncorked(fd, slot);
+        break;
+    case TCP_QUICKACK:
+        note_quickack(slot, value);
         break;
     case TCP_DELACK_MAX_US_NUMBER:
-        NS_PUT(slot, delack, 0);
+        NS_PUT(slot, delack, NS_DELACK_THEIRS);
         break;
     case TCP_ULP:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
-        NS_PUT(slot, no_hold, 1);
+        NS_PUT(slot, steady, 1);
         break;
     default:
         break;
@@ -298,9 +324,7 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
 {
     /* To the kernel the length is an int, and a negative one is refused. */
     bool readable = value && len >= sizeof(int) && len <= INT_MAX;
-    int index = readable && rewritten && !NS_MUTANT(rewrite_options)
-                    ? ns_sockopt_by_number(level, option)
-                    : -1;
+    int index = readable && rewritten ? ns_sockopt_by_number(level, option) : -1;
     if (index >= 0 && rewritten & UINT32_C(1) << index) {
         int asked, result = 1;
         memcpy(&asked, value, sizeof asked);
@@ -317,7 +341,7 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
         }
     }
     if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
-        ns_engine_push(fd, slot); /* ours leaves before the application's own corking begins */
+        ns_push(fd, slot); /* ours leaves before the application's own corking begins */
     int result = NS_REAL(setsockopt)(fd, level, option, value, len);
     if (result != 0)
         return result;
@@ -335,17 +359,18 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
 /* What the application is to be told; false: what the kernel says. */
 static bool answer_of(const struct ns_sock *slot, int level, int option, int *answer)
 {
-    if (level == IPPROTO_TCP && option == TCP_NODELAY && !NS_MUTANT(nodelay_as_asked)) {
+    if (level == IPPROTO_TCP && option == TCP_NODELAY) {
         *answer = NS_GET(slot, app_nodelay);
         return true;
     }
-    if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER && NS_GET(slot, delack)) {
+    if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER &&
+        NS_GET(slot, delack) == NS_DELACK_OURS) {
         *answer = atomic_load_explicit(&delack_default, memory_order_relaxed);
         return true;
     }
     struct ns_view *view = NS_GET(slot, view);
     int index = view ? ns_sockopt_by_number(level, option) : -1;
-    if (index < 0 || NS_MUTANT(options_as_asked) || !(NS_GET(view, told) & UINT32_C(1) << index))
+    if (index < 0 || !(NS_GET(view, told) & UINT32_C(1) << index))
         return false;
     *answer = atomic_load_explicit(&view->value[index], memory_order_relaxed);
     return true;

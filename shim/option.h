@@ -36,7 +36,4 @@ void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot);
  * program): give the kernel every request that waits for a rule. */
 void ns_option_commit(void);
 
-/* Make the kernel's TCP_NODELAY what the slot's rule wants (rule.c). */
-void ns_rule_enforce_nodelay(int fd, struct ns_sock *slot);
-
 #endif

@@ -12,8 +12,6 @@ static struct ns_rule builtin_rule = {
     .send = NS_SEND_DEFAULT,
     .ack = NS_ACK_BEFORE_WAIT,
     .max_delay_us = NS_MAX_DELAY_US_DEFAULT,
-    .buffer = NS_BUFFER_KERNEL,
-    .max_bytes = NS_MAX_BYTES_DEFAULT,
 };
 
 static const struct ns_policy builtin = {
@@ -44,15 +42,6 @@ const char *ns_ack_name(enum ns_ack ack)
         [NS_ACK_APP] = "app",
     };
     return (size_t)ack < sizeof names / sizeof *names ? names[ack] : NULL;
-}
-
-const char *ns_buffer_name(enum ns_buffer buffer)
-{
-    static const char *const names[] = {
-        [NS_BUFFER_KERNEL] = "kernel",
-        [NS_BUFFER_USER] = "user",
-    };
-    return (size_t)buffer < sizeof names / sizeof *names ? names[buffer] : NULL;
 }
 
 const char *ns_role_name(enum ns_role role)

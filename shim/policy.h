@@ -19,7 +19,6 @@ enum ns_send {
     NS_SEND_APP,
     NS_SEND_DEFAULT = NS_SEND_ADAPTIVE
 };
-enum ns_buffer { NS_BUFFER_KERNEL, NS_BUFFER_USER };
 enum ns_ack { NS_ACK_BEFORE_WAIT, NS_ACK_APP };
 enum ns_role { NS_ROLE_UNKNOWN, NS_ROLE_CLIENT, NS_ROLE_SERVER };
 
@@ -27,9 +26,6 @@ enum {
     NS_MAX_DELAY_US_LEAST = 50,
     NS_MAX_DELAY_US_MOST = 100000,
     NS_MAX_DELAY_US_DEFAULT = 200,
-    NS_MAX_BYTES_LEAST = 512,
-    NS_MAX_BYTES_MOST = 65536,
-    NS_MAX_BYTES_DEFAULT = 8192,
     NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
     NS_POLICY_NESTING_MOST = 8,       /* objects and arrays inside each other */
 };
@@ -72,26 +68,19 @@ struct ns_rule {
     enum ns_send send;
     enum ns_ack ack;
     uint32_t max_delay_us;
-    enum ns_buffer buffer; /* where held bytes wait */
-    uint32_t max_bytes;    /* of one socket, in user memory */
     struct ns_sockopt_action *sockopts;
     size_t n_sockopts;
 };
 
-/* Does the rule ever hold bytes back? */
+/* Does the rule hold bytes back, and need the deadline thread? */
 static inline bool ns_rule_holds(const struct ns_rule *rule)
 {
-    return rule->send == NS_SEND_AUTO_CORK || rule->send == NS_SEND_ADAPTIVE;
-}
-
-/* In the process's own memory? */
-static inline bool ns_rule_gathers(const struct ns_rule *rule)
-{
-    return ns_rule_holds(rule) && rule->buffer == NS_BUFFER_USER;
+    return rule->send == NS_SEND_AUTO_CORK;
 }
 
 struct ns_policy {
     bool enabled;
+    bool ignores_deepbind; /* "rtld_deepbind": "ignore" */
     struct ns_rule *rules;
     size_t n_rules;
     struct ns_arena memory; /* all of the above, and the policy itself; empty if it is static */
@@ -117,7 +106,7 @@ int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
 /* NULL and the built-in policy are allowed. */
 void ns_policy_free(struct ns_policy *policy);
 
-/* What is in force when no policy is found: one rule, every TCP socket, send nodelay, ack
+/* What is in force when no policy is found: one rule, every TCP socket, send adaptive, ack
  * before-wait. Statically allocated; never freed. */
 const struct ns_policy *ns_policy_builtin(void);
 
@@ -125,7 +114,6 @@ const struct ns_policy *ns_policy_builtin(void);
  * "unknown" is no word of the file). NULL beyond the last one, so that a loop can list them. */
 const char *ns_send_name(enum ns_send send);
 const char *ns_ack_name(enum ns_ack ack);
-const char *ns_buffer_name(enum ns_buffer buffer);
 const char *ns_role_name(enum ns_role role);
 
 /* Calls report once for each thing that is allowed but probably not meant (one half of a rule

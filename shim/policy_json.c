@@ -41,11 +41,6 @@ static const char *ack_word(unsigned value)
     return ns_ack_name((enum ns_ack)value);
 }
 
-static const char *buffer_word(unsigned value)
-{
-    return ns_buffer_name((enum ns_buffer)value);
-}
-
 static const char *role_word(unsigned value)
 {
     return ns_role_name((enum ns_role)value);
@@ -85,24 +80,6 @@ static int read_max_delay(struct ns_reader *reader, const cJSON *item, void *int
     int result =
         ns_reader_integer(reader, item, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST, &value);
     rule->max_delay_us = (uint32_t)value;
-    return result;
-}
-
-static int read_buffer(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    unsigned value = rule->buffer;
-    int result = ns_reader_word(reader, item, buffer_word, 0, &value);
-    rule->buffer = (enum ns_buffer)value;
-    return result;
-}
-
-static int read_max_bytes(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    int value = 0;
-    int result = ns_reader_integer(reader, item, NS_MAX_BYTES_LEAST, NS_MAX_BYTES_MOST, &value);
-    rule->max_bytes = (uint32_t)value;
     return result;
 }
 
@@ -292,6 +269,21 @@ static int read_enabled(struct ns_reader *reader, const cJSON *item, void *into)
     return 0;
 }
 
+static const char *deepbind_word(unsigned value)
+{
+    static const char *const words[] = {"pass", "ignore"};
+    return value < sizeof words / sizeof *words ? words[value] : NULL;
+}
+
+static int read_deepbind(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct draft *draft = into;
+    unsigned value = 0;
+    int result = ns_reader_word(reader, item, deepbind_word, 0, &value);
+    draft->policy->ignores_deepbind = value != 0;
+    return result;
+}
+
 static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
 {
     struct draft *draft = into;
@@ -312,7 +304,6 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
         rule->index = (unsigned)policy->n_rules++;
         rule->send = NS_SEND_DEFAULT;
         rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
-        rule->max_bytes = NS_MAX_BYTES_DEFAULT;
         int result = ns_reader_object(reader, child, "a rule", rule_keys,
                                       sizeof rule_keys / sizeof *rule_keys, rule);
         if (result)

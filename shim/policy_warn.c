@@ -38,20 +38,9 @@ static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 static void warn_delay(const struct listener *to, const struct ns_rule *rule)
 {
     if (!ns_rule_holds(rule) && rule->max_delay_us != NS_MAX_DELAY_US_DEFAULT)
-        warn(
-            to, rule,
-            "max_delay_us has no effect: only \"send\": \"auto-cork\" and \"adaptive\" hold bytes");
+        warn(to, rule, "max_delay_us has no effect: only \"send\": \"auto-cork\" holds bytes");
     if (ns_rule_holds(rule) && rule->max_delay_us > DELAYED_ACK_US)
         warn(to, rule, "max_delay_us is longer than the delayed ACK (40 ms) that it should avoid");
-}
-
-static void warn_buffer(const struct listener *to, const struct ns_rule *rule)
-{
-    if (rule->buffer == NS_BUFFER_USER && !ns_rule_holds(rule))
-        warn(to, rule,
-             "buffer has no effect: only \"send\": \"auto-cork\" and \"adaptive\" hold bytes");
-    if (rule->max_bytes != NS_MAX_BYTES_DEFAULT && !ns_rule_gathers(rule))
-        warn(to, rule, "max_bytes has no effect: only \"buffer\": \"user\" has a size of its own");
 }
 
 static void warn_match(const struct listener *to, const struct ns_rule *rule)
@@ -116,7 +105,6 @@ void ns_policy_warnings(const struct ns_policy *policy,
         const struct ns_rule *rule = &policy->rules[i];
         warn_halves(&to, rule);
         warn_delay(&to, rule);
-        warn_buffer(&to, rule);
         warn_match(&to, rule);
         warn_sockopts(&to, rule);
         warn_hidden(&to, rule, &takers);

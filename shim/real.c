@@ -3,7 +3,6 @@
  * function: it is what they stand on. Looking up is not async-signal-safe; using the table is. */
 #include "real.h"
 
-#include "mutant.h"
 #include "symbol.h"
 
 #include <dlfcn.h>
@@ -95,11 +94,6 @@ typedef void *__attribute__((may_alias)) any_pointer;
  * the loader may belong to a thread that the child does not have. */
 #define EACH_OPTIONAL(_)                                                                           \
     _(gnu_get_libc_version)                                                                        \
-    _(pthread_create)                                                                              \
-    _(pthread_attr_init)                                                                           \
-    _(pthread_attr_setstacksize)                                                                   \
-    _(pthread_sigmask)                                                                             \
-    _(pthread_join)                                                                                \
     _(pthread_key_create)                                                                          \
     _(pthread_setspecific)                                                                         \
     _(sem_getvalue)
@@ -121,7 +115,7 @@ static bool is_old_glibc(void)
  * load those late: for a plugin, say. */
 static bool may_come(const char *name)
 {
-    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty"};
+    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dlopen"};
     for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
         if (strncmp(name, theirs[i], strlen(theirs[i])) == 0)
             return is_old_glibc();
@@ -135,7 +129,7 @@ void ns_real_load_all(void)
     ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
     ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
     /* Loaded with dlopen we come last, and what is next was loaded before us. */
-    if (!found[NS_CALL_write] && !NS_MUTANT(symbol_before))
+    if (!found[NS_CALL_write])
         ns_symbol_find(NS_SYMBOL_FIRST, names, NS_CALL_COUNT, found);
     for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
         void *call = found[id];
@@ -151,21 +145,6 @@ void *ns_real_load(enum ns_call_id id)
     ns_real_load_all();
     void *call = ((any_pointer *)&ns_real)[id];
     return call ? call : stand_in(id);
-}
-
-void ns_real_load_threads(void)
-{
-    if (!is_old_glibc() || ns_real_optional("pthread_create"))
-        return;
-    /* dlopen is in libdl before 2.34; what libc has for itself wants a flag of its own. */
-    const int mode = RTLD_NOW | RTLD_GLOBAL, own_mode = mode | (int)0x80000000;
-    void *(*open)(const char *, int);
-    int saved = errno;
-    void *found = ns_real_optional("dlopen"), *own = ns_real_optional("__libc_dlopen_mode");
-    memcpy(&open, found ? &found : &own, sizeof open);
-    if (open && open("libpthread.so.0", found ? mode : own_mode))
-        ns_real_load_all();
-    errno = saved;
 }
 
 int ns_real_has(enum ns_call_id id)

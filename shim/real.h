@@ -5,9 +5,11 @@
 #define NS_REAL_H
 
 #include <errno.h>
+#include <grp.h>
 #include <poll.h>
 #include <pty.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -56,10 +58,6 @@ void *ns_real_load(enum ns_call_id id);
 
 /* Look all of them up. errno unchanged. Not async-signal-safe. */
 void ns_real_load_all(void);
-
-/* Load libpthread where it is a library of its own, and the program does without. errno
- * unchanged. */
-void ns_real_load_threads(void);
 
 /* Does the libc have this call? After ns_real_load_all. */
 int ns_real_has(enum ns_call_id id);

@@ -32,13 +32,12 @@ static void each_right(const struct msghdr *message, void (*visit)(int fd))
 
 static void arrives(int fd)
 {
-    if (!NS_MUTANT(rights_arrive))
-        ns_engine_inherited(fd, false);
+    ns_life_inherited(fd, false);
 }
 
 void ns_rights_leave(const struct msghdr *message)
 {
-    each_right(message, ns_engine_never_hold);
+    each_right(message, ns_life_unseen);
 }
 
 void ns_rights_arrive(const struct msghdr *message)

@@ -4,8 +4,8 @@
  * ns_settle_open excepted. */
 #include "settle.h"
 
-#include "engine.h"
-#include "flusher.h"
+#include "deadline.h"
+#include "push.h"
 #include "real.h"
 
 #include <sys/mman.h>
@@ -17,10 +17,6 @@ _Static_assert(sizeof(struct ns_thread) <= 64, "static TLS is scarce in processe
 
 static _Atomic uint32_t threads;
 
-/* The debts that settle what a wait does: once they are found, no other entry of the list matters.
- * Pushes are looked for in it only where they may be scattered. */
-static unsigned most_owed = NS_OWES_PUSH | NS_OWES_ACK;
-
 /* The libc's own pthread_key_create and pthread_setspecific; NULL where libpthread is not loaded,
  * and then there are no threads that could exit. */
 static int (*key_set)(unsigned, const void *);
@@ -29,17 +25,15 @@ static unsigned exit_key;
 static void thread_exits(void *unused)
 {
     (void)unused;
-    if (!NS_MUTANT(settle_at_thread_exit))
-        ns_settle(NS_OWES_ALL);
+    ns_settle(NS_OWES_ALL);
     _Atomic int *more = atomic_exchange(&ns_thread.more, NULL);
     if (more)
         munmap((void *)more, MORE_SIZE);
-    /* A later destructor may still write; its debts are the deadline thread's, or the kernel's. */
+    /* A later destructor may still write; its debts are the kernel's. */
 }
 
-void ns_settle_open(bool scattered)
+void ns_settle_open(void)
 {
-    most_owed = scattered ? NS_OWES_PUSH | NS_OWES_ACK : NS_OWES_ACK;
     int (*create)(unsigned *, void (*)(void *)) = NULL;
     *(void **)&create = ns_real_optional("pthread_key_create");
     if (create && create(&exit_key, thread_exits) == 0)
@@ -67,20 +61,10 @@ static _Atomic int *entry_at(unsigned index)
 static inline unsigned debts_of(struct ns_sock *slot)
 {
     unsigned debts = 0;
-    if (atomic_load(&slot->held_until))
+    if (NS_GET(slot, joins) || atomic_load(&slot->held_until))
         debts = NS_OWES_PUSH;
-    else if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ && ns_engine_may_be_held(slot))
-        debts = NS_OWES_PUSH;
-    if (!NS_GET(slot, ack_owed))
-        return debts;
-    switch (ns_ack_when(ns_ack_tempo_of(slot))) {
-    case NS_ACK_NOW:
-        return debts | NS_OWES_ACK;
-    case NS_ACK_SOON:
-        return debts | NS_OWES_LATER;
-    case NS_ACK_NEVER:
-        break;
-    }
+    if (ns_ack_owes(ns_fd_ack(slot)))
+        debts |= NS_OWES_ACK;
     return debts;
 }
 
@@ -171,20 +155,11 @@ static void drop(unsigned index, int fd, struct ns_sock *slot, uint32_t owed)
         ns_owe(fd, slot);
 }
 
-/* The descriptor on which this thread holds bytes, -1 if there is none. */
-static int holding(void)
-{
-    int fd = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed) - 1;
-    struct ns_sock *slot = ns_fd_slot(fd);
-    return slot && atomic_load(&slot->held_until) ? fd : -1;
-}
-
-/* What is owed but for one descriptor, as far as it matters: nobody looks further once any of the
- * kinds in any is found, or all of those in most_owed. Drops what it finds settled. */
+/* What is owed but for one descriptor; nobody looks further once any of the kinds in any is found.
+ * Drops what it finds settled. */
 static unsigned owed_but(int but, unsigned any)
 {
-    int held = holding();
-    unsigned debts = held >= 0 && held != but ? NS_OWES_PUSH : 0;
+    unsigned debts = 0;
     for (unsigned left = count_of(atomic_load(&ns_thread.owed)); left-- > 0;) {
         uint32_t owed = atomic_load(&ns_thread.owed);
         if (left >= count_of(owed)) /* a handler has settled some */
@@ -198,7 +173,7 @@ static unsigned owed_but(int but, unsigned any)
         }
         if (fd != but)
             debts |= debt;
-        if (debts & any || (debts & most_owed) == most_owed)
+        if (debts & any || debts == NS_OWES_ALL || (debts && !ns_thread.may_push))
             break;
     }
     return debts;
@@ -216,11 +191,10 @@ bool ns_owes_elsewhere(int fd)
 
 static void settle_one(int fd, struct ns_sock *slot, unsigned what)
 {
-    if (what & NS_OWES_PUSH && !NS_MUTANT(push_before_wait))
-        ns_engine_push(fd, slot);
-    if (what & (NS_OWES_ACK | NS_OWES_LATER) && !NS_MUTANT(ack_before_wait) &&
-        ns_ack_when(ns_ack_tempo_of(slot)) != NS_ACK_NEVER)
-        ns_engine_acknowledge(fd, slot);
+    if (what & NS_OWES_PUSH)
+        ns_push(fd, slot);
+    if (what & NS_OWES_ACK && ns_ack_owes(ns_fd_ack(slot)))
+        ns_acknowledge(fd, slot);
 }
 
 /* An entry goes once it is settled, and not before: a signal handler may jump out of here. */
@@ -241,29 +215,69 @@ static void settle_all(void)
     }
 }
 
+/* Settle what only, of the entries that want it. They stay on the list. */
+static void settle_some(unsigned what, bool (*wants)(struct ns_sock *slot))
+{
+    unsigned count = count_of(atomic_load(&ns_thread.owed));
+    for (unsigned i = 0; i < count; i++) {
+        int fd = atomic_load_explicit(entry_at(i), memory_order_relaxed);
+        struct ns_sock *slot = ns_fd_slot(fd);
+        if (slot && (!wants || wants(slot)))
+            settle_one(fd, slot, what);
+    }
+}
+
 void ns_settle(unsigned what)
 {
     int saved = errno;
-    if (what == NS_OWES_ALL) {
+    if (what & NS_OWES_PUSH)
+        ns_thread.may_push = false; /* before, so that a signal handler may set it again */
+    if (what == NS_OWES_ALL)
         settle_all();
-    } else if (what == NS_OWES_PUSH && !(most_owed & NS_OWES_PUSH)) {
-        int fd = holding();
-        if (fd >= 0)
-            settle_one(fd, ns_fd_slot(fd), what);
-    } else {
-        unsigned count = count_of(atomic_load(&ns_thread.owed));
-        for (unsigned i = 0; i < count; i++) {
-            int fd = atomic_load_explicit(entry_at(i), memory_order_relaxed);
-            struct ns_sock *slot = ns_fd_slot(fd);
-            if (slot)
-                settle_one(fd, slot, what);
-        }
-    }
+    else
+        settle_some(what, NULL);
     errno = saved;
+}
+
+/* Nothing was written there between the last look and the one before it. */
+static bool is_quiet(struct ns_sock *slot)
+{
+    return NS_GET(slot, send) != NS_SEND_ADAPTIVE ||
+           ns_fd_burst(slot).look != (uint8_t)(ns_thread.looks - 1);
+}
+
+void ns_settle_quiet(void)
+{
+    int saved = errno;
+    settle_some(NS_OWES_PUSH, is_quiet);
+    errno = saved;
+}
+
+void ns_settle_unless_ready(int fd, short events)
+{
+    if (!ns_owed())
+        return;
+    struct pollfd one = {.fd = fd, .events = events};
+    int saved = errno;
+    int ready = NS_REAL(poll)(&one, 1, 0);
+    errno = saved;
+    if (ready <= 0)
+        ns_settle(NS_OWES_ALL);
+}
+
+static void push_joined(int fd, struct ns_sock *slot, void *context)
+{
+    (void)context;
+    if (NS_GET(slot, joins))
+        ns_push(fd, slot);
 }
 
 void ns_settle_process(void)
 {
-    ns_settle(NS_OWES_ALL);
-    ns_flusher_push_all();
+    int saved = errno;
+    ns_settle(NS_OWES_PUSH);
+    if (atomic_load_explicit(&ns_push_joined, memory_order_relaxed)) /* other threads' bursts */
+        ns_fd_each(push_joined, NULL);
+    ns_deadline_push_all();
+    errno = saved;
 }

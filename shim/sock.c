@@ -3,7 +3,6 @@
  * or change errno. Async-signal-safe. */
 #include "sock.h"
 
-#include "mutant.h"
 #include "real.h"
 
 #include <fcntl.h>
@@ -22,8 +21,7 @@ enum { TYPE_FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
 
 bool ns_sock_is_tcp(int domain, int type, int protocol)
 {
-    return (domain == AF_INET || domain == AF_INET6) &&
-           (type & ~(NS_MUTANT(type_flags) ? 0 : TYPE_FLAGS)) == SOCK_STREAM &&
+    return (domain == AF_INET || domain == AF_INET6) && (type & ~TYPE_FLAGS) == SOCK_STREAM &&
            (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
 }
 

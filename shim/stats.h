@@ -11,10 +11,11 @@
 #define NS_COUNTERS(NS_COUNTER)                                                                    \
     NS_COUNTER(sockets, "sockets")       /* TCP sockets that got a rule */                         \
     NS_COUNTER(left_alone, "left alone") /* TCP sockets that no rule matched */                    \
-    NS_COUNTER(bursts, "bursts held")    /* whose first bytes were sent with MSG_MORE */           \
-    NS_COUNTER(pushes, "pushes")         /* before a wait */                                       \
-    NS_COUNTER(late, "late pushes")      /* by the deadline thread */                              \
-    NS_COUNTER(acks, "ACKs")             /* before a wait */
+    NS_COUNTER(joined, "bursts joined")  /* adaptive: TCP_NODELAY was taken off */                 \
+    NS_COUNTER(bursts, "bursts held") /* auto-cork: whose first bytes were sent with MSG_MORE */   \
+    NS_COUNTER(pushes, "pushes")      /* before a wait */                                          \
+    NS_COUNTER(late, "late pushes")   /* by the deadline thread, or after a pause */               \
+    NS_COUNTER(acks, "ACKs")          /* before a wait */
 
 struct ns_stats {
 #define NS_COUNTER(name, text) _Atomic uint64_t name;

@@ -3,7 +3,6 @@
  * itself: nothing here decides anything. Counting and standing aside are async-signal-safe. */
 #include "status.h"
 
-#include "mutant.h"
 #include "stats.h"
 
 #include <errno.h>
@@ -34,16 +33,12 @@ static uint64_t address(const void *at)
 void ns_status_looking(void)
 {
     struct timespec now = {0};
-    if (NS_MUTANT(status_looked))
-        return;
     clock_gettime(CLOCK_REALTIME, &now); /* the clock of files; cannot fail */
     ns_status.looked = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 void ns_status_policy(const struct ns_policy_found *found)
 {
-    if (NS_MUTANT(status_policy))
-        return;
     ns_status.origin = (uint32_t)found->origin;
     ns_status.policy = address(found->path);
 }
@@ -63,7 +58,7 @@ void ns_status_rules(const struct ns_policy *policy, const struct ns_ruleset *se
         rules[i].ack = (uint8_t)rule->ack;
     }
     for (size_t i = 0; i < set->n_rules; i++)
-        rules[set->rules[i]->index].applies = !NS_MUTANT(status_applies);
+        rules[set->rules[i]->index].applies = 1;
     ns_status.rules = address(rules);
     ns_status.n_rules = (uint32_t)policy->n_rules;
 }
@@ -83,7 +78,7 @@ void ns_status_begin(enum ns_status_state state)
 void ns_status_aside(const char *reason)
 {
     uint32_t state = atomic_load_explicit(&ns_status.state, memory_order_relaxed);
-    if (state == NS_STATUS_OFF || state == NS_STATUS_ASIDE || NS_MUTANT(status_aside))
+    if (state == NS_STATUS_OFF || state == NS_STATUS_ASIDE)
         return;
     atomic_store_explicit(&ns_status.reason, address(reason), memory_order_relaxed);
     if (state == NS_STATUS_ACTIVE) /* release: with its reason */
@@ -94,7 +89,7 @@ void ns_status_aside(const char *reason)
 
 void ns_status_took(const struct ns_rule *rule)
 {
-    if (rule->index >= ns_status.n_rules || NS_MUTANT(status_took))
+    if (rule->index >= ns_status.n_rules)
         return;
     struct ns_status_rule *entry =
         (struct ns_status_rule *)(uintptr_t)ns_status.rules + rule->index;

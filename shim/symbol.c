@@ -9,8 +9,6 @@
  * to the start of a process. */
 #include "symbol.h"
 
-#include "mutant.h"
-
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -106,7 +104,7 @@ static bool defines(const struct object *object, uint32_t index, const char *nam
 static bool is_default(const struct object *object, uint32_t index)
 {
     const ElfW(Half) hidden = 0x8000;
-    return !object->versions || NS_MUTANT(symbol_version) || !(object->versions[index] & hidden);
+    return !object->versions || !(object->versions[index] & hidden);
 }
 
 /* The two below return the default version of a function, else any, else STN_UNDEF. */
@@ -156,7 +154,7 @@ static void *resolve(const struct object *object, uint32_t index)
 {
     const ElfW(Sym) *symbol = &object->symbols[index];
     void *address = (void *)(object->base + symbol->st_value);
-    if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC || NS_MUTANT(symbol_chosen))
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC)
         return address;
     void *(*resolver)(unsigned long);
     memcpy(&resolver, &address, sizeof resolver);
@@ -173,8 +171,6 @@ static int visit(struct dl_phdr_info *info, size_t size, void *context)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     if (dynamic == _DYNAMIC)
-        search->begun = true;
-    if (NS_MUTANT(symbol_next))
         search->begun = true;
     if (!search->begun || !dynamic || dynamic == _DYNAMIC || !read_dynamic(dynamic, info, &object))
         return 0;

@@ -386,17 +386,20 @@ policy: $T/policies/$real.json, 1 rule"
 
 @test "explain says in the kernel's terms what each mode does, and when" {
     explain -p "$(policy p '{}')" --process cat --role client
-    expect_part output "send adaptive: TCP_NODELAY is set to 1 before connect; from the second burst of several small"
+    expect_part output "send adaptive: TCP_NODELAY is set to 1 before a connection's second write;
+    while the program writes on and on without waiting it is set to 0"
     explain -p "$(policy p '{"send": "nodelay"}')" --process cat --role client
-    expect_part output "send nodelay: TCP_NODELAY is set to 1 before connect; nothing is held"
+    expect_part output "send nodelay: TCP_NODELAY is set to 1 before a connection's second write;
+    nothing is held"
     expect_part output "ack before-wait: before a wait that blocks, data read and not answered is acknowledged
     (TCP_QUICKACK)"
     explain -p "$T/p.json" --process cat --role server
-    expect_part output "TCP_NODELAY is set to 1 on the listener, or after accept"
+    expect_part output "TCP_NODELAY is set to 1 on a listener that the program makes"
     explain -p "$T/p.json" --process cat
-    expect_part output "TCP_NODELAY is set to 1 at the first use"
+    expect_part output "TCP_NODELAY is set to 1 on a listener, or before a connection's second write"
     explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 350}')" --process cat --role client
-    expect_part output "send auto-cork: TCP_NODELAY is set to 1 before connect; a burst is held with MSG_MORE"
+    expect_part output "send auto-cork: TCP_NODELAY is set to 1 before a connection's second write;
+    a burst is held with MSG_MORE"
     expect_part output "after 350 us"
     explain -p "$(policy p '{"send": "flush-before-read"}')" --process cat --role client
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"

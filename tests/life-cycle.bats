@@ -3,8 +3,7 @@
 # What happens to descriptors, connections, threads and processes, and to bytes that are held meanwhile: they
 # arrive whole and in order, in time, and the errors are those of a program without the shim. Each scenario
 # runs with the built-in policy, and under auto-cork with two deadlines: one that is far below the kernel's
-# 200 ms, and one so long that what an event is to push does not leave by the deadline; and so once more with
-# the bytes in the program's own memory.
+# 200 ms, and one so long that what an event is to push does not leave by the deadline.
 
 bats_require_minimum_version 1.5.0
 load helpers/common
@@ -17,25 +16,18 @@ teardown() {
     ns_teardown
 }
 
-# cork DELAY_US [BUFFER]
+# cork DELAY_US
 cork() {
-    printf '{"version": 1, "rules": [{"send": "auto-cork", "buffer": "%s", "max_delay_us": %d}]}' \
-        "${2:-kernel}" "$1"
+    printf '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": %d}]}' "$1"
 }
 
-# What a program must not do whose bytes are gathered in its memory (README), and these do: close a socket, or
-# write to it, past libc.
-is_past_libc() {
-    [[ " fds/becomes-udp fds/becomes-others uring/sends uring/becomes-udp " == *" $1/$2 "* ]]
-}
-
-# corked NAME DELAY_US BUFFER PROGRAM SCENARIO: in the background.
+# corked NAME DELAY_US PROGRAM SCENARIO: in the background.
 corked() {
     # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
     local under=(${NS_UNDER-})
     runs+=("$1")
-    ns_start "$1" env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$(cork "$2" "$3")" LIFE_HOLDS="$3" \
-        LIFE_DELAY_MS=$(($2 / 1000)) "${under[@]}" "$PROBES/life_$4" "$5"
+    ns_start "$1" env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$(cork "$2")" LIFE_HOLDS=kernel \
+        LIFE_DELAY_MS=$(($2 / 1000)) "${under[@]}" "$PROBES/life_$3" "$4"
 }
 
 # The runs of a scenario, next to each other: they mostly wait. LIMIT is how many milliseconds count as at once.
@@ -45,12 +37,8 @@ all_runs() {
     export LIFE_LIMIT_MS=$3
     runs=(default)
     ns_start default env LD_PRELOAD="$LIBRARY" "${under[@]}" "$PROBES/life_$1" "$2"
-    corked short "${LIFE_SHORT_US:-200}" kernel "$1" "$2"
-    corked long 100000 kernel "$1" "$2"
-    if ! is_past_libc "$1" "$2"; then
-        corked short-memory "${LIFE_SHORT_US:-200}" user "$1" "$2"
-        corked long-memory 100000 user "$1" "$2"
-    fi
+    corked short "${LIFE_SHORT_US:-200}" "$1" "$2"
+    corked long 100000 "$1" "$2"
     local run status
     late=0
     for run in "${runs[@]}"; do
@@ -80,15 +68,11 @@ survives() {
         done
         return 1
     fi
-    # The other half of the test: bytes were held where they are to be, and nowhere else. What the deadline of
-    # 200 us has sent by the time that somebody looks is held no more.
+    # The other half of the test: bytes were held. What the deadline of 200 us has sent by the time that
+    # somebody looks is held no more.
     [[ -n ${3-} || -n ${NS_UNDER-} ]] || for run in "${runs[@]:1}"; do
-        case $run in
-        *short*) continue ;;
-        *-memory) holds "$(field held "$T/$run.out") + $(field gathered "$T/$run.out") > 0" ;;
-        *) holds "$(field held "$T/$run.out") > 0 && $(field gathered "$T/$run.out") == 0" ;;
-        esac || {
-            echo "$run: nothing was held, or not where it was to be"
+        [[ $run == short ]] || holds "$(field held "$T/$run.out") > 0" || {
+            echo "$run: nothing was held"
             cat "$T/$run.out"
             return 1
         }
@@ -149,85 +133,6 @@ io_uring_permitted() {
 
 @test "a child of a bare clone is governed, also after a vfork" {
     survives processes clone-after-vfork
-}
-
-@test "under adaptive a process that gathers has one thread when it forks, and gathers again after it" {
-    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
-        python3 - <<'END'
-import os, socket, time
-
-def threads():
-    return len(os.listdir("/proc/self/task"))
-
-def talk(rounds):
-    for _ in range(rounds):
-        for _ in range(5):
-            near.send(b"x")
-        have = 0
-        while have < 5:
-            have += len(far.recv(5))
-        far.send(b"y")
-        near.recv(1)
-
-with socket.create_server(("127.0.0.1", 0)) as listener:
-    near = socket.create_connection(listener.getsockname())
-    far, _ = listener.accept()
-assert threads() == 1, "a thread before anything was gathered"
-talk(20)
-assert threads() == 2, "no deadline thread"
-child = os.fork()
-if child == 0:
-    talk(20)
-    os._exit(0 if threads() == 2 else 1)
-until = time.monotonic() + 2  # a thread that has been joined may still be on its way out
-while threads() != 1:
-    assert time.monotonic() < until, "the thread is still there after fork"
-assert os.waitpid(child, 0)[1] == 0, "the child does not gather"
-talk(20)
-assert threads() == 2, "it does not gather any more"
-END
-}
-
-@test "under adaptive no thread is started by a wait inside a signal handler, and one is by the next outside" {
-    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
-        timeout 20 "$PROBES/handler_wait" >"$T/threads"
-    diff <(echo "handler 1 main 2") "$T/threads"
-}
-
-# streams POLICY SIZE THREADS: writes that no wait follows, and how many threads the process then has.
-streams() {
-    NAGLESHIM_POLICY=$1 LD_PRELOAD=$LIBRARY python3 - "$2" "$3" <<'END'
-import os, socket, sys
-
-size, threads = map(int, sys.argv[1:])
-listener = socket.create_server(("127.0.0.1", 0))
-pieces = [bytes([i % 251]) * size for i in range(400)]
-child = os.fork()
-if child == 0:
-    far, _ = listener.accept()
-    with far.makefile("rb") as whole:
-        os._exit(0 if whole.read() == b"".join(pieces) else 1)
-near = socket.create_connection(listener.getsockname())
-for piece in pieces:
-    near.sendall(piece)
-seen = len(os.listdir("/proc/self/task"))
-assert seen == threads, f"{seen} threads"
-near.close()
-assert os.waitpid(child, 0)[1] == 0, "other bytes than were sent"
-END
-}
-
-@test "under adaptive a stream that never waits is gathered, too, and one of large writes is left alone" {
-    local adaptive='{"version": 1, "rules": [{"send": "adaptive", "ack": "app"}]}'
-    streams "$adaptive" 20 2
-    streams "$adaptive" 20000 1
-    streams "${adaptive/adaptive/nodelay}" 20 1
-}
-
-@test "under adaptive what sigaction left behind on the stack is not taken for a signal handler" {
-    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "adaptive"}]}' LD_PRELOAD=$LIBRARY \
-        timeout 20 "$PROBES/handler_wait" left-behind >"$T/threads"
-    diff <(echo "handler 0 main 2") "$T/threads"
 }
 
 @test "what a child of vfork does to its descriptors does not reach its parent's" {

@@ -75,64 +75,28 @@ teardown() {
     cell redhat auto-cork app both flows 1
 }
 
-@test "redhat: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell redhat adaptive before-wait writing flows 1
+@test "redhat: with adaptive and before-wait on the writing end, no round stalls, and each takes 2 segments" {
+    cell redhat adaptive before-wait writing flows 2
 }
 
 @test "redhat: with adaptive and before-wait on the other end, no round stalls" {
     cell redhat adaptive before-wait other flows -
 }
 
-@test "redhat: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell redhat adaptive before-wait both flows 1
+@test "redhat: with adaptive and before-wait on both ends, no round stalls" {
+    cell redhat adaptive before-wait both flows -
 }
 
-@test "redhat: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
-    cell redhat adaptive app writing flows 1
+@test "redhat: with adaptive and app on the writing end, no round stalls, and each takes 2 segments" {
+    cell redhat adaptive app writing flows 2
 }
 
 @test "redhat: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
     cell redhat adaptive app other stalls 2
 }
 
-@test "redhat: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
-    cell redhat adaptive app both flows 1
-}
-
-@test "redhat: with auto-cork in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell redhat auto-cork/user before-wait writing flows 1
-}
-
-@test "redhat: with auto-cork in user memory and before-wait on the other end, no round stalls" {
-    cell redhat auto-cork/user before-wait other flows -
-}
-
-@test "redhat: with auto-cork in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell redhat auto-cork/user before-wait both flows 1
-}
-
-@test "redhat: with auto-cork in user memory and app on the writing end, no round stalls, and each takes 1 segment" {
-    cell redhat auto-cork/user app writing flows 1
-}
-
-@test "redhat: with auto-cork in user memory and app on the other end, rounds stall, and each takes 2 segments" {
-    cell redhat auto-cork/user app other stalls 2
-}
-
-@test "redhat: with auto-cork in user memory and app on both ends, no round stalls, and each takes 1 segment" {
-    cell redhat auto-cork/user app both flows 1
-}
-
-@test "redhat: with adaptive in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell redhat adaptive/user before-wait writing flows 1
-}
-
-@test "redhat: with adaptive in user memory and before-wait on the other end, no round stalls" {
-    cell redhat adaptive/user before-wait other flows -
-}
-
-@test "redhat: with adaptive in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell redhat adaptive/user before-wait both flows 1
+@test "redhat: with adaptive and app on both ends, no round stalls, and each takes 2 segments" {
+    cell redhat adaptive app both flows 2
 }
 
 @test "redhat: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
@@ -259,18 +223,6 @@ teardown() {
     cell uneven adaptive app both flows -
 }
 
-@test "uneven: with auto-cork in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell uneven auto-cork/user before-wait writing flows 1
-}
-
-@test "uneven: with auto-cork in user memory and before-wait on the other end, no round stalls" {
-    cell uneven auto-cork/user before-wait other flows -
-}
-
-@test "uneven: with auto-cork in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell uneven auto-cork/user before-wait both flows 1
-}
-
 @test "uneven: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
     cell uneven flush-before-read before-wait writing flows 2
 }
@@ -371,40 +323,28 @@ teardown() {
     cell sendfile auto-cork app both flows 1
 }
 
-@test "sendfile: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell sendfile adaptive before-wait writing flows 1
+@test "sendfile: with adaptive and before-wait on the writing end, no round stalls, and each takes 2 segments" {
+    cell sendfile adaptive before-wait writing flows 2
 }
 
 @test "sendfile: with adaptive and before-wait on the other end, no round stalls, and each takes 2 segments" {
     cell sendfile adaptive before-wait other flows 2
 }
 
-@test "sendfile: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell sendfile adaptive before-wait both flows 1
+@test "sendfile: with adaptive and before-wait on both ends, no round stalls, and each takes 2 segments" {
+    cell sendfile adaptive before-wait both flows 2
 }
 
-@test "sendfile: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
-    cell sendfile adaptive app writing flows 1
+@test "sendfile: with adaptive and app on the writing end, no round stalls, and each takes 2 segments" {
+    cell sendfile adaptive app writing flows 2
 }
 
 @test "sendfile: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
     cell sendfile adaptive app other stalls 2
 }
 
-@test "sendfile: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
-    cell sendfile adaptive app both flows 1
-}
-
-@test "sendfile: with auto-cork in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell sendfile auto-cork/user before-wait writing flows 1
-}
-
-@test "sendfile: with auto-cork in user memory and before-wait on the other end, no round stalls, and each takes 2 segments" {
-    cell sendfile auto-cork/user before-wait other flows 2
-}
-
-@test "sendfile: with auto-cork in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell sendfile auto-cork/user before-wait both flows 1
+@test "sendfile: with adaptive and app on both ends, no round stalls, and each takes 2 segments" {
+    cell sendfile adaptive app both flows 2
 }
 
 @test "sendfile: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
@@ -531,18 +471,6 @@ teardown() {
     cell record adaptive app both flows -
 }
 
-@test "record: with auto-cork in user memory and before-wait on the writing end, no round stalls" {
-    cell record auto-cork/user before-wait writing flows -
-}
-
-@test "record: with auto-cork in user memory and before-wait on the other end, no round stalls, and each takes 1 segment" {
-    cell record auto-cork/user before-wait other flows 1
-}
-
-@test "record: with auto-cork in user memory and before-wait on both ends, no round stalls" {
-    cell record auto-cork/user before-wait both flows -
-}
-
 @test "record: with flush-before-read and before-wait on the writing end, no round stalls" {
     cell record flush-before-read before-wait writing flows -
 }
@@ -641,18 +569,6 @@ teardown() {
 
 @test "record-paced: with auto-cork and app on both ends, no round stalls, and each takes 1 segment" {
     cell record-paced auto-cork app both flows 1
-}
-
-@test "record-paced: with auto-cork in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell record-paced auto-cork/user before-wait writing flows 1
-}
-
-@test "record-paced: with auto-cork in user memory and before-wait on the other end, no round stalls" {
-    cell record-paced auto-cork/user before-wait other flows -
-}
-
-@test "record-paced: with auto-cork in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell record-paced auto-cork/user before-wait both flows 1
 }
 
 @test "record-paced: with flush-before-read and before-wait on the writing end, no round stalls" {
@@ -779,18 +695,6 @@ teardown() {
     cell quote adaptive app both flows 1
 }
 
-@test "quote: with auto-cork in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell quote auto-cork/user before-wait writing flows 1
-}
-
-@test "quote: with auto-cork in user memory and before-wait on the other end, no round stalls, and each takes 1 segment" {
-    cell quote auto-cork/user before-wait other flows 1
-}
-
-@test "quote: with auto-cork in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell quote auto-cork/user before-wait both flows 1
-}
-
 @test "quote: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 1 segment" {
     cell quote flush-before-read before-wait writing flows 1
 }
@@ -915,18 +819,6 @@ teardown() {
     cell java adaptive app both flows -
 }
 
-@test "java: with auto-cork in user memory and before-wait on the writing end, no round stalls" {
-    cell java auto-cork/user before-wait writing flows -
-}
-
-@test "java: with auto-cork in user memory and before-wait on the other end, no round stalls" {
-    cell java auto-cork/user before-wait other flows -
-}
-
-@test "java: with auto-cork in user memory and before-wait on both ends, no round stalls" {
-    cell java auto-cork/user before-wait both flows -
-}
-
 @test "java: with flush-before-read and before-wait on the writing end, no round stalls" {
     cell java flush-before-read before-wait writing flows -
 }
@@ -1027,64 +919,28 @@ teardown() {
     cell queue auto-cork app both flows 1
 }
 
-@test "queue: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell queue adaptive before-wait writing flows 1
+@test "queue: with adaptive and before-wait on the writing end, no round stalls, and each takes 2 segments" {
+    cell queue adaptive before-wait writing flows 2
 }
 
 @test "queue: with adaptive and before-wait on the other end, no round stalls, and each takes 2 segments" {
     cell queue adaptive before-wait other flows 2
 }
 
-@test "queue: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell queue adaptive before-wait both flows 1
+@test "queue: with adaptive and before-wait on both ends, no round stalls, and each takes 2 segments" {
+    cell queue adaptive before-wait both flows 2
 }
 
-@test "queue: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
-    cell queue adaptive app writing flows 1
+@test "queue: with adaptive and app on the writing end, no round stalls, and each takes 2 segments" {
+    cell queue adaptive app writing flows 2
 }
 
 @test "queue: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
     cell queue adaptive app other stalls 2
 }
 
-@test "queue: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
-    cell queue adaptive app both flows 1
-}
-
-@test "queue: with auto-cork in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell queue auto-cork/user before-wait writing flows 1
-}
-
-@test "queue: with auto-cork in user memory and before-wait on the other end, no round stalls, and each takes 2 segments" {
-    cell queue auto-cork/user before-wait other flows 2
-}
-
-@test "queue: with auto-cork in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell queue auto-cork/user before-wait both flows 1
-}
-
-@test "queue: with auto-cork in user memory and app on the writing end, no round stalls, and each takes 1 segment" {
-    cell queue auto-cork/user app writing flows 1
-}
-
-@test "queue: with auto-cork in user memory and app on the other end, rounds stall, and each takes 2 segments" {
-    cell queue auto-cork/user app other stalls 2
-}
-
-@test "queue: with auto-cork in user memory and app on both ends, no round stalls, and each takes 1 segment" {
-    cell queue auto-cork/user app both flows 1
-}
-
-@test "queue: with adaptive in user memory and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell queue adaptive/user before-wait writing flows 1
-}
-
-@test "queue: with adaptive in user memory and before-wait on the other end, no round stalls, and each takes 2 segments" {
-    cell queue adaptive/user before-wait other flows 2
-}
-
-@test "queue: with adaptive in user memory and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell queue adaptive/user before-wait both flows 1
+@test "queue: with adaptive and app on both ends, no round stalls, and each takes 2 segments" {
+    cell queue adaptive app both flows 2
 }
 
 @test "queue: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {
@@ -1187,28 +1043,28 @@ teardown() {
     cell stdio auto-cork app both flows 1
 }
 
-@test "stdio: with adaptive and before-wait on the writing end, no round stalls, and each takes 1 segment" {
-    cell stdio adaptive before-wait writing flows 1
+@test "stdio: with adaptive and before-wait on the writing end, no round stalls, and each takes 2 segments" {
+    cell stdio adaptive before-wait writing flows 2
 }
 
 @test "stdio: with adaptive and before-wait on the other end, rounds are late, or stall on an older kernel, and each takes 2 segments" {
     cell stdio adaptive before-wait other late 2
 }
 
-@test "stdio: with adaptive and before-wait on both ends, no round stalls, and each takes 1 segment" {
-    cell stdio adaptive before-wait both flows 1
+@test "stdio: with adaptive and before-wait on both ends, no round stalls, and each takes 2 segments" {
+    cell stdio adaptive before-wait both flows 2
 }
 
-@test "stdio: with adaptive and app on the writing end, no round stalls, and each takes 1 segment" {
-    cell stdio adaptive app writing flows 1
+@test "stdio: with adaptive and app on the writing end, no round stalls, and each takes 2 segments" {
+    cell stdio adaptive app writing flows 2
 }
 
 @test "stdio: with adaptive and app on the other end, rounds stall, and each takes 2 segments" {
     cell stdio adaptive app other stalls 2
 }
 
-@test "stdio: with adaptive and app on both ends, no round stalls, and each takes 1 segment" {
-    cell stdio adaptive app both flows 1
+@test "stdio: with adaptive and app on both ends, no round stalls, and each takes 2 segments" {
+    cell stdio adaptive app both flows 2
 }
 
 @test "stdio: with flush-before-read and before-wait on the writing end, no round stalls, and each takes 2 segments" {

@@ -134,14 +134,12 @@ def boundary_policies():
                 yield rule(sockopt={name: {verb: value}})
         for word in ("pass", "ignore", "Pass", ""):
             yield rule(sockopt={name: word})
-    for key, node in (("send", "rule"), ("ack", "rule"), ("buffer", "rule"), ("role", "match")):
+    for key, node in (("send", "rule"), ("ack", "rule"), ("role", "match")):
         words = SCHEMA["$defs"][node]["properties"][key]["enum"]
         for word in [*words, "unknown", "adaptive", "", words[0].upper()]:
             yield rule(**{key: word}) if node == "rule" else rule(match={key: word})
     for value in (49, 50, 51, 99999, 100000, 100001, 50.0, 50.5, 1e2, 1e30, True, "50", None):
         yield rule(max_delay_us=value)
-    for value in (511, 512, 8192, 65536, 65537, 512.5, True, "512", None):
-        yield rule(max_bytes=value)
     for n in (0, 1, 64, 65):
         yield rule(name="é" * n)
     for n in (0, 1, 1024, 1025):

@@ -7,17 +7,18 @@
 
 #include <stdio.h>
 
+/* When TCP_NODELAY is set. */
 static const char *moment(enum ns_role role)
 {
     switch (role) {
     case NS_ROLE_CLIENT:
-        return "before connect";
+        return "before a connection's second write";
     case NS_ROLE_SERVER:
-        return "on the listener, or after accept";
+        return "on a listener that the program makes";
     case NS_ROLE_UNKNOWN:
         break;
     }
-    return "at the first use";
+    return "on a listener, or before a connection's second write";
 }
 
 static void print_send(const struct ns_rule *rule, enum ns_role role)
@@ -25,42 +26,30 @@ static void print_send(const struct ns_rule *rule, enum ns_role role)
     printf("  send %s: ", ns_send_name(rule->send));
     switch (rule->send) {
     case NS_SEND_NODELAY:
-        printf("TCP_NODELAY is set to 1 %s; nothing is held\n", moment(role));
+        printf("TCP_NODELAY is set to 1 %s;\n    nothing is held\n", moment(role));
         break;
     case NS_SEND_AUTO_CORK:
         printf(
-            "TCP_NODELAY is set to 1 %s; a burst is held with MSG_MORE and\n"
-            "    pushed (TCP_NODELAY is set to 1 again) before a wait that blocks, or after %u us\n"
-            "    (max_delay_us)\n",
+            "TCP_NODELAY is set to 1 %s;\n"
+            "    a burst is held with MSG_MORE and pushed (TCP_NODELAY is set to 1 again) before "
+            "a wait,\n    or by a thread of the shim after %u us (max_delay_us)\n",
             moment(role), rule->max_delay_us);
         break;
     case NS_SEND_ADAPTIVE:
-        printf(
-            "TCP_NODELAY is set to 1 %s; from the second burst of several small writes on they\n"
-            "    are held with MSG_MORE and pushed (TCP_NODELAY is set to 1 again) before a wait "
-            "that\n"
-            "    blocks, or after %u us (max_delay_us); otherwise nothing is held\n",
-            moment(role), rule->max_delay_us);
+        printf("TCP_NODELAY is set to 1 %s;\n"
+               "    while the program writes on and on without waiting it is set to 0, and before "
+               "the next\n    wait to 1 again, which pushes; if the program sets it itself it "
+               "stays\n",
+               moment(role));
         break;
     case NS_SEND_FLUSH_BEFORE_READ:
         puts("TCP_NODELAY stays as the application has it; where that is off, what Nagle's\n"
-             "    algorithm may hold is pushed (TCP_NODELAY is set to 1, then 0) before a wait "
-             "that\n"
-             "    blocks");
+             "    algorithm may hold is pushed (TCP_NODELAY is set to 1, then 0) before a wait");
         break;
     case NS_SEND_APP:
         puts("TCP_NODELAY stays as the application has it; nothing is held or pushed");
         break;
     }
-}
-
-static void print_buffer(const struct ns_rule *rule)
-{
-    if (ns_rule_gathers(rule))
-        printf(
-            "  buffer user: on connections that the process has made, held bytes wait in its own\n"
-            "    memory, at most %u of them, and leave in one call\n",
-            rule->max_bytes);
 }
 
 static void print_ack(const struct ns_rule *rule)
@@ -102,7 +91,6 @@ static void print_sockopt(const struct ns_sockopt_action *action)
 void ns_effect_print(const struct ns_rule *rule, enum ns_role role)
 {
     print_send(rule, role);
-    print_buffer(rule);
     print_ack(rule);
     for (size_t i = 0; i < rule->n_sockopts; i++)
         print_sockopt(&rule->sockopts[i]);

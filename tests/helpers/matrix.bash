@@ -176,13 +176,12 @@ segments_are() {
     [[ $seen != none ]] && holds "$seen > 0.95 * $1 && $seen < 1.05 * $1"
 }
 
-# cell SCENARIO SEND[/user] ACK WHERE VERDICT SEGMENTS
+# cell SCENARIO SEND ACK WHERE VERDICT SEGMENTS
 cell() {
-    local name=$1 send=${2%/user} ack=$3 where=$4 verdict=$5 expected=$6
+    local name=$1 send=$2 ack=$3 where=$4 verdict=$5 expected=$6
     local policy attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by rest
-    local server client shimmed bare buffer=kernel
+    local server client shimmed bare
 
-    [[ $2 != */user ]] || buffer=user
     [[ $name != java ]] || command -v javac >/dev/null || ns_skip "no javac"
     # A new connection acknowledges at once for some rounds; where each takes 44 ms, few must do.
     if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
@@ -198,7 +197,7 @@ cell() {
         policy='{"version": 1, "rules": [{}]}'
         [[ $where == nowhere ]] ||
             policy="{\"version\": 1, \"rules\": [
-                {\"send\": \"$send\", \"buffer\": \"$buffer\", \"ack\": \"$ack\", $rest}]}"
+                {\"send\": \"$send\", \"ack\": \"$ack\", $rest}]}"
         run_both "$where"
         check_where
         if timing_is "$verdict" "$rounds" && segments_are "$expected"; then

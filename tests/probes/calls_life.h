@@ -6,6 +6,8 @@
 
 #include "record.h"
 
+#include <dlfcn.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/futex.h>
@@ -234,6 +236,32 @@ static void life_numbers(void)
     CALL(capset(&capabilities, none));
 }
 
+/* What a process may give up or ask for without anything changing. */
+static void life_privileges(void)
+{
+    const gid_t groups[1] = {0};
+    CALL(setuid(getuid()));
+    CALL(setgid(getgid()));
+    CALL(seteuid(geteuid()));
+    CALL(setegid(getegid()));
+    CALL(setreuid((uid_t)-1, (uid_t)-1));
+    CALL(setregid((gid_t)-1, (gid_t)-1));
+    CALL(setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1));
+    CALL(setresgid((gid_t)-1, (gid_t)-1, (gid_t)-1));
+    CALL(setuid((uid_t)-1));
+    CALL(setgroups((size_t)-1, groups));
+    CALL(initgroups("no such user", (gid_t)-1) == 0);
+}
+
+/* The loader finds a library by the run path of whoever calls it. */
+static void life_loader(void)
+{
+    CALL(dlopen("no-such-library.so", RTLD_NOW) == NULL);
+    CALL(dlopen(NULL, RTLD_NOW) != NULL);
+    CALL(dlopen(NULL, 0) == NULL);
+    CALL(dlerror() != NULL);
+}
+
 static void ended(const char *how, pid_t pid)
 {
     int status = -1;
@@ -306,9 +334,34 @@ static void life_daemon(void)
     ended("daemon", pid);
 }
 
+/* A child that has a copy of our memory, and one that has ours; both have their own descriptors. */
+static int in_clone(void *argument)
+{
+    close(*(const int *)argument);
+    return *(const int *)argument;
+}
+
+static void life_clones(void)
+{
+    static char stack[64 * 1024] __attribute__((aligned(16)));
+    struct pair pair = open_pair();
+    int kept = dup2(pair.a, 77);
+    ended("clone", clone(in_clone, stack + sizeof stack, SIGCHLD, &kept));
+    CALL(write(kept, "after it", 8));
+    expect_bytes(pair.b, 8);
+    ended("clone with our memory",
+          clone(in_clone, stack + sizeof stack, CLONE_VM | SIGCHLD, &kept));
+    CALL(write(kept, "after it", 8));
+    expect_bytes(pair.b, 8);
+    CALL(clone(NULL, NULL, 0, NULL));
+    close(kept);
+    close_pair(pair);
+}
+
 static void life_processes(void)
 {
     pid_t pid = -1;
+    life_clones();
     IN_CHILD(fork, _exit(5));
     IN_CHILD(fork, _Exit(6));
     IN_CHILD(fork, exit(7));
@@ -418,6 +471,8 @@ static void calls_life(void)
     calls_life_main();
     life_streams();
     life_cancellation();
+    life_privileges();
+    life_loader();
     life_exec();
     life_processes();
 }

@@ -20,7 +20,6 @@ static const char every_key[] =
     "             \"local\": \"127.0.0.1:7000-7010\",\n"
     "             \"remote\": [\"10.0.0.0/8\", \"[fd00::/8]:443\", \"80\"]},\n"
     "  \"send\": \"auto-cork\", \"ack\": \"app\", \"max_delay_us\": 1e3,\n"
-    "  \"buffer\": \"user\", \"max_bytes\": 512,\n"
     "  \"sockopt\": {\"SO_SNDBUF\": \"ignore\", \"SO_KEEPALIVE\": {\"set\": 1},\n"
     "               \"IP_TOS\": {\"max\": 16}, \"TCP_LINGER2\": {\"min\": -1}}},\n"
     " {}]}";
@@ -66,14 +65,12 @@ static void test_every_key(void)
     OK(action_is(rule, NS_SOCKOPT_SO_KEEPALIVE, NS_SOCKOPT_SET, 1), "set");
     OK(action_is(rule, NS_SOCKOPT_IP_TOS, NS_SOCKOPT_MAX, 16), "max");
     OK(action_is(rule, NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, -1), "min");
-    OK(rule->buffer == NS_BUFFER_USER && rule->max_bytes == 512, "buffer and max_bytes");
     const struct ns_rule *empty = &policy->rules[1];
     OK(empty->index == 1 && !empty->name && !empty->process && !empty->args && !empty->local &&
            !empty->remote && empty->role == NS_ROLE_UNKNOWN && empty->n_sockopts == 0,
        "an empty rule matches everything");
     OK(empty->send == NS_SEND_DEFAULT && empty->ack == NS_ACK_BEFORE_WAIT &&
-           empty->max_delay_us == NS_MAX_DELAY_US_DEFAULT && empty->buffer == NS_BUFFER_KERNEL &&
-           empty->max_bytes == NS_MAX_BYTES_DEFAULT,
+           empty->max_delay_us == NS_MAX_DELAY_US_DEFAULT,
        "an empty rule has the defaults");
     ns_policy_free(policy);
 }
@@ -90,9 +87,8 @@ static void test_builtin(void)
     const struct ns_rule *a = &builtin->rules[0], *b = policy ? policy->rules : a;
     OK(builtin->enabled && builtin->n_rules == 1, "one rule is built in");
     OK(strcmp(a->name, b->name) == 0 && a->send == b->send && a->ack == b->ack &&
-           a->max_delay_us == b->max_delay_us && a->buffer == b->buffer &&
-           a->max_bytes == b->max_bytes && !a->process && !a->args && !a->local && !a->remote &&
-           a->role == b->role && a->n_sockopts == 0,
+           a->max_delay_us == b->max_delay_us && !a->process && !a->args && !a->local &&
+           !a->remote && a->role == b->role && a->n_sockopts == 0,
        "config/default.json says the same");
     ns_policy_free(policy);
     ns_policy_free((struct ns_policy *)(uintptr_t)builtin);
@@ -279,11 +275,6 @@ static void test_warnings(void)
        "a last rule is still needed for sockets of unknown role");
     OK(warnings("{\"match\":{\"process\":\"a\"}},{}") == 0, "exceptions first are as meant");
     OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
-    OK(warnings("{\"send\":\"nodelay\",\"buffer\":\"user\"}") == 1,
-       "a buffer without a mode that holds");
-    OK(warnings("{\"send\":\"auto-cork\",\"max_bytes\":600}") == 1, "a size without a buffer");
-    OK(warnings("{\"send\":\"auto-cork\",\"buffer\":\"user\",\"max_bytes\":600}") == 0,
-       "a buffer and its size");
     OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1,
        "a delay without a mode that holds");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");

@@ -1,27 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-/* vfork. It returns twice into the caller's frame, so it cannot be called from a C function of
- * ours: the exported one notes the parent and jumps to the libc's, leaving the stack as it found
- * it. */
-#include "vfork.h"
+/* See process.h. Owns what is known of children that share our memory, and vfork: that returns
+ * twice into the caller's frame, so it cannot be called from a C function of ours. The exported one
+ * notes the parent and jumps to the libc's, leaving the stack as it found it. */
+#include "process.h"
 
-#include "interpose.h"
+#include "life.h"
+#include "real.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 _Thread_local pid_t ns_vfork_parent;
+_Atomic pid_t ns_clone_parent;
 
-bool ns_vfork_look(void)
+bool ns_process_look(void)
 {
-    if (getpid() != ns_vfork_parent)
-        return true;
-    ns_vfork_parent = 0; /* the child is gone, and we are back */
-    return false;
+    pid_t self = getpid(), parent = ns_clone_parent;
+    if (ns_vfork_parent == self)
+        ns_vfork_parent = 0; /* the child is gone, and we are back */
+    return (parent && parent != self) || ns_vfork_parent != 0;
+}
+
+bool ns_process_has_threads(void)
+{
+    struct stat tasks;
+    int saved = errno;
+    /* A directory's link count is that of its subdirectories, and two. */
+    /* By number: stat has a new symbol version in every other libc. */
+    long result = NS_REAL(syscall)(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
+    bool has = result != 0 || tasks.st_nlink > 3;
+    errno = saved;
+    return has;
+}
+
+void ns_process_forked(void)
+{
+    ns_clone_parent = 0;
+    if (ns_vfork_parent != NS_PROCESS_NONE)
+        ns_vfork_parent = 0;
 }
 
 /* Called from the stub; returns where to jump. */
 void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
-    if (!ns_in_vfork_child()) { /* a child that vforks: its parent is still the one to remember */
-        ns_engine_handing_on();
+    if (!ns_is_elsewhere()) { /* a child that vforks: its parent is still the one to remember */
+        ns_life_handing_on(true);
         ns_vfork_parent = getpid();
     }
     void *next;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* What a connection's own writes say of the next one: the decision tables of "send", as pure
+ * functions on values of eight bytes, which know nothing of descriptors, threads or the kernel;
+ * tested as such. A burst is what one thread writes to one connection between two waits. */
+#ifndef NS_BURST_H
+#define NS_BURST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- adaptive: TCP_NODELAY, taken off while a connection writes on and on without waiting --- */
+
+struct ns_burst {
+    uint16_t writes; /* of the burst under way; stops at the type's end */
+    uint16_t at;     /* in ticks: of the second write, and while Nagle joins of the last one */
+    uint8_t longs;   /* how many bursts in a row were long, at most NS_BURST_SURE */
+    uint8_t doubt;   /* how often the end of a burst was late, timely ones taken off */
+    uint8_t timely;  /* long bursts since doubt last changed */
+    uint8_t look;    /* of the thread, at the last write: see ns_thread.looks */
+};
+_Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
+
+enum {
+    NS_BURST_LONG = 4, /* writes that make a burst long */
+    NS_BURST_SURE = 2, /* so many long ones in a row, and the next is one from its first write on */
+    NS_BURST_PAUSE = 8, /* ms: as soon as the kernel's least delayed ACK may have been waited for */
+    NS_BURST_DOUBT_MOST = 8,
+    /* By pauses in what may as well be a stream, for which TCP_NODELAY is dear: 32 writes. */
+    NS_BURST_DOUBT_STREAM = 3,
+    NS_BURST_TIMELY = 32, /* so many long bursts make up for a late one */
+};
+
+/* Time is counted in milliseconds, of which only differences below a minute matter. */
+static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
+{
+    return (uint16_t)(now - burst->at) >= limit;
+}
+
+/* How many writes without a wait it takes until Nagle may join the next. */
+static inline unsigned ns_burst_patience(const struct ns_burst *burst)
+{
+    return (unsigned)NS_BURST_LONG << burst->doubt;
+}
+
+/* The end of a burst lay there for so long that somebody may have waited for it. */
+static inline void ns_burst_doubted(struct ns_burst *burst, unsigned most)
+{
+    burst->longs = 0;
+    burst->timely = 0;
+    if (burst->doubt < most)
+        burst->doubt++;
+}
+
+/* A burst begins: the thread has waited since the last write, or is another one, or the peer has
+ * answered; and nothing of the last one can be held any more. */
+static inline void ns_burst_begin(struct ns_burst *burst)
+{
+    if (burst->writes >= NS_BURST_LONG) {
+        if (burst->longs < NS_BURST_SURE)
+            burst->longs++;
+        if (burst->doubt && ++burst->timely >= NS_BURST_TIMELY) {
+            burst->timely = 0;
+            burst->doubt--;
+        }
+    } else if (burst->writes) {
+        burst->longs = 0;
+    }
+    burst->writes = 0;
+}
+
+/* Does the next write need to know the time? */
+static inline bool ns_burst_is_timed(const struct ns_burst *burst, bool joins)
+{
+    unsigned next = burst->writes + 1u;
+    return joins || next == 2 || next == ns_burst_patience(burst) ||
+           (next == 1 && burst->longs == NS_BURST_SURE);
+}
+
+enum ns_burst_step {
+    NS_BURST_GO_ON, /* as it is */
+    NS_BURST_JOIN,  /* before this write TCP_NODELAY is to be taken off */
+    NS_BURST_LATE,  /* it is to be put back: what was joined before has waited for too long */
+};
+
+/* One more write of the burst, at the time now (if ns_burst_is_timed). joins: TCP_NODELAY is off,
+ * by a JOIN that was carried out. */
+static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joins, uint16_t now)
+{
+    enum ns_burst_step step = NS_BURST_GO_ON;
+    if (burst->writes < UINT16_MAX)
+        burst->writes++;
+    if (joins) {
+        if (ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
+            burst->writes = 1; /* nobody saw what the program did meanwhile: perhaps a wait */
+            ns_burst_doubted(burst, NS_BURST_DOUBT_STREAM);
+            step = NS_BURST_LATE;
+        }
+        burst->at = now;
+    } else if (burst->writes == 1) {
+        if (burst->longs == NS_BURST_SURE && !burst->doubt) {
+            burst->at = now;
+            step = NS_BURST_JOIN;
+        }
+    } else if (burst->writes == 2) {
+        burst->at = now;
+    } else if (burst->writes == ns_burst_patience(burst)) {
+        /* So few in so long a time are no stream: the program waits where nobody sees it. */
+        if (ns_burst_paused(burst, now, (unsigned)NS_BURST_PAUSE << burst->doubt))
+            burst->writes = 1;
+        else
+            step = NS_BURST_JOIN;
+        burst->at = now;
+    }
+    return step;
+}
+
+/* What was joined leaves at the time now, because the thread is about to wait, or was answered. */
+static inline void ns_burst_pushed(struct ns_burst *burst, uint16_t now)
+{
+    if (ns_burst_paused(burst, now, NS_BURST_PAUSE))
+        ns_burst_doubted(burst, NS_BURST_DOUBT_MOST);
+}
+
+/* --- auto-cork: every small write is held, and the last of a burst that can be foretold is not ---
+ */
+
+struct ns_cork {
+    uint8_t writes;   /* of the burst under way, at most NS_CORK_MANY */
+    uint8_t before;   /* how many the last burst had; 0: not known */
+    uint8_t expected; /* how many the last two had, if they had as many; otherwise 0 */
+    uint8_t foretold; /* the last write was sent as the last of a burst of the expected length */
+    uint32_t unused;
+};
+_Static_assert(sizeof(struct ns_cork) == sizeof(uint64_t), "loaded and stored as one word");
+
+enum { NS_CORK_MANY = UINT8_MAX };
+
+/* A burst begins, and nothing is held. */
+static inline void ns_cork_begin(struct ns_cork *cork)
+{
+    if (cork->writes) { /* none of it was held */
+        cork->expected = cork->writes == cork->before ? cork->writes : 0;
+        cork->before = cork->writes;
+    }
+    cork->writes = 0;
+    cork->foretold = 0;
+}
+
+/* One more write of the burst: is it to be held? small: it is of a kind and size that may be. */
+static inline bool ns_cork_write(struct ns_cork *cork, bool small)
+{
+    if (cork->foretold) { /* longer than foretold: learn anew, and go on holding */
+        cork->foretold = 0;
+        cork->expected = 0;
+        cork->before = NS_CORK_MANY;
+    }
+    if (cork->writes < NS_CORK_MANY)
+        cork->writes++;
+    if (!small)
+        return false;
+    if (cork->writes != cork->expected)
+        return true;
+    /* The last write of a burst like the two before it takes the others with it and saves the push.
+     * If it is not the last, what follows is a second segment, no more. */
+    cork->foretold = 1;
+    cork->writes = 0;
+    return false;
+}
+
+/* What was held has been pushed: before a wait, or, late, at the deadline. */
+static inline void ns_cork_pushed(struct ns_cork *cork, bool late)
+{
+    cork->expected = !late && cork->writes == cork->before ? cork->writes : 0;
+    cork->before = late ? NS_CORK_MANY : cork->writes;
+    cork->writes = 0;
+}
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* See life.h. Owns the slot's kind and rule. Must never touch a socket that no rule matches. */
+#include "life.h"
+
+#include "option.h"
+#include "push.h"
+#include "settle.h"
+#include "sock.h"
+#include "stats.h"
+#include "status.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+static const struct ns_ruleset *rules;
+static _Atomic bool aside;  /* no system call of ours any more */
+static _Atomic bool unseen; /* somebody may write to any connection past us */
+
+void ns_life_open(const struct ns_ruleset *ruleset)
+{
+    rules = ruleset;
+    ns_option_open(ruleset);
+}
+
+/* What the kernel's TCP_NODELAY is to be under the slot's rule. */
+static int wanted_nodelay(const struct ns_sock *slot)
+{
+    switch ((enum ns_send)NS_GET(slot, send)) {
+    case NS_SEND_NODELAY:
+    case NS_SEND_AUTO_CORK:
+    case NS_SEND_ADAPTIVE:
+        return 1;
+    case NS_SEND_FLUSH_BEFORE_READ: /* what the application sends at once is not Nagle's to hold */
+    case NS_SEND_APP:
+        break;
+    }
+    return NS_GET(slot, app_nodelay);
+}
+
+void ns_life_enforce_nodelay(int fd, struct ns_sock *slot)
+{
+    int wanted = wanted_nodelay(slot);
+    if (wanted == NS_GET(slot, kernel_nodelay) || NS_GET(slot, joins))
+        return;
+    if (ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
+        NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
+    else
+        NS_PUT(slot, steady, 1); /* nor could it be pushed */
+}
+
+/* The slot's rule says nothing of this socket. */
+static void leave_alone(int fd, struct ns_sock *slot, enum ns_fd_kind kind)
+{
+    NS_PUT(slot, send, NS_SEND_APP);
+    NS_PUT(slot, ack, NS_ACK_APP);
+    ns_life_enforce_nodelay(fd, slot); /* a listener's rule may have left its own */
+    ns_option_unbound_delayed_ack(fd, slot);
+    if (kind == NS_FD_RULED)
+        NS_COUNT(left_alone);
+    NS_PUT(slot, kind, kind == NS_FD_LISTENER ? NS_FD_LISTENER : NS_FD_OTHER);
+}
+
+/* Give the socket its rule (NULL: leave it alone). kind is what it becomes if it has one. What
+ * TCP_NODELAY and TCP_DELACK_MAX_US are for is set where it first matters; on a listener once, for
+ * every connection that it will accept. */
+static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum ns_fd_kind kind)
+{
+    uint8_t listener = NS_GET(slot, listener);
+    bool listens = kind == NS_FD_LISTENER;
+    /* What its connections do not all have, a listener must not set, nor what would stay on
+     * somebody else's. */
+    bool partly = listens && (!(listener & NS_LISTENER_SETTLED) || listener & NS_LISTENER_ADOPTED);
+    ns_option_apply(fd, slot, partly ? NULL : rule);
+    if (!rule) {
+        leave_alone(fd, slot, kind);
+        return;
+    }
+    NS_PUT(slot, rule, rule);
+    NS_PUT(slot, send, (uint8_t)rule->send);
+    NS_PUT(slot, ack, (uint8_t)rule->ack);
+    if (listens ? !partly : wanted_nodelay(slot) == 0 || atomic_load(&unseen))
+        ns_life_enforce_nodelay(fd, slot);
+    if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
+        ns_option_bound_delayed_ack(fd, slot);
+    NS_COUNT(sockets);
+    ns_status_took(rule);
+    NS_PUT(slot, kind, (uint8_t)kind);
+    ns_fd_share(slot);
+}
+
+void ns_life_created(int fd, int domain, int type, int protocol)
+{
+    bool tcp = ns_sock_is_tcp(domain, type, protocol) && !atomic_load(&aside);
+    struct ns_sock *slot = tcp ? ns_fd_make(fd) : ns_fd_slot(fd);
+    if (!slot)
+        return;
+    ns_fd_reset(slot);
+    NS_PUT(slot, domain, (uint8_t)domain);
+    NS_PUT(slot, nonblock, (type & SOCK_NONBLOCK) != 0);
+    NS_PUT(slot, kind, tcp ? NS_FD_FRESH : NS_FD_OTHER);
+}
+
+void ns_life_connecting(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot)
+        return;
+    uint8_t kind = NS_GET(slot, kind);
+    /* A socket whose connect failed may be connected to somebody else. */
+    bool again = kind == NS_FD_RULED && rules->needs_remote &&
+                 NS_GET(slot, role) == NS_ROLE_CLIENT && !ns_sock_remote(fd).known;
+    if (kind != NS_FD_FRESH && !again)
+        return;
+    struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
+    if (rules->needs_remote) { /* only then: the kernel may find the pointer bad, and we would crash
+                                */
+        facts.remote = ns_address_from(remote, len);
+        if (!facts.remote.known)
+            return; /* the kernel will refuse it, or AF_UNSPEC */
+    }
+    if (rules->needs_local) {
+        facts.local = ns_sock_local(fd);
+        facts.local.known = facts.local.known && facts.local.port != 0; /* bound */
+    }
+    NS_PUT(slot, role, NS_ROLE_CLIENT);
+    apply(fd, slot, ns_match_socket(rules, &facts), NS_FD_RULED);
+}
+
+static void listening(int fd, struct ns_sock *slot, uint8_t adopted)
+{
+    bool settled = false;
+    struct ns_address local = {.known = false};
+    if (rules->needs_local)
+        local = ns_sock_local(fd);
+    const struct ns_rule *rule = ns_match_listener(rules, &local, &settled);
+    NS_PUT(slot, role, NS_ROLE_SERVER);
+    NS_PUT(slot, listener, adopted | (settled ? NS_LISTENER_SETTLED : 0));
+    apply(fd, slot, rule, NS_FD_LISTENER);
+}
+
+void ns_life_listening(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_FRESH)
+        listening(fd, slot, 0);
+}
+
+static const struct ns_rule *rule_of_connection(int fd, struct ns_sock *slot)
+{
+    struct ns_socket_facts facts = {.role = (enum ns_role)NS_GET(slot, role)};
+    if (rules->needs_remote)
+        facts.remote = ns_sock_remote(fd);
+    if (rules->needs_local)
+        facts.local = ns_sock_local(fd);
+    return ns_match_socket(rules, &facts);
+}
+
+void ns_life_accepted(int listener, int fd, int flags)
+{
+    struct ns_sock *from = ns_fd_slot(listener);
+    if (from && NS_GET(from, kind) == NS_FD_ASK)
+        ns_life_adopt(listener, from);
+    bool tcp = from && NS_GET(from, kind) == NS_FD_LISTENER;
+    struct ns_sock *slot = tcp ? ns_fd_make(fd) : ns_fd_slot(fd);
+    if (!slot)
+        return;
+    ns_fd_reset(slot);
+    if (!tcp) {
+        NS_PUT(slot, kind, from && NS_GET(from, kind) == NS_FD_OTHER ? NS_FD_OTHER : NS_FD_UNKNOWN);
+        return;
+    }
+    NS_PUT(slot, domain, NS_GET(from, domain));
+    NS_PUT(slot, role, NS_ROLE_SERVER);
+    NS_PUT(slot, nonblock, (flags & SOCK_NONBLOCK) != 0);
+    /* What the kernel copies from the listener (tcp_create_openreq_child): three options. */
+    NS_PUT(slot, app_nodelay, NS_GET(from, app_nodelay));
+    NS_PUT(slot, kernel_nodelay, NS_GET(from, kernel_nodelay));
+    NS_PUT(slot, delack, NS_GET(from, delack));
+    NS_PUT(slot, lowat, NS_GET(from, lowat));
+    ns_option_inherit(slot, from);
+    if (atomic_load(&aside)) { /* what it has inherited from a rule is still not told */
+        NS_PUT(slot, send, NS_SEND_APP);
+        NS_PUT(slot, ack, NS_ACK_APP);
+        NS_PUT(slot, kind, NS_FD_RULED);
+        return;
+    }
+    apply(fd, slot,
+          NS_GET(from, listener) & NS_LISTENER_SETTLED ? NS_GET(from, rule)
+                                                       : rule_of_connection(fd, slot),
+          NS_FD_RULED);
+}
+
+void ns_life_inherited(int fd, bool touch)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (atomic_load(&aside)) {
+        if (slot)
+            ns_fd_reset(slot);
+        return;
+    }
+    struct ns_sock_kind kind = ns_sock_ask(fd);
+    if (!kind.tcp) {
+        if (slot) {
+            ns_fd_reset(slot);
+            NS_PUT(slot, kind, kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER);
+        }
+        return;
+    }
+    slot = ns_fd_make(fd);
+    if (!slot)
+        return;
+    ns_fd_reset(slot);
+    NS_PUT(slot, domain, (uint8_t)kind.domain);
+    NS_PUT(slot, nonblock, kind.nonblock);
+    NS_PUT(slot, kind, NS_FD_ASK);
+    if (touch && (kind.connected || kind.listens) && ns_life_adopt(fd, slot))
+        ns_life_unseen(fd);
+}
+
+void ns_life_meet(int fd)
+{
+    if ((unsigned)fd < atomic_load_explicit(&ns_fd_limit, memory_order_relaxed) &&
+        !atomic_load_explicit(&aside, memory_order_relaxed))
+        ns_life_inherited(fd, false);
+}
+
+struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
+{
+    if (NS_GET(slot, kind) == NS_FD_FRESH && ns_sock_remote(fd).known)
+        NS_PUT(slot, kind, NS_FD_ASK); /* connected by a raw call, or by io_uring */
+    if (NS_GET(slot, kind) != NS_FD_ASK)
+        return NULL;
+    struct ns_sock_kind kind = ns_sock_ask(fd);
+    if (!kind.tcp) {
+        ns_fd_reset(slot);
+        return NULL;
+    }
+    int nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
+    NS_PUT(slot, app_nodelay, (uint8_t)nodelay);
+    NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
+    NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
+    NS_PUT(slot, steady, ns_sock_has_ulp(fd)); /* kTLS: MSG_MORE would leave a record open */
+    NS_PUT(slot, wrote, 1);                    /* as far as we know */
+    ns_fd_ack_put(slot, (struct ns_ack_state){.interactive = 1});
+    if (kind.listens) {
+        listening(fd, slot, NS_LISTENER_ADOPTED);
+        return NULL;
+    }
+    if (!kind.connected) { /* a socket to connect: its rule comes with connect() */
+        NS_PUT(slot, kind, NS_FD_FRESH);
+        return NULL;
+    }
+    apply(fd, slot, rule_of_connection(fd, slot), NS_FD_RULED);
+    return NS_GET(slot, kind) == NS_FD_RULED ? slot : NULL;
+}
+
+void ns_life_heal(int fd, struct ns_sock *slot)
+{
+    int saved = errno;
+    if (!atomic_load(&aside) && ns_sock_ask(fd).tcp)
+        NS_PUT(slot, steady, 1); /* a kernel that will not have our address: then plain writes */
+    else
+        ns_fd_reset(slot);
+    errno = saved;
+}
+
+void ns_life_duplicated(int from, int to)
+{
+    struct ns_sock *source = ns_fd_slot(from);
+    struct ns_sock *slot = ns_fd_slot(to);
+    if (from == to)
+        return;
+    if (slot)
+        ns_fd_reset(slot);
+    if (!source || !ns_fd_is_tcp(source)) {
+        if (slot && source)
+            NS_PUT(slot, kind, NS_GET(source, kind));
+        return;
+    }
+    if (NS_GET(source, kind) == NS_FD_FRESH) /* two slots could not agree on its later rule */
+        ns_option_apply(from, source, NULL);
+    /* Its debt to push stays behind, and from may be closed where we cannot see it. */
+    ns_push(from, source);
+    slot = ns_fd_make(to);
+    if (!slot) { /* beyond the table: what is written there nobody sees */
+        ns_life_unseen(from);
+        return;
+    }
+    /* What the application put into one and the kernel shares. Debts stay with the descriptor that
+     * made them; pushing through either pushes for both. */
+    NS_PUT(slot, role, NS_GET(source, role));
+    NS_PUT(slot, send, NS_GET(source, send));
+    NS_PUT(slot, ack, NS_GET(source, ack));
+    NS_PUT(slot, nonblock, NS_GET(source, nonblock));
+    NS_PUT(slot, app_nodelay, NS_GET(source, app_nodelay));
+    NS_PUT(slot, kernel_nodelay, NS_GET(source, kernel_nodelay));
+    NS_PUT(slot, app_corks, NS_GET(source, app_corks));
+    NS_PUT(slot, steady, NS_GET(source, steady));
+    NS_PUT(slot, wrote, NS_GET(source, wrote));
+    NS_PUT(slot, lowat, NS_GET(source, lowat));
+    NS_PUT(slot, listener, NS_GET(source, listener));
+    NS_PUT(slot, delack, NS_GET(source, delack));
+    NS_PUT(slot, domain, NS_GET(source, domain));
+    NS_PUT(slot, ack_state, NS_GET(source, ack_state));
+    NS_PUT(slot, rule, NS_GET(source, rule));
+    ns_option_inherit(slot, source);
+    ns_fd_twin(source, slot);
+    NS_PUT(slot, kind, NS_GET(source, kind));
+    if (to <= STDERR_FILENO) /* stdio */
+        ns_life_unseen(to);
+}
+
+void ns_life_closing(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || NS_GET(slot, kind) == NS_FD_UNKNOWN)
+        return;
+    /* A close that is the last one sends what is held with its FIN, but who knows whether it is: a
+     * duplicate, a child, a thread that is inside a read keep the socket open for 200 ms. And a
+     * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
+    ns_push(fd, slot);
+    ns_fd_reset(slot);
+}
+
+struct range {
+    unsigned low, high;
+};
+
+static void close_if_within(int fd, struct ns_sock *slot, void *context)
+{
+    const struct range *range = context;
+    (void)slot;
+    if ((unsigned)fd >= range->low && (unsigned)fd <= range->high)
+        ns_life_closing(fd);
+}
+
+void ns_life_closing_range(unsigned low, unsigned high)
+{
+    struct range range = {low, high};
+    ns_fd_each(close_if_within, &range);
+}
+
+static void is_unseen(int fd, struct ns_sock *slot)
+{
+    ns_push(fd, slot);
+    if (NS_GET(slot, kind) == NS_FD_RULED)
+        ns_life_enforce_nodelay(fd, slot);
+}
+
+void ns_life_unseen(int fd)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || !ns_fd_is_tcp(slot))
+        return;
+    if (NS_GET(slot, kind) == NS_FD_ASK && !ns_life_adopt(fd, slot))
+        return;
+    if (NS_GET(slot, kind) == NS_FD_FRESH)
+        ns_option_apply(fd, slot, NULL);
+    NS_PUT(slot, steady, 1);
+    is_unseen(fd, slot);
+    if (NS_GET(slot, kind) == NS_FD_RULED && NS_GET(slot, ack) == NS_ACK_BEFORE_WAIT)
+        ns_option_bound_delayed_ack(fd, slot); /* nor will we see its waits */
+    ns_fd_share(slot);
+}
+
+static void each_unseen(int fd, struct ns_sock *slot, void *context)
+{
+    (void)context;
+    if (NS_GET(slot, kind) == NS_FD_RULED)
+        is_unseen(fd, slot);
+}
+
+void ns_life_all_unseen(void)
+{
+    if (!atomic_exchange(&unseen, true))
+        ns_fd_each(each_unseen, NULL);
+}
+
+void ns_life_handing_on(bool replaced)
+{
+    ns_option_commit();
+    ns_settle_process(); /* other threads' too: in the child nobody would know of them */
+    if (replaced)
+        ns_fd_each(each_unseen, NULL);
+}
+
+static void put_aside(int fd, struct ns_sock *slot, void *context)
+{
+    (void)fd;
+    (void)context;
+    if (NS_GET(slot, kind) != NS_FD_RULED && NS_GET(slot, kind) != NS_FD_LISTENER)
+        ns_fd_reset(slot);
+    NS_PUT(slot, send, NS_SEND_APP);
+    NS_PUT(slot, ack, NS_ACK_APP);
+    NS_PUT(slot, rule, NULL);
+    NS_PUT(slot, ack_state, 0);
+}
+
+void ns_life_stand_aside(void)
+{
+    ns_life_handing_on(true);
+    atomic_store(&aside, true);
+    ns_fd_each(put_aside, NULL);
+    ns_status_aside("it installed a seccomp filter");
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* burst.h. A script is a conversation: w is a write, "." a wait of its thread or data from the
+ * peer, a digit that many times ten milliseconds in which nobody sees what the program does. */
+#include "burst.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+/* What a connection does with its writes: n as TCP_NODELAY has them, J takes it off before this
+ * one, j is joined, and L puts it back since the last one has waited for too long. */
+struct talk {
+    struct ns_burst burst;
+    bool joins;
+    uint16_t now;
+};
+
+static char one_write(struct talk *talk)
+{
+    uint16_t now = ns_burst_is_timed(&talk->burst, talk->joins) ? talk->now : 0xdead;
+    bool before = talk->joins;
+    switch (ns_burst_write(&talk->burst, talk->joins, now)) {
+    case NS_BURST_JOIN:
+        talk->joins = true;
+        return 'J';
+    case NS_BURST_LATE:
+        talk->joins = false;
+        return 'L';
+    case NS_BURST_GO_ON:
+        break;
+    }
+    return before ? 'j' : 'n';
+}
+
+static void ends(struct talk *talk)
+{
+    if (talk->joins)
+        ns_burst_pushed(&talk->burst, talk->now);
+    talk->joins = false;
+    ns_burst_begin(&talk->burst);
+}
+
+static void say(struct talk *talk, const char *script, char *seen)
+{
+    for (; *script; script++) {
+        if (*script == 'w')
+            *seen++ = one_write(talk);
+        else if (*script == '.')
+            ends(talk);
+        else
+            talk->now = (uint16_t)(talk->now + (*script - '0') * 10);
+        if (*script != 'w')
+            *seen++ = *script;
+    }
+    *seen = 0;
+}
+
+static void expect(const char *script, const char *wanted, const char *what)
+{
+    struct talk talk = {.now = 65530}; /* about to wrap */
+    char seen[256];
+    say(&talk, script, seen);
+    OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
+}
+
+static void check_adaptive(void)
+{
+    expect("w.ww.www.w.ww.", "n.nn.nnn.n.nn.", "one to three writes are left as they are");
+    expect("wwwwww.", "nnnJjj.", "from the fourth without a wait Nagle joins");
+    expect("wwww.wwww.ww.ww.", "nnnJ.nnnJ.Jj.nn.",
+           "after two long bursts from the first, until one was short");
+    expect("w1w1w1w1w1w.", "n1n1n1n1n1n.", "few writes with pauses between them are no stream");
+    expect("wwww.wwww.wwww1.wwww.wwwwwwwww.", "nnnJ.nnnJ.Jjjj1.nnnn.nnnnnnnJj.",
+           "whose end was late is joined later");
+    expect("wwwww4www", "nnnJj4Lnn", "a pause that nobody saw ends a burst");
+}
+
+static void check_doubt(void)
+{
+    struct talk talk = {.now = 1};
+    char seen[4096];
+    for (int i = 0; i < 20; i++) { /* four writes, and a wait that nobody sees, and an answer */
+        say(&talk, "wwww4.", seen);
+        if (strpbrk(seen, "J"))
+            OK(i < 2, "a conversation whose waits are unseen is left alone after %d stalls", i + 1);
+    }
+    OK(talk.burst.doubt == 1 && ns_burst_patience(&talk.burst) == 8, "bursts of four, that is");
+    for (int i = 0; i < NS_BURST_TIMELY; i++)
+        say(&talk, "wwww.", seen);
+    OK(talk.burst.doubt == 0, "and is tried again after many that were in time");
+    talk = (struct talk){.now = 1};
+    for (int i = 0; i < 100; i++)
+        say(&talk, "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww4", seen);
+    OK(ns_burst_patience(&talk.burst) == 32 && strchr(seen, 'J') && strchr(seen, 'j'),
+       "a stream with pauses is joined all the same");
+    talk = (struct talk){.now = 1};
+    for (int i = 0; i < 70000; i++)
+        say(&talk, "w", seen);
+    OK(talk.joins && talk.burst.writes == UINT16_MAX, "an endless one as well");
+}
+
+/* auto-cork: h is held, s sent; W is a write that is not for holding, ! the deadline. */
+static void expect_cork(const char *script, const char *wanted, const char *what)
+{
+    struct ns_cork cork = {0};
+    char seen[256], *at = seen;
+    bool held = false;
+    for (; *script; script++) {
+        if (*script == 'w' || *script == 'W') {
+            bool holds = ns_cork_write(&cork, *script == 'w');
+            held = holds;
+            *at++ = holds ? 'h' : 's';
+            continue;
+        }
+        if (held)
+            ns_cork_pushed(&cork, *script == '!');
+        else
+            ns_cork_begin(&cork);
+        held = false;
+        *at++ = *script;
+    }
+    *at = 0;
+    OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
+}
+
+static void check_cork(void)
+{
+    expect_cork("w.ww.w.", "h.hh.h.", "every small write is held");
+    expect_cork("www.www.www.www.", "hhh.hhh.hhs.hhs.",
+                "the last of a burst like two before it is not");
+    expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer one than foretold is held on");
+    expect_cork("wWw.", "hsh.", "what is not for holding takes the rest along");
+    expect_cork("www!www!www!", "hhh!hhh!hhh!", "what the deadline pushed foretells nothing");
+}
+
+int main(void)
+{
+    check_adaptive();
+    check_doubt();
+    check_cork();
+    return ns_unit_done();
+}
