@@ -6,7 +6,7 @@
 
 #include <sys/prctl.h>
 
-enum { STACK = 256 * 1024, NEIGHBOUR = 128 * 1024, ROUNDS = 2000 };
+enum { STACK = 256 * 1024, NEIGHBOUR = 128 * 1024, ROUNDS = 10000 };
 
 static char *neighbour;
 static volatile bool over;
