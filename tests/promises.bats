@@ -373,13 +373,15 @@ END_OF_C
 # touched PID_OF: how often the shim sets an option of descriptor 3, a connection, in a program that does not use it
 # and whose LISTEN_PID is its own or somebody else's.
 touched() {
-    # shellcheck disable=SC2016 # the inner shell's
     python3 - "$1" "$LIBRARY" "$T/touches" <<'END_OF_PYTHON'
 import os, socket, sys
 whose, library, trace = sys.argv[1:]
 with socket.create_server(("127.0.0.1", 0)) as listener:
     near = socket.create_connection(listener.getsockname())
-os.dup2(near.fileno(), 3, inheritable=True)
+    far = listener.accept()[0]
+os.dup2(far.fileno(), 30, inheritable=True)
+os.dup2(near.fileno(), 31)
+os.dup2(31, 3, inheritable=True)
 program = 'export LISTEN_FDS=1 LISTEN_PID=%s LD_PRELOAD=%s; exec true' % ("$$" if whose == "own" else "1", library)
 os.execvp("strace", ["strace", "-f", "-qq", "-o", trace, "sh", "-c", program])
 END_OF_PYTHON

@@ -15,7 +15,7 @@ static bool main_has_left(void)
 {
     char path[64], line[256] = "";
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
-    int fd = (int)RAW(open, path, O_RDONLY, 0, 0);
+    int fd = (int)RAW(openat, AT_FDCWD, path, O_RDONLY, 0);
     RAW(read, fd, line, sizeof line - 1, 0);
     RAW(close, fd, 0, 0, 0);
     const char *state = strrchr(line, ')');

@@ -68,7 +68,7 @@ static void connects_in_handler(int number)
 static void *idle(void *unused)
 {
     for (;;)
-        RAW(pause, 0, 0, 0, 0);
+        compute_ms(900);
     return unused;
 }
 
