@@ -28,7 +28,7 @@ __attribute__((unused)) static void converse(struct conn conn)
         put(conn.fd, "one ");
         put(conn.fd, "two ");
         put(conn.fd, "three");
-        poll(NULL, 0, 0);
+        poll(NULL, 0, 1);
         arrives_within(conn.peer, "one two three", 1000);
         answer(conn.peer, "!");
         EXPECT(recv(conn.fd, &byte, 1, 0) == 1);

@@ -34,13 +34,13 @@ static void *worker(void *cancel)
             _exit(3);
         }
     converse(conn);
+    if (results->wrong)
+        _exit(1);
     puts("the first thread has left");
     fflush(stdout);
     if (worker_stays)
         pause();
     close_conn(conn);
-    if (results->wrong)
-        _exit(1);
     return NULL;
 }
 
@@ -84,6 +84,7 @@ static int reaps(void)
     if (status != 0)
         wrong("the helper ended with %d", status);
     converse(conn);
+    is_governed(conn.fd);
     close_conn(conn);
     return results->wrong != 0;
 }

@@ -96,6 +96,7 @@ static void connects(void)
         RAW(close, RAW(accept4, listener, 0, 0, SOCK_NONBLOCK), 0, 0, 0);
     }
     RAW(close, listener, 0, 0, 0);
+    close_conn(open_conversing());
 }
 
 static const struct scenario scenarios[] = {

@@ -42,8 +42,9 @@ static void vfork_writes(void)
     arrives_within(conn.peer, "abababababababab", 1000);
     for (int i = 0; i < 6; i++) {
         burst(conn);
-        poll(NULL, 0, 0);
+        poll(NULL, 0, 1);
     }
+    is_governed(conn.fd);
     close(conn.fd);
     RAW(close, conn.peer, 0, 0, 0);
     close(pair[0]);
