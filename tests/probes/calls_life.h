@@ -42,8 +42,8 @@ static void life_accept(void)
 {
     struct sockaddr_in address, remote;
     socklen_t len = sizeof remote;
-    int listener = open_listener(&address), clients[5], fd;
-    for (size_t i = 0; i < 5; i++) {
+    int listener = open_listener(&address), clients[8], fd;
+    for (size_t i = 0; i < 8; i++) {
         clients[i] = socket(AF_INET, SOCK_STREAM, 0);
         must(connect(clients[i], (struct sockaddr *)&address, sizeof address) == 0, "connect");
     }
@@ -57,9 +57,13 @@ static void life_accept(void)
     record_value("length", (long)len);
     close(fd);
     CALL(accept4(listener, NULL, NULL, 0x4000000));
-    CALL(fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    CALL(fcntl(fd, F_GETFL));
-    close(fd);
+    static const int flags[] = {0, SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_NONBLOCK | SOCK_CLOEXEC};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        CALL(fd = accept4(listener, NULL, NULL, flags[i]));
+        CALL(fcntl(fd, F_GETFL));
+        CALL(fcntl(fd, F_GETFD));
+        close(fd);
+    }
     len = sizeof remote;
     CALL(accept(listener, nowhere, &len));
     CALL(fd = accept(listener, NULL, NULL));
@@ -70,7 +74,7 @@ static void life_accept(void)
     CALL(accept(clients[0], NULL, NULL));
     CALL(accept(NO_FD, NULL, NULL));
     CALL(accept(0, NULL, NULL));
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 8; i++)
         close(clients[i]);
     close(listener);
 }
@@ -126,6 +130,8 @@ static void life_descriptors(void)
     CALL(dup2(pair.a, pair.a));
     CALL(dup3(pair.a, pair.a, O_CLOEXEC));
     CALL(dup2(pair.a, 200));
+    CALL(dup3(pair.b, 200, 0));
+    CALL(fcntl(200, F_GETFD));
     CALL(dup3(pair.b, 200, O_CLOEXEC));
     CALL(dup3(pair.b, 200, 0x1234));
     CALL(fcntl(200, F_GETFD));

@@ -186,6 +186,20 @@ static struct timespec in_a_moment(clockid_t clock)
     return time;
 }
 
+/* A wait until a moment of that clock from now on takes so long, and no longer: by the other clock
+ * the moment is decades ago, or decades ahead. */
+#define WAIT_BY(clock, expression)                                                                 \
+    do {                                                                                           \
+        struct timespec begun_, ended_;                                                            \
+        time = in_a_moment(clock);                                                                 \
+        clock_gettime(CLOCK_MONOTONIC, &begun_);                                                   \
+        WAIT(expression);                                                                          \
+        clock_gettime(CLOCK_MONOTONIC, &ended_);                                                   \
+        long took_ =                                                                               \
+            (ended_.tv_sec - begun_.tv_sec) * 1000000 + (ended_.tv_nsec - begun_.tv_nsec) / 1000;  \
+        record_value("it waited", took_ > 1000);                                                   \
+    } while (0)
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t semaphore;
@@ -216,18 +230,16 @@ static void wait_threads(void)
     void *value = NULL;
     sem_init(&semaphore, 0, 1);
     WAIT(sem_wait(&semaphore));
-    time = in_a_moment(CLOCK_REALTIME);
-    WAIT(sem_timedwait(&semaphore, &time));
+    WAIT_BY(CLOCK_REALTIME, sem_timedwait(&semaphore, &time));
     WAIT(sem_timedwait(&semaphore, &wrong_time));
-    time = in_a_moment(CLOCK_MONOTONIC);
-    WAIT(sem_clockwait(&semaphore, CLOCK_MONOTONIC, &time));
+    WAIT_BY(CLOCK_REALTIME, sem_clockwait(&semaphore, CLOCK_REALTIME, &time));
+    WAIT_BY(CLOCK_MONOTONIC, sem_clockwait(&semaphore, CLOCK_MONOTONIC, &time));
     WAIT(sem_clockwait(&semaphore, 99, &time));
     pthread_mutex_lock(&mutex);
-    time = in_a_moment(CLOCK_REALTIME);
-    WAIT(pthread_cond_timedwait(&condition, &mutex, &time));
+    WAIT_BY(CLOCK_REALTIME, pthread_cond_timedwait(&condition, &mutex, &time));
     WAIT(pthread_cond_timedwait(&condition, &mutex, &wrong_time));
-    time = in_a_moment(CLOCK_MONOTONIC);
-    WAIT(pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &time));
+    WAIT_BY(CLOCK_REALTIME, pthread_cond_clockwait(&condition, &mutex, CLOCK_REALTIME, &time));
+    WAIT_BY(CLOCK_MONOTONIC, pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &time));
     must(pthread_create(&thread, NULL, waker, &mutex) == 0, "start a thread");
     WAIT(pthread_cond_wait(&condition, &mutex));
     pthread_mutex_unlock(&mutex);
@@ -248,8 +260,7 @@ static void wait_threads(void)
     mtx_init(&mtx, mtx_plain);
     cnd_init(&cnd);
     mtx_lock(&mtx);
-    time = in_a_moment(CLOCK_REALTIME);
-    WAIT(cnd_timedwait(&cnd, &mtx, &time));
+    WAIT_BY(CLOCK_REALTIME, cnd_timedwait(&cnd, &mtx, &time));
     mtx_unlock(&mtx);
 }
 

@@ -97,7 +97,7 @@ static int raw_listener(int protocol, struct sockaddr_in *address)
     return fd;
 }
 
-static struct conn open_conn(void)
+__attribute__((unused)) static struct conn open_conn(void)
 {
     struct sockaddr_in address;
     struct conn conn;

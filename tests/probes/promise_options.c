@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Options that a rule has set on a socket, and what becomes of them when the socket comes under
+ * another rule, or none: nobody listens on 127.0.0.2 and 127.0.0.3, so that a program may go on
+ * with the same socket elsewhere. The policy is that of tests/promises.bats; without the library
+ * the kernel's options are the program's own. See promise.h. */
+#include "promise.h"
+
+enum { RULED = 77, DEFAULT = 7200, ASKED = 500 };
+
+static bool governed; /* there is a library with that policy */
+
+static int in_kernel(int fd, int level, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    raw(SYS_getsockopt, fd, level, option, (long)&value, (long)&len, 0);
+    return value;
+}
+
+static int told(int fd, int level, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    EXPECT(getsockopt(fd, level, option, &value, &len) == 0);
+    return value;
+}
+
+/* The kernel's values are these if a rule has set them, and the program is always told its own. */
+static void has(int fd, bool ruled, int idle)
+{
+    EXPECT(in_kernel(fd, IPPROTO_TCP, TCP_KEEPIDLE) == (ruled ? RULED : idle));
+    EXPECT(in_kernel(fd, SOL_SOCKET, SO_KEEPALIVE) == ruled);
+    EXPECT(told(fd, IPPROTO_TCP, TCP_KEEPIDLE) == idle);
+    EXPECT(told(fd, SOL_SOCKET, SO_KEEPALIVE) == 0);
+    EXPECT(told(fd, IPPROTO_TCP, TCP_NODELAY) == 0);
+}
+
+static int connect_to(int fd, uint32_t host, const struct sockaddr_in *like)
+{
+    struct sockaddr_in address = *like;
+    address.sin_addr.s_addr = htonl(host);
+    return connect(fd, (struct sockaddr *)&address, sizeof address);
+}
+
+/* First to 127.0.0.2, whose rule sets options, then to nobody's rule or to one that sets none. */
+static void goes_on(uint32_t then, bool asks)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address), fd = socket(AF_INET, SOCK_STREAM, 0);
+    int idle = asks ? ASKED : DEFAULT;
+    if (asks)
+        EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
+    EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &address) == -1 && errno == ECONNREFUSED);
+    has(fd, governed, idle);
+    if (then != INADDR_LOOPBACK)
+        EXPECT(connect_to(fd, then, &address) == -1 && errno == ECONNREFUSED);
+    else
+        EXPECT(connect_to(fd, then, &address) == 0);
+    has(fd, false, idle);
+    EXPECT(in_kernel(fd, IPPROTO_TCP, TCP_NODELAY) == 0);
+    /* And back under the rule. */
+    if (then != INADDR_LOOPBACK) {
+        EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &address) == -1 && errno == ECONNREFUSED);
+        has(fd, governed, idle);
+    }
+    close(fd);
+    RAW(close, listener, 0, 0, 0);
+}
+
+static void undone(void)
+{
+    for (int asks = 0; asks < 2; asks++) {
+        goes_on(INADDR_LOOPBACK, asks);
+        goes_on(INADDR_LOOPBACK + 2, asks);
+    }
+}
+
+/* A listener's rule is for its connections too, as long as no other rule is. */
+static void of_a_listener(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 3);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 4) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    int client = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
+    EXPECT(RAW(connect, client, &address, len, 0) == 0);
+    int fd = accept(listener, NULL, NULL);
+    has(fd, governed, DEFAULT);
+    close(fd);
+    RAW(close, client, 0, 0, 0);
+    close(listener);
+}
+
+static const struct scenario scenarios[] = {
+    {"undone", undone},
+    {"of-a-listener", of_a_listener},
+};
+
+int main(int argc, char **argv)
+{
+    governed = getenv("LD_PRELOAD") != NULL;
+    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+}
