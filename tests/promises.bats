@@ -215,15 +215,6 @@ flows() {
     done
 }
 
-@test "five peers that do not read delay system() by one deadline, and not by five" {
-    alone "$PROBES/gather_deadline" five-slow-peers >"$T/alone"
-    shimmed '{"version": 1, "rules": [{"send": "auto-cork", "buffer": "user"}]}' \
-        "$PROBES/gather_deadline" five-slow-peers >"$T/out"
-    cat "$T/out"
-    [[ $(field in_memory "$T/alone") -eq 0 && $(field in_memory "$T/out") -eq 5 ]]
-    holds "$(field took "$T/alone") < 1000 && $(field took "$T/out") < 2600"
-}
-
 # --- a connection for each request
 
 # socket_calls FILE PRELOAD ROLE [PORT]: the calls that it makes on its connections, by name and with what it asks for,
@@ -445,22 +436,11 @@ bounds_delayed_acks() {
     reads waitall-recvmsg 5
 }
 
-# What lies unread is not acknowledged before the kernel's timer (promise_reads.c), unless it was asked to before it
-# came, and then only for a connection's first pieces.
-@test "a reader that waits for a whole answer with SO_RCVLOWAT does not stall on a new connection" {
-    reads lowat-select 5 5
-    reads lowat-poll 5 5
-}
-
-@test "a reader that looks with MSG_PEEK or FIONREAD until the answer is whole does not stall on a new connection" {
-    reads peek 5 5
-    reads fionread 5 5
-    reads fionread-sleep 5 5
-}
-
+# What lies unread is not acknowledged before the kernel's timer (promise_reads.c), but for a connection's first
+# pieces.
 @test "a reader of whole answers never waits longer than the least delay that the kernel can be asked for" {
     local way
-    bounds_delayed_acks || skip "this kernel has no TCP_DELACK_MAX_US"
+    bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
     for way in lowat-select lowat-poll peek fionread fionread-sleep; do
         reads "$way" 20
     done

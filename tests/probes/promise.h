@@ -15,7 +15,7 @@ __attribute__((unused)) static void owe(struct conn conn)
 {
     char byte;
     int off = 0;
-    raw(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_QUICKACK, (long)&off, sizeof off, 0);
+    setsockopt(conn.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
     answer(conn.peer, "!");
     EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
 }
