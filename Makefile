@@ -129,11 +129,28 @@ $B/chatty/Talk.class: examples/chatty/Talk.java
 	@mkdir -p $(@D)
 	javac -d $(@D) $<
 
-.PHONY: examples probes units lwip chatty
+# Victims that have to be built. What cargo writes beside its sources is left to a copy of them.
+$B/victims/asio: tests/victims/asio.cpp
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -Wall -Wextra $(WERROR) -o $@ $< -pthread
+
+$B/victims/peer: tests/victims/go/main.go tests/victims/go/go.mod
+	@mkdir -p $(@D)
+	cd tests/victims/go && GOTOOLCHAIN=local go build -buildvcs=false -o $(abspath $@) .
+
+$B/victims/axum-queue: tests/victims/axum/Cargo.toml tests/victims/axum/src/main.rs
+	@mkdir -p $(@D) .deps/victims
+	cp -R tests/victims/axum .deps/victims/
+	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
+	cp .deps/victims/axum/target/debug/axum-queue $@
+
+.PHONY: examples probes units lwip chatty victims heavy-victims
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
+victims: $B/victims/asio
+heavy-victims: $B/victims/peer $B/victims/axum-queue
 chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two commands of the README -------------------------------------------------------------------------
@@ -145,7 +162,7 @@ demo: ## get what is missing, build, and show the difference it makes
 
 check: ## get what the tests need, build, and run them all
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
@@ -175,6 +192,12 @@ check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and cu
 	@tests/deps peers
 	@$(MAKE) --no-print-directory -s all
 	@tests/peers/run $(SUITES)
+
+.PHONY: check-victims
+check-victims: ## those of the victims that have to be built from other sources: with Go and with Rust
+	@tests/deps victims
+	@$(MAKE) --no-print-directory -s all examples heavy-victims
+	@tests/run tests/victims/heavy.bats
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all

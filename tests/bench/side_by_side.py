@@ -21,6 +21,8 @@ ISOLATED = "NS_BENCH_NETWORK"
 # What the lower quartile may be. By one per cent two runs of the very same differ all through a
 # comparison.
 BEYOND_SPREAD = {"no slower": 1.01, "within 2 %": 1.02}
+# MTU, and tcp_autocorking: the kernel's own gathering would change how many segments a burst makes.
+PATH = (1500, 0)
 DEADLINE = 60  # seconds for anything that should have come long before
 
 BUILT_IN = ""  # the shim with no policy at all
@@ -41,10 +43,25 @@ def isolate():
             os.execvp("unshare", [*unshare, *sys.argv])
         print("bench: no network namespace of one's own is to be had here", file=sys.stderr)
         return False
-    subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)
-    # The kernel's own gathering would change how many segments a burst makes.
-    pathlib.Path("/proc/sys/net/ipv4/tcp_autocorking").write_text("0\n")
+    set_path(*PATH)
     return True
+
+
+def set_path(mtu, autocorking):
+    subprocess.run(["ip", "link", "set", "lo", "mtu", str(mtu), "up"], check=True)
+    pathlib.Path("/proc/sys/net/ipv4/tcp_autocorking").write_text(f"{autocorking}\n")
+
+
+@contextlib.contextmanager
+def path(mtu):
+    """Loopback with this MTU, and the kernel's own gathering as a system has it."""
+    if os.environ.get(ISOLATED) != "own":
+        raise CannotRun(f"an MTU of {mtu} takes a network namespace of one's own")
+    set_path(mtu, 1)
+    try:
+        yield
+    finally:
+        set_path(*PATH)
 
 
 def free_port():
@@ -96,8 +113,9 @@ class Bench:
                                 env=self.environment(policy), **how)
 
     def start(self, cpu, policy, command, port=None, wait_for=None):
-        """A server: from when it listens on port or says so, until close()."""
-        log = self.work / "server.log"
+        """A server: from when it listens on port or says so, until close(). What it says goes to
+        server.log, or where others run, to one with their number."""
+        log = self.work / f"server{len(self.running) or ''}.log"
         with open(log, "w") as out:
             server = self.popen(cpu, policy, command, stdout=out, stderr=subprocess.STDOUT,
                                 stdin=subprocess.DEVNULL)
@@ -176,24 +194,34 @@ class Bench:
         """ours and by_hand measure once, and return the time that something takes. target: the most
         that the median ratio may be, "no slower" or "within 2 %" beyond the spread, or None for
         no verdict."""
-        times = ([], [])
+        self.add_ratio(name, cpus, *self.by_turns((ours, by_hand), pairs), target, note)
+
+    def by_turns(self, measures, turns):
+        """What each of measures returned, turn by turn."""
+        seen = [[] for _ in measures]
         if not self.quick:
-            ours(), by_hand()  # caches, and whatever is done once
-        for turn in range(pairs):
-            order = ((0, ours), (1, by_hand))
-            for which, measure in order if turn % 2 else order[::-1]:
-                times[which].append(measure())
-        low, middle, high = quartiles([o / h for o, h in zip(*times)])
+            for measure in measures:
+                measure()  # caches, and whatever is done once
+        for turn in range(turns):
+            order = list(zip(seen, measures))
+            for results, measure in order if turn % 2 else order[::-1]:
+                results.append(measure())
+        return seen
+
+    def add_ratio(self, name, cpus, ours, by_hand, target="no slower", note="", form=None):
+        """The row of times that were measured by turns, and as compare() says; form: how one is
+        written, where it is no time."""
+        low, middle, high = quartiles([o / h for o, h in zip(ours, by_hand)])
         if target is None:
             good, target = True, ""
         elif target in BEYOND_SPREAD:
             good = low <= BEYOND_SPREAD[target]
         else:
             good, target = round(middle, 2) <= target, f"<= {target:.2f}"
-        medians = [readable(statistics.median(side)) for side in times]
+        medians = [(form or readable)(statistics.median(side)) for side in (ours, by_hand)]
         self.add(name, cpus, target, middle, low, high, good=good,
                  note=f"{medians[1]} -> {medians[0]}{note}",
-                 raw={"pairs": pairs, "with_shim_s": times[0], "by_hand_s": times[1]})
+                 raw={"pairs": len(ours), "with_shim_s": ours, "by_hand_s": by_hand})
 
     def pairs(self, full, quick=3):
         return quick if self.quick else full

@@ -18,7 +18,8 @@ public final class HttpPage {
         HttpServer server =
             HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         Arrays.fill(page, (byte) 'x');
-        server.createContext("/page.html", exchange -> {
+        server.createContext("/", exchange -> {
+            exchange.getRequestBody().readAllBytes();
             exchange.sendResponseHeaders(200, page.length);
             try (OutputStream body = exchange.getResponseBody()) {
                 body.write(page);

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+
+module peer
+
+go 1.19
