@@ -33,9 +33,14 @@ enum ns_reading ns_in_begin(int fd, struct ns_sock *slot, int flags)
     /* The answer to what was written here cannot be there yet. */
     if (NS_GET(slot, joins) || NS_GET(slot, held_until))
         ns_push(fd, slot);
-    if (__builtin_expect(flags & MSG_WAITALL || NS_GET(slot, lowat), 0)) {
+    /* A first read without waiting would cut these short. */
+    if (__builtin_expect(flags & MSG_WAITALL, 0)) {
         acknowledge_by_itself(fd, slot);
-        return NS_READ_PLAIN; /* a first read without waiting would cut it short */
+        return NS_READ_PLAIN;
+    }
+    if (__builtin_expect(NS_GET(slot, lowat), 0)) {
+        ns_settle(NS_OWES_ALL);
+        return NS_READ_PLAIN;
     }
     return ns_owes() && ns_owed() ? NS_READ_PATIENT : NS_READ_PLAIN;
 }

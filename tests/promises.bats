@@ -156,7 +156,7 @@ ends() {
     local policy
     alone "$PROBES/promise_faults" >"$T/plain"
     for policy in '' '{"version": 1, "rules": [{"send": "nodelay"}]}' \
-        '{"version": 1, "rules": [{"send": "flush-before-read"}]}'; do
+        "$CORK"; do
         shimmed "$policy" "$PROBES/promise_faults" >"$T/shimmed"
         diff "$T/plain" "$T/shimmed" || {
             echo "under '$policy': < without the shim, > with it"
@@ -260,15 +260,15 @@ serves() {
     [[ -s $file ]]
 }
 
-@test "a server that serves one request a connection makes no other system call, but twice for its listener" {
+@test "a server that serves one request a connection makes no other system call, but for its listener" {
     local listener
     serves plain ''
     serves shimmed "$LIBRARY"
     listener=$(sed -nE 's/^listen\(([0-9]+),.*/\1/p' "$T/shimmed")
-    grep "^setsockopt($listener," "$T/shimmed" >"$T/once" || true
+    grep -E "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/once" || true
     cat "$T/once"
-    [[ $(wc -l <"$T/once") -le 2 ]]
-    grep -v "^setsockopt($listener," "$T/shimmed" >"$T/rest"
+    [[ $(wc -l <"$T/once") -le 3 ]]
+    grep -vE "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/rest"
     diff "$T/plain" "$T/rest"
     was_there
 }
