@@ -264,8 +264,9 @@ void ns_out_end(int fd, const struct ns_out *out, ssize_t result)
         return;
     }
     if (__builtin_expect(NS_GET(slot, app_corks), 0)) {
-        NS_PUT(slot, app_corks, NS_GET(slot, app_corks) & NS_CORKS_OPTION);
-        if (NS_GET(slot, app_corks)) /* its bytes are still in its own cork */
+        uint8_t corks = NS_GET(slot, app_corks) & NS_CORKS_OPTION;
+        NS_PUT(slot, app_corks, corks ? corks | NS_CORKS_BYTES : 0);
+        if (corks) /* its bytes are still in its own cork */
             return;
     }
     if (!NS_GET(slot, wrote))
