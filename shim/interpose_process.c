@@ -273,8 +273,8 @@ static void leave_table(void)
 NS_EXPORT int unshare(int flags)
 {
     int result, tries = TRIES, saved = errno;
-    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
     ns_deadline_stop();
+    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
     do
         result = NS_REAL(unshare)(flags);
     while (once_more(result, &tries, saved));

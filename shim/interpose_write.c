@@ -63,8 +63,12 @@ static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, 
                              .msg_iov = both.taken,
                              .msg_iovlen = (size_t)count};
     int saved = errno;
-    *result = NS_REAL(sendmsg)(fd, &message, MSG_MORE);
-    return is_held(fd, out, *result, saved);
+    *result = NS_REAL(sendmsg)(fd, &message, MSG_MORE | MSG_NOSIGNAL);
+    if (*result >= 0 || errno != EPIPE)
+        return is_held(fd, out, *result, saved);
+    errno = saved;
+    out->holds = false; /* writev tells of it by a signal, and where there are no bytes not at all */
+    return false;
 }
 
 /* The message is not ours to change, nor to read: it may lie nowhere. So the kernel is asked what
