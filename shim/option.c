@@ -256,6 +256,14 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
     atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
 }
 
+bool ns_option_has_bound(int fd, struct ns_sock *slot)
+{
+    if (ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER) != DELACK_MAX_US)
+        return false;
+    NS_PUT(slot, delack, NS_DELACK_OURS);
+    return true;
+}
+
 /* What a socket has by itself, as far as is known: TCP_DELACK_MAX, include/net/tcp.h. */
 static int delack_of_fresh(void)
 {
@@ -326,7 +334,7 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
     case TCP_ULP:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
-        NS_PUT(slot, steady, 1);
+        NS_PUT(slot, steady, NS_STEADY_NEVER);
         break;
     default:
         break;
@@ -370,7 +378,8 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
     return result;
 }
 
-/* What the application is to be told instead of *answer, which the kernel says; false: just that. */
+/* What the application is to be told instead of *answer, which the kernel says; false: just that.
+ */
 static bool answer_of(const struct ns_sock *slot, int level, int option, int *answer)
 {
     if (level == IPPROTO_TCP && option == TCP_NODELAY) {

@@ -278,12 +278,21 @@ static void is_patient(void)
     close_conn(conn);
 }
 
+/* It gives itself its name as soon as it runs. */
+static void starts(void)
+{
+    double begin = now_ms();
+    while (naps() < 0 && look_again(begin, 15))
+        ;
+    EXPECT(naps() >= 0);
+}
+
 static void sleeps(void)
 {
     struct conn conn = open_conn();
     double begin = now_ms();
     put(conn.fd, "held");
-    EXPECT(naps() >= 0);
+    starts();
     look();
     arrives(conn.peer, "held");
     /* It looks for a while yet. */
@@ -291,8 +300,8 @@ static void sleeps(void)
         compute_ms(10);
     EXPECT(naps() < 0);
     put(conn.fd, "more");
+    starts();
     arrives(conn.peer, "more");
-    EXPECT(naps() >= 0);
     close_conn(conn);
 }
 
@@ -375,8 +384,9 @@ static void writes(struct conn conn, int count, const char *expected)
         wrong("TCP_NODELAY is %s, and not %s", seen, expected);
 }
 
-/* It is set before the second write, taken off from the fourth without a wait on, and put back before
- * the wait; after two such bursts it is taken off before the first. What the program sets stays. */
+/* It is set before the second write, taken off from the fourth without a wait on, and put back
+ * before the wait; after two such bursts it is taken off before the first. What the program sets
+ * stays. */
 static void joins(void)
 {
     struct conn conn = open_conn();
