@@ -168,23 +168,29 @@ ends() {
 
 # --- descriptors that are closed elsewhere, and filters
 
-# flows SCENARIO: after it the connection is as it was: its small writes and those of its peer do not wait, as they
-# do without the shim.
+# flows PROGRAM SCENARIO [POLICY]...: after it the connection is as it was: its small writes and those of its peer do
+# not wait, as they do without the shim.
 flows() {
-    keeps descriptors "$1"
-    holds "$(field slowest "$T/alone") > 30"
-    holds "$(field slowest "$T/out") < 5"
-    keeps descriptors "$1" ''
-    holds "$(field slowest "$T/out") < 5"
+    local policy policies=("${@:3}")
+    [[ ${#policies[@]} -gt 0 ]] || policies=("$CORK" '')
+    for policy in "${policies[@]}"; do
+        keeps "$1" "$2" "$policy"
+        holds "$(field slowest "$T/alone") > 30"
+        holds "$(field slowest "$T/out") < 5" || {
+            echo "$2 under '$policy'"
+            cat "$T/out"
+            return 1
+        }
+    done
 }
 
 @test "a thread that gets a descriptor table of its own and empties it leaves the others' connections governed" {
-    flows close-range-unshare
-    flows close-range-by-number
+    flows descriptors close-range-unshare
+    flows descriptors close-range-by-number
 }
 
 @test "closes of a child that shares memory but no descriptors leave the parent's connections governed" {
-    flows clone-vm
+    flows descriptors clone-vm
 }
 
 @test "getsockopt says what the program asked for also after it has installed a filter" {
@@ -192,10 +198,30 @@ flows() {
     keeps descriptors filter-by-number
 }
 
+@test "a program of one thread that unshares its descriptors is told its options as before" {
+    flows processes after-unshare-files
+}
+
+@test "a peer sees its end where a program of one thread unshares its descriptors with the close" {
+    keeps processes closes-and-unshares
+}
+
+@test "after a filter that kills on a call, nothing that does without this call is killed" {
+    keeps filters kills
+}
+
+@test "a program that has installed a filter has its sockets back as it made them" {
+    keeps filters permits
+}
+
 # --- other processes, and calls that want one thread
 
 @test "a child of vfork that writes does not make its parent's bursts late" {
     in_time processes vfork-writes
+}
+
+@test "a child of vfork that puts a pipe over its descriptor leaves its parent's connection as it was" {
+    flows processes vfork-covers
 }
 
 @test "bursts are held under auto-cork also after prctl and unshare" {
