@@ -214,6 +214,21 @@ flows() {
     keeps filters permits
 }
 
+# --- sockets that outlive an exec, or are sent away
+
+@test "a listener that outlives an exec accepts connections whose streams are joined, and says what it was asked for" {
+    keeps handed listener-stays ''
+}
+
+@test "a connection that outlives an exec has its streams joined, and says what it was asked for" {
+    keeps handed connection-stays ''
+}
+
+@test "a listener that goes to a program without the shim has the options that it was made with" {
+    keeps handed listener-leaves
+    keeps handed listener-is-sent
+}
+
 # --- other processes, and calls that want one thread
 
 @test "a child of vfork that writes does not make its parent's bursts late" {
