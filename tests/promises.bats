@@ -229,6 +229,22 @@ flows() {
     keeps handed listener-is-sent
 }
 
+# --- handlers that jump
+
+# jumps SCENARIO POLICY: with a library behind the shim that makes the moment.
+jumps() {
+    local LIBRARY="$LIBRARY $PROBES/behind.so"
+    flows jumps "$1" "$2"
+}
+
+@test "a handler that jumps out of a held write leaves no byte behind" {
+    jumps held-write "$CORK"
+}
+
+@test "a handler that jumps out while TCP_NODELAY is taken off leaves the connection without stalls" {
+    jumps option ''
+}
+
 # --- other processes, and calls that want one thread
 
 @test "a child of vfork that writes does not make its parent's bursts late" {
