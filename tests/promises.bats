@@ -156,6 +156,7 @@ ends() {
     local policy
     alone "$PROBES/promise_faults" >"$T/plain"
     for policy in '' '{"version": 1, "rules": [{"send": "nodelay"}]}' \
+        '{"version": 1, "rules": [{"match": {"remote": "10.0.0.0/8"}, "send": "app"}, {"send": "nodelay"}]}' \
         "$CORK"; do
         shimmed "$policy" "$PROBES/promise_faults" >"$T/shimmed"
         diff "$T/plain" "$T/shimmed" || {
@@ -245,6 +246,20 @@ jumps() {
     jumps option ''
 }
 
+# --- options, streams and cancellation
+
+@test "TCP_NODELAY that a program sets by the call's number stays on" {
+    keeps streams own-option
+}
+
+@test "a stream opened over a socket before it connects does not stall" {
+    in_time streams fdopen-first
+}
+
+@test "sendfile is no cancellation point, also while an acknowledgement is owed" {
+    keeps streams sendfile-cancelled
+}
+
 # --- other processes, and calls that want one thread
 
 @test "a child of vfork that writes does not make its parent's bursts late" {
@@ -328,6 +343,40 @@ serves() {
     grep -vE "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/rest"
     diff "$T/plain" "$T/rest"
     was_there
+}
+
+# --- what many calls cost
+
+# between POLICY SCENARIO: the calls that promise_calls makes of its own, by name and with their number, in $T/calls.
+between() {
+    timeout 30 strace -qq -s 0 -o "$T/calls.raw" -E LD_PRELOAD="$LIBRARY" -E NAGLESHIM_POLICY="$1" \
+        "$PROBES/promise_calls" "$2"
+    awk '/^getppid/ { inside++; next } inside == 1 { sub(/\(.*/, ""); count[$0]++ }
+        END { for (name in count) print name, count[name] }' "$T/calls.raw" >"$T/calls"
+    cat "$T/calls"
+}
+
+# calls NAME: how many of these there were.
+calls() {
+    local count
+    count=$(awk -v name="$1" '$1 == name { print $2 }' "$T/calls")
+    echo "${count:-0}"
+}
+
+@test "reads of a file cost nothing while an acknowledgement is owed" {
+    local policy
+    for policy in '' "$CORK"; do
+        between "$policy" file-reads
+        [[ $(calls read) -eq 200 ]]
+        [[ $(calls poll) -le 2 && $(calls ppoll) -le 2 ]]
+        [[ $(awk '{ all += $2 } END { print all }' "$T/calls") -le 210 ]]
+    done
+}
+
+@test "a sendmsg under auto-cork costs one getsockopt at most" {
+    between "$CORK" sendmsgs
+    [[ $(calls sendmsg) -eq 100 ]]
+    [[ $(calls getsockopt) -le 100 && $(calls getpeername) -le 2 && $(calls fcntl) -le 2 ]]
 }
 
 # --- waits, flags and clocks
@@ -506,6 +555,7 @@ bounds_delayed_acks() {
 @test "a client whose socket was made by bare system calls does not stall" {
     reads raw-client 5
     reads syscall-client 5
+    reads high-client 5
 }
 
 @test "a reader whose socket was made by bare system calls does not stall" {
