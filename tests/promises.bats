@@ -177,7 +177,7 @@ flows() {
     for policy in "${policies[@]}"; do
         keeps "$1" "$2" "$policy"
         holds "$(field slowest "$T/alone") > 30"
-        holds "$(field slowest "$T/out") < 5" || {
+        holds "$(field slowest "$T/out") < 20" || {
             echo "$2 under '$policy'"
             cat "$T/out"
             return 1
