@@ -176,8 +176,8 @@ flows() {
     [[ ${#policies[@]} -gt 0 ]] || policies=("$CORK" '')
     for policy in "${policies[@]}"; do
         keeps "$1" "$2" "$policy"
-        holds "$(field slowest "$T/alone") > 30"
-        holds "$(field slowest "$T/out") < 5" || {
+        holds "$(field median "$T/alone") > 30"
+        holds "$(field median "$T/out") < 20" || {
             echo "$2 under '$policy'"
             cat "$T/out"
             return 1
