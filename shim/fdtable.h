@@ -96,6 +96,7 @@ enum {
 enum {
     NS_LISTENER_SETTLED = 1, /* its rule is every accepted socket's rule */
     NS_LISTENER_ADOPTED = 2, /* from outside, and perhaps somebody else's: nothing is set on it */
+    NS_HANDED_ON = 4,        /* a connection, by another program, which may have had a shim, too */
 };
 
 enum {

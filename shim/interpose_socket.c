@@ -132,8 +132,7 @@ void ns_before_replacing(int fd, int copy)
     struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
     int saved = errno;
     /* Where the shim stands aside the table may be wrong, and the question could kill. */
-    if (slot && ns_fd_is_tcp(slot) &&
-        (NS_GET(slot, send) == NS_SEND_APP || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
+    if (slot && ns_fd_is_tcp(slot) && (ns_life_is_aside() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
         ns_life_closing(copy);
     errno = saved;
 }

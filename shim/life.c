@@ -28,7 +28,7 @@ void ns_life_open(const struct ns_ruleset *ruleset)
     ns_option_open(ruleset);
 }
 
-static bool is_aside(void)
+bool ns_life_is_aside(void)
 {
     return atomic_load_explicit(&aside, memory_order_relaxed);
 }
@@ -51,7 +51,7 @@ static int wanted_nodelay(const struct ns_sock *slot)
 void ns_life_enforce_nodelay(int fd, struct ns_sock *slot)
 {
     int wanted = wanted_nodelay(slot);
-    if (wanted == NS_GET(slot, kernel_nodelay) || NS_GET(slot, joins) || is_aside())
+    if (wanted == NS_GET(slot, kernel_nodelay) || NS_GET(slot, joins) || ns_life_is_aside())
         return;
     if (ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
@@ -210,7 +210,7 @@ void ns_life_inherited(int fd, bool touch)
     struct ns_sock *slot = ns_fd_slot(fd);
     if (ns_is_elsewhere())
         return;
-    if (is_aside()) {
+    if (ns_life_is_aside()) {
         if (slot)
             ns_fd_reset(slot);
         return;
@@ -230,6 +230,7 @@ void ns_life_inherited(int fd, bool touch)
     ns_fd_reset(slot);
     NS_PUT(slot, domain, (uint8_t)kind.domain);
     NS_PUT(slot, nonblock, kind.nonblock);
+    NS_PUT(slot, listener, NS_HANDED_ON);
     NS_PUT(slot, kind, NS_FD_ASK);
     if (touch && (kind.connected || kind.listens) && ns_life_adopt(fd, slot))
         ns_life_unseen(fd);
@@ -237,8 +238,13 @@ void ns_life_inherited(int fd, bool touch)
 
 void ns_life_meet(int fd)
 {
-    if ((unsigned)fd < atomic_load_explicit(&ns_fd_limit, memory_order_relaxed) && !is_aside())
-        ns_life_inherited(fd, false);
+    if ((unsigned)fd >= atomic_load_explicit(&ns_fd_limit, memory_order_relaxed) ||
+        ns_life_is_aside())
+        return;
+    ns_life_inherited(fd, false);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot) /* made here, or a duplicate, past us */
+        NS_PUT(slot, listener, 0);
 }
 
 struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
@@ -255,7 +261,8 @@ struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
         return NULL;
     }
     int nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    bool ours = ns_option_has_bound(fd, slot); /* of a shim in the process that handed it on */
+    /* Of a shim in the program that handed it on: see mark_as_ours. */
+    bool ours = NS_GET(slot, listener) & NS_HANDED_ON && ns_option_has_bound(fd, slot);
     NS_PUT(slot, app_nodelay, (uint8_t)(nodelay && !ours));
     NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
@@ -397,7 +404,7 @@ static void is_unseen(int fd, struct ns_sock *slot)
 void ns_life_unseen(int fd)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || !ns_fd_is_tcp(slot) || is_aside() || ns_is_elsewhere())
+    if (!slot || !ns_fd_is_tcp(slot) || ns_life_is_aside() || ns_is_elsewhere())
         return;
     if (NS_GET(slot, kind) == NS_FD_ASK && !ns_life_adopt(fd, slot))
         return;
@@ -443,9 +450,14 @@ void ns_life_all_unseen(void)
         ns_fd_each(each_unseen, NULL);
 }
 
+void ns_life_changed(void)
+{
+    atomic_store_explicit(&bare, true, memory_order_relaxed);
+}
+
 void ns_life_handing_on(bool replaced)
 {
-    if (is_aside())
+    if (ns_life_is_aside())
         return;
     ns_option_commit();
     ns_settle_process(); /* other threads' too: in the child nobody would know of them */
@@ -479,7 +491,7 @@ static void put_aside(int fd, struct ns_sock *slot, void *context)
  * forked may share its sockets with one that counts on them. */
 void ns_life_stand_aside(void)
 {
-    if (is_aside())
+    if (ns_life_is_aside())
         return;
     ns_option_commit();
     ns_settle_process();

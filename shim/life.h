@@ -16,6 +16,7 @@ void ns_life_open(const struct ns_ruleset *rules);
 /* Leave every socket alone from now on, without any system call of ours after this one: push what
  * is held, and give back what was set. The table stays, for what cannot be given back. */
 void ns_life_stand_aside(void);
+bool ns_life_is_aside(void);
 
 /* After socket() gave fd. */
 void ns_life_created(int fd, int domain, int type, int protocol);
@@ -59,6 +60,9 @@ void ns_life_forked(void);
 
 /* A call on fd failed in a way that a TCP socket does not fail: find out what fd is. */
 void ns_life_heal(int fd, struct ns_sock *slot);
+
+/* What is to be handed on has changed: the program has set TCP_NODELAY itself. */
+void ns_life_changed(void);
 
 /* Make the kernel's TCP_NODELAY what the slot's rule wants. */
 void ns_life_enforce_nodelay(int fd, struct ns_sock *slot);

@@ -245,14 +245,12 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
     int error = by_itself;
     if (by_itself > 0)
         error = ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US);
-    if (error == -EOPNOTSUPP)
+    if (error == -EOPNOTSUPP || error == -EBADF || error == -ENOTSOCK) /* closed past us */
         return;
-    if (error == 0) {
+    if (error == 0)
         NS_PUT(slot, delack, NS_DELACK_OURS);
-        ns_fd_share(slot);
-    } else {
+    else
         by_itself = 0; /* this kernel has no such option, or not with this value */
-    }
     atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
 }
 
@@ -316,6 +314,7 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
         NS_PUT(slot, kernel_nodelay, value != 0);
         if (value)
             NS_PUT(slot, joins, 0); /* what was joined has left */
+        ns_life_changed();
         /* The bound is what tells others that TCP_NODELAY is ours: see life.c. */
         if (value && NS_GET(slot, steady) & NS_STEADY_UNSEEN)
             ns_option_unbound_delayed_ack(fd, slot);
@@ -389,11 +388,14 @@ static bool answer_of(const struct ns_sock *slot, int level, int option, int *an
         *answer = NS_GET(slot, app_nodelay);
         return true;
     }
-    /* A forked child of ours may have set it, too. */
-    if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER &&
-        NS_GET(slot, delack) != NS_DELACK_THEIRS && *answer == DELACK_MAX_US) {
-        *answer = delack_of_fresh();
-        return true;
+    if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER) {
+        /* Set by us through this descriptor; or through a duplicate, or by a forked child. */
+        int delack = NS_GET(slot, delack);
+        bool ours = *answer == DELACK_MAX_US ? delack != NS_DELACK_THEIRS
+                                             : *answer < 0 && delack == NS_DELACK_OURS;
+        if (ours)
+            *answer = delack_of_fresh();
+        return ours;
     }
     struct ns_view *view = NS_GET(slot, view);
     int index = view ? ns_sockopt_by_number(level, option) : -1;
