@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+/* Does what its arguments say on one or two connections, so that strace shows what the library does
+ * between the program's own calls. The peers are below our feet (life.h). Words:
+ *   connected, accepted, raw    first: how the connection comes about
+ *   write, send, more, empty, big, other    a write: MSG_MORE, of no bytes, of 100 000, on a second
+ * one hear, try, whole, peek, vector    the peer has written; a read, a non-blocking one,
+ * MSG_WAITALL, ... wait, look, nap, pipe, count    a wait, a poll without time, nanosleep, a read
+ * of a pipe, FIONREAD pause    20 ms that nobody sees nodelay, delay, cork, uncork, nonblock,
+ * quickack    what a program asks for and ways to hand on and to end; each word may be repeated:
+ * "write*5". */
+#include "life.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/uio.h>
+
+extern char **environ;
+
+static struct conn near, far;
+static char **words;
+static int pair[2];
+
+static void ask(int option, int value)
+{
+    EXPECT(setsockopt(near.fd, IPPROTO_TCP, option, &value, sizeof value) == 0);
+}
+
+/* --- how it comes about --- */
+
+static void connected(void)
+{
+    near = open_conn();
+}
+
+static void accepted(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    near.peer = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, near.peer, &address, len, 0) == 0);
+    near.fd = accept(listener, NULL, NULL);
+}
+
+static void made_raw(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    near.fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, near.fd, &address, sizeof address, 0) == 0);
+    near.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+}
+
+/* --- writes --- */
+
+static void writes(void)
+{
+    EXPECT(write(near.fd, "piece", 5) == 5);
+}
+
+static void sends(void)
+{
+    EXPECT(send(near.fd, "piece", 5, 0) == 5);
+}
+
+static void sends_more(void)
+{
+    EXPECT(send(near.fd, "piece", 5, MSG_MORE) == 5);
+}
+
+static void writes_empty(void)
+{
+    EXPECT(write(near.fd, "", 0) == 0);
+}
+
+static void writes_big(void)
+{
+    static char data[100000];
+    EXPECT(write(near.fd, data, sizeof data) == sizeof data);
+}
+
+static void writes_other(void)
+{
+    EXPECT(write(far.fd, "piece", 5) == 5);
+}
+
+static void write_fails(void)
+{
+    void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(write(near.fd, nowhere, 5) == -1 && errno == EFAULT);
+}
+
+/* --- reads --- */
+
+static void says(void)
+{
+    int none = 0, bytes = 0;
+    double begin = now_ms();
+    /* The kernel's quick ACKs of a young connection are over. */
+    if (!getenv("STEPS_QUICK"))
+        raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_QUICKACK, (long)&none, sizeof none, 0);
+    answer(near.peer, "!");
+    while (bytes == 0 && look_again(begin, 2000))
+        RAW(ioctl, near.fd, FIONREAD, &bytes, 0);
+}
+
+static void reads(void)
+{
+    char byte;
+    EXPECT(read(near.fd, &byte, 1) == 1);
+}
+
+static void hears(void)
+{
+    says();
+    reads();
+}
+
+static void tries(void)
+{
+    char byte;
+    EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+}
+
+static void hears_at_once(void)
+{
+    char byte;
+    says();
+    EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == 1);
+}
+
+static void hears_whole(void)
+{
+    char byte;
+    says();
+    EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1);
+}
+
+static void peeks(void)
+{
+    char byte;
+    says();
+    EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1);
+}
+
+static void hears_vector(void)
+{
+    char byte;
+    struct iovec one = {&byte, 1};
+    says();
+    EXPECT(readv(near.fd, &one, 1) == 1);
+}
+
+/* --- waits --- */
+
+static void waits(void)
+{
+    poll(NULL, 0, 1);
+}
+
+static void looks(void)
+{
+    poll(NULL, 0, 0);
+}
+
+static void selects(void)
+{
+    select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1000});
+}
+
+/* It finds something. */
+static void finds(void)
+{
+    struct pollfd one = {.fd = near.fd, .events = POLLIN};
+    EXPECT(poll(&one, 1, 1000) == 1);
+}
+
+static void naps(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+}
+
+static void pauses(void)
+{
+    compute_ms(20);
+}
+
+static void counts(void)
+{
+    int bytes;
+    EXPECT(ioctl(near.fd, FIONREAD, &bytes) == 0 && bytes == 0);
+}
+
+static void reads_pipe(void)
+{
+    char byte;
+    RAW(write, pair[1], "!", 1, 0);
+    EXPECT(read(pair[0], &byte, 1) == 1);
+}
+
+static void reads_empty_pipe(void)
+{
+    char byte;
+    EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN);
+}
+
+/* --- what a program asks for --- */
+
+static void asks_nodelay(void)
+{
+    ask(TCP_NODELAY, 1);
+}
+
+static void asks_delay(void)
+{
+    ask(TCP_NODELAY, 0);
+}
+
+static void corks(void)
+{
+    ask(TCP_CORK, 1);
+}
+
+static void uncorks(void)
+{
+    ask(TCP_CORK, 0);
+}
+
+static void asks_quickack(void)
+{
+    ask(TCP_QUICKACK, 1);
+}
+
+static void asks_whole(void)
+{
+    int bytes = 4;
+    EXPECT(setsockopt(near.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0);
+}
+
+static void asks_nonblock(void)
+{
+    EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0);
+}
+
+/* --- handing on and ending --- */
+
+static void forks(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        RAW(exit_group, 0, 0, 0, 0);
+    child_ended(pid, 0);
+}
+
+static void clones(void)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0)
+        RAW(exit_group, 0, 0, 0, 0);
+    child_ended(pid, 0);
+}
+
+static void vforks(void)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        RAW(exit_group, 0, 0, 0, 0);
+    child_ended(pid, 0);
+}
+
+static void spawns(void)
+{
+    pid_t pid;
+    char *const arguments[] = {"true", NULL};
+    EXPECT(posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environ) == 0);
+    child_ended(pid, 0);
+}
+
+static void execs(void)
+{
+    execl("/nonexistent", "nobody", (char *)NULL);
+}
+
+static void execs_by_number(void)
+{
+    char *const arguments[] = {"nobody", NULL};
+    syscall(SYS_execve, "/nonexistent", arguments, environ);
+}
+
+static void leaves(void)
+{
+    _exit(0);
+}
+
+static void returns(void)
+{
+    exit(0);
+}
+
+static void closes(void)
+{
+    close(near.fd);
+}
+
+static void duplicates(void)
+{
+    int copy = dup(near.fd);
+    EXPECT(copy >= 0);
+    RAW(close, near.fd, 0, 0, 0);
+    near.fd = copy;
+}
+
+static void becomes_stdout(void)
+{
+    EXPECT(dup2(near.fd, 1) == 1);
+}
+
+static void is_opened(void)
+{
+    EXPECT(fdopen(near.fd, "r+") != NULL);
+}
+
+static void is_passed(void)
+{
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    send_right(pair[0], near.fd);
+}
+
+static void is_passed_back(void)
+{
+    is_passed();
+    RAW(close, near.fd, 0, 0, 0);
+    near.fd = receive_right(pair[1]);
+}
+
+static void uses_uring(void)
+{
+    EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1);
+}
+
+static void writes_by_number(void)
+{
+    EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5);
+}
+
+static void filters(void)
+{
+    static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    static struct sock_fprog allow = {.len = 1, .filter = all};
+    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allow) == 0);
+}
+
+static void *go_on(void *unused);
+
+/* The rest is done by a thread. */
+static void in_thread(void)
+{
+    pthread_t thread;
+    char **rest = words;
+    pthread_create(&thread, NULL, go_on, NULL);
+    while (*rest)
+        rest++;
+    RAW(sched_yield, 0, 0, 0, 0);
+    pthread_join(thread, NULL);
+    words = rest;
+}
+
+static const struct word {
+    const char *name;
+    void (*act)(void);
+} known[] = {
+    {"connected", connected},
+    {"accepted", accepted},
+    {"raw", made_raw},
+    {"write", writes},
+    {"send", sends},
+    {"more", sends_more},
+    {"empty", writes_empty},
+    {"big", writes_big},
+    {"other", writes_other},
+    {"bad", write_fails},
+    {"says", says},
+    {"read", reads},
+    {"hear", hears},
+    {"try", tries},
+    {"get", hears_at_once},
+    {"whole", hears_whole},
+    {"peek", peeks},
+    {"vector", hears_vector},
+    {"wait", waits},
+    {"look", looks},
+    {"select", selects},
+    {"find", finds},
+    {"nap", naps},
+    {"pause", pauses},
+    {"count", counts},
+    {"pipe", reads_pipe},
+    {"empty-pipe", reads_empty_pipe},
+    {"nodelay", asks_nodelay},
+    {"delay", asks_delay},
+    {"cork", corks},
+    {"uncork", uncorks},
+    {"quickack", asks_quickack},
+    {"lowat", asks_whole},
+    {"nonblock", asks_nonblock},
+    {"fork", forks},
+    {"clone", clones},
+    {"vfork", vforks},
+    {"spawn", spawns},
+    {"exec", execs},
+    {"exec-by-number", execs_by_number},
+    {"_exit", leaves},
+    {"exit", returns},
+    {"close", closes},
+    {"dup", duplicates},
+    {"stdout", becomes_stdout},
+    {"fdopen", is_opened},
+    {"pass", is_passed},
+    {"pass-back", is_passed_back},
+    {"uring", uses_uring},
+    {"write-by-number", writes_by_number},
+    {"filter", filters},
+    {"thread", in_thread},
+};
+
+static void act(const char *word)
+{
+    size_t len = strcspn(word, "*");
+    int times = word[len] ? atoi(word + len + 1) : 1;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].name) == len && strncmp(known[i].name, word, len) == 0) {
+            while (times-- > 0)
+                known[i].act();
+            return;
+        }
+    wrong("%s: not known", word);
+}
+
+static void *go_on(void *unused)
+{
+    while (*words)
+        act(*words++);
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    char line[64];
+    results =
+        mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (argc < 2)
+        return 2;
+    EXPECT(pipe2(pair, O_CLOEXEC | O_NONBLOCK) == 0);
+    far = open_conn();
+    words = argv + 2;
+    bool accepts = strcmp(argv[1], "accepted") == 0; /* what its listener costs is shown, too */
+    if (accepts)
+        RAW(write, 2, "begin\n", 6, 0);
+    act(argv[1]);
+    if (!accepts)
+        RAW(write, 2, "begin\n", 6, 0);
+    int n = snprintf(line, sizeof line, "connections %d %d pipe %d", near.fd, far.fd, pair[0]);
+    RAW(write, 2, line, n, 0);
+    go_on(NULL);
+    return results->wrong != 0;
+}
