@@ -11,14 +11,18 @@
 #include "life.h"
 
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 extern char **environ;
@@ -161,6 +165,13 @@ static void hears_vector(void)
     EXPECT(readv(near.fd, &one, 1) == 1);
 }
 
+static void hears_end(void)
+{
+    char byte;
+    RAW(shutdown, near.peer, SHUT_WR, 0, 0);
+    EXPECT(read(near.fd, &byte, 1) == 0);
+}
+
 /* --- waits --- */
 
 static void waits(void)
@@ -214,7 +225,105 @@ static void reads_empty_pipe(void)
     EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN);
 }
 
+static void waits_for_sem(void)
+{
+    struct timespec until = {0};
+    sem_t sem;
+    sem_init(&sem, 0, 0);
+    EXPECT(sem_timedwait(&sem, &until) == -1 && errno == ETIMEDOUT);
+}
+
+static void takes_sem(void)
+{
+    sem_t sem;
+    sem_init(&sem, 0, 1);
+    EXPECT(sem_wait(&sem) == 0);
+}
+
+static void waits_for_child(void)
+{
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    int status;
+    if (pid == 0) {
+        struct timespec time = {.tv_nsec = 20000000};
+        RAW(ppoll, 0, 0, &time, 0);
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid);
+}
+
+static void accepts_nobody(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    RAW(fcntl, listener, F_SETFL, O_NONBLOCK, 0);
+    EXPECT(accept(listener, NULL, NULL) == -1 && errno == EAGAIN);
+    RAW(close, listener, 0, 0, 0);
+}
+
+static void connects_to_nobody(void)
+{
+    int fd = (int)RAW(socket, AF_UNIX, SOCK_STREAM, 0, 0);
+    struct sockaddr none = {.sa_family = AF_UNIX};
+    EXPECT(connect(fd, &none, sizeof none) == -1);
+    RAW(close, fd, 0, 0, 0);
+}
+
+static void waits_for_futex(void)
+{
+    int word = 1;
+    EXPECT(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0) == -1);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+}
+
+static void waits_by_epoll(void)
+{
+    struct itimerval soon = {.it_value.tv_usec = 20000};
+    struct sigaction action = {.sa_handler = on_alarm};
+    struct epoll_event event;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    EXPECT(epoll_pwait2(epoll, &event, 1, NULL, NULL) == -1 && errno == EINTR);
+    RAW(close, epoll, 0, 0, 0);
+}
+
+/* More connections than a thread's list of debts has room for. */
+static void hears_a_crowd(void)
+{
+    enum { CROWD = 1100 };
+    static struct conn crowd[CROWD];
+    struct rlimit files = {2500, 4096};
+    EXPECT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = open_conn();
+    for (int i = 0; i < CROWD; i++) {
+        near = crowd[i];
+        hears();
+        writes();
+        hears_at_once();
+    }
+}
+
 /* --- what a program asks for --- */
+
+enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
+
+static void asks_bound(void)
+{
+    ask(DELACK_MAX_US, 20000);
+}
+
+static void is_told_of_bound(void)
+{
+    int told = 0;
+    socklen_t len = sizeof told;
+    EXPECT(getsockopt(near.fd, IPPROTO_TCP, DELACK_MAX_US, &told, &len) == 0 && told == 200000);
+}
 
 static void asks_nodelay(void)
 {
@@ -320,6 +429,19 @@ static void duplicates(void)
     near.fd = copy;
 }
 
+static int spare;
+
+static void copies(void)
+{
+    spare = dup(near.fd);
+}
+
+static void corks_copy(void)
+{
+    int on = 1;
+    EXPECT(setsockopt(spare, IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0);
+}
+
 static void becomes_stdout(void)
 {
     EXPECT(dup2(near.fd, 1) == 1);
@@ -376,6 +498,26 @@ static void in_thread(void)
     words = rest;
 }
 
+static _Atomic int staying;
+
+static void *write_and_stay(void *unused)
+{
+    for (int i = 0; i < 5; i++)
+        writes();
+    staying = 1;
+    RAW(ppoll, 0, 0, 0, 0);
+    return unused;
+}
+
+/* A thread that writes five pieces and waits where nobody sees it. */
+static void is_written_to(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, write_and_stay, NULL);
+    while (!staying)
+        RAW(sched_yield, 0, 0, 0, 0);
+}
+
 static const struct word {
     const char *name;
     void (*act)(void);
@@ -424,6 +566,8 @@ static const struct word {
     {"exit", returns},
     {"close", closes},
     {"dup", duplicates},
+    {"copy", copies},
+    {"cork-copy", corks_copy},
     {"stdout", becomes_stdout},
     {"fdopen", is_opened},
     {"pass", is_passed},
@@ -432,6 +576,18 @@ static const struct word {
     {"write-by-number", writes_by_number},
     {"filter", filters},
     {"thread", in_thread},
+    {"another", is_written_to},
+    {"end", hears_end},
+    {"sem", waits_for_sem},
+    {"free-sem", takes_sem},
+    {"child", waits_for_child},
+    {"accept", accepts_nobody},
+    {"connect", connects_to_nobody},
+    {"futex", waits_for_futex},
+    {"epoll", waits_by_epoll},
+    {"crowd", hears_a_crowd},
+    {"bound", asks_bound},
+    {"told", is_told_of_bound},
 };
 
 static void act(const char *word)
@@ -473,5 +629,5 @@ int main(int argc, char **argv)
     int n = snprintf(line, sizeof line, "connections %d %d pipe %d", near.fd, far.fd, pair[0]);
     RAW(write, 2, line, n, 0);
     go_on(NULL);
-    return results->wrong != 0;
+    RAW(exit_group, results->wrong != 0, 0, 0, 0); /* unseen: an exit is a step, too */
 }
