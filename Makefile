@@ -266,7 +266,7 @@ check-mutants: ## leave one step of the shim out after the other, and see which 
 .PHONY: install uninstall
 install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/nagleshim/policies \
-		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5
+		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBDIR)/libnagleshim.so.new
 	mv -f $(DESTDIR)$(LIBDIR)/libnagleshim.so.new $(DESTDIR)$(LIBDIR)/libnagleshim.so
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
@@ -274,11 +274,13 @@ install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)
 	install -m 0644 config/policies/*.json $(DESTDIR)$(DATADIR)/nagleshim/policies/
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
 	$(if $(DESTDIR),,ldconfig)
 
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(LIBDIR)/libnagleshim.so $(DESTDIR)$(BINDIR)/nagleshim \
-		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5
+		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
+		$(DESTDIR)$(MANDIR)/man7/nagleshim.7
 	rm -rf $(DESTDIR)$(DATADIR)/nagleshim
 	$(if $(DESTDIR),,ldconfig)
 

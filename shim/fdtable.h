@@ -78,7 +78,12 @@ enum ns_delack {
     NS_DELACK_THEIRS /* bounded already, by the application or by who made the socket */
 };
 
-enum { NS_CORKS_OPTION = 1, NS_CORKS_FLAG = 2 }; /* app_corks */
+/* app_corks */
+enum {
+    NS_CORKS_OPTION = 1,
+    NS_CORKS_FLAG = 2,
+    NS_CORKS_BYTES = 4, /* something was written since the option was set */
+};
 
 /* listener */
 enum {

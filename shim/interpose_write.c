@@ -88,6 +88,22 @@ static inline bool passes(const struct ns_sock *slot)
     return __builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1);
 }
 
+/* One more write of a burst that is being held. Where fd has become something else behind our back
+ * the write is made as asked, and errno may be changed by a call that works. */
+__attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
+{
+    ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (__builtin_expect(result >= 0, 1)) {
+        ns_out_went_on(fd, result);
+        return result;
+    }
+    if (!slot || !is_stale(errno))
+        return result;
+    ns_life_heal(fd, slot);
+    return flags ? send(fd, data, size, flags) : write(fd, data, size);
+}
+
 __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
 {
     ssize_t result;
@@ -101,9 +117,33 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     return result;
 }
 
+/* How a write is to be made. */
+enum way {
+    AT_ONCE,  /* with nothing to tell afterwards */
+    AS_MORE,  /* as one more of a burst that is being held */
+    GOVERNED, /* it is not as simple as that */
+};
+
+__attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_sock *slot,
+                                                             size_t size)
+{
+    if (!slot)
+        return GOVERNED;
+    if (NS_GET(slot, kind) <= NS_FD_OTHER)
+        return ns_owes() ? GOVERNED : AT_ONCE;
+    if (NS_GET(slot, kind) != NS_FD_RULED)
+        return GOVERNED;
+    if (ns_out_passes(fd, slot))
+        return AT_ONCE;
+    return ns_out_goes_on(fd, slot, size) ? AS_MORE : GOVERNED;
+}
+
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    return passes(ns_fd_slot(fd)) ? NS_NEXT(write)(fd, data, size) : write_governed(fd, data, size);
+    enum way way = way_of(fd, ns_fd_slot(fd), size);
+    if (__builtin_expect(way == AT_ONCE, 1))
+        return NS_NEXT(write)(fd, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
 }
 
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
@@ -122,9 +162,11 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (__builtin_expect(slot && NS_GET(slot, kind) == NS_FD_OTHER && !ns_owes(), 1))
+    bool plain = slot && NS_GET(slot, kind) != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
+    enum way way = plain ? way_of(fd, slot, size) : GOVERNED;
+    if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
-    return send_governed(fd, data, size, flags);
+    return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
 }
 
 NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,

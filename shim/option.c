@@ -265,9 +265,13 @@ void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot)
 /* The application has uncorked. The last segment is left to Nagle where that is on. */
 static void uncorked(int fd, struct ns_sock *slot)
 {
+    bool bytes = NS_GET(slot, app_corks) & NS_CORKS_BYTES;
     NS_PUT(slot, app_corks, 0);
-    if (NS_GET(slot, kind) != NS_FD_RULED)
+    if (NS_GET(slot, kind) != NS_FD_RULED || !bytes)
         return;
+    struct ns_ack_state state = ns_fd_ack(slot);
+    ns_ack_wrote(&state); /* what was corked carries it */
+    ns_fd_ack_put(slot, state);
     if (NS_GET(slot, send) == NS_SEND_FLUSH_BEFORE_READ)
         ns_join_owed(fd, slot);
     else if (NS_GET(slot, wrote))

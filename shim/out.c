@@ -3,7 +3,6 @@
 #include "out.h"
 
 #include "deadline.h"
-#include "push.h"
 #include "real.h"
 #include "sock.h"
 #include "stats.h"
@@ -127,6 +126,15 @@ void ns_out_held(int fd, const struct ns_out *out, ssize_t result)
     ns_owe_once(fd, slot);
     if (result >= NS_LARGE)
         ns_push(fd, slot);
+}
+
+void ns_out_went_on(int fd, ssize_t result)
+{
+    struct ns_out out = {.slot = ns_fd_slot(fd)};
+    /* The deadline thread has pushed meanwhile, and perhaps before these bytes, or a signal handler
+     * has turned to another socket: mark them anew. */
+    if (out.slot && (atomic_load(&out.slot->held_until) <= NS_HELD_OVERDUE || !holding(fd)))
+        ns_out_held(fd, &out, result);
 }
 
 void ns_out_refused(int fd, struct ns_out *out)
@@ -256,8 +264,9 @@ void ns_out_end(int fd, const struct ns_out *out, ssize_t result)
         return;
     }
     if (__builtin_expect(NS_GET(slot, app_corks), 0)) {
-        NS_PUT(slot, app_corks, NS_GET(slot, app_corks) & NS_CORKS_OPTION);
-        if (NS_GET(slot, app_corks)) /* its bytes are still in its own cork */
+        uint8_t corks = NS_GET(slot, app_corks) & NS_CORKS_OPTION;
+        NS_PUT(slot, app_corks, corks ? corks | NS_CORKS_BYTES : 0);
+        if (corks) /* its bytes are still in its own cork */
             return;
     }
     if (!NS_GET(slot, wrote))

@@ -40,6 +40,11 @@ teardown() {
     holds "$(counted 'bursts held') >= 19 && $(counted pushes) <= 5"
 }
 
+@test "TCP_NODELAY is off while a connection writes on and on, and on again before the wait" {
+    settles '"send": "adaptive"' 200 life_debts joins
+    holds "$(counted 'bursts joined') >= 7"
+}
+
 @test "the deadline thread takes no signal of the program's" {
     settles '"send": "auto-cork"' 200 life_debts keeps-signals
     holds "$(counted 'bursts held') >= 1"

@@ -70,7 +70,7 @@ as_few_segments() {
             grep -qE '\bsockets [1-9]' "$T/writer.log"
         done
         if holds "$(middle_of_three "${ours[@]}") <= 1.3 * $(middle_of_three "${without[@]}") &&
-            $(middle_of_three "${by_hand[@]}") >= 3 * $(middle_of_three "${without[@]}")"; then
+            $(middle_of_three "${by_hand[@]}") >= 1.2 * $(middle_of_three "${ours[@]}")"; then
             return 0
         fi
         echo "attempt $attempt: ${ours[*]} segments, ${without[*]} without the shim," \

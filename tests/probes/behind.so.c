@@ -36,3 +36,13 @@ ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct so
         behind_send();
     return real(fd, data, size, flags, to, len);
 }
+
+ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    static ssize_t (*real)(int, const void *, size_t, int);
+    if (!real)
+        *(void **)&real = next("send");
+    if (behind_send)
+        behind_send();
+    return real(fd, data, size, flags);
+}

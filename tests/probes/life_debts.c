@@ -362,7 +362,69 @@ static void alone(void)
     close_conn(conn);
 }
 
+/* What the kernel has of TCP_NODELAY after each of count writes, as a word of digits. */
+static void writes(struct conn conn, int count, const char *expected)
+{
+    char seen[32];
+    for (int i = 0; i < count; i++) {
+        put(conn.fd, "x");
+        seen[i] = has_nodelay(conn.fd) ? '1' : '0';
+    }
+    seen[count] = 0;
+    if (strcmp(seen, expected) != 0)
+        wrong("TCP_NODELAY is %s, and not %s", seen, expected);
+}
+
+/* It is set before the second write, taken off from the fourth without a wait on, and put back before
+ * the wait; after two such bursts it is taken off before the first. What the program sets stays. */
+static void joins(void)
+{
+    struct conn conn = open_conn();
+    int on = 1, off = 0;
+    writes(conn, 6, "011000");
+    poll(NULL, 0, 0);
+    EXPECT(!has_nodelay(conn.fd)); /* a look after a write is no wait */
+    writes(conn, 1, "0");
+    look();
+    EXPECT(has_nodelay(conn.fd)); /* and two in a row are one */
+    at_once(conn.peer, "xxxxxxx");
+    writes(conn, 3, "111");
+    poll(NULL, 0, 1);
+    writes(conn, 5, "11100");
+    poll(NULL, 0, 1);
+    writes(conn, 5, "11100");
+    EXPECT(nanosleep(&(struct timespec){.tv_nsec = 1}, NULL) == 0 && has_nodelay(conn.fd));
+    writes(conn, 5, "00000");
+    answer(conn.peer, "!");
+    EXPECT(read(conn.fd, &on, 1) == 1 && has_nodelay(conn.fd));
+    writes(conn, 1, "0");
+    poll(NULL, 0, 1);
+    writes(conn, 5, "11100");
+    on = 1;
+    EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
+    writes(conn, 9, "111111111");
+    EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_NODELAY, &off, sizeof off) == 0);
+    poll(NULL, 0, 1);
+    writes(conn, 5, "11100");
+    poll(NULL, 0, 1);
+    close_conn(conn);
+    /* So few writes in so long a time are no stream. */
+    conn = open_conn();
+    for (int i = 0; i < 8; i++) {
+        writes(conn, 1, i == 0 ? "0" : "1");
+        compute_ms(12);
+    }
+    /* Somebody waits where nobody sees it: the next burst of as many is left alone. */
+    poll(NULL, 0, 1);
+    writes(conn, 4, "1110");
+    compute_ms(12);
+    poll(NULL, 0, 1);
+    writes(conn, 9, "111111100");
+    close_conn(conn);
+}
+
 static const struct scenario scenarios[] = {
+    {"joins", joins},
     {"refused", refused},
     {"splices", splices},
     {"leaves-acks-out", leaves_acks_out},
