@@ -55,6 +55,18 @@ static void accepted(void)
     near.fd = accept(listener, NULL, NULL);
 }
 
+static void accepted_nonblock(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(listen(listener, 8) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    near.peer = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, near.peer, &address, len, 0) == 0);
+    near.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+}
+
 static void made_raw(void)
 {
     struct sockaddr_in address;
@@ -128,6 +140,20 @@ static void hears(void)
 {
     says();
     reads();
+}
+
+static void misses(void)
+{
+    char byte;
+    EXPECT(read(near.fd, &byte, 1) == -1 && errno == EAGAIN);
+}
+
+/* There is something, and the kernel refuses such a time all the same. */
+static void polls_with_bad_time(void)
+{
+    struct pollfd one = {.fd = near.fd, .events = POLLOUT};
+    struct timespec time = {.tv_nsec = 2000000000};
+    EXPECT(ppoll(&one, 1, &time, NULL) == -1 && errno == EINVAL);
 }
 
 static void tries(void)
@@ -335,6 +361,19 @@ static void asks_delay(void)
     ask(TCP_NODELAY, 0);
 }
 
+/* A socket that is neither connected nor listening. */
+static void asks_idle(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0), idle = 500;
+    EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
+}
+
+static void has_nodelay_already(void)
+{
+    int on = 1;
+    raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
+}
+
 static void corks(void)
 {
     ask(TCP_CORK, 1);
@@ -440,6 +479,28 @@ static void corks_copy(void)
 {
     int on = 1;
     EXPECT(setsockopt(spare, IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0);
+}
+
+static void swaps(void)
+{
+    int fd = near.fd;
+    near.fd = spare;
+    spare = fd;
+}
+
+static void unshares(void)
+{
+    EXPECT(unshare(CLONE_FS) == 0);
+}
+
+static void keeps_capabilities(void)
+{
+    EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0);
+}
+
+static void sets_group_by_number(void)
+{
+    EXPECT(syscall(SYS_setgid, getgid()) == 0);
 }
 
 static void becomes_stdout(void)
@@ -588,6 +649,15 @@ static const struct word {
     {"crowd", hears_a_crowd},
     {"bound", asks_bound},
     {"told", is_told_of_bound},
+    {"accepted-nonblock", accepted_nonblock},
+    {"miss", misses},
+    {"bad-time", polls_with_bad_time},
+    {"idle", asks_idle},
+    {"has-nodelay", has_nodelay_already},
+    {"swap", swaps},
+    {"unshare", unshares},
+    {"prctl", keeps_capabilities},
+    {"setgid", sets_group_by_number},
 };
 
 static void act(const char *word)
