@@ -169,6 +169,7 @@ does_under() {
     for way in exit _exit; do
         does "connected write*5 $way" "$joined"
     done
+    does 'connected write*5 close-by-number' "$joined close"
     does 'connected write*5 clone' "$joined fork"
     does 'connected write*5 dup' "${joined% *} dup nodelay=1 close"
     # These have it of every connection: others will write there.
@@ -187,6 +188,9 @@ does_under() {
     does 'connected write exec' 'write other:nodelay=1 nodelay=1 exec'
     does 'connected write spawn' 'write other:nodelay=1 nodelay=1 fork'
     does 'connected write vfork' 'write other:nodelay=1 nodelay=1 fork'
+    # The child is gone, and all is as before.
+    does 'connected write vfork write*5 close' \
+        'write other:nodelay=1 nodelay=1 fork write*3 nodelay=0 write*2 nodelay=1 close'
     does 'connected write fork' 'write fork'
 }
 
@@ -229,9 +233,12 @@ does_under() {
 @test "what will be written where nobody sees it has TCP_NODELAY at once, and for good" {
     does 'connected write fdopen write*6' 'write nodelay=1 bound write*6'
     does 'connected fdopen nodelay delay' 'nodelay=1 bound nodelay=1 nodelay=0 nodelay=1'
+    does 'connected write*5 fdopen' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 bound'
+    does 'connected write repair write*6' 'write nodelay=1 write*6'
     does 'connected write pass write*6' 'write pass nodelay=1 bound write*6'
     does 'connected write stdout write*6' 'write dup stdout:nodelay=1 stdout:bound write*6'
     does 'connected write uring write' 'write other:nodelay=1 nodelay=1 uring write'
+    does 'connected uring connected' 'other:nodelay=1 nodelay=1 uring listen listener:nodelay=1'
     does 'connected write write-by-number write*6' 'write nodelay=1 bound write*7'
 }
 
@@ -337,6 +344,10 @@ does_under() {
     does 'raw pass-back write*2' 'pass close passed nodelay=1 write*2'
 }
 
+@test "what has become something else owes nothing" {
+    does 'connected hear write becomes-a-pipe fed wait' 'read write dup read read wait'
+}
+
 @test "a duplicate knows what was asked for by the other" {
     does 'connected copy nodelay swap write*8 wait' 'dup nodelay=1 wait'
 }
@@ -370,6 +381,7 @@ does_under() {
     does_under "$under" 'connected write big write*3 wait write*2' \
         'nodelay=1 held fork write held more*2 nodelay=1 wait held more'
     does_under "$under" 'connected write*2 big*2 wait' 'nodelay=1 held fork more write*2 wait'
+    does_under "$under" 'connected big wait big wait write' 'write wait nodelay=1 write wait write'
     # The last one of a burst that is foretold takes the others with it.
     does_under "$under" 'connected write*3 hear write*3 hear write*3 hear write*4 wait' \
         'nodelay=1 held fork more*2 nodelay=1 read held more*2 nodelay=1 read bound held more write read held more write held nodelay=1 wait'
@@ -387,4 +399,14 @@ does_under() {
         does_under "$under" "connected write $way" "$begin gone nodelay=1 $way"
     done
     does_under "$under" 'connected write filter' "$begin gone nodelay=1 other:nodelay=1 filter"
+}
+
+@test "the deadline is the kernel's clock's, also where a preloaded library stops the clock" {
+    local object
+    for object in /usr/lib/*/faketime/libfaketime.so.1; do
+        [[ -e $object ]] || ns_skip 'libfaketime is not installed'
+    done
+    LIBRARY="$LIBRARY $object"
+    FAKETIME='2020-01-01 00:00:00' does_under '"send": "auto-cork", "max_delay_us": 1000' 'connected write pause' \
+        'nodelay=1 held fork pause nodelay=1'
 }

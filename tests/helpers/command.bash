@@ -97,7 +97,7 @@ program() {
         # As it says where its functions for plugins come from.
         printf '%s_1.2 { global: plugin; };\n' "${kind^^}" >"$file.map"
         source+=' int plugin(void) { return 4; }'
-        flags=(-rdynamic -Wl,--version-script="$file.map")
+        flags=(-rdynamic "-Wl,--version-script=$file.map")
         ;;
     esac
     printf '%s\n' "$source" | gcc "${flags[@]}" -x c -o "$file" -

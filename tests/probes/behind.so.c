@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Stands behind the shim, and makes moments that tests cannot wait for: in the middle of a push
- * (behind_push), and before a held write (behind_send). */
+ * (before it: before_push, after it: behind_push), and before a held write (behind_send). */
 #include "behind.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 
-extern moment behind_push, behind_send;
-moment behind_push, behind_send;
+extern moment before_push, behind_push, behind_send;
+moment before_push, behind_push, behind_send;
 
 static void *next(const char *name)
 {
@@ -20,8 +21,11 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
     static int (*real)(int, int, int, const void *, socklen_t);
     if (!real)
         *(void **)&real = next("setsockopt");
+    bool pushes = level == IPPROTO_TCP && name == TCP_NODELAY;
+    if (pushes && before_push)
+        before_push();
     int result = real(fd, level, name, value, size);
-    if (level == IPPROTO_TCP && name == TCP_NODELAY && behind_push)
+    if (pushes && behind_push)
         behind_push();
     return result;
 }

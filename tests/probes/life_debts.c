@@ -384,8 +384,9 @@ static void writes(struct conn conn, int count, const char *expected)
         wrong("TCP_NODELAY is %s, and not %s", seen, expected);
 }
 
-/* It is set before the second write, taken off from the fourth without a wait on, and put back before
- * the wait; after two such bursts it is taken off before the first. What the program sets stays. */
+/* It is set before the second write, taken off from the fourth without a wait on, and put back
+ * before the wait; after two such bursts it is taken off before the first. What the program sets
+ * stays. */
 static void joins(void)
 {
     struct conn conn = open_conn();

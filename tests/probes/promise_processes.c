@@ -58,8 +58,7 @@ static void held_again(struct conn conn)
     double begin = now_ms();
     do
         converse(conn);
-    while (getenv("LIFE_HOLDS") && results->held == before &&
-           look_again(begin, 1000));
+    while (getenv("LIFE_HOLDS") && results->held == before && look_again(begin, 1000));
     if (getenv("LIFE_HOLDS") && results->held == before)
         wrong("nothing is held any more");
     burst(conn);
