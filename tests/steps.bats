@@ -287,6 +287,7 @@ does_under() {
 
 @test "a read of a whole answer is made as the program asked" {
     does 'connected hear write lowat hear write hear' 'read write read bound nodelay=1 write read'
+    does 'connected hear write hear lowat four' 'read write read bound fork ack=2 read'
 }
 
 @test "the end of the peer's stream is not acknowledged" {

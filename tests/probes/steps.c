@@ -191,6 +191,22 @@ static void hears_vector(void)
     EXPECT(readv(near.fd, &one, 1) == 1);
 }
 
+/* The rest of four bytes comes later. */
+static void hears_four(void)
+{
+    char data[8];
+    says();
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    if (pid == 0) {
+        struct timespec time = {.tv_nsec = 20000000};
+        RAW(ppoll, 0, 0, &time, 0);
+        answer(near.peer, "!!!");
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    EXPECT(read(near.fd, data, sizeof data) == 4);
+    RAW(wait4, pid, 0, 0, 0);
+}
+
 static void hears_end(void)
 {
     char byte;
@@ -680,6 +696,7 @@ static const struct word {
     {"close-by-number", closes_by_number},
     {"becomes-a-pipe", becomes_a_pipe},
     {"repair", is_repaired},
+    {"four", hears_four},
     {"fed", reads_pipe_there},
     {"accepted-nonblock", accepted_nonblock},
     {"miss", misses},
