@@ -144,7 +144,22 @@ $B/victims/axum-queue: tests/victims/axum/Cargo.toml tests/victims/axum/src/main
 	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
 	cp .deps/victims/axum/target/debug/axum-queue $@
 
-.PHONY: examples probes units lwip chatty victims heavy-victims
+# The differential fuzzer: the program that a library is loaded into, and the driver, which it is not.
+DIFFERENTIAL := $B/differential/program $B/differential/differential $B/differential/faults.so
+$B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
+
+$B/differential/differential: $(wildcard tests/differential/driver/*) tests/differential/shared.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
+
+$B/differential/faults.so: tests/differential/faults/faults.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
+
+.PHONY: examples probes units lwip chatty victims heavy-victims differential
+differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
@@ -162,7 +177,7 @@ demo: ## get what is missing, build, and show the difference it makes
 
 check: ## get what the tests need, build, and run them all
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
@@ -222,13 +237,18 @@ $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h tests/unit/*.h)
 	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
 
 .SECONDARY: $(FUZZ_OBJ)
-.PHONY: fuzzers fuzz check-stress
+.PHONY: fuzzers fuzz fuzz-programs check-stress
 fuzzers: $(FUZZERS)
 
 fuzz: ## fuzz the policy and the matcher, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run tests/fuzz.bats
+
+fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s all differential
+	@DIFFERENTIAL_SECONDS=$(or $(SECONDS),3600) tests/run tests/differential.bats
 
 check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
 	@tests/deps check
@@ -311,8 +331,8 @@ lint: ## formatting, shellcheck, and warnings as errors with gcc and clang
 	@tests/deps lint
 	clang-format --dry-run --Werror $(C_FILES)
 	shellcheck -x $(SHELL_FILES)
-	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers
-	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers
+	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers differential
+	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers differential
 
 format: ## rewrite the C files in the house style
 	clang-format -i $(C_FILES)

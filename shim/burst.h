@@ -25,8 +25,7 @@ enum {
     NS_BURST_SURE = 2, /* so many long ones in a row, and the next is one from its first write on */
     NS_BURST_PAUSE = 8, /* ms: as soon as the kernel's least delayed ACK may have been waited for */
     NS_BURST_DOUBT_MOST = 8,
-    /* By pauses in what may as well be a stream, for which TCP_NODELAY is dear: 32 writes. */
-    NS_BURST_DOUBT_STREAM = 3,
+    NS_BURST_STREAM = 64, /* so many joined writes are a stream, which may pause where it likes */
     NS_BURST_TIMELY = 32, /* so many long bursts make up for a late one */
 };
 
@@ -43,11 +42,11 @@ static inline unsigned ns_burst_patience(const struct ns_burst *burst)
 }
 
 /* The end of a burst lay there for so long that somebody may have waited for it. */
-static inline void ns_burst_doubted(struct ns_burst *burst, unsigned most)
+static inline void ns_burst_doubted(struct ns_burst *burst)
 {
     burst->longs = 0;
     burst->timely = 0;
-    if (burst->doubt < most)
+    if (burst->doubt < NS_BURST_DOUBT_MOST)
         burst->doubt++;
 }
 
@@ -91,8 +90,10 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
         burst->writes++;
     if (joins) {
         if (ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
-            burst->writes = 1; /* nobody saw what the program did meanwhile: perhaps a wait */
-            ns_burst_doubted(burst, NS_BURST_DOUBT_STREAM);
+            /* Nobody saw what the program did meanwhile: perhaps a wait. */
+            if (burst->writes <= ns_burst_patience(burst) + NS_BURST_STREAM)
+                ns_burst_doubted(burst);
+            burst->writes = 1;
             step = NS_BURST_LATE;
         }
         burst->at = now;
@@ -118,7 +119,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
 static inline void ns_burst_pushed(struct ns_burst *burst, uint16_t now)
 {
     if (ns_burst_paused(burst, now, NS_BURST_PAUSE))
-        ns_burst_doubted(burst, NS_BURST_DOUBT_MOST);
+        ns_burst_doubted(burst);
 }
 
 /* --- auto-cork: every small write is held, and the last of a burst that can be foretold is not ---

@@ -18,6 +18,7 @@
 
 enum ns_fd_kind {
     NS_FD_UNKNOWN = 0, /* nobody has asked yet: zero, so that untouched memory says it */
+    NS_FD_FILE,        /* a regular file, of which no read waits */
     NS_FD_OTHER,       /* not ours, or left alone */
     /* From here on: a TCP socket. */
     NS_FD_ASK,   /* came from outside: choose its rule at its first use */
@@ -45,7 +46,7 @@ struct ns_sock {
     _Atomic uint8_t app_nodelay;    /* what the application asked of TCP_NODELAY */
     _Atomic uint8_t kernel_nodelay; /* what the kernel has */
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
-    _Atomic uint8_t steady;         /* never hold or join bytes here: stdio, kTLS, shared, ... */
+    _Atomic uint8_t steady;         /* why bytes are not to be held or joined here: bits below */
     _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: a short read is not ours to make */
     _Atomic uint8_t listener;       /* bits below */
     _Atomic uint8_t wrote;          /* a write has left: what follows may find it in flight */
@@ -71,6 +72,12 @@ _Static_assert(sizeof(struct ns_sock) == 64, "one cache line per socket");
 
 /* held_until: overdue, and somebody is pushing, or was until a signal handler jumped away. */
 enum { NS_HELD_OVERDUE = 1 };
+
+/* steady */
+enum {
+    NS_STEADY_NEVER = 1,  /* kTLS, or pushing does not work */
+    NS_STEADY_UNSEEN = 2, /* others write, too, or the program waits where we do not see it */
+};
 
 enum ns_delack {
     NS_DELACK_UNASKED,

@@ -11,9 +11,10 @@ static struct ns_sock *tcp_slot(int fd)
 {
     ns_life_uses_socket(fd);
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || !ns_fd_is_tcp(slot) || ns_is_elsewhere())
+    if (!slot || !ns_fd_is_tcp(slot))
         return NULL;
-    if (NS_GET(slot, kind) == NS_FD_ASK)
+    /* Also where the descriptors are others than the table's: most likely this one is the same. */
+    if (NS_GET(slot, kind) == NS_FD_ASK && !ns_is_elsewhere())
         ns_life_adopt(fd, slot);
     return ns_fd_is_tcp(slot) ? slot : NULL;
 }

@@ -34,6 +34,7 @@ static void before_child(bool replaced)
 static void in_child(void)
 {
     ns_process_forked();
+    ns_life_forked();
     ns_deadline_forked();
 }
 
@@ -273,8 +274,8 @@ static void leave_table(void)
 NS_EXPORT int unshare(int flags)
 {
     int result, tries = TRIES, saved = errno;
-    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
     ns_deadline_stop();
+    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
     do
         result = NS_REAL(unshare)(flags);
     while (once_more(result, &tries, saved));
@@ -443,6 +444,8 @@ static void before_number(long number, const long argument[6])
             ns_before_wait();
         break;
     case SYS_exit_group:
+        before_end();
+        break;
     case SYS_execve:
     case SYS_execveat:
         before_exec();
@@ -526,10 +529,13 @@ static void after_number(long number, const long argument[6], long result)
         break;
 #ifdef SYS_fork
     case SYS_fork:
+#endif
+#ifdef SYS_clone3
+    case SYS_clone3: /* with our memory it would not come back here */
+#endif
         if (result == 0)
             in_child();
         break;
-#endif
 #ifdef SYS_pidfd_getfd
     case SYS_pidfd_getfd:
         ns_life_inherited((int)result, false);
@@ -555,6 +561,9 @@ NS_EXPORT long syscall(long number, ...)
         return unshare((int)argument[0]);
     case SYS_setns:
         return setns((int)argument[0], (int)argument[1]);
+    case SYS_setsockopt:
+        return setsockopt((int)argument[0], (int)argument[1], (int)argument[2],
+                          (const void *)argument[3], (socklen_t)argument[4]);
     case SYS_prctl:
         return prctl((int)argument[0], argument[1], argument[2], argument[3], argument[4]);
     default:

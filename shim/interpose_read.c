@@ -3,6 +3,7 @@
  * made without waiting, and only when there is nothing are they sent. Never reads ahead, never
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "interpose.h"
+#include "sock.h"
 
 #include <limits.h>
 
@@ -17,10 +18,16 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* A read of something that is not a governed socket waits where there is nothing. */
+/* A read of something that is not a governed socket waits where there is nothing, unless it is one
+ * of a file. */
 static inline void before_other_read(int fd)
 {
-    if (ns_owes())
+    if (!ns_owes())
+        return;
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_UNKNOWN && ns_sock_is_file(fd))
+        NS_PUT(slot, kind, NS_FD_FILE);
+    if (!slot || NS_GET(slot, kind) != NS_FD_FILE)
         ns_settle_unless_ready(fd, POLLIN);
 }
 

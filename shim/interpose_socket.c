@@ -2,6 +2,7 @@
 /* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they
  * are. A child of vfork shares our memory: what it does to its descriptors must not reach the
  * table. */
+#include "deadline.h"
 #include "interpose.h"
 
 #include <limits.h>
@@ -79,6 +80,8 @@ void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
     if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_is_elsewhere())
         return;
+    if (flags)
+        ns_deadline_stop(); /* which is a thread, too */
     if (flags && ns_process_has_threads())
         ns_vfork_parent = NS_PROCESS_NONE; /* the others keep theirs */
     else
@@ -128,7 +131,9 @@ void ns_before_replacing(int fd, int copy)
 {
     struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
     int saved = errno;
-    if (slot && ns_fd_is_tcp(slot) && NS_REAL(fcntl)(fd, F_GETFD) >= 0)
+    /* Where the shim stands aside the table may be wrong, and the question could kill. */
+    if (slot && ns_fd_is_tcp(slot) &&
+        (NS_GET(slot, send) == NS_SEND_APP || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
         ns_life_closing(copy);
     errno = saved;
 }

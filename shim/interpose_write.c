@@ -63,8 +63,14 @@ static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, 
                              .msg_iov = both.taken,
                              .msg_iovlen = (size_t)count};
     int saved = errno;
-    *result = NS_REAL(sendmsg)(fd, &message, MSG_MORE);
-    return is_held(fd, out, *result, saved);
+    *result = NS_REAL(sendmsg)(fd, &message, MSG_MORE | MSG_NOSIGNAL);
+    if (*result >= 0 || errno != EPIPE)
+        return is_held(fd, out, *result, saved);
+    errno = saved;
+    ns_out_held(fd, out, *result);
+    out->holds =
+        false; /* writev tells of it by a signal, and where there are no bytes not at all */
+    return false;
 }
 
 /* The message is not ours to change, nor to read: it may lie nowhere. So the kernel is asked what
@@ -72,7 +78,7 @@ static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, 
 static bool sendmsg_held(int fd, struct ns_out *out, const struct msghdr *message, int flags,
                          ssize_t *result)
 {
-    if (!ns_sock_ask(fd).tcp) {
+    if (!ns_sock_is_still_tcp(fd)) {
         ns_out_refused(fd, out);
         return false;
     }
@@ -174,8 +180,6 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 {
     ssize_t result;
     ns_life_uses_socket(fd);
-    if (flags & MSG_FASTOPEN) /* connects; the first bytes go with the handshake */
-        ns_life_connecting(fd, to, len);
     struct ns_out out = to ? ns_out_begin_plain(fd, size, flags) : ns_out_begin(fd, size, flags);
     if (out.holds && send_held(fd, &out, data, size, &result))
         return result;
@@ -188,8 +192,6 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t result;
     ns_life_uses_socket(fd);
-    if (flags & MSG_FASTOPEN && message)
-        ns_life_connecting(fd, message->msg_name, message->msg_namelen);
     struct ns_out out = ns_out_begin(fd, NS_UNKNOWN_SIZE, flags);
     if (out.holds && sendmsg_held(fd, &out, message, flags, &result))
         return result;

@@ -3,24 +3,34 @@
 #include "life.h"
 
 #include "option.h"
+#include "process.h"
 #include "push.h"
+#include "real.h"
 #include "settle.h"
 #include "sock.h"
 #include "stats.h"
 #include "status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
 static const struct ns_ruleset *rules;
 static _Atomic bool aside;  /* no system call of ours any more */
+static _Atomic bool forked; /* from a process that may still use the same sockets */
 static _Atomic bool unseen; /* somebody may write to any connection past us */
+static _Atomic bool bare;   /* some socket is not yet as it is to be handed on */
 
 void ns_life_open(const struct ns_ruleset *ruleset)
 {
     rules = ruleset;
     ns_option_open(ruleset);
+}
+
+static bool is_aside(void)
+{
+    return atomic_load_explicit(&aside, memory_order_relaxed);
 }
 
 /* What the kernel's TCP_NODELAY is to be under the slot's rule. */
@@ -41,12 +51,12 @@ static int wanted_nodelay(const struct ns_sock *slot)
 void ns_life_enforce_nodelay(int fd, struct ns_sock *slot)
 {
     int wanted = wanted_nodelay(slot);
-    if (wanted == NS_GET(slot, kernel_nodelay) || NS_GET(slot, joins))
+    if (wanted == NS_GET(slot, kernel_nodelay) || NS_GET(slot, joins) || is_aside())
         return;
     if (ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
     else
-        NS_PUT(slot, steady, 1); /* nor could it be pushed */
+        NS_PUT(slot, steady, NS_STEADY_NEVER); /* nor could it be pushed */
 }
 
 /* The slot's rule says nothing of this socket. */
@@ -79,8 +89,12 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
     NS_PUT(slot, rule, rule);
     NS_PUT(slot, send, (uint8_t)rule->send);
     NS_PUT(slot, ack, (uint8_t)rule->ack);
-    if (listens ? !partly : wanted_nodelay(slot) == 0 || atomic_load(&unseen))
+    if (atomic_load(&unseen))
+        NS_PUT(slot, steady, NS_GET(slot, steady) | NS_STEADY_UNSEEN);
+    if (listens ? !partly : wanted_nodelay(slot) == 0 || NS_GET(slot, steady))
         ns_life_enforce_nodelay(fd, slot);
+    if (listens || !NS_GET(slot, kernel_nodelay))
+        atomic_store_explicit(&bare, true, memory_order_relaxed);
     if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
         ns_option_bound_delayed_ack(fd, slot);
     NS_COUNT(sockets);
@@ -194,13 +208,16 @@ void ns_life_accepted(int listener, int fd, int flags)
 void ns_life_inherited(int fd, bool touch)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (atomic_load(&aside)) {
+    if (ns_is_elsewhere())
+        return;
+    if (is_aside()) {
         if (slot)
             ns_fd_reset(slot);
         return;
     }
     struct ns_sock_kind kind = ns_sock_ask(fd);
     if (!kind.tcp) {
+        slot = ns_fd_make(fd); /* so that nobody need ask again */
         if (slot) {
             ns_fd_reset(slot);
             NS_PUT(slot, kind, kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER);
@@ -220,16 +237,17 @@ void ns_life_inherited(int fd, bool touch)
 
 void ns_life_meet(int fd)
 {
-    if ((unsigned)fd < atomic_load_explicit(&ns_fd_limit, memory_order_relaxed) &&
-        !atomic_load_explicit(&aside, memory_order_relaxed))
+    if ((unsigned)fd < atomic_load_explicit(&ns_fd_limit, memory_order_relaxed) && !is_aside())
         ns_life_inherited(fd, false);
 }
 
 struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
 {
-    if (NS_GET(slot, kind) == NS_FD_FRESH && ns_sock_remote(fd).known)
-        NS_PUT(slot, kind, NS_FD_ASK); /* connected by a raw call, or by io_uring */
-    if (NS_GET(slot, kind) != NS_FD_ASK)
+    if (NS_GET(slot, kind) == NS_FD_FRESH && !ns_is_elsewhere() && ns_sock_remote(fd).known) {
+        NS_PUT(slot, role, NS_ROLE_CLIENT); /* by a raw call, by io_uring, or MSG_FASTOPEN */
+        NS_PUT(slot, kind, NS_FD_ASK);
+    }
+    if (NS_GET(slot, kind) != NS_FD_ASK || ns_is_elsewhere())
         return NULL;
     struct ns_sock_kind kind = ns_sock_ask(fd);
     if (!kind.tcp) {
@@ -237,11 +255,13 @@ struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
         return NULL;
     }
     int nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    NS_PUT(slot, app_nodelay, (uint8_t)nodelay);
+    bool ours = ns_option_has_bound(fd, slot); /* of a shim in the process that handed it on */
+    NS_PUT(slot, app_nodelay, (uint8_t)(nodelay && !ours));
     NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
-    NS_PUT(slot, steady, ns_sock_has_ulp(fd)); /* kTLS: MSG_MORE would leave a record open */
-    NS_PUT(slot, wrote, 1);                    /* as far as we know */
+    if (ns_sock_has_ulp(fd)) /* kTLS: MSG_MORE would leave a record open */
+        NS_PUT(slot, steady, NS_STEADY_NEVER);
+    NS_PUT(slot, wrote, 1); /* as far as we know */
     ns_fd_ack_put(slot, (struct ns_ack_state){.interactive = 1});
     if (kind.listens) {
         listening(fd, slot, NS_LISTENER_ADOPTED);
@@ -258,8 +278,11 @@ struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
 void ns_life_heal(int fd, struct ns_sock *slot)
 {
     int saved = errno;
+    if (ns_is_elsewhere())
+        return;
     if (!atomic_load(&aside) && ns_sock_ask(fd).tcp)
-        NS_PUT(slot, steady, 1); /* a kernel that will not have our address: then plain writes */
+        /* A kernel that will not have our address: then plain writes. */
+        NS_PUT(slot, steady, NS_STEADY_NEVER);
     else
         ns_fd_reset(slot);
     errno = saved;
@@ -341,6 +364,19 @@ void ns_life_closing_range(unsigned low, unsigned high)
     ns_fd_each(close_if_within, &range);
 }
 
+/* What is set on a listener stays there: it is to be as its application has it. From now on what
+ * it accepts is treated one by one. */
+static void give_back(int fd, struct ns_sock *slot)
+{
+    if (NS_GET(slot, listener) & NS_LISTENER_ADOPTED)
+        return;
+    NS_PUT(slot, listener, NS_GET(slot, listener) | NS_LISTENER_ADOPTED);
+    if (NS_GET(slot, kernel_nodelay) != NS_GET(slot, app_nodelay) &&
+        ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(slot, app_nodelay)) == 0)
+        NS_PUT(slot, kernel_nodelay, NS_GET(slot, app_nodelay));
+    ns_option_unbound_delayed_ack(fd, slot);
+}
+
 static void is_unseen(int fd, struct ns_sock *slot)
 {
     ns_push(fd, slot);
@@ -351,24 +387,49 @@ static void is_unseen(int fd, struct ns_sock *slot)
 void ns_life_unseen(int fd)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || !ns_fd_is_tcp(slot))
+    if (!slot || !ns_fd_is_tcp(slot) || is_aside() || ns_is_elsewhere())
         return;
     if (NS_GET(slot, kind) == NS_FD_ASK && !ns_life_adopt(fd, slot))
         return;
+    if (NS_GET(slot, kind) == NS_FD_LISTENER)
+        give_back(fd, slot);
     if (NS_GET(slot, kind) == NS_FD_FRESH)
         ns_option_apply(fd, slot, NULL);
-    NS_PUT(slot, steady, 1);
+    NS_PUT(slot, steady, NS_GET(slot, steady) | NS_STEADY_UNSEEN);
     is_unseen(fd, slot);
     if (NS_GET(slot, kind) == NS_FD_RULED && NS_GET(slot, ack) == NS_ACK_BEFORE_WAIT)
         ns_option_bound_delayed_ack(fd, slot); /* nor will we see its waits */
     ns_fd_share(slot);
 }
 
-static void each_unseen(int fd, struct ns_sock *slot, void *context)
+static void each_enforced(int fd, struct ns_sock *slot, void *context)
 {
     (void)context;
     if (NS_GET(slot, kind) == NS_FD_RULED)
         is_unseen(fd, slot);
+}
+
+/* Another program may come to have these. A connection is marked as ours by its bound, so that a
+ * shim there does not take the TCP_NODELAY for the program's own; a listener is as it was. */
+static void each_handed_on(int fd, struct ns_sock *slot, void *context)
+{
+    bool listens = NS_GET(slot, kind) == NS_FD_LISTENER;
+    int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
+    if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
+        give_back(fd, slot);
+    each_enforced(fd, slot, context);
+    if (NS_GET(slot, kind) != NS_FD_RULED)
+        return;
+    if (NS_GET(slot, app_nodelay))
+        ns_option_unbound_delayed_ack(fd, slot);
+    else if (NS_GET(slot, ack) == NS_ACK_BEFORE_WAIT)
+        ns_option_bound_delayed_ack(fd, slot);
+}
+
+static void each_unseen(int fd, struct ns_sock *slot, void *context)
+{
+    NS_PUT(slot, steady, NS_GET(slot, steady) | NS_STEADY_UNSEEN);
+    each_enforced(fd, slot, context);
 }
 
 void ns_life_all_unseen(void)
@@ -379,28 +440,46 @@ void ns_life_all_unseen(void)
 
 void ns_life_handing_on(bool replaced)
 {
+    if (is_aside())
+        return;
     ns_option_commit();
     ns_settle_process(); /* other threads' too: in the child nobody would know of them */
-    if (replaced)
-        ns_fd_each(each_unseen, NULL);
+    if (replaced && atomic_exchange(&bare, false))
+        ns_fd_each(each_handed_on, NULL);
+}
+
+void ns_life_forked(void)
+{
+    atomic_store(&forked, true);
 }
 
 static void put_aside(int fd, struct ns_sock *slot, void *context)
 {
-    (void)fd;
     (void)context;
-    if (NS_GET(slot, kind) != NS_FD_RULED && NS_GET(slot, kind) != NS_FD_LISTENER)
+    if (NS_GET(slot, kind) == NS_FD_LISTENER)
+        give_back(fd, slot);
+    else if (NS_GET(slot, kind) != NS_FD_RULED)
         ns_fd_reset(slot);
     NS_PUT(slot, send, NS_SEND_APP);
     NS_PUT(slot, ack, NS_ACK_APP);
+    if (NS_GET(slot, kind) == NS_FD_RULED && !atomic_load(&forked)) {
+        ns_life_enforce_nodelay(fd, slot);
+        ns_option_unbound_delayed_ack(fd, slot);
+    }
     NS_PUT(slot, rule, NULL);
     NS_PUT(slot, ack_state, 0);
 }
 
+/* As without us, from now on: the options are the application's own again. But a process that was
+ * forked may share its sockets with one that counts on them. */
 void ns_life_stand_aside(void)
 {
-    ns_life_handing_on(true);
-    atomic_store(&aside, true);
+    if (is_aside())
+        return;
+    ns_option_commit();
+    ns_settle_process();
     ns_fd_each(put_aside, NULL);
+    atomic_store(&aside, true);
+    ns_process_silence();
     ns_status_aside("it installed a seccomp filter");
 }

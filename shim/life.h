@@ -14,7 +14,7 @@
 void ns_life_open(const struct ns_ruleset *rules);
 
 /* Leave every socket alone from now on, without any system call of ours after this one: push what
- * is held. The table stays, so that the application is still told of its options what it asked. */
+ * is held, and give back what was set. The table stays, for what cannot be given back. */
 void ns_life_stand_aside(void);
 
 /* After socket() gave fd. */
@@ -54,6 +54,9 @@ void ns_life_all_unseen(void);
  * replaced: another program will use the sockets, perhaps without us. */
 void ns_life_handing_on(bool replaced);
 
+/* In a child of fork. */
+void ns_life_forked(void);
+
 /* A call on fd failed in a way that a TCP socket does not fail: find out what fd is. */
 void ns_life_heal(int fd, struct ns_sock *slot);
 
@@ -85,7 +88,7 @@ static inline struct ns_sock *ns_life_ruled(int fd)
 static inline void ns_life_uses_socket(int fd)
 {
     struct ns_sock *slot = ns_fd_slot(fd);
-    if (slot && __builtin_expect(NS_GET(slot, kind) == NS_FD_UNKNOWN, 0))
+    if (__builtin_expect(!slot || NS_GET(slot, kind) == NS_FD_UNKNOWN, 0))
         ns_life_meet(fd);
 }
 

@@ -238,7 +238,8 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
     if (by_itself < 0)
         by_itself = ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER);
     if (by_itself == -EOPNOTSUPP || (by_itself > 0 && by_itself <= DELACK_MAX_US)) {
-        NS_PUT(slot, delack, NS_DELACK_THEIRS); /* which says nothing of the next, either */
+        /* Which says nothing of the next, either. A shim in the process that made it may have. */
+        NS_PUT(slot, delack, by_itself == DELACK_MAX_US ? NS_DELACK_OURS : NS_DELACK_THEIRS);
         return;
     }
     int error = by_itself;
@@ -246,19 +247,36 @@ void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot)
         error = ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, DELACK_MAX_US);
     if (error == -EOPNOTSUPP)
         return;
-    if (error == 0)
+    if (error == 0) {
         NS_PUT(slot, delack, NS_DELACK_OURS);
-    else
+        ns_fd_share(slot);
+    } else {
         by_itself = 0; /* this kernel has no such option, or not with this value */
+    }
     atomic_store_explicit(&delack_default, by_itself, memory_order_relaxed);
+}
+
+bool ns_option_has_bound(int fd, struct ns_sock *slot)
+{
+    if (ns_sock_get(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER) != DELACK_MAX_US)
+        return false;
+    NS_PUT(slot, delack, NS_DELACK_OURS);
+    return true;
+}
+
+/* What a socket has by itself, as far as is known: TCP_DELACK_MAX, include/net/tcp.h. */
+static int delack_of_fresh(void)
+{
+    enum { TCP_DELACK_MAX_US_KERNEL = 200000 };
+    int known = atomic_load_explicit(&delack_default, memory_order_relaxed);
+    return known > 0 ? known : TCP_DELACK_MAX_US_KERNEL;
 }
 
 void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot)
 {
     if (NS_GET(slot, delack) != NS_DELACK_OURS)
         return;
-    ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER,
-                atomic_load_explicit(&delack_default, memory_order_relaxed));
+    ns_sock_set(fd, IPPROTO_TCP, TCP_DELACK_MAX_US_NUMBER, delack_of_fresh());
     NS_PUT(slot, delack, NS_DELACK_UNASKED);
 }
 
@@ -316,7 +334,7 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
     case TCP_ULP:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
-        NS_PUT(slot, steady, 1);
+        NS_PUT(slot, steady, NS_STEADY_NEVER);
         break;
     default:
         break;
@@ -360,7 +378,8 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
     return result;
 }
 
-/* What the application is to be told; false: what the kernel says. */
+/* What the application is to be told instead of *answer, which the kernel says; false: just that.
+ */
 static bool answer_of(const struct ns_sock *slot, int level, int option, int *answer)
 {
     if (level == IPPROTO_TCP && option == TCP_NODELAY) {
@@ -368,8 +387,10 @@ static bool answer_of(const struct ns_sock *slot, int level, int option, int *an
         return true;
     }
     if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER &&
-        NS_GET(slot, delack) == NS_DELACK_OURS) {
-        *answer = atomic_load_explicit(&delack_default, memory_order_relaxed);
+        (NS_GET(slot, delack) == NS_DELACK_OURS ||
+         /* A forked child of ours may have set it. */
+         (NS_GET(slot, delack) == NS_DELACK_UNASKED && *answer == DELACK_MAX_US))) {
+        *answer = delack_of_fresh();
         return true;
     }
     struct ns_view *view = NS_GET(slot, view);
@@ -383,8 +404,12 @@ static bool answer_of(const struct ns_sock *slot, int level, int option, int *an
 int ns_option_get(int fd, struct ns_sock *slot, int level, int option, void *value, socklen_t *len)
 {
     int result = NS_REAL(getsockopt)(fd, level, option, value, len);
-    int answer;
-    if (result == 0 && value && *len <= sizeof answer && answer_of(slot, level, option, &answer))
+    int answer = -1;
+    if (result != 0 || !value || *len > sizeof answer)
+        return result;
+    if (*len == sizeof answer)
+        memcpy(&answer, value, sizeof answer);
+    if (answer_of(slot, level, option, &answer))
         memcpy(value, &answer, *len); /* the kernel cuts an int the same way */
     return result;
 }

@@ -29,6 +29,9 @@ void ns_option_inherit(struct ns_sock *slot, const struct ns_sock *from);
  * ACKs whose wait we do not see (stdio, a futex). */
 void ns_option_bound_delayed_ack(int fd, struct ns_sock *slot);
 
+/* Has fd that bound already? Remembers it. */
+bool ns_option_has_bound(int fd, struct ns_sock *slot);
+
 /* The opposite, for a socket that inherited the bound and has no rule. */
 void ns_option_unbound_delayed_ack(int fd, struct ns_sock *slot);
 

@@ -94,6 +94,24 @@ static inline void turn_to(int fd)
         ns_push_turned(held - 1);
 }
 
+/* Bytes are about to be held: a signal handler may jump away as soon as the kernel has them, so
+ * what is owed is noted first, without a time. */
+static void foresee_held(int fd, struct ns_sock *slot)
+{
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&slot->held_until, &none, NS_HELD_OVERDUE);
+    ns_thread.may_push = true;
+    ns_owe_once(fd, slot);
+    ns_deadline_watch(fd);
+}
+
+/* They were not: nothing is held but what was before. */
+static void forget_foreseen(struct ns_sock *slot)
+{
+    uint64_t overdue = NS_HELD_OVERDUE;
+    atomic_compare_exchange_strong(&slot->held_until, &overdue, 0);
+}
+
 /* Bytes are held from now on, if they were not before. The deadline is stored after the call that
  * held them: see held_until. */
 static void mark_held(int fd, struct ns_sock *slot)
@@ -110,8 +128,10 @@ static void mark_held(int fd, struct ns_sock *slot)
 void ns_out_held(int fd, const struct ns_out *out, ssize_t result)
 {
     struct ns_sock *slot = out->slot;
-    if (result <= 0)
+    if (result <= 0) {
+        forget_foreseen(slot);
         return;
+    }
     struct ns_ack_state state = ns_fd_ack(slot);
     ns_ack_wrote(&state); /* the push carries it */
     ns_fd_ack_put(slot, state);
@@ -139,6 +159,7 @@ void ns_out_went_on(int fd, ssize_t result)
 
 void ns_out_refused(int fd, struct ns_out *out)
 {
+    forget_foreseen(out->slot);
     ns_life_heal(fd, out->slot);
     out->holds = false;
     if (NS_GET(out->slot, kind) != NS_FD_RULED)
@@ -215,7 +236,9 @@ static struct ns_out begin(int fd, size_t size, int flags, bool plain)
             break;
         }
     }
-    if (!out.holds)
+    if (out.holds)
+        foresee_held(fd, slot);
+    else
         before_plain(fd, &out);
     return out;
 }

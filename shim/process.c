@@ -16,8 +16,17 @@
 _Thread_local pid_t ns_vfork_parent;
 _Atomic pid_t ns_clone_parent;
 
+static _Atomic bool silent;
+
+void ns_process_silence(void)
+{
+    atomic_store(&silent, true);
+}
+
 bool ns_process_look(void)
 {
+    if (atomic_load(&silent))
+        return false;
     pid_t self = getpid(), parent = ns_clone_parent;
     if (ns_vfork_parent == self)
         ns_vfork_parent = 0; /* the child is gone, and we are back */
@@ -31,7 +40,7 @@ bool ns_process_has_threads(void)
     /* A directory's link count is that of its subdirectories, and two. */
     /* By number: stat has a new symbol version in every other libc. */
     long result = NS_REAL(syscall)(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
-    bool has = result != 0 || tasks.st_nlink > 3;
+    bool has = result == 0 && tasks.st_nlink > 3;
     errno = saved;
     return has;
 }

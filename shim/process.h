@@ -33,6 +33,10 @@ static inline bool ns_is_elsewhere(void)
  * is another one to share them with. Returns whether there is. */
 bool ns_process_has_threads(void);
 
+/* From now on nobody is asked: a filter may kill whoever does, and nothing is made of the answer.
+ */
+void ns_process_silence(void);
+
 /* In a child that has its own memory. */
 void ns_process_forked(void);
 

@@ -26,7 +26,8 @@ static void nodelay_failed(int fd, struct ns_sock *slot, int error)
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_life_heal(fd, slot);
     else
-        NS_PUT(slot, steady, 1); /* what cannot be pushed must not be held (a filter, an LSM) */
+        NS_PUT(slot, steady,
+               NS_STEADY_NEVER); /* what cannot be pushed must not be held (a filter, an LSM) */
 }
 
 void ns_join_owed(int fd, struct ns_sock *slot)
@@ -39,14 +40,17 @@ void ns_join_owed(int fd, struct ns_sock *slot)
 
 void ns_join(int fd, struct ns_sock *slot)
 {
+    /* First what is owed: a signal handler may jump away as soon as the kernel has it. */
+    NS_PUT(slot, kernel_nodelay, 0);
+    ns_join_owed(fd, slot);
     int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
-    if (error) {
-        nodelay_failed(fd, slot, error);
+    if (!error) {
+        NS_COUNT(joined);
         return;
     }
-    NS_PUT(slot, kernel_nodelay, 0);
-    NS_COUNT(joined);
-    ns_join_owed(fd, slot);
+    NS_PUT(slot, joins, 0);
+    NS_PUT(slot, kernel_nodelay, 1);
+    nodelay_failed(fd, slot, error);
 }
 
 /* TCP_NODELAY sends at once what is held, even while corked and even if it is on already (tcp(7)

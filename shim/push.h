@@ -6,7 +6,7 @@
 
 #include "fdtable.h"
 
-/* Has any connection of this process ever been joined (ns_sock.joins)? */
+/* May any connection of this process be joined (ns_sock.joins)? */
 extern _Atomic bool ns_push_joined;
 
 /* Milliseconds, for ns_burst. */

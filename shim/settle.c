@@ -9,6 +9,7 @@
 #include "real.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 enum { MORE_SIZE = 4096, MORE_COUNT = MORE_SIZE / (int)sizeof(int) };
 
@@ -258,8 +259,10 @@ void ns_settle_unless_ready(int fd, short events)
     if (!ns_owed())
         return;
     struct pollfd one = {.fd = fd, .events = events};
+    struct timespec none = {0, 0};
     int saved = errno;
-    int ready = NS_REAL(poll)(&one, 1, 0);
+    /* By number: no place to be cancelled at, which sendfile for one is not. */
+    long ready = NS_REAL(syscall)(SYS_ppoll, &one, 1l, &none, NULL, 0l);
     errno = saved;
     if (ready <= 0)
         ns_settle(NS_OWES_ALL);
@@ -276,7 +279,7 @@ void ns_settle_process(void)
 {
     int saved = errno;
     ns_settle(NS_OWES_PUSH);
-    if (atomic_load_explicit(&ns_push_joined, memory_order_relaxed)) /* other threads' bursts */
+    if (atomic_exchange(&ns_push_joined, false)) /* other threads' bursts */
         ns_fd_each(push_joined, NULL);
     ns_deadline_push_all();
     errno = saved;

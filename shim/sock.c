@@ -54,7 +54,14 @@ int ns_sock_set(int fd, int level, int option, int value)
     return result;
 }
 
-bool ns_sock_is_socket(int fd)
+bool ns_sock_is_still_tcp(int fd)
+{
+    int protocol = ns_sock_get(fd, SOL_SOCKET, SO_PROTOCOL);
+    return protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP;
+}
+
+/* S_IFMT of its mode; 0 if there is no such descriptor. */
+static mode_t format_of(int fd)
 {
     struct stat status;
     int saved = errno;
@@ -62,7 +69,17 @@ bool ns_sock_is_socket(int fd)
      * the libcs' own on 64-bit machines. */
     long result = NS_REAL(syscall)(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
     errno = saved;
-    return result == 0 && S_ISSOCK(status.st_mode);
+    return result == 0 ? status.st_mode & S_IFMT : 0;
+}
+
+bool ns_sock_is_socket(int fd)
+{
+    return format_of(fd) == S_IFSOCK;
+}
+
+bool ns_sock_is_file(int fd)
+{
+    return format_of(fd) == S_IFREG;
 }
 
 struct ns_sock_kind ns_sock_ask(int fd)

@@ -9,6 +9,12 @@
 /* Do socket()'s arguments make a TCP or MPTCP socket? */
 bool ns_sock_is_tcp(int domain, int type, int protocol);
 
+/* Is fd still a TCP or MPTCP socket, of whatever domain? One system call. */
+bool ns_sock_is_still_tcp(int fd);
+
+/* Is fd a regular file? */
+bool ns_sock_is_file(int fd);
+
 struct ns_sock_kind {
     bool tcp; /* TCP or MPTCP over IPv4 or IPv6 */
     bool listens, connected, nonblock;

@@ -172,7 +172,7 @@ END
     local send
     for send in nodelay auto-cork adaptive; do
         NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "'"$send"'"}]}' timeout 30 strace -f -qq \
-            -e trace=poll,sendto -o "$T/raw" -E LD_PRELOAD="$LIBRARY" python3 "$T/proxy.py"
+            -e trace=poll,ppoll,sendto -o "$T/raw" -E LD_PRELOAD="$LIBRARY" python3 "$T/proxy.py"
         # It was owed, and whether the write would block was looked at first; the long one would.
         grep -qE 'poll\(.*POLLOUT' "$T/raw"
         [[ $(grep -c 'sendto(.*MSG_DONTWAIT' "$T/raw") -eq 0 ]]

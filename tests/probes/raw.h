@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
-static long raw(long number, long a, long b, long c, long d, long e, long f)
+static inline long raw(long number, long a, long b, long c, long d, long e, long f)
 {
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -20,8 +20,8 @@ static long raw(long number, long a, long b, long c, long d, long e, long f)
 }
 #elif defined(__aarch64__)
 /* Not inlined where vfork is called, which gcc takes for a danger to x0. */
-__attribute__((noinline)) static long raw(long number, long a, long b, long c, long d, long e,
-                                          long f)
+__attribute__((noinline, unused)) static long raw(long number, long a, long b, long c, long d,
+                                                  long e, long f)
 {
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = a;

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of descriptors: how they come, are copied, passed on and closed. */
+#include "program.h"
+
+#include <sys/un.h>
+
+static struct sockaddr_in address_of(uint32_t address, uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_addr.s_addr = address, .sin_port = port};
+}
+
+static struct sockaddr_in driver_address(void)
+{
+    return address_of(shared->listener, shared->listener_port);
+}
+
+static void call_socket(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    CALL(op, socket(AF_INET, SOCK_STREAM | word_flags(op, 2), 0));
+    set_slot(slot, (int)op->result, -1, 0);
+}
+
+static bool room_for_connection(void)
+{
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (shared->connections[i].kind == FREE)
+            return true;
+    return false;
+}
+
+/* To the driver, which accepts it. */
+static void connect_slot(struct op *op, struct slot *slot)
+{
+    struct sockaddr_in address = driver_address();
+    if (!room_for_connection()) {
+        note(op, " skipped");
+        return;
+    }
+    CALL(op, connect(slot->fd, (struct sockaddr *)&address, sizeof address));
+    if (op->result != 0 && op->error != EINPROGRESS)
+        return;
+    int connection = new_connection(PEER);
+    ask(ACCEPT, connection, 0, 0);
+    raw_poll(slot->fd, POLLOUT, 500);
+    slot->connection = connection;
+    slot->end = 0;
+}
+
+/* connect SLOT [FLAGS]: a new socket that is connected to the peer. */
+static void call_connect(struct op *op)
+{
+    call_socket(op);
+    connect_slot(op, word_slot(op, 1));
+}
+
+/* connect on what the slot has. */
+static void call_reconnect(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    struct sockaddr_in address = driver_address();
+    if (connection_of(slot) || slot->listens) {
+        if (connection_of(slot) && connection_of(slot)->kind == UDP) {
+            note(op, " skipped");
+            return;
+        }
+        CALL(op, connect(slot->fd, op->bad_buffer ? BAD_ADDRESS : (struct sockaddr *)&address,
+                         sizeof address));
+        return;
+    }
+    connect_slot(op, slot);
+}
+
+static void call_refused(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    struct sockaddr_in address = address_of(shared->listener, shared->refused_port);
+    if (connection_of(slot) && connection_of(slot)->kind == UDP) {
+        note(op, " skipped");
+        return;
+    }
+    CALL(op, connect(slot->fd, (struct sockaddr *)&address, sizeof address));
+    if (op->error == EINPROGRESS)
+        raw_poll(slot->fd, 0, 500);
+}
+
+static void call_disconnect(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    struct sockaddr address = {.sa_family = AF_UNSPEC};
+    struct connection *connection = connection_of(slot);
+    if (slot->listens || (connection && (connection->kind != PEER || references(slot) > 1))) {
+        note(op, " skipped");
+        return;
+    }
+    peer_has_all(slot);
+    CALL(op, connect(slot->fd, &address, sizeof address));
+    if (connection && op->result == 0) {
+        connection->uncertain = connection->over = true;
+        slot->connection = -1;
+    }
+}
+
+/* Of this process's own, so that no port is waited for. */
+static int bind_own(int fd)
+{
+    uint32_t pid = (uint32_t)RAW(getpid, 0, 0, 0, 0);
+    struct sockaddr_in address = address_of(htonl(0x7f400001U + (pid & 0x1fffff)), 0);
+    return (int)RAW(bind, fd, &address, sizeof address, 0);
+}
+
+static void call_listen(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    CALL(op, socket(AF_INET, SOCK_STREAM | word_flags(op, 2), 0));
+    set_slot(slot, (int)op->result, -1, 0);
+    bind_own(slot->fd);
+    CALL(op, listen(slot->fd, 8));
+    slot->listens = op->result == 0;
+}
+
+static struct sockaddr_in own_address(int fd)
+{
+    struct sockaddr_in address = {0};
+    socklen_t length = sizeof address;
+    RAW(getsockname, fd, &address, &length, 0);
+    return address;
+}
+
+static struct message connect_later(const struct slot *listener, int connection, long bytes)
+{
+    struct sockaddr_in address = own_address(listener->fd);
+    return (struct message){.verb = CONNECT,
+                            .connection = connection,
+                            .number = (int64_t)address.sin_addr.s_addr << 16 | address.sin_port,
+                            .extra = bytes};
+}
+
+/* accept SLOT NEW [FLAGS|-] [address]: a listener's next connection, which the peer makes. */
+static void call_accept(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1), *new = word_slot(op, 2);
+    bool has_flags = op->words > 3 && strcmp(op->word[3], "-") != 0;
+    struct sockaddr_in address = {0};
+    socklen_t length = sizeof address;
+    bool asks = op->words > 4;
+    int connection = -1;
+    bool gives_up = op->interrupted && !raw_nonblocking(slot->fd) && !(alarm_flags & SA_RESTART);
+    if (slot->listens && raw_option(slot->fd, SOL_SOCKET, SO_RCVTIMEO) > 0) {
+        note(op, " skipped");
+        return;
+    }
+    if (slot->listens && !gives_up && (connection = new_connection(PEER)) >= 0) {
+        struct message message = connect_later(slot, connection, 1);
+        if (raw_nonblocking(slot->fd)) {
+            ask(CONNECT, connection, message.number, message.extra);
+            raw_poll(slot->fd, POLLIN, 500);
+        } else {
+            op->later = message;
+            op->restarts = true;
+        }
+    } else if (slot->listens && !gives_up) {
+        note(op, " skipped");
+        return;
+    }
+    struct sockaddr *to = !asks ? NULL : op->bad_buffer ? BAD_ADDRESS : (struct sockaddr *)&address;
+    socklen_t *room = asks ? &length : NULL;
+    if (has_flags)
+        CALL(op, accept4(slot->fd, to, room, word_flags(op, 3)));
+    else
+        CALL(op, accept(slot->fd, to, room));
+    note_number(op, " length ", (int)length);
+    note_number(op, " family ", address.sin_family);
+    if (op->result >= 0)
+        set_slot(new, (int)op->result, connection, 0);
+    else if (connection >= 0)
+        shared->connections[connection].uncertain = true;
+}
+
+/* Both ends are the program's. */
+static void call_pair(struct op *op)
+{
+    struct slot *a = word_slot(op, 1), *b = word_slot(op, 2);
+    int connection = new_connection(PAIR);
+    if (connection < 0) {
+        note(op, " skipped");
+        return;
+    }
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    bind_own(listener);
+    listen(listener, 1);
+    struct sockaddr_in address = own_address(listener);
+    CALL(op, socket(AF_INET, SOCK_STREAM, 0));
+    int fd = (int)op->result;
+    CALL(op, connect(fd, (struct sockaddr *)&address, sizeof address));
+    CALL(op, accept(listener, NULL, NULL));
+    int accepted = (int)op->result;
+    CALL(op, close(listener));
+    set_slot(a, fd, connection, 0);
+    set_slot(b, accepted, connection, 1);
+}
+
+static void two_slots(struct op *op, enum kind kind, const int fds[2])
+{
+    int connection = new_connection(kind);
+    set_slot(word_slot(op, 1), fds[0], connection, 0);
+    set_slot(word_slot(op, 2), fds[1], connection, 1);
+}
+
+static void call_socketpair(struct op *op)
+{
+    int fds[2] = {-1, -1};
+    CALL(op, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+    two_slots(op, UNIX, fds);
+}
+
+static void call_pipe(struct op *op)
+{
+    int fds[2] = {-1, -1};
+    CALL(op, pipe(fds));
+    two_slots(op, PIPE, fds);
+}
+
+static void call_udp(struct op *op)
+{
+    int fds[2] = {socket(AF_INET, SOCK_DGRAM, 0), socket(AF_INET, SOCK_DGRAM, 0)};
+    bind_own(fds[0]);
+    bind_own(fds[1]);
+    struct sockaddr_in first = own_address(fds[0]), second = own_address(fds[1]);
+    CALL(op, connect(fds[0], (struct sockaddr *)&second, sizeof second));
+    CALL(op, connect(fds[1], (struct sockaddr *)&first, sizeof first));
+    two_slots(op, UDP, fds);
+}
+
+static void copied(struct op *op, struct slot *from, struct slot *to)
+{
+    if (op->result < 0 || to == from)
+        return;
+    int fd = (int)op->result;
+    if (to->fd == fd) {
+        /* What was there is closed already. */
+        struct slot old = *to;
+        *to = *from;
+        to->fd = fd;
+        after_close(old.connection, old.end);
+        return;
+    }
+    struct slot copy = *from;
+    set_slot(to, fd, copy.connection, copy.end);
+    to->listens = copy.listens;
+    to->epoll = copy.epoll;
+    to->watched = copy.watched;
+}
+
+static void call_dup(struct op *op)
+{
+    struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
+    CALL(op, dup(from->fd));
+    copied(op, from, to);
+}
+
+static void call_dupfd(struct op *op)
+{
+    struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
+    CALL(op, fcntl(from->fd, op->words > 3 ? F_DUPFD_CLOEXEC : F_DUPFD, 40));
+    copied(op, from, to);
+}
+
+/* Onto what the other slot has, or onto a number that nobody has. */
+static int onto(struct op *op, struct slot *from, struct slot *to)
+{
+    (void)op;
+    if (to->fd >= 0 && to != from && from->fd >= 0)
+        before_last_close(to);
+    return to->fd >= 0 ? to->fd : 60 + (int)(to - slots);
+}
+
+static void call_dup2(struct op *op)
+{
+    struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
+    int target = onto(op, from, to);
+    CALL(op, dup2(from->fd, target));
+    copied(op, from, to);
+}
+
+static void call_dup3(struct op *op)
+{
+    struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
+    int target = onto(op, from, to);
+    CALL(op, dup3(from->fd, target, word_flags(op, 3)));
+    copied(op, from, to);
+}
+
+static void forget(struct slot *slot)
+{
+    struct slot old = *slot;
+    *slot = (struct slot){.fd = -1, .connection = -1};
+    after_close(old.connection, old.end);
+}
+
+static void call_close(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    before_last_close(slot);
+    CALL(op, close(slot->fd));
+    if (slot->fd >= 0)
+        forget(slot);
+}
+
+/* Closed past libc, as libuv does, or by stdio. */
+static void call_syscall_close(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    before_last_close(slot);
+    CALL(op, syscall(SYS_close, slot->fd));
+    if (slot->fd >= 0)
+        forget(slot);
+}
+
+static void call_close_range(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    unsigned flags = (unsigned)word_flags(op, 2);
+    if (slot->fd < 0) {
+        note(op, " skipped");
+        return;
+    }
+    if (!(flags & CLOSE_RANGE_CLOEXEC))
+        before_last_close(slot);
+    CALL(op, close_range((unsigned)slot->fd, (unsigned)slot->fd, (int)flags));
+    if (!(flags & CLOSE_RANGE_CLOEXEC) && op->result == 0)
+        forget(slot);
+}
+
+static void call_shutdown(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    const struct connection *connection = connection_of(slot);
+    int how = (int)word_number(op, 2);
+    /* Whether bytes that come after it are refused, and when, depends on how they come. */
+    if (how != SHUT_WR && connection && connection->kind == PAIR)
+        how = SHUT_WR;
+    if (how != SHUT_WR && connection && connection->kind != UNIX) {
+        settle(slot);
+        /* What comes after it is read or refused as time has it. */
+        if (connection->kind == PEER)
+            shared->connections[slot->connection].half = true;
+    }
+    CALL(op, shutdown(slot->fd, how));
+    struct slot *other = partner(slot);
+    if (connection && connection->kind == PAIR && how != SHUT_RD && other && op->result == 0)
+        raw_poll(other->fd, POLLRDHUP, 200);
+}
+
+/* The descriptor goes through a message to the program itself; a copy comes back. */
+static void call_pass(struct op *op)
+{
+    struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
+    int fds[2];
+    char byte = 'x';
+    union {
+        char room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {.align = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                           .cmsg_level = SOL_SOCKET,
+                           .cmsg_type = SCM_RIGHTS}};
+    struct iovec piece = {&byte, 1};
+    struct msghdr header = {.msg_iov = &piece,
+                            .msg_iovlen = 1,
+                            .msg_control = control.room,
+                            .msg_controllen = sizeof control.room};
+    memcpy(CMSG_DATA(&control.align), &from->fd, sizeof(int));
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0)
+        return;
+    CALL(op, sendmsg(fds[0], &header, 0));
+    bool sent = op->result == 1;
+    int came = -1;
+    if (sent) {
+        CALL(op, recvmsg(fds[1], &header, 0));
+        memcpy(&came, CMSG_DATA(&control.align), sizeof(int));
+        op->result = came;
+        note_number(op, " descriptor ", came);
+    }
+    close(fds[0]);
+    close(fds[1]);
+    if (sent)
+        copied(op, from, to);
+}
+
+const struct call life_calls[] = {{"socket", call_socket},
+                                  {"connect", call_connect},
+                                  {"reconnect", call_reconnect},
+                                  {"refused", call_refused},
+                                  {"disconnect", call_disconnect},
+                                  {"listen", call_listen},
+                                  {"accept", call_accept},
+                                  {"pair", call_pair},
+                                  {"socketpair", call_socketpair},
+                                  {"pipe", call_pipe},
+                                  {"udp", call_udp},
+                                  {"dup", call_dup},
+                                  {"dupfd", call_dupfd},
+                                  {"dup2", call_dup2},
+                                  {"dup3", call_dup3},
+                                  {"close", call_close},
+                                  {"syscall_close", call_syscall_close},
+                                  {"close_range", call_close_range},
+                                  {"shutdown", call_shutdown},
+                                  {"pass", call_pass},
+                                  {NULL, NULL}};

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/* Processes, threads and signals. What is between braces is done by the child, the thread or the
+ * handler; whoever began it waits until it is done, so that the order of things is the script's. */
+#include "program.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <threads.h>
+
+static void note_status(struct op *op, int status)
+{
+    if (WIFEXITED(status))
+        note_number(op, " exit ", WEXITSTATUS(status));
+    else
+        note_number(op, " signal ", WTERMSIG(status));
+}
+
+static void wait_for(struct op *op, pid_t pid)
+{
+    int status = 0;
+    long result;
+    note(op, pid > 0 ? " child" : " no child");
+    if (pid <= 0)
+        return;
+    do
+        result = waitpid(pid, &status, 0);
+    while (result < 0 && errno == EINTR);
+    note(op, result == pid ? "" : " NOT WAITED FOR");
+    note_status(op, status);
+}
+
+static void call_fork(struct op *op)
+{
+    struct block block = next_block();
+    bool with_exit = op->words > 1 && strcmp(op->word[1], "exit") == 0;
+    bool plain = op->words > 1 && strcmp(op->word[1], "_Fork") == 0;
+    CALL_ONLY(op, plain ? _Fork() : fork());
+    if (op->result == 0) {
+        run_block(block);
+        if (with_exit)
+            exit(5);
+        _exit(6);
+    }
+    wait_for(op, (pid_t)op->result);
+}
+
+static bool in_shared_memory;
+
+/* The child of a vfork has this process's memory and descriptors of its own. */
+static void call_vfork(struct op *op)
+{
+    static struct slot kept[SLOTS];
+    static struct block block;
+    block = next_block();
+    memcpy(kept, slots, sizeof kept);
+    in_shared_memory = true;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        run_block(block);
+        _exit(6);
+    }
+    in_shared_memory = false;
+    memcpy(slots, kept, sizeof kept);
+    wait_for(op, pid);
+}
+
+static int cloned(void *block)
+{
+    run_block(*(struct block *)block);
+    return 6;
+}
+
+static void call_clone(struct op *op)
+{
+    static char stack[256 * 1024] __attribute__((aligned(16)));
+    struct slot kept[SLOTS];
+    struct block block = next_block();
+    memcpy(kept, slots, sizeof kept);
+    in_shared_memory = true;
+    CALL_ONLY(op, clone(cloned, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &block));
+    in_shared_memory = false;
+    memcpy(slots, kept, sizeof kept);
+    wait_for(op, (pid_t)op->result);
+}
+
+/* --- threads
+ * ------------------------------------------------------------------------------------------- */
+static __thread bool in_thread;
+static bool unshared; /* the thread has descriptors of its own since a call of its */
+
+static void *thread_begins(void *block)
+{
+    in_thread = true;
+    run_block(*(struct block *)block);
+    return NULL;
+}
+
+/* Nothing is mapped below the stack nor above it. */
+static void *tight_stack(size_t size)
+{
+    char *room = mmap(NULL, size + 2 * 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || mprotect(room + 65536, size, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    return room + 65536;
+}
+
+static void call_thread(struct op *op)
+{
+    enum { STACK = 256 * 1024 };
+    struct block block = next_block();
+    struct slot kept[SLOTS];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    memcpy(kept, slots, sizeof kept);
+    unshared = false;
+    pthread_attr_init(&attributes);
+    if (op->words > 1 && strcmp(op->word[1], "tight") == 0)
+        pthread_attr_setstack(&attributes, tight_stack(STACK), STACK);
+    CALL(op, pthread_create(&thread, &attributes, thread_begins, &block));
+    if (op->result == 0)
+        CALL(op, pthread_join(thread, NULL));
+    pthread_attr_destroy(&attributes);
+    if (unshared)
+        memcpy(slots, kept, sizeof kept);
+}
+
+static sem_t go, done;
+static struct block work;
+static pid_t worker_of;  /* the process in which the thread is */
+static bool worker_ends; /* when it is next given work */
+
+static void *worker_begins(void *unused)
+{
+    (void)unused;
+    in_thread = true;
+    for (;;) {
+        while (sem_wait(&go) != 0)
+            ;
+        if (worker_ends)
+            return NULL;
+        run_block(work);
+        sem_post(&done);
+    }
+    return NULL;
+}
+
+/* A thread that stays, to which the work is handed. */
+static void call_worker(struct op *op)
+{
+    pid_t self = (pid_t)RAW(getpid, 0, 0, 0, 0);
+    struct block block = next_block();
+    if (in_thread) {
+        run_block(block);
+        return;
+    }
+    work = block;
+    if (worker_of != self) {
+        pthread_t thread;
+        worker_of = self;
+        sem_init(&go, 0, 0);
+        sem_init(&done, 0, 0);
+        CALL(op, pthread_create(&thread, NULL, worker_begins, NULL));
+    }
+    sem_post(&go);
+    CALL(op, sem_wait(&done));
+    while (op->result != 0)
+        CALL(op, sem_wait(&done));
+}
+
+static void call_unshare(struct op *op)
+{
+    int flags = word_flags(op, 1);
+    if ((flags & CLONE_FILES) && in_thread)
+        unshared = true;
+    CALL(op, unshare(flags));
+}
+
+/* close_range SLOT with descriptors of the thread's own first. */
+static void call_unshare_range(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    if (!in_thread || slot->fd < 0) {
+        note(op, " skipped");
+        return;
+    }
+    unshared = true;
+    CALL(op, close_range((unsigned)slot->fd, (unsigned)slot->fd, CLOSE_RANGE_UNSHARE));
+    slot->fd = -1;
+}
+
+/* --- signals
+ * ------------------------------------------------------------------------------------------- */
+int alarm_flags, handler_depth;
+static struct block handlers[NSIG];
+static volatile unsigned delivered[NSIG];
+
+static void on_signal(int number)
+{
+    int error = errno;
+    handler_depth++;
+    delivered[number]++;
+    /* Once: what a handler does is not done again inside it. */
+    if (handler_depth == 1)
+        run_block(handlers[number]);
+    handler_depth--;
+    shared->handled++;
+    errno = error;
+}
+
+void note_signals(struct op *op)
+{
+    for (int i = 1; i < 32; i++) {
+        if (!delivered[i])
+            continue;
+        note(op, " got ");
+        note(op, signal_text(i));
+        if (delivered[i] > 1 && i != SIGALRM)
+            note_number(op, " times ", delivered[i]);
+        delivered[i] = 0;
+    }
+}
+
+static void call_handler(struct op *op)
+{
+    int number = (int)word_number(op, 1);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = word_flags(op, 2)};
+    struct block block = next_block();
+    if (number < 1 || number >= NSIG)
+        return;
+    handlers[number] = block;
+    if (number == SIGALRM)
+        alarm_flags = action.sa_flags;
+    CALL(op, sigaction(number, &action, NULL));
+}
+
+static void call_signal(struct op *op)
+{
+    int number = (int)word_number(op, 1);
+    bool ignored = op->words > 2 && strcmp(op->word[2], "ignored") == 0;
+    CALL_ONLY(op, signal(number, ignored ? SIG_IGN : on_signal) == SIG_ERR);
+    note_result(op);
+    if (number == SIGALRM)
+        alarm_flags = SA_RESTART;
+}
+
+static void call_raise(struct op *op)
+{
+    CALL(op, raise((int)word_number(op, 1)));
+}
+
+/* Of two threads the kernel chooses the one. */
+static void call_kill(struct op *op)
+{
+    if (in_thread || worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0)) {
+        note(op, " skipped");
+        return;
+    }
+    CALL(op, kill(getpid(), (int)word_number(op, 1)));
+}
+
+static void call_mask(struct op *op)
+{
+    bool blocks = op->word[0][0] == 'b';
+    sigset_t room;
+    word_mask(op, 1, &room);
+    CALL(op, pthread_sigmask(blocks ? SIG_BLOCK : SIG_UNBLOCK, &room, NULL));
+}
+
+static void call_mask_now(struct op *op)
+{
+    sigset_t waiting, blocked;
+    CALL(op, pthread_sigmask(SIG_BLOCK, NULL, &blocked));
+    CALL(op, sigpending(&waiting));
+    for (int i = 1; i < 32; i++)
+        if (sigismember(&waiting, i) || sigismember(&blocked, i)) {
+            note(op, " ");
+            note(op, signal_text(i));
+            note(op, sigismember(&waiting, i) ? ":pending" : "");
+        }
+}
+
+static void call_altstack(struct op *op)
+{
+    enum { STACK = 64 * 1024 };
+    stack_t stack = {.ss_sp = tight_stack(STACK), .ss_size = STACK};
+    CALL(op, sigaltstack(&stack, NULL));
+}
+
+/* --- other programs, and what is done to this one
+ * ---------------------------------------------------- */
+extern char **environ;
+
+static char *number_word(char *room, long value)
+{
+    snprintf(room, 16, "%ld", value);
+    return room;
+}
+
+static void spawn_by(struct op *op, const char *way, char **arguments)
+{
+    char command[512];
+    int status = -1;
+    pid_t pid = -1;
+    snprintf(command, sizeof command, "exec %s %s %s %s %s", arguments[0], arguments[1],
+             arguments[2], arguments[3], arguments[4]);
+    if (strcmp(way, "system") == 0) {
+        CALL_ONLY(op, system(command));
+        note_status(op, (int)op->result);
+    } else if (strcmp(way, "popen") == 0) {
+        FILE *pipe = popen(command, "r");
+        CALL_ONLY(op, pipe ? pclose(pipe) : -1);
+        note_status(op, (int)op->result);
+    } else if (strcmp(way, "posix_spawn") == 0) {
+        CALL(op, posix_spawn(&pid, arguments[0], NULL, NULL, arguments, environ));
+        waitpid(pid, &status, 0);
+        note_status(op, status);
+    } else {
+        pid = strcmp(way, "vfork") == 0 ? vfork() : fork();
+        if (pid == 0) {
+            execve(arguments[0], arguments, environ);
+            _exit(127);
+        }
+        waitpid(pid, &status, 0);
+        note_status(op, status);
+    }
+}
+
+/* spawn SLOT BYTES WAY: another program writes on the slot's descriptor. */
+static void call_spawn(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    struct connection *connection = connection_of(slot);
+    char words[4][16];
+    char *arguments[] = {program_path,
+                         number_word(words[0], slot->fd),
+                         number_word(words[1], slot->connection),
+                         number_word(words[2], slot->end),
+                         number_word(words[3], word_number(op, 2) % 4096),
+                         NULL};
+    if (!connection || connection->stopped || connection->over || connection->kind == UDP) {
+        note(op, " skipped");
+        return;
+    }
+    settle_writes(slot, word_number(op, 2));
+    spawn_by(op, op->words > 3 ? op->word[3] : "", arguments);
+    connection->held[slot->end] = connection->corked[slot->end];
+}
+
+static void call_seccomp(struct op *op)
+{
+    struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {1, &allow};
+    CALL(op, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    CALL(op, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+}
+
+static long count_threads(void)
+{
+    char text[2048] = "";
+    long fd = RAW(openat, AT_FDCWD, "/proc/self/status", O_RDONLY, 0);
+    RAW(read, fd, text, sizeof text - 1, 0);
+    RAW(close, fd, 0, 0, 0);
+    const char *at = strstr(text, "Threads:");
+    return at ? strtol(at + 8, NULL, 10) : -1;
+}
+
+/* One that was joined may be there for a moment yet. */
+static void call_threads(struct op *op)
+{
+    long expected = worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0) ? 2 : 1, count = count_threads();
+    for (int i = 0; i < 50 && count > expected; i++) {
+        nap(200);
+        count = count_threads();
+    }
+    note_number(op, " = ", count);
+}
+
+static void call_descriptors(struct op *op)
+{
+    for (int fd = 0; fd < 128; fd++)
+        if (RAW(fcntl, fd, F_GETFD, 0, 0) >= 0)
+            note_number(op, " ", fd);
+}
+
+static int exit_thread(void *unused)
+{
+    (void)unused;
+    nap(3000);
+    return 0;
+}
+
+/* What is unread is read, so that the last close is no reset. */
+static void finish(void)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        const struct slot *slot = &slots[i];
+        const struct connection *connection = connection_of(slot);
+        if (!connection || connection->kind != PEER || connection->over)
+            continue;
+        if (connection->stopped)
+            ask(RESUME, slot->connection, 0, 0);
+        settle(slot);
+        for (long unread = available(slot); unread > 0; unread = available(slot)) {
+            char waste[4096];
+            long n = RAW(read, slot->fd, waste, sizeof waste, 0);
+            if (n <= 0)
+                break;
+            shared->connections[slot->connection].stream[1].read += n;
+        }
+        if (raw_option(slot->fd, SOL_SOCKET, SO_LINGER) == 1 && !peer_has_all(slot))
+            shared->connections[slot->connection].uncertain = true;
+    }
+}
+
+/* end WAY: how the program ends; a script without it ends by main's return. */
+static void call_end(struct op *op)
+{
+    const char *way = op->words > 1 ? op->word[1] : "";
+    char *arguments[] = {program_path, "exec", NULL};
+    thrd_t thread;
+    /* For whoever shares memory that is not its own, most ways are none. */
+    if (in_shared_memory) {
+        note(op, " skipped");
+        return;
+    }
+    finish();
+    trace_line(op);
+    if (strcmp(way, "exit") == 0)
+        exit(3);
+    if (strcmp(way, "_exit") == 0)
+        _exit(4);
+    if (strcmp(way, "quick_exit") == 0)
+        quick_exit(5);
+    if (strcmp(way, "abort") == 0)
+        abort();
+    if (strcmp(way, "signal") == 0) {
+        signal(SIGTERM, SIG_DFL);
+        raise(SIGTERM);
+    }
+    if (strcmp(way, "exec") == 0)
+        execve(program_path, arguments, environ);
+    if (strcmp(way, "return") == 0)
+        exit(0);
+    worker_ends = true;
+    sem_post(&go);
+    thrd_create(&thread, exit_thread, NULL);
+    if (strcmp(way, "pthread_exit") == 0)
+        pthread_exit(NULL);
+    if (strcmp(way, "thrd_exit") == 0)
+        thrd_exit(0);
+    if (strcmp(way, "sys_exit") == 0)
+        RAW(exit, 0, 0, 0, 0);
+    exit(0);
+}
+
+const struct call process_calls[] = {{"fork", call_fork},
+                                     {"vfork", call_vfork},
+                                     {"clone", call_clone},
+                                     {"thread", call_thread},
+                                     {"worker", call_worker},
+                                     {"unshare", call_unshare},
+                                     {"unshare_range", call_unshare_range},
+                                     {"handler", call_handler},
+                                     {"signal", call_signal},
+                                     {"raise", call_raise},
+                                     {"kill", call_kill},
+                                     {"block", call_mask},
+                                     {"unblock", call_mask},
+                                     {"mask", call_mask_now},
+                                     {"altstack", call_altstack},
+                                     {"spawn", call_spawn},
+                                     {"seccomp", call_seccomp},
+                                     {"threads", call_threads},
+                                     {"descriptors", call_descriptors},
+                                     {"end", call_end},
+                                     {NULL, NULL}};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* Every kind of read. One that would sleep for ever is given what it waits for: by the driver, once
+ * it sleeps, or by the other end, before. */
+#include "program.h"
+
+static char bytes_read[2][WRITE_MOST];
+
+static char *incoming_bytes(void)
+{
+    return bytes_read[handler_depth > 0];
+}
+
+static void prepare(struct op *op, struct slot *slot, long size, int flags)
+{
+    const struct connection *connection = connection_of(slot);
+    settle(slot);
+    op->restarts = true;
+    if (!connection || (flags & (MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB)) ||
+        raw_nonblocking(slot->fd) || finished(slot))
+        return;
+    if (raw_option(slot->fd, SOL_SOCKET, SO_RCVTIMEO) > 0) {
+        /* Which of the two would come first is a question of time. */
+        op->interrupted = false;
+        return;
+    }
+    long lowest = raw_option(slot->fd, SOL_SOCKET, SO_RCVLOWAT);
+    long need = flags & MSG_WAITALL || lowest > size ? size : lowest;
+    if (need < 1 || connection->kind == PIPE || connection->kind == UDP)
+        need = 1;
+    long missing = need - available(slot);
+    if (missing <= 0)
+        return;
+    /* Whoever sleeps already is not woken before so much is there, however little was asked for. */
+    if (need < lowest)
+        missing += lowest - need;
+    if (connection->kind == PEER && !connection->half)
+        op->later =
+            (struct message){.verb = SEND, .connection = slot->connection, .number = missing};
+    else if (connection->kind != PEER && partner(slot))
+        feed_now(slot, missing);
+    else
+        op->later = (struct message){.verb = SIGNAL, .number = SIGTERM};
+}
+
+/* Takes size bytes off the stream, and says whether they are those that the other end wrote. */
+static void check_bytes(struct op *op, struct slot *slot, const char *data, long size, bool seen)
+{
+    const struct connection *connection = connection_of(slot);
+    if (!connection || size <= 0)
+        return;
+    int64_t wrong =
+        !seen ? -1
+              : pattern_differs(shared, slot->connection, 1 - slot->end,
+                                connection->kind == UDP ? 0 : incoming(slot)->read, data, size);
+    if (wrong >= 0)
+        note_number(op, " WRONG AT ", wrong);
+}
+
+static void advance(struct slot *slot, long bytes, int flags)
+{
+    const struct connection *connection = connection_of(slot);
+    if (connection && bytes >= 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+        incoming(slot)->read += connection->kind == UDP ? 1 : bytes;
+}
+
+static void came(struct op *op, struct slot *slot, long size, int flags)
+{
+    const struct connection *connection = connection_of(slot);
+    bool discarded = connection && connection->kind != UDP && (flags & MSG_TRUNC);
+    note_result(op);
+    if (!op->bad_buffer && !op->bad_argument)
+        check_bytes(op, slot, incoming_bytes(), op->result < size ? op->result : size,
+                    !discarded && !(flags & MSG_OOB));
+    advance(slot, op->result, flags);
+    if (op->bad_argument || op->bad_buffer)
+        count_again(slot);
+}
+
+/* What the program's own other end is to write for it fits its buffers. */
+static long wanted(const struct op *op)
+{
+    const struct connection *connection = connection_of(word_slot(op, 1));
+    long size = word_number(op, 2),
+         most = connection && connection->kind != PEER ? 4096 : WRITE_MOST;
+    return size > most ? most : size;
+}
+
+ssize_t __read_chk(int fd, void *data, size_t size, size_t room);
+ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags);
+ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
+                       struct sockaddr *address, socklen_t *length);
+
+#define READ(name, flags, expression)                                                              \
+    static void name(struct op *op)                                                                \
+    {                                                                                              \
+        struct slot *slot = word_slot(op, 1);                                                      \
+        int fd = slot->fd, flag = (flags);                                                         \
+        long size = wanted(op);                                                                    \
+        char *data = op->bad_buffer ? BAD_ADDRESS : incoming_bytes();                              \
+        prepare(op, slot, size, flag);                                                             \
+        CALL_ONLY(op, expression);                                                                 \
+        came(op, slot, size, flag);                                                                \
+    }
+READ(call_read, 0, read(fd, data, (size_t)size))
+READ(call_recv, word_flags(op, 3), recv(fd, data, (size_t)size, flag))
+READ(call_read_chk, 0, __read_chk(fd, data, (size_t)size, WRITE_MOST))
+READ(call_recv_chk, word_flags(op, 3), __recv_chk(fd, data, (size_t)size, WRITE_MOST, flag))
+READ(call_recvfrom_chk, word_flags(op, 3),
+     __recvfrom_chk(fd, data, (size_t)size, WRITE_MOST, flag, NULL, NULL))
+
+/* With an address that is asked for. */
+static void call_recvfrom(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    int flag = word_flags(op, 3);
+    long size = wanted(op);
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    prepare(op, slot, size, flag);
+    CALL_ONLY(op, recvfrom(slot->fd, op->bad_buffer ? BAD_ADDRESS : incoming_bytes(), (size_t)size,
+                           flag, (struct sockaddr *)&address,
+                           op->bad_argument ? BAD_ADDRESS : &length));
+    came(op, slot, size, flag);
+    note_number(op, " address ", length);
+    note_number(op, " family ", address.ss_family);
+}
+
+/* So that the bytes lie in a row, whatever is cut. */
+static int cut(struct iovec *pieces, int count, long size, bool bad_buffer)
+{
+    char *data = incoming_bytes();
+    if (count > PIECES)
+        count = PIECES;
+    for (int i = 0; i < count; i++) {
+        long n = i == count - 1 ? size : i % 3 == 1 ? 0 : size / 2;
+        pieces[i] = (struct iovec){bad_buffer ? BAD_ADDRESS : data, (size_t)n};
+        data += n;
+        size -= n;
+    }
+    return count;
+}
+
+#define READ_PIECES(name, flags, waits, expression)                                                \
+    static void name(struct op *op)                                                                \
+    {                                                                                              \
+        struct slot *slot = word_slot(op, 1);                                                      \
+        int fd = slot->fd, flag = (flags);                                                         \
+        long size = wanted(op);                                                                    \
+        struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
+        int count = cut(pieces, (int)word_number(op, 3), size, op->bad_buffer);                    \
+        prepare(op, slot, count ? size : 0, (waits) ? 0 : MSG_DONTWAIT);                           \
+        CALL_ONLY(op, expression);                                                                 \
+        came(op, slot, size, 0);                                                                   \
+    }
+READ_PIECES(call_readv, 0, !flag, readv(fd, vector, count))
+READ_PIECES(call_preadv2, word_flags(op, 4), !(flag & RWF_NOWAIT),
+            preadv2(fd, vector, count, -1, flag))
+
+static void call_recvmsg(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    int flag = word_flags(op, 4);
+    long size = wanted(op);
+    struct iovec pieces[PIECES];
+    char control[128];
+    struct sockaddr_storage address = {0};
+    struct msghdr header = {.msg_name = &address,
+                            .msg_namelen = sizeof address,
+                            .msg_iov = pieces,
+                            .msg_iovlen =
+                                (size_t)cut(pieces, (int)word_number(op, 3), size, op->bad_buffer),
+                            .msg_control = control,
+                            .msg_controllen = sizeof control};
+    prepare(op, slot, size, flag);
+    CALL_ONLY(op, recvmsg(slot->fd, op->bad_argument ? BAD_ADDRESS : &header, flag));
+    came(op, slot, size, flag);
+    note_number(op, " flags ", header.msg_flags);
+    note_number(op, " name ", header.msg_namelen);
+    note_number(op, " control ", (long)header.msg_controllen);
+}
+
+/* Without a flag that ends it after the first message it sleeps for each. */
+static void call_recvmmsg(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    int flag = word_flags(op, 4);
+    unsigned count = (unsigned)word_number(op, 3) % PIECES;
+    if (!(flag & (MSG_WAITFORONE | MSG_DONTWAIT)) && count > 1)
+        count = 1;
+    long size = wanted(op) % 1000, total = 0;
+    struct iovec pieces[PIECES];
+    struct mmsghdr messages[PIECES] = {0};
+    struct timespec time = {9, 0};
+    for (unsigned i = 0; i < count; i++) {
+        pieces[i] = (struct iovec){op->bad_buffer ? BAD_ADDRESS : incoming_bytes() + i * size,
+                                   (size_t)size};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &pieces[i], .msg_iovlen = 1};
+    }
+    prepare(op, slot, size, count ? flag : MSG_DONTWAIT);
+    CALL_ONLY(op, recvmmsg(slot->fd, op->bad_argument ? BAD_ADDRESS : messages, count, flag,
+                           word_number(op, 5) ? &time : NULL));
+    note_result(op);
+    for (long i = 0; i < op->result; i++) {
+        long n = messages[i].msg_len;
+        note_number(op, " ", n);
+        if (!(flag & (MSG_PEEK | MSG_TRUNC | MSG_OOB)))
+            check_bytes(op, slot, pieces[i].iov_base, n, true);
+        advance(slot, n, flag);
+        total += n;
+    }
+    note_number(op, " bytes ", total);
+    if (op->bad_argument || op->bad_buffer)
+        count_again(slot);
+}
+
+/* From the socket into a pipe, from which the bytes are then read. */
+static void call_splice_from(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    const struct connection *connection = connection_of(slot);
+    unsigned flag = (unsigned)word_flags(op, 3);
+    long size = wanted(op) % 30000;
+    int ends[2] = {-1, -1};
+    if (connection && connection->kind == UDP) {
+        note(op, " skipped");
+        return;
+    }
+    /* SPLICE_F_NONBLOCK is for the pipe. */
+    prepare(op, slot, size, 0);
+    RAW(pipe2, ends, 0, 0, 0);
+    CALL_ONLY(op, splice(slot->fd, op->bad_argument ? BAD_ADDRESS : NULL, ends[1], NULL,
+                         (size_t)size, flag));
+    if (op->result > 0)
+        RAW(read, ends[0], incoming_bytes(), op->result, 0);
+    /* How many segments fit a pipe is the kernel's affair. */
+    if (op->result > 1)
+        note_some(op);
+    else
+        note_result(op);
+    check_bytes(op, slot, incoming_bytes(), op->result, true);
+    advance(slot, op->result, 0);
+    long rest = size - op->result < available(slot) ? size - op->result : available(slot);
+    if (op->result > 1 && rest > 0)
+        advance(slot, RAW(read, slot->fd, incoming_bytes(), rest, 0), 0);
+    RAW(close, ends[0], 0, 0, 0);
+    RAW(close, ends[1], 0, 0, 0);
+}
+
+static void call_fionread(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    int value = -7;
+    settle(slot);
+    CALL(op, ioctl(slot->fd, FIONREAD, op->bad_argument ? BAD_ADDRESS : &value));
+    note_number(op, " value ", value);
+}
+
+const struct call read_calls[] = {{"read", call_read},
+                                  {"recv", call_recv},
+                                  {"read_chk", call_read_chk},
+                                  {"recv_chk", call_recv_chk},
+                                  {"recvfrom_chk", call_recvfrom_chk},
+                                  {"recvfrom", call_recvfrom},
+                                  {"readv", call_readv},
+                                  {"preadv2", call_preadv2},
+                                  {"recvmsg", call_recvmsg},
+                                  {"recvmmsg", call_recvmmsg},
+                                  {"splice_from", call_splice_from},
+                                  {"fionread", call_fionread},
+                                  {NULL, NULL}};

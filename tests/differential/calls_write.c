@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* Every kind of write. What a write took is what its stream goes on from. */
+#include "program.h"
+
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+
+/* Without what would merge datagrams, or what the program's own other end does not know about. */
+static int allowed(const struct slot *slot, int flags)
+{
+    const struct connection *connection = connection_of(slot);
+    if (connection && connection->kind != PEER)
+        return flags & ~(MSG_MORE | MSG_OOB);
+    /* When what is held comes to a peer that has gone is a question of time. */
+    return connection && connection->over ? flags & ~MSG_MORE : flags;
+}
+
+/* How much may be asked for so that nothing but the peer can keep the write waiting, and what is to
+ * happen if it does. */
+static long prepare(struct op *op, struct slot *slot, long size, int flags)
+{
+    struct connection *connection = connection_of(slot);
+    if (size > WRITE_MOST)
+        size = WRITE_MOST;
+    if (!connection)
+        return size;
+    static const long most[] = {
+        [PEER] = WRITE_MOST, [PAIR] = 16000, [UNIX] = 2000, [PIPE] = 2000, [UDP] = 1400};
+    if (size > most[connection->kind])
+        size = most[connection->kind];
+    settle_writes(slot, size);
+    bool waits = !(flags & MSG_DONTWAIT) && !raw_nonblocking(slot->fd);
+    if (connection->stopped && waits) {
+        op->restarts = true;
+        op->later = (struct message){.verb = RESUME, .connection = slot->connection};
+    }
+    return size;
+}
+
+/* Whether how much was taken says something. */
+static bool exact(const struct slot *slot, long size, int flags)
+{
+    const struct connection *connection = connection_of(slot);
+    if (!connection || connection->kind != PEER || size <= 1)
+        return true;
+    bool waits = !(flags & MSG_DONTWAIT) && !raw_nonblocking(slot->fd);
+    return !connection->stopped && (waits || size <= 16384) && !small_buffer(slot);
+}
+
+static void took(struct slot *slot, long bytes, long datagrams, int flags)
+{
+    struct connection *connection = connection_of(slot);
+    if (!connection || bytes < 0)
+        return;
+    outgoing(slot)->written += connection->kind == UDP ? datagrams : bytes;
+    if (bytes > 0)
+        connection->held[slot->end] = (flags & MSG_MORE) || connection->corked[slot->end];
+    /* What comes to a peer that has gone is answered with a reset. */
+    bool gone = connection->kind == PEER ? connection->over && !connection->held[0]
+                                         : connection->kind == PAIR && !partner(slot);
+    if (bytes > 0 && gone)
+        raw_poll(slot->fd, 0, 300);
+}
+
+static void wrote(struct op *op, struct slot *slot, bool is_exact, int flags)
+{
+    took(slot, op->result, op->result >= 0, flags);
+    const struct connection *connection = connection_of(slot);
+    if (is_exact)
+        note_result(op);
+    else if (connection && small_buffer(slot) && (op->result > 0 || op->error == EAGAIN))
+        note(op, " = some or EAGAIN");
+    else
+        note_some(op);
+}
+
+/* One call with bytes in one piece. */
+#define WRITE(name, flags, expression)                                                             \
+    static void name(struct op *op)                                                                \
+    {                                                                                              \
+        struct slot *slot = word_slot(op, 1);                                                      \
+        int fd = slot->fd, flag = allowed(slot, (flags));                                          \
+        long size = prepare(op, slot, word_number(op, 2), flag);                                   \
+        bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
+        const char *data = op->bad_buffer ? BAD_ADDRESS : outgoing_bytes(slot, size);              \
+        CALL_ONLY(op, expression);                                                                 \
+        wrote(op, slot, is_exact, flag);                                                           \
+    }
+WRITE(call_write, 0, write(fd, data, (size_t)size))
+WRITE(call_send, word_flags(op, 3), send(fd, data, (size_t)size, flag))
+WRITE(call_sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL, 0))
+
+/* Cuts size bytes in pieces of which some may be empty. */
+static int cut(struct iovec *pieces, int count, char *data, long size, bool bad_buffer)
+{
+    if (count > PIECES)
+        count = PIECES;
+    for (int i = 0; i < count; i++) {
+        long n = i == count - 1 ? size : i % 3 == 1 ? 0 : size / 2;
+        pieces[i] = (struct iovec){bad_buffer ? BAD_ADDRESS : data, (size_t)n};
+        data += n;
+        size -= n;
+    }
+    return count;
+}
+
+#define WRITE_PIECES(name, flags, expression)                                                      \
+    static void name(struct op *op)                                                                \
+    {                                                                                              \
+        struct slot *slot = word_slot(op, 1);                                                      \
+        int fd = slot->fd, flag = allowed(slot, (flags));                                          \
+        long size = prepare(op, slot, word_number(op, 2), flag);                                   \
+        bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
+        struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
+        int count = cut(pieces, (int)word_number(op, 3), outgoing_bytes(slot, size), size,         \
+                        op->bad_buffer);                                                           \
+        struct msghdr header = {.msg_iov = vector, .msg_iovlen = (size_t)count};                   \
+        (void)header;                                                                              \
+        CALL_ONLY(op, expression);                                                                 \
+        wrote(op, slot, is_exact, flag);                                                           \
+    }
+WRITE_PIECES(call_writev, 0, writev(fd, vector, count))
+WRITE_PIECES(call_pwritev2, 0, pwritev2(fd, vector, count, -1, word_flags(op, 4)))
+WRITE_PIECES(call_sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
+
+/* Each of so many messages with so many bytes. */
+static void call_sendmmsg(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    int flag = allowed(slot, word_flags(op, 4));
+    unsigned count = (unsigned)word_number(op, 3) % PIECES;
+    long size = word_number(op, 2) % 1000;
+    prepare(op, slot, size * (long)count, flag);
+    bool is_exact = exact(slot, size * (long)count, flag) && !op->interrupted;
+    const struct connection *connection = connection_of(slot);
+    bool datagrams = connection && connection->kind == UDP;
+    char *data = outgoing_bytes(slot, size * (long)count);
+    struct iovec pieces[PIECES];
+    struct mmsghdr messages[PIECES] = {0};
+    for (unsigned i = 0; i < count; i++) {
+        pieces[i] = (struct iovec){op->bad_buffer ? BAD_ADDRESS : data + (datagrams ? 0 : i * size),
+                                   (size_t)size};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &pieces[i], .msg_iovlen = 1};
+    }
+    CALL_ONLY(op, sendmmsg(slot->fd, op->bad_argument ? BAD_ADDRESS : messages, count, flag));
+    long bytes = op->result > 0 ? 0 : op->result, sent = op->result;
+    for (long i = 0; i < sent; i++)
+        bytes += messages[i].msg_len;
+    took(slot, bytes, sent, flag);
+    if (!is_exact) {
+        note_some(op);
+        return;
+    }
+    note_result(op);
+    note_number(op, " bytes ", bytes);
+}
+
+/* How many datagrams these make is the kernel's affair. */
+static bool makes_datagrams(struct op *op, const struct slot *slot)
+{
+    const struct connection *connection = connection_of(slot);
+    if (!connection || connection->kind != UDP)
+        return false;
+    note(op, " skipped");
+    return true;
+}
+
+/* The pattern is in a file, too. */
+static void call_sendfile(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    if (makes_datagrams(op, slot))
+        return;
+    long size = prepare(op, slot, word_number(op, 2), 0);
+    bool is_exact = exact(slot, size, 0) && !op->interrupted;
+    int64_t offset = connection_of(slot) ? outgoing(slot)->written : 0;
+    off_t at = pattern_at(shared, slot->connection < 0 ? 0 : slot->connection, slot->end, offset) -
+               (const char *)shared;
+    off_t begin = at;
+    CALL_ONLY(op,
+              sendfile(slot->fd, SHARED_FD, op->bad_argument ? BAD_ADDRESS : &at, (size_t)size));
+    wrote(op, slot, is_exact, 0);
+    if (op->result >= 0 && at - begin != op->result)
+        note(op, " offset wrong");
+}
+
+static void call_splice(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    unsigned flag = (unsigned)word_flags(op, 3);
+    if (makes_datagrams(op, slot))
+        return;
+    if (allowed(slot, MSG_MORE) == 0)
+        flag &= ~(unsigned)SPLICE_F_MORE;
+    long size = prepare(op, slot, word_number(op, 2) % 30000, flag & SPLICE_F_NONBLOCK);
+    bool is_exact = exact(slot, size, 0) && !op->interrupted;
+    int ends[2] = {-1, -1};
+    RAW(pipe2, ends, 0, 0, 0);
+    if (size > 0)
+        RAW(write, ends[1], outgoing_bytes(slot, size), size, 0);
+    CALL_ONLY(op, splice(ends[0], op->bad_argument ? BAD_ADDRESS : NULL, slot->fd, NULL,
+                         (size_t)size + 5, flag | (size ? 0 : SPLICE_F_NONBLOCK)));
+    wrote(op, slot, is_exact, flag & SPLICE_F_MORE ? MSG_MORE : 0);
+    RAW(close, ends[0], 0, 0, 0);
+    RAW(close, ends[1], 0, 0, 0);
+}
+
+/* libc writes inside itself; what is then closed is a duplicate. */
+static void call_stdio(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    if (makes_datagrams(op, slot))
+        return;
+    long size = prepare(op, slot, word_number(op, 2), 0);
+    char *data = outgoing_bytes(slot, size);
+    int fd = dup(slot->fd);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file || raw_nonblocking(slot->fd)) {
+        note(op, " skipped");
+        if (file)
+            fclose(file);
+        return;
+    }
+    CALL_ONLY(op, fwrite(data, 1, (size_t)size, file));
+    note_number(op, " = ", op->result);
+    CALL(op, fflush(file));
+    bool flushed = op->result == 0;
+    CALL(op, fclose(file));
+    took(slot, flushed ? size : 0, 1, 0);
+}
+
+static void call_dprintf(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    long size = prepare(op, slot, word_number(op, 2) % 4096, 0);
+    bool is_exact = exact(slot, size, 0) && !op->interrupted;
+    const char *data = outgoing_bytes(slot, size);
+    CALL_ONLY(op, dprintf(slot->fd, "%.*s", (int)size, data));
+    wrote(op, slot, is_exact, 0);
+}
+
+static bool can_fill(struct op *op, const struct slot *slot)
+{
+    const struct connection *connection = connection_of(slot);
+    if (connection && connection->kind == PEER && !connection->over)
+        return true;
+    note(op, " skipped");
+    return false;
+}
+
+/* Writes, unseen, until there is no room any more, neither here nor at the peer. */
+static void fill(struct slot *slot)
+{
+    ask(STOP, slot->connection, 0, 0);
+    for (int refused = 0; refused < 3;) {
+        long n = raw(SYS_sendto, slot->fd, (long)outgoing_bytes(slot, WRITE_MOST), WRITE_MOST,
+                     MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+        took(slot, n, 0, 0);
+        refused = n > 0 ? 0 : refused + 1;
+        if (n <= 0)
+            nap(200);
+    }
+}
+
+/* Then the peer reads a little of it, and no more. */
+static void fill_nearly(struct slot *slot)
+{
+    fill(slot);
+    ask(TAKE, slot->connection, 30000, 0);
+    for (int before = -1, now = 0; before != now; before = now) {
+        nap(1000);
+        now = raw_ioctl(slot->fd, SIOCOUTQ);
+    }
+}
+
+/* A write for which there is no room at all. */
+static void call_full(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    if (!can_fill(op, slot))
+        return;
+    fill(slot);
+    op->later = (struct message){.verb = RESUME, .connection = slot->connection};
+    op->restarts = true;
+    CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, 100), 100));
+    wrote(op, slot, true, 0);
+    ask(RESUME, slot->connection, 0, 0);
+}
+
+/* flood SLOT BYTES [reset]: more than there is room for. A signal, or the peer's reset, makes it a
+ * short write: of what was taken at once, since nothing more is taken then. */
+static void call_flood(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    bool reset = op->words > 3 && strcmp(op->word[3], "reset") == 0;
+    long size = word_number(op, 2);
+    if (size < 50000 || size > FLOOD)
+        size = FLOOD;
+    if (!can_fill(op, slot))
+        return;
+    fill_nearly(slot);
+    if (!op->interrupted && !raw_nonblocking(slot->fd))
+        op->later =
+            (struct message){.verb = reset ? RESET : RESUME, .connection = slot->connection};
+    CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, size), (size_t)size));
+    took(slot, op->result, 0, 0);
+    if (op->result == size)
+        note_result(op);
+    else
+        note_some(op);
+    if (reset)
+        raw_poll(slot->fd, 0, 300);
+    if (connection_of(slot)->over)
+        return;
+    ask(RESUME, slot->connection, 0, 0);
+    if (op->result > 0 && peer_has_all(slot))
+        note(op, " all came");
+}
+
+/* Sends with MSG_ZEROCOPY, and then what the kernel says of them: the first id and the last. */
+static void completions(struct op *op, int fd)
+{
+    unsigned first = ~0U, last = 0;
+    for (;;) {
+        char control[128];
+        struct msghdr header = {.msg_control = control, .msg_controllen = sizeof control};
+        if (raw(SYS_recvmsg, fd, (long)&header, MSG_ERRQUEUE | MSG_DONTWAIT, 0, 0, 0) < 0)
+            break;
+        struct cmsghdr *item = CMSG_FIRSTHDR(&header);
+        unsigned values[4];
+        if (!item)
+            break;
+        /* struct sock_extended_err: ee_info and ee_data come last. */
+        memcpy(values, CMSG_DATA(item), sizeof values);
+        first = values[2] < first ? values[2] : first;
+        last = values[3] > last ? values[3] : last;
+    }
+    note_number(op, " ids ", (int)first);
+    note_number(op, " to ", last);
+}
+
+static void call_zerocopy(struct op *op)
+{
+    struct slot *slot = word_slot(op, 1);
+    struct connection *connection = connection_of(slot);
+    int on = 1;
+    if (!connection || connection->kind != PEER || connection->over || connection->stopped ||
+        connection->corked[0] || raw_nonblocking(slot->fd) || op->interrupted) {
+        note(op, " skipped");
+        return;
+    }
+    long size = word_number(op, 2), count = word_number(op, 3);
+    /* The kernel reads the bytes when it likes, so that they must not move. */
+    setsockopt(slot->fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on);
+    for (long i = 0; i < count; i++) {
+        settle_writes(slot, size);
+        /* A large one shall sleep. */
+        if (size > 50000) {
+            fill_nearly(slot);
+            op->later = (struct message){.verb = RESUME, .connection = slot->connection};
+        }
+        const char *data = pattern_at(shared, slot->connection, 0, outgoing(slot)->written);
+        CALL(op, send(slot->fd, data, (size_t)size, MSG_ZEROCOPY));
+        took(slot, op->result, 1, 0);
+    }
+    ask(RESUME, slot->connection, 0, 0);
+    if (peer_has_all(slot))
+        note(op, " all came");
+    while (count > 0 && op->result > 0 && !(raw_poll(slot->fd, 0, 500) & POLLERR))
+        break;
+    settle_writes(slot, WRITE_MOST);
+    completions(op, slot->fd);
+}
+
+const struct call write_calls[] = {
+    {"write", call_write},       {"send", call_send},         {"sendto", call_sendto},
+    {"writev", call_writev},     {"pwritev2", call_pwritev2}, {"sendmsg", call_sendmsg},
+    {"sendmmsg", call_sendmmsg}, {"sendfile", call_sendfile}, {"splice", call_splice},
+    {"stdio", call_stdio},       {"dprintf", call_dprintf},   {"flood", call_flood},
+    {"full", call_full},         {"zerocopy", call_zerocopy}, {NULL, NULL}};

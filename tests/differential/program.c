@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the script line by line and has each done. A line is a call and its words; before it may
+ * stand "interrupted" (a signal comes while the call sleeps), "bad_buffer" and "bad_argument" (the
+ * bytes, or what describes them, lie nowhere). Any text is a script: what makes no sense does
+ * nothing, so that lines may be left out at will. */
+#include "program.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+char *program_path;
+
+static __thread struct block *cursor;
+
+/* The rest of a line that opens a block, up to the brace that closes it. */
+struct block next_block(void)
+{
+    struct block *rest = cursor;
+    const char *line = rest->begin;
+    int depth = 1;
+    /* The opening line itself was read last. */
+    const char *before = line - 2;
+    if (before < shared->script || *before != '{')
+        return (struct block){line, line};
+    for (const char *at = line; at < rest->end;) {
+        const char *end = memchr(at, '\n', (size_t)(rest->end - at));
+        end = end ? end + 1 : rest->end;
+        const char *last = end - 1;
+        while (last > at && (*last == '\n' || *last == ' '))
+            last--;
+        const char *first = at + strspn(at, " ");
+        if (*first == '}' && --depth == 0) {
+            rest->begin = end;
+            return (struct block){line, at};
+        }
+        if (*last == '{')
+            depth++;
+        at = end;
+    }
+    rest->begin = rest->end;
+    return (struct block){line, rest->end};
+}
+
+static call_function *find_call(const char *name)
+{
+    static const struct call *const tables[] = {
+        write_calls, read_calls, wait_calls, option_calls, life_calls, process_calls, peer_calls};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const struct call *call = tables[i]; call->name; call++)
+            if (strcmp(call->name, name) == 0)
+                return call->function;
+    return NULL;
+}
+
+static void split(struct op *op)
+{
+    char *save = NULL;
+    for (char *word = strtok_r(op->copy, " ={}\n", &save); word && op->words < WORDS;
+         word = strtok_r(NULL, " ={}\n", &save))
+        op->word[op->words++] = word;
+}
+
+static bool take_prefix(struct op *op)
+{
+    bool *prefix = strcmp(op->word[0], "interrupted") == 0    ? &op->interrupted
+                   : strcmp(op->word[0], "bad_buffer") == 0   ? &op->bad_buffer
+                   : strcmp(op->word[0], "bad_argument") == 0 ? &op->bad_argument
+                                                              : NULL;
+    if (!prefix)
+        return false;
+    *prefix = true;
+    op->words--;
+    memmove(op->word, op->word + 1, sizeof op->word - sizeof *op->word);
+    return true;
+}
+
+static void run_line(const char *line, size_t size)
+{
+    struct op op = {.words = 0};
+    if (size >= sizeof op.copy)
+        size = sizeof op.copy - 1;
+    memcpy(op.copy, line, size);
+    memcpy(shared->current, op.copy, sizeof shared->current);
+    for (size_t i = 0; i < size && op.copy[i] != '\n' && op.length < 180; i++)
+        op.line[op.length++] = op.copy[i];
+    split(&op);
+    while (op.words && take_prefix(&op))
+        ;
+    if (op.words == 0 || op.word[0][0] == '#')
+        return;
+    /* What is pending may end the call, too, and which of the two does is a question of time. */
+    sigset_t waiting;
+    sigemptyset(&waiting);
+    RAW(rt_sigpending, &waiting, 8, 0, 0);
+    op.interrupted &= sigisemptyset(&waiting) == 1;
+    call_function *function = find_call(op.word[0]);
+    note(&op, ":");
+    if (function)
+        function(&op);
+    else
+        note(&op, " unknown");
+    note_signals(&op);
+    trace_line(&op);
+}
+
+void run_block(struct block block)
+{
+    struct block *outer = cursor;
+    cursor = &block;
+    while (block.begin < block.end) {
+        const char *line = block.begin;
+        const char *end = memchr(line, '\n', (size_t)(block.end - line));
+        end = end ? end + 1 : block.end;
+        block.begin = end;
+        run_line(line, (size_t)(end - line));
+        cursor = &block;
+    }
+    cursor = outer;
+}
+
+/* As another program: DESCRIPTOR CONNECTION END BYTES. */
+static int spawned(char **arguments)
+{
+    struct slot slot = {
+        .fd = atoi(arguments[1]), .connection = atoi(arguments[2]), .end = atoi(arguments[3])};
+    struct op op = {.line = "spawned: ", .length = 9};
+    size_t size = (size_t)atol(arguments[4]);
+    CALL(&op, write(slot.fd, outgoing_bytes(&slot, (long)size), size));
+    if (op.result > 0)
+        outgoing(&slot)->written += op.result;
+    trace_line(&op);
+    return 8;
+}
+
+int main(int argc, char **argv)
+{
+    program_path = argv[0];
+    if (argc == 2)
+        return 9; /* what "end exec" becomes */
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
+    if (shared == MAP_FAILED)
+        return 99;
+    if (argc == 5)
+        return spawned(argv);
+    for (int i = 0; i < SLOTS; i++)
+        slots[i] = (struct slot){.fd = -1, .connection = -1};
+    run_block((struct block){shared->script, shared->script + strlen(shared->script)});
+    static const char end[] = "descriptors\nend return\n";
+    run_block((struct block){end, end + sizeof end - 1});
+    return 0;
+}

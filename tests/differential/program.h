@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* The program of the differential fuzzer: it does what a script says, one call a line, and writes
+ * down what came of each. It knows nothing of the shim. What it does for its own sake, and must not
+ * be seen by a preloaded library, it does by raw system calls; then nothing depends on time: before
+ * a call, what was sent to it has arrived, and what would wait for ever is woken by the driver. */
+#ifndef DIFFERENTIAL_PROGRAM_H
+#define DIFFERENTIAL_PROGRAM_H
+
+#include "../probes/raw.h"
+#include "shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+/* Not netinet/tcp.h, which lacks the newest options. */
+#include <linux/tcp.h>
+
+enum {
+    SLOTS = 26, /* the letters a to z */
+    WORDS = 12,
+    PIECES = 16,
+    UNTOUCHED = 4095, /* errno before each call */
+    FLOOD = 4 << 20,
+};
+
+struct slot {
+    int fd; /* -1: none */
+    int connection;
+    int end;
+    bool listens;
+    bool epoll;
+    unsigned watched; /* an epoll set's slots */
+};
+
+/* One line of the script. */
+struct op {
+    char copy[200];
+    const char *word[WORDS];
+    int words;
+    char line[1024]; /* of the trace */
+    unsigned length;
+    long result;
+    int error;
+    /* Prefixes of the line. */
+    bool interrupted;  /* a signal comes while the call sleeps */
+    bool bad_buffer;   /* its bytes lie nowhere */
+    bool bad_argument; /* what describes them lies nowhere */
+    /* What the driver is to do when the call sleeps. */
+    struct message later;
+    bool restarts; /* after a handler with SA_RESTART the call goes on */
+};
+
+extern struct shared *shared;
+extern struct slot slots[SLOTS];
+extern int alarm_flags;   /* of the handler of SIGALRM */
+extern int handler_depth; /* over 0 inside a handler */
+
+/* Nowhere. */
+#define BAD_ADDRESS ((void *)8)
+
+/* --- trace.c: lines of the trace. Async-signal-safe. */
+void note(struct op *op, const char *text);
+void note_number(struct op *op, const char *name, long value);
+void note_error(struct op *op, int error);
+/* What the call returned, or " = >0" where how much is a question of time. */
+void note_result(struct op *op);
+void note_some(struct op *op);
+void trace_line(struct op *op);
+/* Around each call; see CALL. */
+void call_begins(struct op *op);
+void call_ended(struct op *op, long result, int error);
+#define CALL_ONLY(op, expression)                                                                  \
+    do {                                                                                           \
+        call_begins(op);                                                                           \
+        long call_result = (long)(expression);                                                     \
+        call_ended(op, call_result, errno);                                                        \
+    } while (0)
+#define CALL(op, expression)                                                                       \
+    do {                                                                                           \
+        CALL_ONLY(op, expression);                                                                 \
+        note_result(op);                                                                           \
+    } while (0)
+
+/* --- names.c: the words of a script. */
+long name_value(const char *name, long otherwise);
+const char *signal_text(int number);
+long word_number(const struct op *op, int i);
+/* Flags by name, joined by '|'; "0" and a word that is not there are none. */
+int word_flags(const struct op *op, int i);
+/* "-" is NULL, "0" nobody, otherwise signals by name. */
+const sigset_t *word_mask(const struct op *op, int i, sigset_t *mask);
+/* Never NULL: a word that is no slot is one that is not open. */
+struct slot *word_slot(const struct op *op, int i);
+char slot_letter(const struct slot *slot);
+
+/* --- world.c: connections, the driver, and raw looks at descriptors. */
+struct reply ask(int verb, int connection, int64_t number, int64_t extra);
+void nap(long microseconds);
+int raw_ioctl(int fd, unsigned long request);
+int raw_option(int fd, int level, int name);
+short raw_poll(int fd, short events, int milliseconds);
+bool raw_nonblocking(int fd);
+int new_connection(enum kind kind);
+struct connection *connection_of(const struct slot *slot);
+/* What this end reads, what it writes. */
+struct stream *incoming(const struct slot *slot);
+struct stream *outgoing(const struct slot *slot);
+/* A slot of the other end, or NULL. */
+struct slot *partner(const struct slot *slot);
+/* How many slots have this end. */
+int references(const struct slot *slot);
+void count_again(const struct slot *slot);
+void settle(const struct slot *slot);
+bool small_buffer(const struct slot *slot);
+void settle_writes(const struct slot *slot, long coming);
+long available(const struct slot *slot);
+bool finished(const struct slot *slot);
+bool peer_has_all(const struct slot *slot);
+void drain(const struct slot *slot);
+void feed_now(struct slot *slot, long bytes);
+/* Bytes that the slot's end is to write; they stay until the next call. */
+char *outgoing_bytes(const struct slot *slot, long size);
+void set_slot(struct slot *slot, int fd, int connection, int end);
+void before_last_close(const struct slot *slot);
+void after_close(int connection, int end);
+
+/* --- the calls: each does what a line says. */
+typedef void call_function(struct op *op);
+struct call {
+    const char *name;
+    call_function *function;
+};
+extern const struct call write_calls[], read_calls[], wait_calls[], option_calls[], life_calls[],
+    process_calls[], peer_calls[];
+
+/* --- program.c: a block of lines, from after its first one to its end. */
+struct block {
+    const char *begin, *end;
+};
+void run_block(struct block block);
+struct block next_block(void);
+extern char *program_path;
+
+/* --- calls_process.c: which signals came since the last line of the trace. */
+void note_signals(struct op *op);
+
+#endif

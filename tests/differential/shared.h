@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* What the driver of the differential fuzzer and the program that it runs hold in common: the
+ * script, the trace, a model of every connection, and the words that they exchange. The memory is
+ * shared, so that the trace of a program that was killed is there, and so that children add to it.
+ */
+#ifndef DIFFERENTIAL_SHARED_H
+#define DIFFERENTIAL_SHARED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    CONTROL_FD = 1000, /* a socket to the driver, which is the peer, too */
+    SHARED_FD = 1001,  /* struct shared */
+    SCRIPT_MOST = 16384,
+    TRACE_MOST = 131072,
+    CONNECTIONS = 12,
+    PATTERN_PERIOD = 65521,
+    WRITE_MOST = 70000,
+};
+
+enum kind { FREE, PEER, PAIR, UNIX, UDP, PIPE };
+
+/* Bytes in one direction. For UDP these are datagrams. */
+struct stream {
+    int64_t written, read;
+};
+
+/* End 0 is the program's. End 1 is the driver's where the kind is PEER, and otherwise the
+ * program's. */
+struct connection {
+    enum kind kind;
+    struct stream stream[2]; /* what end 0 writes, what end 1 writes */
+    bool held[2];            /* the end's last bytes may wait for more of them */
+    bool corked[2];
+    bool stopped;   /* the peer does not read */
+    bool half;      /* the peer writes no more */
+    bool over;      /* the peer has closed or reset */
+    bool uncertain; /* how many bytes arrive before a reset is a question of time */
+};
+
+enum verb {
+    NOTHING,
+    ACCEPT,  /* one connection from the listener */
+    SEND,    /* number: bytes */
+    CHECK,   /* wait for all that the program has written */
+    STOP,    /* read no more */
+    RESUME,  /* read again */
+    TAKE,    /* read number bytes nevertheless */
+    HALF,    /* shut down writing */
+    CLOSE,   /* close */
+    RESET,   /* close with a reset */
+    CONNECT, /* to the program's listener, number: its address and port, extra: bytes to send at
+                once */
+    RIGHTS,  /* a socket comes: write number bytes on it and close it */
+    SIGNAL,  /* number: the signal */
+    LATER,   /* what, once the thread number sleeps; no reply */
+    DONE,    /* the thread sleeps no more: forget what was to be done later */
+};
+
+struct message {
+    int32_t verb;
+    int32_t connection;
+    int64_t number;
+    int64_t extra;
+    int32_t what;   /* LATER: the verb */
+    int32_t thread; /* LATER: whose sleep */
+    int32_t process;
+};
+
+struct reply {
+    int64_t number; /* CHECK: the bytes that came; -1: what was asked for could not be done */
+    int64_t wrong;  /* the offset of the first byte that is another, or -1 */
+};
+
+struct shared {
+    char script[SCRIPT_MOST];
+    char trace[TRACE_MOST];
+    uint32_t trace_length;
+    uint32_t calls;
+    char current[200];      /* the line that is being executed */
+    uint32_t handled;       /* signals whose handler has returned */
+    uint32_t listener;      /* the driver's address */
+    uint16_t listener_port; /* and port */
+    uint16_t refused_port;  /* where nobody listens */
+    struct connection connections[CONNECTIONS];
+    char pattern[2 * PATTERN_PERIOD + WRITE_MOST];
+};
+
+/* The bytes of what an end writes, from this offset on; WRITE_MOST of them lie in one piece. */
+static inline const char *pattern_at(const struct shared *shared, int connection, int end,
+                                     int64_t offset)
+{
+    return shared->pattern + (offset + (connection * 2 + end) * 4099) % PATTERN_PERIOD;
+}
+
+/* The first byte of data that is not what the end writes there, or -1. */
+static inline int64_t pattern_differs(const struct shared *shared, int connection, int end,
+                                      int64_t offset, const char *data, int64_t size)
+{
+    for (int64_t done = 0; done < size;) {
+        int64_t n = size - done < WRITE_MOST ? size - done : WRITE_MOST;
+        const char *wanted = pattern_at(shared, connection, end, offset + done);
+        if (memcmp(data + done, wanted, (size_t)n) != 0) {
+            while (data[done] == *wanted) {
+                done++;
+                wanted++;
+            }
+            return offset + done;
+        }
+        done += n;
+    }
+    return -1;
+}
+
+#endif
