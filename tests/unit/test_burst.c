@@ -111,6 +111,13 @@ static void check_doubt(void)
     }
     OK(talk.burst.doubt == 0 && talk.joins, "a stream with pauses is joined all the same");
     talk = (struct talk){.now = 1};
+    for (int i = 0; i < 20; i++) {
+        for (int w = 0; w < 5000; w++)
+            say(&talk, "w", seen);
+        say(&talk, "4.", seen);
+    }
+    OK(ns_burst_patience(&talk.burst) == 1024, "one whose ends are all late, after 1024 writes");
+    talk = (struct talk){.now = 1};
     int stalls = 0;
     for (int i = 0; i < 4000; i++) {
         say(&talk, "ww", seen);
