@@ -67,7 +67,8 @@ translate() {
         call == "exit" && $1 != first { say("gone") }
         call == "unshare" || call == "setgid" { say(call) }
         call == "prctl" && /KEEPCAPS/ { say("prctl") }
-        call == "prctl" && /SECCOMP/ { say("filter") }'
+        call == "getpid" && filtered { say(call) }
+        call == "prctl" && /SECCOMP/ { filtered = 1; say("filter") }'
     awk "$program" "$1" "$1"
 }
 
@@ -344,6 +345,16 @@ does_under() {
     does 'accepted-nonblock hear write hear miss' 'read write read nothing'
 }
 
+@test "TCP_NODELAY and a bound that a shim has set before are ours, and so are taken off" {
+    [[ ${#bound[@]} -gt 0 ]] || ns_skip 'this kernel has no TCP_DELACK_MAX_US'
+    does 'raw has-nodelay has-bound send*5 wait' 'nodelay=1 bound write*3 nodelay=0 write*2 nodelay=1 wait'
+}
+
+@test "closes in another table than the program's forget nothing" {
+    does 'connected write*2 range write*4' 'write nodelay=1 write fork gone write*3 nodelay=0 write'
+    does 'connected write*2 helper write*4' 'write nodelay=1 write fork gone write*3 nodelay=0 write'
+}
+
 @test "a connection that came in a message is governed from its first use on" {
     does 'raw pass-back write*2' 'pass close passed nodelay=1 write*2'
 }
@@ -357,8 +368,9 @@ does_under() {
 }
 
 @test "after a filter of the program's nothing is done any more" {
-    does 'connected write*2 filter write*8 hear write hear wait connected write*8 wait' \
+    does 'connected write*2 filter write*8 hear write hear wait connected write*8 hear write hear wait' \
         'write nodelay=1 write nodelay=0 filter write*8 read write read wait listen wait'
+    does 'connected helper filter write*2 close' 'fork gone filter write*2 close'
 }
 
 @test "what a program asked for before its rule was known is the kernel's before a fork" {
@@ -394,6 +406,11 @@ does_under() {
 @test "under auto-cork another thread's bytes are pushed before an exec" {
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected another exec' \
         'fork nodelay=1 fork held more*4 nodelay=1 other:nodelay=1 other:bound bound exec'
+}
+
+@test "what a child of vfork writes is not held, nor does its parent wait for a thread of the child's" {
+    does_under '"send": "auto-cork", "max_delay_us": 1000' 'connected vfork-writes write*3 pause' \
+        'other:nodelay=1 other:bound nodelay=1 bound fork held nodelay=1 held nodelay=1 write fork held more pause nodelay=1'
 }
 
 @test "the deadline thread is gone before a fork, a filter, and what wants a process of one thread" {

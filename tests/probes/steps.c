@@ -10,6 +10,7 @@
  * "write*5". */
 #include "life.h"
 
+#include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -390,6 +391,12 @@ static void has_nodelay_already(void)
     raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
 }
 
+static void has_bound_already(void)
+{
+    int bound = 8000;
+    raw(SYS_setsockopt, near.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, sizeof bound, 0);
+}
+
 static void corks(void)
 {
     ask(TCP_CORK, 1);
@@ -439,6 +446,48 @@ static void vforks(void)
     pid_t pid = vfork();
     if (pid == 0)
         RAW(exit_group, 0, 0, 0, 0);
+    child_ended(pid, 0);
+}
+
+static void vfork_writes(void)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        if (write(near.fd, "piece", 5) != 5 || write(near.fd, "piece", 5) != 5)
+            RAW(exit_group, 1, 0, 0, 0);
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    child_ended(pid, 0);
+}
+
+/* Everything but what is standard, in a table of its own. */
+static void *closes_in_thread(void *unused)
+{
+    EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
+    return unused;
+}
+
+static void empties_own_table(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, closes_in_thread, NULL);
+    pthread_join(thread, NULL);
+}
+
+static int closes_in_helper(void *unused)
+{
+    (void)unused;
+    close_range(3, ~0U, 0);
+    return 0;
+}
+
+/* A child in our memory. */
+static void has_helper(void)
+{
+    enum { STACK = 256 * 1024 };
+    char *stack =
+        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    pid_t pid = clone(closes_in_helper, stack + STACK, CLONE_VM | SIGCHLD, NULL);
     child_ended(pid, 0);
 }
 
@@ -696,6 +745,10 @@ static const struct word {
     {"close-by-number", closes_by_number},
     {"becomes-a-pipe", becomes_a_pipe},
     {"repair", is_repaired},
+    {"has-bound", has_bound_already},
+    {"vfork-writes", vfork_writes},
+    {"range", empties_own_table},
+    {"helper", has_helper},
     {"four", hears_four},
     {"fed", reads_pipe_there},
     {"accepted-nonblock", accepted_nonblock},
