@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
 # Programs that open plugins with RTLD_DEEPBIND, as PHP opens its extensions: the plugin finds libc's functions before
 # the shim's. "rtld_deepbind": "ignore" leaves the flag out, and everything else of dlopen is as it was: the rest of
 # the mode, and where the loader looks, which depends on who calls it.

@@ -143,6 +143,11 @@ does_under() {
     does 'connected write*6 wait' 'write nodelay=1 write*2 nodelay=0 write*3 nodelay=1 wait'
     does 'connected write*4 wait' 'write nodelay=1 write*2 nodelay=0 write nodelay=1 wait'
     does 'connected write*3 wait write*3 wait' 'write nodelay=1 write*2 wait write*3 wait'
+    does 'connected write*3 nap write*3 nap write*3 nap' 'write nodelay=1 write*2 nap write*3 nap write*3 nap'
+    # Whether a write that blocks would wait is asked first while something is owed elsewhere.
+    local other='look other:write look other:nodelay=1 other:write look other:write look other:nodelay=0 other:write'
+    does 'connected write*5 other*4 write*2 wait' \
+        "write nodelay=1 write*2 nodelay=0 write*2 $other look write look write nodelay=1 other:nodelay=1 wait"
     does 'connected write*6 select' 'write nodelay=1 write*2 nodelay=0 write*3 nodelay=1 wait'
     does 'connected write*6 nap' 'write nodelay=1 write*2 nodelay=0 write*3 nodelay=1 nap'
     does 'connected write*6 empty-pipe' 'write nodelay=1 write*2 nodelay=0 write*3 look nodelay=1 pipe'
@@ -188,13 +193,13 @@ does_under() {
 }
 
 @test "another program finds it on, also where it has been written to once" {
-    local all='other:nodelay=1 other:bound nodelay=1 bound'
-    does 'connected write exec' "write $all exec"
-    does 'connected write spawn' "write $all fork"
-    does 'connected write vfork' "write $all fork"
+    local handed='other:nodelay=1 other:bound nodelay=1 bound'
+    does 'connected write exec' "write $handed exec"
+    does 'connected write spawn' "write $handed fork"
+    does 'connected write vfork' "write $handed fork"
     # The child is gone, and all is as before.
     does 'connected write vfork write*5 close' \
-        "write $all fork write*3 nodelay=0 write*2 nodelay=1 close"
+        "write $handed fork write*3 nodelay=0 write*2 nodelay=1 close"
     does 'connected write fork' 'write fork'
 }
 
@@ -258,6 +263,7 @@ does_under() {
     does 'connected hear write hear wait' 'read write read bound look ack=2 wait'
     does 'connected hear write vector wait' 'read write read bound look ack=2 wait'
     does 'connected hear write hear write wait' 'read write read bound nodelay=1 write wait'
+    does 'connected hear write hear write hear wait' 'read write read bound nodelay=1 write read look ack=2 wait'
     does 'connected hear write hear nap' 'read write read bound ack=2 nap'
     does 'connected hear write hear select' 'read write read bound ack=2 wait'
     does 'connected hear write hear pipe' 'read write read bound look pipe'
@@ -268,6 +274,9 @@ does_under() {
 
 @test "a wait that finds something acknowledges nothing, nor does a first look" {
     does 'connected hear write hear says find' 'read write read bound look'
+    does 'connected hear write peek wait' 'read write read wait'
+    does 'connected hear write hear hear wait' 'read write read bound read look ack=2 wait'
+    does 'connected hear write hear late' 'read write read bound fork nothing ack=2 read'
     does 'connected hear write hear bad-time' 'read write read bound'
     does 'connected hear write hear other look' 'read write read bound look other:write look'
     does 'connected hear write hear other look*2' 'read write read bound look other:write look*2 ack=2'

@@ -208,6 +208,19 @@ static void hears_four(void)
     RAW(wait4, pid, 0, 0, 0);
 }
 
+static void hears_late(void)
+{
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    if (pid == 0) {
+        struct timespec time = {.tv_nsec = 20000000};
+        RAW(ppoll, 0, 0, &time, 0);
+        answer(near.peer, "!");
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    reads();
+    RAW(wait4, pid, 0, 0, 0);
+}
+
 static void hears_end(void)
 {
     char byte;
@@ -749,6 +762,7 @@ static const struct word {
     {"vfork-writes", vfork_writes},
     {"range", empties_own_table},
     {"helper", has_helper},
+    {"late", hears_late},
     {"four", hears_four},
     {"fed", reads_pipe_there},
     {"accepted-nonblock", accepted_nonblock},
