@@ -76,6 +76,8 @@ behind() {
     holds "$(counted 'late pushes') == 1"
     behind '"send": "auto-cork"' 100000 life_handlers slow
     holds "$(counted 'late pushes') == 0"
+    behind '"send": "auto-cork"' 20000 life_handlers late
+    holds "$(counted 'late pushes') == 2"
 }
 
 @test "what is held goes before a call for which the deadline thread ends" {

@@ -101,7 +101,7 @@ END
     [[ $output == 'nodelay 0 global 1 loaded 1' ]]
 }
 
-@test "without \"rtld_deepbind\" the shim does not see such a plugin, and sees any other" {
+@test "without rtld_deepbind the shim does not see such a plugin, and sees any other" {
     hosts 'nodelay 0 global 0 loaded 1' deep
     hosts 'nodelay 1 global 0 loaded 1'
     hosts 'nodelay 1 global 1 loaded 1' global
@@ -109,7 +109,7 @@ END
     [[ $(modes) == $'plugin.so 0x1\nother.so 0x2\nplugin.so 0x5' ]]
 }
 
-@test "with \"rtld_deepbind\": \"ignore\" the shim sees such a plugin, and the rest of the mode is as it was" {
+@test "with rtld_deepbind ignored the shim sees such a plugin, and the rest of the mode is as it was" {
     export NAGLESHIM_POLICY=$IGNORE
     hosts 'nodelay 1 global 0 loaded 1' deep
     hosts 'nodelay 1 global 1 loaded 1' deep global

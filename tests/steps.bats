@@ -157,6 +157,8 @@ does_under() {
     local long='write*3 nodelay=0 write*2 nodelay=1 wait'
     does 'connected write wait write*5 wait write*5 wait write*2 wait write*2 wait' \
         "write wait nodelay=1 $long $long nodelay=0 write*2 nodelay=1 wait write*2 wait"
+    does 'connected write wait write*5 wait write*5 wait look*3 write look write wait' \
+        "write wait nodelay=1 $long $long look*3 nodelay=0 write look write nodelay=1 wait"
 }
 
 @test "it is on again before data are read, and where nothing is there to read" {
@@ -207,6 +209,7 @@ does_under() {
     local begin='write nodelay=1 write*2 nodelay=0 write*2'
     does 'connected write*5 look write look write look write wait' \
         "$begin look write look write look write nodelay=1 wait"
+    does 'connected write*4 look write' 'write nodelay=1 write*2 nodelay=0 write look write'
     does 'connected write*5 look*2' "$begin look*2 nodelay=1"
     does 'connected write*5 look other look' "$begin look*2 other:write look nodelay=1"
 }
@@ -233,6 +236,8 @@ does_under() {
         'write nodelay=1 write cork=1 write*6 cork=0 write nodelay=0 write*3'
     does 'connected write*2 wait more*6 wait' 'write nodelay=1 write wait more*6 wait'
     does 'connected write*2 wait more write wait write*4' 'write nodelay=1 write wait more write wait write*3 nodelay=0 write'
+    does 'connected hear write hear cork write uncork wait' 'read write read bound cork=1 write cork=0 nodelay=1 wait'
+    does 'connected hear write hear cork uncork wait' 'read write read bound cork=1 cork=0 look ack=2 wait'
     does 'connected copy write*5 cork-copy wait' 'dup write nodelay=1 write*2 nodelay=0 write*2 cork=1 wait'
     does 'connected write*5 cork write wait' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 cork=1 write wait'
     does 'connected write*5 more' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 more'
@@ -264,6 +269,8 @@ does_under() {
     does 'connected hear write vector wait' 'read write read bound look ack=2 wait'
     does 'connected hear write hear write wait' 'read write read bound nodelay=1 write wait'
     does 'connected hear write hear write hear wait' 'read write read bound nodelay=1 write read look ack=2 wait'
+    does 'connected hear write hear other*3' \
+        'read write read bound look other:write look other:nodelay=1 other:write look other:write'
     does 'connected hear write hear nap' 'read write read bound ack=2 nap'
     does 'connected hear write hear select' 'read write read bound ack=2 wait'
     does 'connected hear write hear pipe' 'read write read bound look pipe'
@@ -380,6 +387,12 @@ does_under() {
     does 'connected write*2 filter write*8 hear write hear wait connected write*8 hear write hear wait' \
         'write nodelay=1 write nodelay=0 filter write*8 read write read wait listen wait'
     does 'connected helper filter write*2 close' 'fork gone filter write*2 close'
+}
+
+@test "where no rule is for the program nothing begins" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
+    does 'connected write*6 hear write hear wait' 'write*6 read write read wait'
+    [[ $(grep -c RLIMIT_NOFILE "$T/raw") -eq 0 ]]
 }
 
 @test "what a program asked for before its rule was known is the kernel's before a fork" {

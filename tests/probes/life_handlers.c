@@ -149,11 +149,25 @@ static void slow_push(void)
     finish(thread);
 }
 
+/* The deadline comes in the middle of a burst, and what is then added to it has one of its own. */
+static void *goes_on_late(void *unused)
+{
+    begin_and_be("behind_send", takes_long);
+    put(first.fd, "c");
+    compute_ms(400);
+    return unused;
+}
+
+static void late_burst(void)
+{
+    pthread_t thread = begins(SIG_IGN, goes_on_late);
+    arrives_within(first.peer, "abc", 220);
+    finish(thread);
+}
+
 static const struct scenario scenarios[] = {
-    {"push", interrupted_push},
-    {"burst", interrupted_burst},
-    {"abandoned", abandoned_push},
-    {"slow", slow_push},
+    {"push", interrupted_push}, {"burst", interrupted_burst}, {"abandoned", abandoned_push},
+    {"slow", slow_push},        {"late", late_burst},
 };
 
 LIFE_MAIN(scenarios)
