@@ -377,6 +377,16 @@ static void give_back(int fd, struct ns_sock *slot)
     ns_option_unbound_delayed_ack(fd, slot);
 }
 
+/* A connection whose TCP_NODELAY is ours has the bound, and no other: so whoever else comes to have
+ * it does not take that for the program's own. */
+static void mark_as_ours(int fd, struct ns_sock *slot)
+{
+    if (NS_GET(slot, app_nodelay))
+        ns_option_unbound_delayed_ack(fd, slot);
+    else if (NS_GET(slot, ack) == NS_ACK_BEFORE_WAIT)
+        ns_option_bound_delayed_ack(fd, slot);
+}
+
 static void is_unseen(int fd, struct ns_sock *slot)
 {
     ns_push(fd, slot);
@@ -397,8 +407,8 @@ void ns_life_unseen(int fd)
         ns_option_apply(fd, slot, NULL);
     NS_PUT(slot, steady, NS_GET(slot, steady) | NS_STEADY_UNSEEN);
     is_unseen(fd, slot);
-    if (NS_GET(slot, kind) == NS_FD_RULED && NS_GET(slot, ack) == NS_ACK_BEFORE_WAIT)
-        ns_option_bound_delayed_ack(fd, slot); /* nor will we see its waits */
+    if (NS_GET(slot, kind) == NS_FD_RULED)
+        mark_as_ours(fd, slot); /* and bound the ACKs of waits that we will not see, either */
     ns_fd_share(slot);
 }
 
@@ -409,8 +419,7 @@ static void each_enforced(int fd, struct ns_sock *slot, void *context)
         is_unseen(fd, slot);
 }
 
-/* Another program may come to have these. A connection is marked as ours by its bound, so that a
- * shim there does not take the TCP_NODELAY for the program's own; a listener is as it was. */
+/* Another program may come to have these. A listener is as it was. */
 static void each_handed_on(int fd, struct ns_sock *slot, void *context)
 {
     bool listens = NS_GET(slot, kind) == NS_FD_LISTENER;
@@ -418,12 +427,8 @@ static void each_handed_on(int fd, struct ns_sock *slot, void *context)
     if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
         give_back(fd, slot);
     each_enforced(fd, slot, context);
-    if (NS_GET(slot, kind) != NS_FD_RULED)
-        return;
-    if (NS_GET(slot, app_nodelay))
-        ns_option_unbound_delayed_ack(fd, slot);
-    else if (NS_GET(slot, ack) == NS_ACK_BEFORE_WAIT)
-        ns_option_bound_delayed_ack(fd, slot);
+    if (NS_GET(slot, kind) == NS_FD_RULED)
+        mark_as_ours(fd, slot);
 }
 
 static void each_unseen(int fd, struct ns_sock *slot, void *context)

@@ -316,6 +316,9 @@ static void note_tcp(int fd, struct ns_sock *slot, int option, int value)
         NS_PUT(slot, kernel_nodelay, value != 0);
         if (value)
             NS_PUT(slot, joins, 0); /* what was joined has left */
+        /* The bound is what tells others that TCP_NODELAY is ours: see life.c. */
+        if (value && NS_GET(slot, steady) & NS_STEADY_UNSEEN)
+            ns_option_unbound_delayed_ack(fd, slot);
         if (NS_GET(slot, kind) != NS_FD_RULED || NS_GET(slot, steady))
             ns_life_enforce_nodelay(fd, slot); /* elsewhere before the next write */
         break;
@@ -378,18 +381,17 @@ int ns_option_set(int fd, struct ns_sock *slot, int level, int option, const voi
     return result;
 }
 
-/* What the application is to be told instead of *answer, which the kernel says; false: just that.
- */
+/* What the application is to be told instead of *answer, which the kernel says (-1: only a part of
+ * it was asked for); false: just that. */
 static bool answer_of(const struct ns_sock *slot, int level, int option, int *answer)
 {
     if (level == IPPROTO_TCP && option == TCP_NODELAY) {
         *answer = NS_GET(slot, app_nodelay);
         return true;
     }
+    /* A forked child of ours may have set it, too. */
     if (level == IPPROTO_TCP && option == TCP_DELACK_MAX_US_NUMBER &&
-        (NS_GET(slot, delack) == NS_DELACK_OURS ||
-         /* A forked child of ours may have set it. */
-         (NS_GET(slot, delack) == NS_DELACK_UNASKED && *answer == DELACK_MAX_US))) {
+        NS_GET(slot, delack) != NS_DELACK_THEIRS && *answer == DELACK_MAX_US) {
         *answer = delack_of_fresh();
         return true;
     }

@@ -84,3 +84,34 @@ behind() {
     settles '"send": "auto-cork"' 100000 life_debts goes-before
     holds "$(counted 'bursts held') == 7"
 }
+
+# mixed SINGLE PRELOAD: so many requests in one write, then one in two, ten times.
+mixed() {
+    ns_python
+    ns_start server env LD_PRELOAD="$2" "$python" tests/victims/mixed_traffic.py serve
+    ns_port server
+    "$python" tests/victims/mixed_traffic.py ask "$port" "$1" 10 >"$T/mixed" 3>&-
+    ns_join server
+    cat "$T/mixed"
+    late=$(field late "$T/mixed")
+}
+
+@test "what a connection has learnt of ACKs that nobody needed is wrong once in its life, and not before 32 of them" {
+    local single attempt late
+    mixed 3 ''
+    [[ $late -ge 8 ]]
+    for single in 1 20; do
+        for attempt in 1 2 3; do
+            mixed "$single" "$LIBRARY"
+            [[ $late -ne 0 ]] || break
+        done
+        [[ $late -eq 0 ]]
+    done
+    for single in 40 400; do
+        for attempt in 1 2 3; do
+            mixed "$single" "$LIBRARY"
+            [[ $late -gt 1 ]] || break
+        done
+        [[ $late -le 1 ]]
+    done
+}

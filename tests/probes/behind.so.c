@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stands behind the shim, and makes moments that tests cannot wait for: in the middle of a push
- * (before it: before_push, after it: behind_push), and before a held write (behind_send). */
+ * (before it: before_push, after it: behind_push), before a held write (behind_send) and after it
+ * (behind_sent). */
 #include "behind.h"
 
 #include <netinet/in.h>
@@ -8,8 +9,8 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-extern moment before_push, behind_push, behind_send;
-moment before_push, behind_push, behind_send;
+extern moment before_push, behind_push, behind_send, behind_sent;
+moment before_push, behind_push, behind_send, behind_sent;
 
 static void *next(const char *name)
 {
@@ -38,7 +39,10 @@ ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct so
         *(void **)&real = next("sendto");
     if (behind_send)
         behind_send();
-    return real(fd, data, size, flags, to, len);
+    ssize_t result = real(fd, data, size, flags, to, len);
+    if (behind_sent)
+        behind_sent();
+    return result;
 }
 
 ssize_t send(int fd, const void *data, size_t size, int flags)
@@ -48,5 +52,8 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
         *(void **)&real = next("send");
     if (behind_send)
         behind_send();
-    return real(fd, data, size, flags);
+    ssize_t result = real(fd, data, size, flags);
+    if (behind_sent)
+        behind_sent();
+    return result;
 }

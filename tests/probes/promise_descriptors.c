@@ -8,50 +8,6 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
-/* A peer that answers each request with two small writes: the second waits for the ACK of the
- * first. How long the slowest of some rounds took, in milliseconds. */
-static double slowest_answer(struct conn conn)
-{
-    enum { ROUNDS = 8 };
-    double slowest = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-        char data[16];
-        size_t got = 0;
-        EXPECT(write(conn.fd, "ask ", 4) == 4);
-        EXPECT(write(conn.fd, "him", 3) == 3);
-        double begin = now_ms();
-        struct pollfd none = {.fd = -1};
-        poll(&none, 1, 0);
-        arrives_within(conn.peer, "ask him", 1000);
-        answer(conn.peer, "head");
-        answer(conn.peer, "body");
-        while (got < 8) {
-            ssize_t n = recv(conn.fd, data, sizeof data, 0);
-            if (n <= 0) {
-                wrong("no answer");
-                return 0;
-            }
-            got += (size_t)n;
-        }
-        double took = now_ms() - begin;
-        slowest = took > slowest ? took : slowest;
-    }
-    return slowest;
-}
-
-/* With a library neither end's small writes wait; without one they do, since nobody cares. */
-static void still_flows(struct conn conn)
-{
-    double least = 1e9;
-    never_asked(conn.fd);
-    for (int tries = 0; tries < 5 && least > from_environment("LIFE_LIMIT_MS", 5); tries++) {
-        double slowest = slowest_answer(conn);
-        least = slowest < least ? slowest : least;
-    }
-    never_asked(conn.fd);
-    printf("slowest %.1f\n", least);
-}
-
 static void *unshares(void *unused)
 {
     EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);

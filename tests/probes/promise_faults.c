@@ -12,6 +12,7 @@
 
 static char *nowhere; /* mapped, and not to be read or written */
 static int fd, epoll;
+static int fresh; /* a socket that nobody has connected */
 static fd_set all;
 static struct iovec bad_one, good_one, bad_vector[2];
 static struct msghdr bad_message;
@@ -27,6 +28,7 @@ static struct epoll_event event;
 static void prepare(struct conn conn)
 {
     fd = conn.fd;
+    fresh = socket(AF_INET, SOCK_STREAM, 0);
     good_one = (struct iovec){&byte, 1};
     bad_one = (struct iovec){nowhere, 1};
     bad_vector[0] = good_one;
@@ -61,6 +63,9 @@ static void prepare(struct conn conn)
     CALL(send(fd, nowhere, 1, MSG_MORE))                                                           \
     CALL(sendto(fd, nowhere, 1, 0, NULL, 0))                                                       \
     CALL(sendto(fd, &byte, 1, 0, NOWHERE(struct sockaddr), sizeof(struct sockaddr_in)))            \
+    CALL(sendmsg(fresh, NOWHERE(struct msghdr), MSG_FASTOPEN))                                     \
+    CALL(sendto(fresh, &byte, 1, MSG_FASTOPEN, NOWHERE(struct sockaddr),                           \
+                sizeof(struct sockaddr_in)))                                                       \
     CALL(writev(fd, NOWHERE(struct iovec), 1))                                                     \
     CALL(writev(fd, &bad_one, 1))                                                                  \
     CALL(writev(fd, bad_vector, 2))                                                                \

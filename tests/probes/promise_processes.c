@@ -3,6 +3,7 @@
  * of one thread. See promise.h. */
 #include "promise.h"
 
+#include <linux/close_range.h>
 #include <sys/prctl.h>
 
 /* A burst that no wait ends. */
@@ -51,6 +52,70 @@ static void vfork_writes(void)
     close(pair[1]);
 }
 
+__attribute__((noinline)) static pid_t child_that_covers(int fd, int pipe_end)
+{
+    pid_t pid = vfork();
+    if (pid != 0)
+        return pid;
+    if (dup2(pipe_end, fd) != fd)
+        _exit(1);
+    for (int i = 0; i < 6; i++) {
+        if (write(fd, "error", 5) != 5)
+            _exit(2);
+    }
+    _exit(0);
+}
+
+/* A child of vfork puts a pipe over its own copy of the descriptor, as for a program that it is
+ * about to run. */
+static void vfork_covers(void)
+{
+    struct conn conn = open_conversing();
+    int ends[2];
+    EXPECT(pipe2(ends, O_CLOEXEC) == 0);
+    EXPECT(ended_within(child_that_covers(conn.fd, ends[1]), 2000) == 0);
+    never_asked(conn.fd);
+    still_flows(conn);
+    is_governed(conn.fd);
+    close(ends[0]);
+    close(ends[1]);
+    close_conn(conn);
+}
+
+/* The process has one thread, and still the only copy of its descriptors. */
+static void after_unshare_files(void)
+{
+    struct conn conn = open_conversing();
+    EXPECT(unshare(CLONE_FILES) == 0);
+    never_asked(conn.fd);
+    still_flows(conn);
+    is_governed(conn.fd);
+    close_conn(conn);
+}
+
+/* The same with a close. Meanwhile another connection has bytes held, so that whoever has to see to
+ * those is there. */
+static void closes_and_unshares(void)
+{
+    struct conn conn = open_conversing(), other = open_conversing();
+    char byte;
+    long n = -1;
+    for (int i = 0; i < 3; i++)
+        EXPECT(write(other.fd, "x", 1) == 1);
+    EXPECT(close_range((unsigned)conn.fd, (unsigned)conn.fd, CLOSE_RANGE_UNSHARE) == 0);
+    for (double begin = now_ms(); now_ms() - begin < 500;) {
+        n = raw(SYS_recvfrom, conn.peer, (long)&byte, 1, MSG_DONTWAIT, 0, 0);
+        if (n == 0)
+            break;
+        EXPECT(write(other.fd, "x", 1) == 1);
+        compute_ms(2);
+    }
+    if (n != 0)
+        wrong("the stream has not ended: %ld", n);
+    RAW(close, conn.peer, 0, 0, 0);
+    close_conn(other);
+}
+
 /* Bursts are held as they were before, or none ever is. */
 static void held_again(struct conn conn)
 {
@@ -95,14 +160,6 @@ static void after_user_namespace(void)
     close_conn(conn);
 }
 
-static int option_of(int fd, int option)
-{
-    int value = -1;
-    socklen_t len = sizeof value;
-    long result = raw(SYS_getsockopt, fd, IPPROTO_TCP, option, (long)&value, (long)&len, 0);
-    return result == 0 ? value : -1;
-}
-
 /* Accepts one connection on descriptor 3, writes to it in pieces, and ends. */
 static int role_accepts(void)
 {
@@ -123,7 +180,6 @@ static int role_accepts(void)
  * announced: as a service manager does. */
 static void hands_listener(bool announced)
 {
-    enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
     int nodelay = option_of(listener, TCP_NODELAY), delay = option_of(listener, DELACK_MAX_US);
@@ -172,6 +228,9 @@ static void listener_inherited(void)
 
 static const struct scenario scenarios[] = {
     {"vfork-writes", vfork_writes},
+    {"vfork-covers", vfork_covers},
+    {"after-unshare-files", after_unshare_files},
+    {"closes-and-unshares", closes_and_unshares},
     {"after-prctl", after_prctl},
     {"after-unshare", after_unshare},
     {"after-user-namespace", after_user_namespace},

@@ -11,6 +11,7 @@
 #include "promise.h"
 
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 
 enum { MOST_ROUNDS = 15, HEAD = 10, BODY = 90, WHOLE = HEAD + BODY, PIECES = 15 };
@@ -218,6 +219,26 @@ static void raw_client(void)
     converse_with(answers_bursts, conn, ask_in_pieces, read_a_byte);
 }
 
+/* The same with a number that only a program with thousands of connections comes to. */
+static void high_client(void)
+{
+    enum { HIGH = 2000 };
+    struct rlimit limit;
+    struct sockaddr_in address;
+    struct conn conn = {.fd = HIGH};
+    EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = limit.rlim_cur > 2 * HIGH ? limit.rlim_cur : 2 * HIGH;
+    EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int listener = raw_listener(0, &address);
+    int made = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(dup3, made, HIGH, O_CLOEXEC, 0) == HIGH);
+    RAW(close, made, 0, 0, 0);
+    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    converse_with(answers_bursts, conn, ask_in_pieces, read_a_byte);
+}
+
 static void syscall_client(void)
 {
     struct sockaddr_in address;
@@ -252,6 +273,7 @@ static const struct scenario scenarios[] = {
     {"fionread", fionread},
     {"fionread-sleep", fionread_sleep},
     {"raw-client", raw_client},
+    {"high-client", high_client},
     {"syscall-client", syscall_client},
     {"raw-reader", raw_reader},
 };

@@ -34,7 +34,10 @@ void make_option(struct maker *maker)
     case 3 ... 4:
         prefix(maker, false);
         say(maker, "setsockopt %c %s=%s %s\n", slot,
-            one_of(maker, "TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK"),
+            /* What a forked child sets, its parent's shim cannot know of. */
+            maker->place == IN_CHILD
+                ? "TCP_QUICKACK"
+                : one_of(maker, "TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK"),
             one_of(maker, "0 1 1 2"), percent(maker, 4) ? one_of(maker, "3 0 8") : "");
         break;
     case 5:
