@@ -282,9 +282,8 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 .PHONY: check-mutants
 check-mutants: ## leave one step of the shim out after the other, and see which test notices
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes
-	@$(MAKE) --no-print-directory -s B=build/mutants CFLAGS=-DNS_MUTANTS build/mutants/libnagleshim.so units
-	@tests/mutants $(MUTANTS)
+	@$(MAKE) --no-print-directory -s all examples probes units
+	@tests/mutants/run $(MUTANTS)
 
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
@@ -349,6 +348,7 @@ help: ## this list
 		awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
+	@echo "  make check-mutants MUTANTS='burst join_late unit' leaves out only these steps"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -79,6 +79,15 @@ int main(void) { puts("ready 0"); fflush(stdout); for (;;) pause(); }'
     patient=$T/go patient r pause
     doctor_of r
     expect_fails r "it is a Go program, which makes its system calls without libc"
+    # Free Pascal, the same.
+    echo 'FPC 3.2.2' >"$T/info"
+    objcopy --add-section .fpcdata="$T/info" "$PROBES/doctor_patient" "$T/pascal"
+    patient=$T/pascal patient s pause env LD_PRELOAD="$LIBRARY"
+    doctor_of s
+    expect_fails s "it is a Free Pascal program, which makes its system calls without libc"
+    patient=$T/pascal patient t pause
+    doctor_of t
+    expect_fails t "it is a Free Pascal program, which makes its system calls without libc"
 }
 
 @test "doctor says that a 32-bit process is not reached" {

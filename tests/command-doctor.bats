@@ -47,7 +47,7 @@ policy: built in"
     expect_part output "reason: no rule of its policy is for this program"
 }
 
-@test "doctor says why the shim does not reach a program: static, Go, another machine, another loader" {
+@test "doctor says why the shim does not reach a program: static, Go, Free Pascal, another machine, another loader" {
     local kind expected
     while IFS='|' read -r kind expected; do
         program "$kind" "$T/$kind"
@@ -60,6 +60,7 @@ policy: built in"
 static|is linked statically, so that nothing can be preloaded into it
 go-section|is a Go program, which makes its system calls without libc
 go-note|is a Go program, which makes its system calls without libc
+pascal|is a Free Pascal program, which makes its system calls without libc
 other-machine|is built for another kind of machine than the shim
 CASES
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/bin/sh -o "$T/odd" -
@@ -71,6 +72,30 @@ CASES
     doctor "$T/lost"
     expect_status 1
     expect_part output "reason: it cannot run: its loader /no/ld-linux.so.2 is missing"
+}
+
+@test "doctor says of a Bun program what the shim does not see there" {
+    local kind said="is a Bun program: the shim sees what it reads and writes, and not its waits, which it makes without libc"
+    program bun "$T/bun"
+    strip "$T/bun"
+    doctor "$T/bun"
+    expect_status 0
+    expect_part output "warning: it $said"
+    expect_verdict "the shim reaches this program"
+    printf '#!%s\n' "$T/bun" >"$T/script"
+    chmod +x "$T/script"
+    doctor "$T/script"
+    expect_part output "warning: $T/bun $said"
+    # A name says nothing, nor do other versions and data of such a name.
+    for kind in ordinary bundle other-fpcdata; do
+        program "$kind" "$T/$kind"
+        doctor "$T/$kind"
+        expect_status 0
+        expect_no_part output "is a "
+    done
+    cp "$T/ordinary" "$T/bun"
+    doctor "$T/bun"
+    expect_no_part output "is a Bun"
 }
 
 @test "doctor says that a program for musl is reached" {

@@ -58,12 +58,26 @@ teardown() {
     settles '"send": "auto-cork"' 200 life_debts is-patient
 }
 
-@test "what a signal handler has held, and its thread after it, goes before the thread's next wait" {
+# With moments in between that tests cannot wait for.
+behind() {
     local LIBRARY="$LIBRARY $PROBES/behind.so"
-    settles '"send": "auto-cork"' 100000 life_handlers push
+    settles "$@"
+}
+
+@test "what a signal handler has held, and its thread after it, goes before the thread's next wait" {
+    behind '"send": "auto-cork"' 100000 life_handlers push
     [[ $(field held "$T/out") -eq 3 ]]
-    settles '"send": "auto-cork"' 100000 life_handlers burst
+    behind '"send": "auto-cork"' 100000 life_handlers burst
     [[ $(field held "$T/out") -eq 4 ]]
+}
+
+@test "what a push has left behind is the deadline thread's, and what is being pushed is not" {
+    behind '"send": "auto-cork"' 20000 life_handlers abandoned
+    holds "$(counted 'late pushes') == 1"
+    behind '"send": "auto-cork"' 100000 life_handlers slow
+    holds "$(counted 'late pushes') == 0"
+    behind '"send": "auto-cork"' 20000 life_handlers late
+    holds "$(counted 'late pushes') == 2"
 }
 
 @test "what is held goes before a call for which the deadline thread ends" {

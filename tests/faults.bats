@@ -93,4 +93,10 @@ goes_on() {
     faulty setsockopt 40 on || [[ $? -eq 7 ]]
     cat "$T/log"
     holds "$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' "$T/log") < 30"
+    # What is held could be pushed when it began: no more than that are held.
+    echo '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 300}]}' >"$T/policy.json"
+    rm -f "$T/log"
+    faulty setsockopt 20 on || [[ $? -eq 7 ]]
+    cat "$T/log"
+    holds "$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' "$T/log") < 25"
 }

@@ -275,3 +275,13 @@ under_policy() {
     [[ $(field stalls "$T/without") -ge 8 ]]
     holds "$(field median_us "$T/with") < 1000"
 }
+
+@test "an argument decides where a rule asks for one" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [
+        {"match": {"args": "--warmup"}, "send": "auto-cork"}, {"send": "nodelay"}]}'
+    post matched shimmed "$EXAMPLES/queue_put"
+    treated matched 1
+    NAGLESHIM_POLICY=${NAGLESHIM_POLICY/warmup/other}
+    post other shimmed "$EXAMPLES/queue_put"
+    treated other 2
+}

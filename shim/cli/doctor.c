@@ -131,6 +131,8 @@ static void judge_file(const struct ns_reach *reach, struct ns_findings *finding
         ns_findings_reason(findings, "it cannot run: its interpreter %s is missing", reach->file);
     else if (reach->loader[0] && access(reach->loader, F_OK) != 0)
         ns_findings_reason(findings, "it cannot run: its loader %s is missing", reach->loader);
+    if (reach->is_bun)
+        ns_findings_warning(findings, "%s %s", reach->is_script ? reach->file : "it", NS_REACH_BUN);
     if (reach->is_script && ns_wrapper_is_shell(reach->file))
         judge_wrapper(reach->program, findings);
 }

@@ -181,28 +181,34 @@ static void judge_state(struct patient *patient)
     ns_findings_reason(&patient->findings, "the shim stands aside: %s", reason);
 }
 
-static bool is_go(const struct ns_proc *proc)
+/* What kind of program it runs; all false where that cannot be read. */
+static const struct ns_elf *program_of(const struct ns_proc *proc)
 {
     static struct ns_elf elf;
     int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
-    bool go = fd >= 0 && ns_elf_inspect(fd, &elf) == 0 && elf.is_go;
 
+    if (fd < 0 || ns_elf_inspect(fd, &elf) != 0)
+        elf = (struct ns_elf){0};
     if (fd >= 0)
         close(fd);
-    return go;
+    return &elf;
 }
 
 /* Is the shim asked for what the process does with its sockets? */
 static void judge_sockets(struct patient *patient)
 {
     struct ns_findings *findings = &patient->findings;
+    const struct ns_elf *program = program_of(&patient->proc);
     unsigned open = 0;
 
+    if (program->is_bun)
+        ns_findings_warning(findings, "it %s", NS_REACH_BUN);
     if (ns_proc_sockets(&patient->proc, &open) != 0)
         return;
     printf("TCP sockets that are connected or listen now: %u\n", open);
-    if (patient->seen == 0 && is_go(&patient->proc))
-        ns_findings_reason(findings, "it %s", ns_reach_reason(NS_REACH_GO));
+    if (patient->seen == 0 && (program->is_go || program->is_pascal))
+        ns_findings_reason(findings, "it %s",
+                           ns_reach_reason(program->is_go ? NS_REACH_GO : NS_REACH_PASCAL));
     else if (patient->seen == 0 && open > 0)
         ns_findings_warning(findings,
                             "the shim has seen none of its TCP sockets in use: the program has not "

@@ -63,25 +63,68 @@ static void inspect_segments(int fd, const ElfW(Ehdr) * header, struct ns_elf *e
     }
 }
 
-static bool has_section(int fd, const ElfW(Ehdr) * header, const char *wanted)
+static bool read_section(int fd, const ElfW(Ehdr) * header, unsigned index, ElfW(Shdr) * section)
+{
+    return header->e_shoff != 0 && read_at(fd, section, sizeof(*section),
+                                           header->e_shoff + (uint64_t)index * header->e_shentsize);
+}
+
+/* Has the file a section of this name that begins so? */
+static bool has_section(int fd, const ElfW(Ehdr) * header, const char *wanted, const char *begins)
 {
     ElfW(Shdr) names, section;
-    char name[32];
-    size_t length = strlen(wanted) + 1;
+    char text[32];
+    size_t length = strlen(wanted) + 1, begun = strlen(begins);
 
-    if (header->e_shoff == 0 || length > sizeof(name) ||
-        !read_at(fd, &names, sizeof(names),
-                 header->e_shoff + (uint64_t)header->e_shstrndx * header->e_shentsize))
+    if (length > sizeof(text) || begun > sizeof(text) ||
+        !read_section(fd, header, header->e_shstrndx, &names))
         return false;
     for (unsigned i = 0; i < header->e_shnum; i++) {
-        uint64_t offset = header->e_shoff + (uint64_t)i * header->e_shentsize;
-
-        if (!read_at(fd, &section, sizeof(section), offset))
+        if (!read_section(fd, header, i, &section))
             return false;
-        if (read_at(fd, name, length, names.sh_offset + section.sh_name) &&
-            memcmp(name, wanted, length) == 0)
-            return true;
+        if (read_at(fd, text, length, names.sh_offset + section.sh_name) &&
+            memcmp(text, wanted, length) == 0)
+            return section.sh_size >= begun && read_at(fd, text, begun, section.sh_offset) &&
+                   memcmp(text, begins, begun) == 0;
     }
+    return false;
+}
+
+/* Does it define a version of symbols whose name begins so? That is the loader's to read, and so
+ * survives strip. */
+static bool defines_version(int fd, const ElfW(Ehdr) * header, const ElfW(Shdr) * section,
+                            const char *begins)
+{
+    ElfW(Shdr) names;
+    ElfW(Verdef) version;
+    ElfW(Verdaux) name;
+    char text[32];
+    size_t begun = strlen(begins);
+    uint64_t offset = section->sh_offset;
+
+    if (!read_section(fd, header, section->sh_link, &names))
+        return false;
+    for (unsigned left = section->sh_info; left > 0; left--) {
+        if (!read_at(fd, &version, sizeof(version), offset) ||
+            !read_at(fd, &name, sizeof(name), offset + version.vd_aux) || begun > sizeof(text) ||
+            !read_at(fd, text, begun, names.sh_offset + name.vda_name))
+            return false;
+        if (memcmp(text, begins, begun) == 0)
+            return true;
+        if (version.vd_next == 0)
+            return false;
+        offset += version.vd_next;
+    }
+    return false;
+}
+
+static bool has_version(int fd, const ElfW(Ehdr) * header, const char *begins)
+{
+    ElfW(Shdr) section;
+
+    for (unsigned i = 0; i < header->e_shnum && read_section(fd, header, i, &section); i++)
+        if (section.sh_type == SHT_GNU_verdef && defines_version(fd, header, &section, begins))
+            return true;
     return false;
 }
 
@@ -98,6 +141,8 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     if (!elf->native)
         return 0;
     inspect_segments(fd, &header, elf);
-    elf->is_go = elf->is_go || has_section(fd, &header, ".go.buildinfo");
+    elf->is_go = elf->is_go || has_section(fd, &header, ".go.buildinfo", "");
+    elf->is_pascal = has_section(fd, &header, ".fpcdata", "FPC ");
+    elf->is_bun = has_version(fd, &header, "BUN_");
     return 0;
 }

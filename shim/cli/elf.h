@@ -11,6 +11,8 @@ struct ns_elf {
     bool has_interpreter; /* PT_INTERP: ld.so will load it */
     char interpreter[PATH_MAX];
     bool is_go;
+    bool is_pascal; /* Free Pascal */
+    bool is_bun;    /* the JavaScript runtime, or a program that was compiled with it */
 };
 
 /* Fills elf from the open file, whose offset stays where it is. 0; -ENOEXEC if it is no ELF file.

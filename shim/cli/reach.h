@@ -13,6 +13,7 @@ enum ns_reach_verdict {
     NS_REACH_UNKNOWN, /* not found, or not readable: execve will have its say */
     NS_REACH_OTHER_MACHINE,
     NS_REACH_GO,
+    NS_REACH_PASCAL,
     NS_REACH_STATIC,
     NS_REACH_OTHER_LOADER,
     NS_REACH_SET_ID,
@@ -25,6 +26,7 @@ struct ns_reach {
     char file[PATH_MAX];    /* what the kernel loads: program, or the interpreter of a script */
     char loader[PATH_MAX];  /* the program interpreter that file asks for; "" if it has none */
     bool is_script;
+    bool is_bun;
     bool by_env; /* the script names env(1), which looks for the interpreter in PATH */
 };
 
@@ -40,5 +42,10 @@ const char *ns_reach_libc(const char *loader);
 
 /* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
 const char *ns_reach_reason(enum ns_reach_verdict verdict);
+
+/* What is to be known of a Bun program, in the same way. */
+#define NS_REACH_BUN                                                                               \
+    "is a Bun program: the shim sees what it reads and writes, and not its waits, which it makes " \
+    "without libc"
 
 #endif

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Stands behind the shim, and makes moments that tests cannot wait for: in the middle of a push
- * (behind_push), before a held write (behind_send) and after it (behind_sent). */
+ * (before it: before_push, after it: behind_push), before a held write (behind_send) and after it
+ * (behind_sent). */
 #include "behind.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 
-extern moment behind_push, behind_send, behind_sent;
-moment behind_push, behind_send, behind_sent;
+extern moment before_push, behind_push, behind_send, behind_sent;
+moment before_push, behind_push, behind_send, behind_sent;
 
 static void *next(const char *name)
 {
@@ -20,8 +22,11 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
     static int (*real)(int, int, int, const void *, socklen_t);
     if (!real)
         *(void **)&real = next("setsockopt");
+    bool pushes = level == IPPROTO_TCP && name == TCP_NODELAY;
+    if (pushes && before_push)
+        before_push();
     int result = real(fd, level, name, value, size);
-    if (level == IPPROTO_TCP && name == TCP_NODELAY && behind_push)
+    if (pushes && behind_push)
         behind_push();
     return result;
 }

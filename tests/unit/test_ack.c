@@ -66,6 +66,33 @@ static void check_left_out(void)
        "what comes in many reads without a wait is no piece that was missed");
 }
 
+/* What was read was acknowledged, and that was of use: the count begins anew. */
+static void check_use(void)
+{
+    struct end end = {.epoch = 7};
+    char seen[256];
+    act(&end, "rw", seen);
+    for (int i = 0; i < 2 * NS_ACK_NEEDLESS - 2; i++)
+        act(&end, i == NS_ACK_NEEDLESS - 1 ? "r.r.w" : "r.w", seen);
+    act(&end, "r.w", seen);
+    OK(strcmp(seen, "A") == 0, "one that was of use counts against many that were not: %s", seen);
+}
+
+/* How the kernel has it may not come of what was written here. */
+static void check_others(void)
+{
+    struct end end = {.state = {.interactive = 1}};
+    char seen[256];
+    act(&end, "r.r.r.", seen);
+    OK(strcmp(seen, "AAA") == 0, "who writes elsewhere is no reader alone: %s", seen);
+    end = (struct end){0};
+    act(&end, "rw", seen);
+    end.state.interactive = 0; /* the program's own TCP_QUICKACK */
+    act(&end, "wr.", seen);
+    OK(strcmp(seen, "-") == 0, "a write that answers nothing does not make it interactive: %s",
+       seen);
+}
+
 int main(void)
 {
     expect("r.wr", "-", "a server owes nothing for its first request");
@@ -77,5 +104,7 @@ int main(void)
     expect("r.r.r.r.", "----", "who never writes has it do it anyway");
     expect("rwr..", "A-", "once is enough");
     check_left_out();
+    check_use();
+    check_others();
     return ns_unit_done();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* burst.h. A script is a conversation: w is a write, "." a wait of its thread or data from the
- * peer, a digit that many times ten milliseconds in which nobody sees what the program does. */
+ * peer, a digit that many times ten milliseconds in which nobody sees what the program does, and a
+ * comma is five of them. */
 #include "burst.h"
 
 #include "unit.h"
@@ -47,6 +48,8 @@ static void say(struct talk *talk, const char *script, char *seen)
             *seen++ = one_write(talk);
         else if (*script == '.')
             ends(talk);
+        else if (*script == ',')
+            talk->now = (uint16_t)(talk->now + 5);
         else
             talk->now = (uint16_t)(talk->now + (*script - '0') * 10);
         if (*script != 'w')
@@ -73,6 +76,11 @@ static void check_adaptive(void)
     expect("wwww.wwww.wwww1.wwww.wwwwwwwww.", "nnnJ.nnnJ.Jjjj1.nnnn.nnnnnnnJj.",
            "whose end was late is joined later");
     expect("wwwww4www", "nnnJj4Lnn", "a pause that nobody saw ends a burst");
+    expect("ww,ww,w,w,w.wwww.", "nn,nJ,j,j,j.nnnJ.", "a stream may take its time");
+    expect("wwww.wwww.3w.wwww.", "nnnJ.nnnJ.3J.nnnJ.",
+           "also one that has begun with its first write");
+    expect("wwww.wwww.wwww1.wwwwww1www.", "nnnJ.nnnJ.Jjjj1.nnnnnn1nJj.",
+           "and one that is joined later may take longer");
 }
 
 static void check_doubt(void)
@@ -89,12 +97,26 @@ static void check_doubt(void)
         say(&talk, "wwww.", seen);
     OK(talk.burst.doubt == 0, "and is tried again after many that were in time");
     talk = (struct talk){.now = 1};
+    for (int i = 0; i < 2; i++) {
+        say(&talk, i ? "wwwwwwww4." : "wwww4.", seen);
+        for (int j = 2; j < NS_BURST_TIMELY; j++) /* the late one itself was long */
+            say(&talk, "wwww.", seen);
+    }
+    OK(talk.burst.doubt == 2, "so many in a row, that is");
+    talk = (struct talk){.now = 1};
     for (int i = 0; i < 100; i++) {
         for (int w = 0; w < 100; w++)
             say(&talk, "w", seen);
         say(&talk, "4", seen);
     }
     OK(talk.burst.doubt == 0 && talk.joins, "a stream with pauses is joined all the same");
+    talk = (struct talk){.now = 1};
+    for (int i = 0; i < 20; i++) {
+        for (int w = 0; w < 5000; w++)
+            say(&talk, "w", seen);
+        say(&talk, "4.", seen);
+    }
+    OK(ns_burst_patience(&talk.burst) == 1024, "one whose ends are all late, after 1024 writes");
     talk = (struct talk){.now = 1};
     int stalls = 0;
     for (int i = 0; i < 4000; i++) {
@@ -142,6 +164,8 @@ static void check_cork(void)
                 "the last of a burst like two before it is not");
     expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer one than foretold is held on");
     expect_cork("wWw.", "hsh.", "what is not for holding takes the rest along");
+    expect_cork("W.W.w.", "s.s.s.",
+                "nor is a single one after two single ones that were not for it");
     expect_cork("www!www!www!", "hhh!hhh!hhh!", "what the deadline pushed foretells nothing");
 }
 
