@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* What steps.c writes, reads and waits for. */
+#ifndef PROBES_STEPS_TRAFFIC_H
+#define PROBES_STEPS_TRAFFIC_H
+
+#include "life.h"
+
+#include <linux/futex.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+
+static struct conn near, far;
+static int pair[2];
+
+/* --- writes --- */
+
+static void writes(void)
+{
+    EXPECT(write(near.fd, "piece", 5) == 5);
+}
+
+static void sends(void)
+{
+    EXPECT(send(near.fd, "piece", 5, 0) == 5);
+}
+
+static void sends_more(void)
+{
+    EXPECT(send(near.fd, "piece", 5, MSG_MORE) == 5);
+}
+
+static void writes_empty(void)
+{
+    EXPECT(write(near.fd, "", 0) == 0);
+}
+
+static void writes_big(void)
+{
+    static char data[100000];
+    EXPECT(write(near.fd, data, sizeof data) == sizeof data);
+}
+
+static void writes_other(void)
+{
+    EXPECT(write(far.fd, "piece", 5) == 5);
+}
+
+static void write_fails(void)
+{
+    void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(write(near.fd, nowhere, 5) == -1 && errno == EFAULT);
+}
+
+/* --- reads --- */
+
+static void says(void)
+{
+    int none = 0, bytes = 0;
+    double begin = now_ms();
+    /* The kernel's quick ACKs of a young connection are over. */
+    if (!getenv("STEPS_QUICK"))
+        raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_QUICKACK, (long)&none, sizeof none, 0);
+    answer(near.peer, "!");
+    while (bytes == 0 && look_again(begin, 2000))
+        RAW(ioctl, near.fd, FIONREAD, &bytes, 0);
+}
+
+static void reads(void)
+{
+    char byte;
+    EXPECT(read(near.fd, &byte, 1) == 1);
+}
+
+static void hears(void)
+{
+    says();
+    reads();
+}
+
+static void misses(void)
+{
+    char byte;
+    EXPECT(read(near.fd, &byte, 1) == -1 && errno == EAGAIN);
+}
+
+/* There is something, and the kernel refuses such a time all the same. */
+static void polls_with_bad_time(void)
+{
+    struct pollfd one = {.fd = near.fd, .events = POLLOUT};
+    struct timespec time = {.tv_nsec = 2000000000};
+    EXPECT(ppoll(&one, 1, &time, NULL) == -1 && errno == EINVAL);
+}
+
+static void tries(void)
+{
+    char byte;
+    EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+}
+
+static void hears_at_once(void)
+{
+    char byte;
+    says();
+    EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == 1);
+}
+
+static void hears_whole(void)
+{
+    char byte;
+    says();
+    EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1);
+}
+
+static void peeks(void)
+{
+    char byte;
+    says();
+    EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1);
+}
+
+static void hears_vector(void)
+{
+    char byte;
+    struct iovec one = {&byte, 1};
+    says();
+    EXPECT(readv(near.fd, &one, 1) == 1);
+}
+
+/* The rest of four bytes comes later. */
+static void hears_four(void)
+{
+    char data[8];
+    says();
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    if (pid == 0) {
+        struct timespec time = {.tv_nsec = 20000000};
+        RAW(ppoll, 0, 0, &time, 0);
+        answer(near.peer, "!!!");
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    EXPECT(read(near.fd, data, sizeof data) == 4);
+    RAW(wait4, pid, 0, 0, 0);
+}
+
+static void hears_late(void)
+{
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    if (pid == 0) {
+        struct timespec time = {.tv_nsec = 20000000};
+        RAW(ppoll, 0, 0, &time, 0);
+        answer(near.peer, "!");
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    reads();
+    RAW(wait4, pid, 0, 0, 0);
+}
+
+static void hears_end(void)
+{
+    char byte;
+    RAW(shutdown, near.peer, SHUT_WR, 0, 0);
+    EXPECT(read(near.fd, &byte, 1) == 0);
+}
+
+/* --- waits --- */
+
+static void waits(void)
+{
+    poll(NULL, 0, 1);
+}
+
+static void looks(void)
+{
+    poll(NULL, 0, 0);
+}
+
+static void selects(void)
+{
+    select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1000});
+}
+
+/* It finds something. */
+static void finds(void)
+{
+    struct pollfd one = {.fd = near.fd, .events = POLLIN};
+    EXPECT(poll(&one, 1, 1000) == 1);
+}
+
+static void naps(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+}
+
+static void pauses(void)
+{
+    compute_ms(20);
+}
+
+static void counts(void)
+{
+    int bytes;
+    EXPECT(ioctl(near.fd, FIONREAD, &bytes) == 0 && bytes == 0);
+}
+
+static void reads_pipe(void)
+{
+    char byte;
+    RAW(write, pair[1], "!", 1, 0);
+    EXPECT(read(pair[0], &byte, 1) == 1);
+}
+
+static void reads_empty_pipe(void)
+{
+    char byte;
+    EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN);
+}
+
+static void waits_for_sem(void)
+{
+    struct timespec until = {0};
+    sem_t sem;
+    sem_init(&sem, 0, 0);
+    EXPECT(sem_timedwait(&sem, &until) == -1 && errno == ETIMEDOUT);
+}
+
+static void takes_sem(void)
+{
+    sem_t sem;
+    sem_init(&sem, 0, 1);
+    EXPECT(sem_wait(&sem) == 0);
+}
+
+static void waits_for_child(void)
+{
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    int status;
+    if (pid == 0) {
+        struct timespec time = {.tv_nsec = 20000000};
+        RAW(ppoll, 0, 0, &time, 0);
+        RAW(exit_group, 0, 0, 0, 0);
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid);
+}
+
+static void accepts_nobody(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    RAW(fcntl, listener, F_SETFL, O_NONBLOCK, 0);
+    EXPECT(accept(listener, NULL, NULL) == -1 && errno == EAGAIN);
+    RAW(close, listener, 0, 0, 0);
+}
+
+static void connects_to_nobody(void)
+{
+    int fd = (int)RAW(socket, AF_UNIX, SOCK_STREAM, 0, 0);
+    struct sockaddr none = {.sa_family = AF_UNIX};
+    EXPECT(connect(fd, &none, sizeof none) == -1);
+    RAW(close, fd, 0, 0, 0);
+}
+
+static void waits_for_futex(void)
+{
+    int word = 1;
+    EXPECT(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0) == -1);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+}
+
+static void waits_by_epoll(void)
+{
+    struct itimerval soon = {.it_value.tv_usec = 20000};
+    struct sigaction action = {.sa_handler = on_alarm};
+    struct epoll_event event;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    EXPECT(epoll_pwait2(epoll, &event, 1, NULL, NULL) == -1 && errno == EINTR);
+    RAW(close, epoll, 0, 0, 0);
+}
+
+/* More connections than a thread's list of debts has room for. */
+static void hears_a_crowd(void)
+{
+    enum { CROWD = 1100 };
+    static struct conn crowd[CROWD];
+    struct rlimit files = {2500, 4096};
+    EXPECT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = open_conn();
+    for (int i = 0; i < CROWD; i++) {
+        near = crowd[i];
+        hears();
+        writes();
+        hears_at_once();
+    }
+}
+
+#endif
