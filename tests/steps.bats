@@ -365,7 +365,10 @@ does_under() {
 
 @test "TCP_NODELAY and a bound that a shim has set before are ours, and so are taken off" {
     [[ ${#bound[@]} -gt 0 ]] || ns_skip 'this kernel has no TCP_DELACK_MAX_US'
-    does 'raw has-nodelay has-bound send*5 wait' 'nodelay=1 bound write*3 nodelay=0 write*2 nodelay=1 wait'
+    does 'raw has-nodelay has-bound pass-back send*5 wait' \
+        'nodelay=1 bound pass close passed write*3 nodelay=0 write*2 nodelay=1 wait'
+    # Nobody handed this one on.
+    does 'raw has-nodelay has-bound send*5 wait' 'nodelay=1 bound write*5 wait'
 }
 
 @test "closes in another table than the program's forget nothing" {
