@@ -68,8 +68,8 @@ static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, 
         return is_held(fd, out, *result, saved);
     errno = saved;
     ns_out_held(fd, out, *result);
-    out->holds =
-        false; /* writev tells of it by a signal, and where there are no bytes not at all */
+    /* writev tells of it by a signal, and where there are no bytes not at all */
+    out->holds = false;
     return false;
 }
 

@@ -25,9 +25,8 @@ static void nodelay_failed(int fd, struct ns_sock *slot, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_life_heal(fd, slot);
-    else
-        NS_PUT(slot, steady,
-               NS_STEADY_NEVER); /* what cannot be pushed must not be held (a filter, an LSM) */
+    else /* what cannot be pushed must not be held (a filter, an LSM) */
+        NS_PUT(slot, steady, NS_STEADY_NEVER);
 }
 
 void ns_join_owed(int fd, struct ns_sock *slot)

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Does what its arguments say on one or two connections, so that strace shows what the library does
- * between the program's own calls. The peers are below our feet (life.h). Words:
- *   connected, accepted, raw    first: how the connection comes about
- *   write, send, more, empty, big, other    a write: MSG_MORE, of no bytes, of 100 000, on a second
- * one hear, try, whole, peek, vector    the peer has written; a read, a non-blocking one,
- * MSG_WAITALL, ... wait, look, nap, pipe, count    a wait, a poll without time, nanosleep, a read
- * of a pipe, FIONREAD pause    20 ms that nobody sees nodelay, delay, cork, uncork, nonblock,
- * quickack    what a program asks for and ways to hand on and to end; each word may be repeated:
- * "write*5". */
+ * between the program's own calls. The peers are out of the library's sight (life.h). Words:
+ *
+ * - how the connection comes about, first of all: connected, accepted, raw;
+ * - a write: write, send, more (with MSG_MORE), empty (of no bytes), big (of 100 000), other (on a
+ *   second connection);
+ * - a read of what the peer has written: hear, try (non-blocking), whole (MSG_WAITALL), peek or
+ *   vector;
+ * - a wait: wait, look (a poll without time), nap (nanosleep), pipe (a read of one), count
+ *   (FIONREAD), pause (20 ms that nobody sees);
+ * - what a program asks for: nodelay, delay, cork, uncork, nonblock, quickack;
+ * - and ways to hand on and to end.
+ *
+ * Each word may be repeated: "write*5". */
 #include "steps_life.h"
 
 static char **words;
