@@ -112,6 +112,23 @@ __attribute__((unused)) static struct conn open_conn(void)
     return conn;
 }
 
+/* A connection of which the library has seen nothing; fd (-1: a new socket) is its client. */
+__attribute__((unused)) static struct conn raw_conn(int fd)
+{
+    struct sockaddr_in address;
+    struct conn conn = {.fd = fd};
+    int listener = raw_listener(0, &address);
+    if (fd < 0)
+        conn.fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    if (RAW(connect, conn.fd, &address, sizeof address, 0) != 0) {
+        wrong("cannot connect by a raw call");
+        _exit(3);
+    }
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    return conn;
+}
+
 /* Both ends, where they still are what they were. */
 __attribute__((unused)) static void close_conn(struct conn conn)
 {

@@ -209,14 +209,7 @@ static void read_a_byte(int fd)
 /* A runtime that makes its system calls itself uses libc's send and recv all the same. */
 static void raw_client(void)
 {
-    struct sockaddr_in address;
-    struct conn conn;
-    int listener = raw_listener(0, &address);
-    conn.fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
-    converse_with(answers_bursts, conn, ask_in_pieces, read_a_byte);
+    converse_with(answers_bursts, raw_conn(-1), ask_in_pieces, read_a_byte);
 }
 
 /* The same with a number that only a program with thousands of connections comes to. */
@@ -224,19 +217,13 @@ static void high_client(void)
 {
     enum { HIGH = 2000 };
     struct rlimit limit;
-    struct sockaddr_in address;
-    struct conn conn = {.fd = HIGH};
     EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = limit.rlim_cur > 2 * HIGH ? limit.rlim_cur : 2 * HIGH;
     EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    int listener = raw_listener(0, &address);
     int made = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
     EXPECT(RAW(dup3, made, HIGH, O_CLOEXEC, 0) == HIGH);
     RAW(close, made, 0, 0, 0);
-    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
-    converse_with(answers_bursts, conn, ask_in_pieces, read_a_byte);
+    converse_with(answers_bursts, raw_conn(HIGH), ask_in_pieces, read_a_byte);
 }
 
 static void syscall_client(void)
@@ -254,14 +241,7 @@ static void syscall_client(void)
 /* It reads what a peer with Nagle on has written in two pieces. */
 static void raw_reader(void)
 {
-    struct sockaddr_in address;
-    struct conn conn;
-    int listener = raw_listener(0, &address);
-    conn.fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
-    converse_with(answers, conn, ask_once, read_piecewise);
+    converse_with(answers, raw_conn(-1), ask_once, read_piecewise);
 }
 
 static const struct scenario scenarios[] = {

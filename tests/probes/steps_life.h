@@ -54,12 +54,7 @@ static void accepted_nonblock(void)
 
 static void made_raw(void)
 {
-    struct sockaddr_in address;
-    int listener = raw_listener(0, &address);
-    near.fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, near.fd, &address, sizeof address, 0) == 0);
-    near.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    near = raw_conn(-1);
 }
 
 /* --- what a program asks for --- */
