@@ -19,7 +19,7 @@ OPT ?= -O2 -g
 WERROR ?=
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 \
 	-Wundef -Wvla $(WERROR)
-ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -DNS_VERSION='"$(VERSION)"' \
+ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -Ishim -DNS_VERSION='"$(VERSION)"' \
 	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"/etc/nagleshim"' $(CFLAGS)
 # One artefact for every libc: no fortified names, no stack protector symbol that a libc may lack, TLS that
 # needs no allocation in a signal handler, and unwinding through us for thread cancellation.
@@ -36,11 +36,11 @@ CJSON_DIR ?= $(or $(firstword $(wildcard .deps/cjson-*)),.deps/cjson)
 CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # What both the shim and the command use, and what unit tests and fuzzers test without preloading.
-CORE_SRC := shim/policy.c shim/policy_json.c shim/policy_reader.c shim/policy_text.c shim/policy_scan.c \
-	shim/policy_endpoint.c shim/policy_find.c shim/policy_warn.c shim/match.c shim/sockopt.c shim/arena.c
+CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
+	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/base/arena.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/log.c shim/init.c shim/fdtable.c shim/deadline.c
-SHIM_SRC := $(filter-out $(LARGE_SRC),$(wildcard shim/*.c)) $(LARGE_SRC)
+LARGE_SRC := shim/base/log.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
+SHIM_SRC := $(filter-out $(LARGE_SRC) shim/cli/%,$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
 CLI_SRC := $(wildcard shim/cli/*.c)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
@@ -76,10 +76,10 @@ $B/obj/%.o: %.c | $(CJSON_C)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/deadline.o $B/pic/shim/bare.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 
 # The export list is the call table and nothing else.
-$B/exports.map: shim/exports.map.in shim/calls.def
+$B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim $< -o $@
 
@@ -94,7 +94,7 @@ $B/nagleshim: $(CLI_OBJ)
 # Every symbol visible, for unit tests and fuzzers.
 $B/libnagleshim-testing.a: $(SHIM_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/interpose%.o,$(SHIM_OBJ))
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ))
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
@@ -112,7 +112,7 @@ $B/probes/life_uring: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Ishim -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl
+	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl
 
 # Another TCP, to be the peer of programs under the shim: Debian's lwIP.
 $B/lwip/%: tests/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)

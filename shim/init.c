@@ -2,16 +2,16 @@
 /* Start-up and exit. The only place that reads the environment, and the one that says in which
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
-#include "deadline.h"
-#include "life.h"
-#include "loader.h"
-#include "log.h"
-#include "policy_find.h"
-#include "real.h"
-#include "settle.h"
-#include "sock.h"
-#include "stats.h"
-#include "status.h"
+#include "hold/deadline.h"
+#include "life/life.h"
+#include "calls/loader.h"
+#include "base/log.h"
+#include "policy/find.h"
+#include "base/real.h"
+#include "traffic/settle.h"
+#include "conn/kernel.h"
+#include "base/stats.h"
+#include "conn/status.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

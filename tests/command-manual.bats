@@ -91,7 +91,7 @@ print("\n".join(at))' "$@"
         # shellcheck disable=SC2086 # the steps into the schema
         schema $part >"$T/schema"
         same_list "$T/man" "$T/schema"
-        sed -n "s/^$macro(\"\([^\"]*\)\".*/\1/p" shim/policy_keys.def >"$T/parser"
+        sed -n "s/^$macro(\"\([^\"]*\)\".*/\1/p" shim/policy/keys.def >"$T/parser"
         same_list "$T/man" "$T/parser"
         "$NS" help | sed -n '/^policy keys/,/^$/p' | sed -n "$((number + 1))p" | cut -c18- | tr ' ' '\n' >"$T/help"
         same_list "$T/man" "$T/help"
@@ -119,7 +119,7 @@ print("\n".join(at))' "$@"
 }
 
 @test "the manual has the socket options of the table, with their bounds" {
-    sed -nE 's/^NS_SOCKOPT_ROW\((\w+), \w+, \w+, ([^,]+), ([^)]+)\)/\1 Ta \2 to \3/p' shim/sockopts.def |
+    sed -nE 's/^NS_SOCKOPT_ROW\((\w+), \w+, \w+, ([^,]+), ([^)]+)\)/\1 Ta \2 to \3/p' shim/policy/sockopts.def |
         sed 's,INT_MAX / 2,1073741823,; s/INT_MAX/2147483647/' >"$T/table"
     section 'Socket options' "$MAN5" | sed -n 's/^\.It Dv //p' >"$T/man"
     same_list "$T/table" "$T/man"

@@ -314,8 +314,8 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     # A table of 1024 stands in for one of 1 048 576, which few machines have more descriptors than.
     mkdir "$T/small"
     cp -r Makefile shim "$T/small"
-    sed -i 's/NS_FD_CHUNKS = 1024,/NS_FD_CHUNKS = 1,/' "$T/small/shim/fdtable.h"
-    run ! diff -q shim/fdtable.h "$T/small/shim/fdtable.h"
+    sed -i 's/NS_FD_CHUNKS = 1024,/NS_FD_CHUNKS = 1,/' "$T/small/shim/conn/fds.h"
+    run ! diff -q shim/conn/fds.h "$T/small/shim/conn/fds.h"
     local cjson
     cjson=$(realpath "${CJSON_DIR:-$(compgen -G '.deps/cjson*' | head -n 1)}")
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 -C "$T/small" CJSON_DIR="$cjson" OPT=-O0 \

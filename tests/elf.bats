@@ -23,7 +23,7 @@ exported() {
 
 # The names of the call table, as the preprocessor sees them.
 call_table() {
-    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/calls.def |
+    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/base/calls.def |
         tr -s ' ' '\n' | grep . | sort
 }
 

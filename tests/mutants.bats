@@ -30,27 +30,27 @@ setup() {
     cat >"$T/some.steps" <<'END'
 == nothing
 unit: test_ack
-@@ shim/ack.h
+@@ shim/conn/ack.h
 -/* Data was read, by a thread whose waits are counted by epoch. */
 +/* Data were read, by a thread whose waits are counted by epoch. */
 
 == no_source
 unit: test_ack
-@@ shim/ack.h
+@@ shim/conn/ack.h
 -    state->owed = 1;
 +    state->owed = 1
      state->sent = 0;
 
 == crash
 unit: test_ack
-@@ shim/ack.h
+@@ shim/conn/ack.h
 -    state->owed = 1;
 +    __builtin_trap();
      state->sent = 0;
 
 == step
 unit: test_ack
-@@ shim/ack.h
+@@ shim/conn/ack.h
 -    state->owed = 1;
      state->sent = 0;
 END
@@ -61,5 +61,5 @@ END
     sed -i 's/state->sent = 0;/state->sent = 9;/' "$T/some.steps"
     run tests/mutants/run --table "$T/some.steps" step
     echo "$output"
-    [[ $status -eq 1 && $output == *'step: what it replaces is 0 times in shim/ack.h'* ]]
+    [[ $status -eq 1 && $output == *'step: what it replaces is 0 times in shim/conn/ack.h'* ]]
 }

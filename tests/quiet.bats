@@ -50,7 +50,7 @@ counted() {
 }
 
 @test "cat makes no other system call than without the shim" {
-    quiet "AT_FDCWD, \"$PWD/shim/calls.def\"" cat "$PWD/shim/calls.def"
+    quiet "AT_FDCWD, \"$PWD/shim/base/calls.def\"" cat "$PWD/shim/base/calls.def"
 }
 
 @test "a program with pipes makes no other system call than without the shim" {

@@ -96,7 +96,7 @@ def check_schema_itself():
 
 
 def check_keys():
-    rows = re.findall(r'^NS_(\w+)_KEY\("([^"]+)"', (ROOT / "shim/policy_keys.def").read_text(), re.M)
+    rows = re.findall(r'^NS_(\w+)_KEY\("([^"]+)"', (ROOT / "shim/policy/keys.def").read_text(), re.M)
     nodes = {"POLICY": SCHEMA, "RULE": SCHEMA["$defs"]["rule"], "MATCH": SCHEMA["$defs"]["match"]}
     for name, node in nodes.items():
         keys = [key for row, key in rows if row == name]
@@ -108,7 +108,7 @@ def c_integer(text):
 
 
 def option_table():
-    text = (ROOT / "shim/sockopts.def").read_text()
+    text = (ROOT / "shim/policy/sockopts.def").read_text()
     rows = re.findall(r"^NS_SOCKOPT_ROW\((\w+), \w+, \w+, ([^,]+), ([^)]+)\)", text, re.M)
     return {name: (c_integer(least), c_integer(most)) for name, least, most in rows}
 

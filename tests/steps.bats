@@ -413,7 +413,7 @@ does_under() {
     diff "$T/plain" "$T/logged"
 }
 
-# A held write is sent with an address that is none: see interpose_write.c.
+# A held write is sent with an address that is none: see shim/calls/write.c.
 @test "under auto-cork every small write of a burst is held, what a wait or another socket ends is pushed" {
     local under='"send": "auto-cork", "max_delay_us": 100000'
     does_under "$under" 'connected write*3 wait write*2 wait' \

@@ -157,7 +157,7 @@ same_under_every_policy() {
 }
 
 @test "the calls above are all of those that the shim takes" {
-    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/calls.def |
+    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/base/calls.def |
         tr -s ' ' '\n' | grep . >"$T/names"
     as_plain main
     local name missing=''

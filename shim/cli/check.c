@@ -2,11 +2,11 @@
 /* Owns `nagleshim check`: it reads policies as the shim does and says what is wrong with them. It
  * must have no opinion of its own: errors and warnings are those of policy.h and trust.h. Not
  * async-signal-safe. */
-#include "cli.h"
+#include "cli/cli.h"
 
-#include "trust.h"
+#include "cli/trust.h"
 
-#include "../policy_find.h"
+#include "policy/find.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -2,13 +2,13 @@
 /* Owns the command line of `nagleshim doctor`, and what it says of a program that does not run. It
  * must not run it, nor judge by other means than reach.h and the shim's own search. Not
  * async-signal-safe. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
-#include "cli.h"
-#include "preload.h"
-#include "subject.h"
-#include "trust.h"
-#include "wrapper.h"
+#include "cli/cli.h"
+#include "cli/preload.h"
+#include "cli/subject.h"
+#include "cli/trust.h"
+#include "cli/wrapper.h"
 
 #include <errno.h>
 #include <fnmatch.h>

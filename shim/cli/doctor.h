@@ -3,8 +3,8 @@
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
-#include "findings.h"
-#include "proc.h"
+#include "cli/findings.h"
+#include "cli/proc.h"
 
 /* words: the program, and its arguments. */
 int ns_doctor_program(char **words, unsigned n);

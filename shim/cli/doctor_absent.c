@@ -2,10 +2,10 @@
 /* Owns the reasons why the shim is not in a process's memory: what kind of program it is, how it
  * was started, and whether the library is to be had where the process lives. It must find a reason,
  * if only the loader's own. Not async-signal-safe. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
-#include "preload.h"
-#include "reach.h"
+#include "cli/preload.h"
+#include "cli/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
 /* Owns the comparison of the policy that a process took when it was started with the one that it
  * would get now: a policy that was edited takes hold with the next start, which is easily
  * forgotten. It must search as the shim does, where the process lives. Not async-signal-safe. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
-#include "trust.h"
+#include "cli/trust.h"
 
-#include "../policy_find.h"
+#include "policy/find.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim doctor --pid` says of a process that runs. It only reads, and takes nothing
  * of what it reads for granted: the process may be anybody's. Not async-signal-safe. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
-#include "cli.h"
-#include "loaded.h"
-#include "reach.h"
+#include "cli/cli.h"
+#include "cli/loaded.h"
+#include "cli/reach.h"
 
-#include "../stats.h"
+#include "base/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the words for what a rule does, in the kernel's terms. It must not decide anything: the
  * matcher has. A new mode needs its sentence here. Not async-signal-safe. */
-#include "effect.h"
+#include "cli/effect.h"
 
-#include "../sockopt.h"
+#include "policy/sockopt.h"
 
 #include <stdio.h>
 

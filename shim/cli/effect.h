@@ -3,7 +3,7 @@
 #ifndef NS_EFFECT_H
 #define NS_EFFECT_H
 
-#include "../match.h"
+#include "policy/match.h"
 
 /* Print it on stdout, indented, a line for each part. role may be unknown. */
 void ns_effect_print(const struct ns_rule *rule, enum ns_role role);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of ELF headers. The file may be cut off or hostile: every read is a pread of a
  * fixed size, nothing is mapped, and what cannot be read counts as absent. */
-#include "elf.h"
+#include "cli/elf.h"
 
 #include <elf.h>
 #include <errno.h>

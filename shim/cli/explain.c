@@ -2,11 +2,11 @@
 /* Owns `nagleshim explain`: it finds the policy as a process would, matches one socket that is only
  * described, and says why. It must use the shim's own search and matcher, never a copy of their
  * rules. Not async-signal-safe. */
-#include "cli.h"
+#include "cli/cli.h"
 
-#include "effect.h"
-#include "explain_options.h"
-#include "subject.h"
+#include "cli/effect.h"
+#include "cli/explain_options.h"
+#include "cli/subject.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim explain`. It must resolve no names: a host name's addresses
  * change, and the shim never sees it. Not async-signal-safe. */
-#include "explain_options.h"
+#include "cli/explain_options.h"
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>

@@ -3,7 +3,7 @@
 #ifndef NS_EXPLAIN_OPTIONS_H
 #define NS_EXPLAIN_OPTIONS_H
 
-#include "../match.h"
+#include "policy/match.h"
 
 enum { NS_EXPLAIN_ARGS_MOST = 256 };
 

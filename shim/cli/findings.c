@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the list of what doctor has found. It must not judge. */
-#include "findings.h"
+#include "cli/findings.h"
 
 #include <stdarg.h>
 #include <stdio.h>

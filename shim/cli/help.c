@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the help texts, and nothing else. What the code has as a list (modes, environment variables)
  * is printed from that list. Tests hold the man pages against what this prints. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,15 +19,15 @@ static void print_policy_keys(void)
 {
     printf("\npolicy keys (nagleshim-policy(5)):\n  of the policy ");
 #define NS_POLICY_KEY(name, read) printf(" %s", name);
-#include "../policy_keys.def"
+#include "policy/keys.def"
 #undef NS_POLICY_KEY
     printf("\n  of a rule     ");
 #define NS_RULE_KEY(name, read) printf(" %s", name);
-#include "../policy_keys.def"
+#include "policy/keys.def"
 #undef NS_RULE_KEY
     printf("\n  of match      ");
 #define NS_MATCH_KEY(name, read) printf(" %s", name);
-#include "../policy_keys.def"
+#include "policy/keys.def"
 #undef NS_MATCH_KEY
     putchar('\n');
 }
@@ -49,7 +49,7 @@ static void print_main(void)
            "\n"
            "environment:\n");
 #define NS_VARIABLE(name, text) printf("  %-22s %s\n", #name, text);
-#include "variables.def"
+#include "cli/variables.def"
 #undef NS_VARIABLE
     print_policy_keys();
     printf("\n"

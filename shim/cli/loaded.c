@@ -2,9 +2,9 @@
 /* Owns the search for the shim in a process's memory. It looks at memory and not at files: the file
  * may have been replaced, be in another mount namespace, or have another name. The process may hold
  * anything there: every number is checked before it is followed. Not async-signal-safe. */
-#include "loaded.h"
+#include "cli/loaded.h"
 
-#include "preload.h"
+#include "cli/preload.h"
 
 #include <elf.h>
 #include <errno.h>

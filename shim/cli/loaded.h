@@ -3,9 +3,9 @@
 #ifndef NS_LOADED_H
 #define NS_LOADED_H
 
-#include "proc.h"
+#include "cli/proc.h"
 
-#include "../status.h"
+#include "conn/status.h"
 
 enum ns_loaded_state {
     NS_LOADED_NO,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the choice of the subcommand and the last look at stdout. The subcommands do the work; this
  * file must not know their options. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the search for the library and the form of LD_PRELOAD. It must not change the environment:
  * run does. Not async-signal-safe. */
-#include "preload.h"
+#include "cli/preload.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of /proc/PID. It must not stop, trace or change the process, and trusts nothing
  * that is in its memory: lengths are bounded, texts are tamed. Not async-signal-safe. */
-#include "proc.h"
+#include "cli/proc.h"
 
 #include <dirent.h>
 #include <errno.h>

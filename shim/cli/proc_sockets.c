@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the count of a process's TCP sockets as the kernel knows them: the numbers of its socket
  * descriptors, looked up in its own network namespace's tables. Not async-signal-safe. */
-#include "proc.h"
+#include "cli/proc.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the search for a program in PATH. It must agree with execvp, which runs the program in the
  * end. Not async-signal-safe. */
-#include "program.h"
+#include "cli/program.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the verdict whether LD_PRELOAD takes hold in a program. It judges files only; it must not
  * run anything, and must not speak: run, explain and others have their own words around it. */
-#include "reach.h"
+#include "cli/reach.h"
 
-#include "elf.h"
-#include "program.h"
+#include "cli/elf.h"
+#include "cli/program.h"
 
 #include <fcntl.h>
 #include <fnmatch.h>

@@ -3,7 +3,7 @@
 #ifndef NS_REACH_H
 #define NS_REACH_H
 
-#include "elf.h"
+#include "cli/elf.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -2,12 +2,12 @@
 /* Owns `nagleshim run`: it puts the library and the policy into the environment and becomes the
  * program. It must not fork, leave a descriptor open, or touch signals: the program starts as it
  * would without it. Not async-signal-safe. */
-#include "cli.h"
+#include "cli/cli.h"
 
-#include "preload.h"
-#include "reach.h"
+#include "cli/preload.h"
+#include "cli/reach.h"
 
-#include "../policy_find.h"
+#include "policy/find.h"
 
 #include <cJSON.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns how the command speaks on stderr: one line, which begins with the command's name. It must
  * never exit: the caller decides what a failure means. Not async-signal-safe. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <getopt.h>
 #include <stdarg.h>

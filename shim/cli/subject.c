@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what explain and doctor say of a program that does not run. It must use the shim's own
  * search, never a copy of its order. Not async-signal-safe. */
-#include "subject.h"
+#include "cli/subject.h"
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
 #ifndef NS_SUBJECT_H
 #define NS_SUBJECT_H
 
-#include "reach.h"
+#include "cli/reach.h"
 
-#include "../match.h"
-#include "../policy_find.h"
+#include "policy/match.h"
+#include "policy/find.h"
 
 enum { NS_SUBJECT_ARGS_MOST = 1024 }; /* further ones are not matched */
 

@@ -2,7 +2,7 @@
 /* Owns the judgement of a policy file's permissions. The shim itself never asks: a policy cannot
  * make it run, read or send anything, and volumes of containers have owners of all kinds. Must not
  * change anything. */
-#include "trust.h"
+#include "cli/trust.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the lists of words that options take, with a summary of each for the help texts. The names
  * of modes are those of policy.h; this file must not spell them itself. Not async-signal-safe. */
-#include "cli.h"
+#include "cli/cli.h"
 
-#include "../policy.h"
+#include "policy/policy.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the look into shell scripts that start a program. It must not run anything, and need not
  * understand the shell: it knows the few lines that wrappers consist of. */
-#include "wrapper.h"
+#include "cli/wrapper.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,13 +3,13 @@
  * obvious reader of JSON, too; what is taken is written out and must be taken again as the same
  * policy; what is refused says where, inside the text, and on one line. NS_FUZZ_BROKEN in the
  * environment: the obvious reader is wrong on purpose. */
-#include "arena.h"
-#include "match.h"
+#include "base/arena.h"
+#include "policy/match.h"
 #include "must.h"
-#include "policy.h"
-#include "policy_text.h"
+#include "policy/policy.h"
+#include "policy/text.h"
 #include "slow_json.h"
-#include "sockopt.h"
+#include "policy/sockopt.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

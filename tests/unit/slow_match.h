@@ -4,7 +4,7 @@
 #ifndef NS_SLOW_MATCH_H
 #define NS_SLOW_MATCH_H
 
-#include "match.h"
+#include "policy/match.h"
 
 #include <string.h>
 

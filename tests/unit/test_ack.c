@@ -2,7 +2,7 @@
 /* ack.h. A script is what a connection's end does: r is a read that finds data, w a write of its
  * own, "." a wait. The result has "A" for each wait that sends an ACK, "Q" for one that leaves it
  * to the kernel from then on, and "-" for one that does neither. */
-#include "ack.h"
+#include "conn/ack.h"
 
 #include "unit.h"
 

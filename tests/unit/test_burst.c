@@ -2,7 +2,7 @@
 /* burst.h. A script is a conversation: w is a write, "." a wait of its thread or data from the
  * peer, a digit that many times ten milliseconds in which nobody sees what the program does, and a
  * comma is five of them. */
-#include "burst.h"
+#include "conn/burst.h"
 
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The matcher: patterns on processes and addresses, and, on random policies, the same answers as a
  * slow reference that looks at one bit after another and at one accepted socket after another. */
-#include "match.h"
-#include "policy_endpoint.h"
+#include "policy/match.h"
+#include "policy/endpoint.h"
 #include "slow_match.h"
 #include "unit.h"
 

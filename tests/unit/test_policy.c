@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The parser: what a good policy becomes, what damaged text does, and that nothing leaks when
  * memory runs out. What each mistake's message is, tests/fixtures/policy/bad says. */
-#include "policy.h"
-#include "policy_endpoint.h"
-#include "policy_find.h"
-#include "sockopt.h"
+#include "policy/policy.h"
+#include "policy/endpoint.h"
+#include "policy/find.h"
+#include "policy/sockopt.h"
 #include "unit.h"
 
 #include <arpa/inet.h>

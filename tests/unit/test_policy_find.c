@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a policy is found, what is in the way, and that nothing found there can block or take a low
  * descriptor. Works in a temporary directory. */
-#include "policy_find.h"
+#include "policy/find.h"
 #include "unit.h"
 
 #include <errno.h>

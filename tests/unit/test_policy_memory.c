@@ -2,9 +2,9 @@
 /* The parser runs inside strangers' processes: when any one of its allocations fails it says so,
  * and gives back what it had; and it leaves the program's own heap alone. mmap and munmap are
  * replaced here, and malloc over glibc's own entry points. */
-#include "arena.h"
-#include "match.h"
-#include "policy.h"
+#include "base/arena.h"
+#include "policy/match.h"
+#include "policy/policy.h"
 #include "unit.h"
 
 #include <errno.h>

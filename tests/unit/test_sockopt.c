@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The option table and the arithmetic of its actions. */
-#include "sockopt.h"
+#include "policy/sockopt.h"
 #include "unit.h"
 
 #include <limits.h>

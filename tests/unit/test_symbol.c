@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Our own reading of symbol tables against dlsym, for every row of the call table. */
-#include "real.h"
-#include "symbol.h"
+#include "base/real.h"
+#include "base/symbol.h"
 #include "unit.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 static const char *const names[] = {
 #define NS_CALL(result, name, parameters, failure) #name,
-#include "calls.def"
+#include "base/calls.def"
 #undef NS_CALL
 };
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks up the next definition of each interposed call. Owns ns_real. Must never call an interposed
+ * function: it is what they stand on. Looking up is not async-signal-safe; using the table is. */
+#include "base/real.h"
+
+#include "base/symbol.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct ns_real ns_real;
+
+/* What stands in for a call that the libc lacks. They take no parameters and are called with some,
+ * which the ABIs of x86-64 and aarch64 allow: the caller removes what it passed. */
+static long missing_MINUS_ONE(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
+
+static void *missing_NULL_POINTER(void)
+{
+    errno = ENOSYS;
+    return NULL;
+}
+
+static int missing_ENOSYS_CODE(void)
+{
+    return ENOSYS;
+}
+
+static int missing_THRD_ERROR(void)
+{
+    return thrd_error;
+}
+
+/* thrd_sleep: -1 means that a signal came, any other negative value an error (C11, 7.26.5.7). */
+static int missing_MINUS_TWO(void)
+{
+    return -2;
+}
+
+static int missing_ZERO(void)
+{
+    return 0;
+}
+
+/* One string and no pointers, which would be a relocation each: every start of a process pays them.
+ */
+static const char names[] =
+#define NS_CALL(result, name, parameters, failure) #name "\0"
+#include "base/calls.def"
+#undef NS_CALL
+    ;
+
+enum missing {
+    MINUS_ONE,
+    NULL_POINTER,
+    ENOSYS_CODE,
+    THRD_ERROR,
+    MINUS_TWO,
+    ZERO,
+};
+
+static void (*const missing[])(void) = {
+    [MINUS_ONE] = (void (*)(void))missing_MINUS_ONE,
+    [NULL_POINTER] = (void (*)(void))missing_NULL_POINTER,
+    [ENOSYS_CODE] = (void (*)(void))missing_ENOSYS_CODE,
+    [THRD_ERROR] = (void (*)(void))missing_THRD_ERROR,
+    [MINUS_TWO] = (void (*)(void))missing_MINUS_TWO,
+    [ZERO] = (void (*)(void))missing_ZERO,
+};
+
+static const unsigned char missing_of[NS_CALL_COUNT] = {
+#define NS_CALL(result, name, parameters, failure) failure,
+#include "base/calls.def"
+#undef NS_CALL
+};
+
+static void *stand_in(enum ns_call_id id)
+{
+    void *function;
+    memcpy(&function, &missing[missing_of[id]], sizeof function);
+    return function;
+}
+
+/* The members of ns_real differ in type but not in size, and are in the order of the rows. */
+_Static_assert((int)NS_CALL_COUNT <= NS_SYMBOL_MOST, "found in one pass");
+_Static_assert(sizeof(struct ns_real) == NS_CALL_COUNT * sizeof(void *), "one pointer per row");
+typedef void *__attribute__((may_alias)) any_pointer;
+
+/* What ns_real_optional is asked for. Looked up at start-up with the rest: after a fork the lock of
+ * the loader may belong to a thread that the child does not have. */
+#define EACH_OPTIONAL(_)                                                                           \
+    _(gnu_get_libc_version)                                                                        \
+    _(pthread_key_create)                                                                          \
+    _(pthread_setspecific)                                                                         \
+    _(sem_getvalue)
+#define NAME(name) #name "\0"
+#define ONE(name) +1
+static const char optional_names[] = EACH_OPTIONAL(NAME);
+enum { OPTIONAL_COUNT = EACH_OPTIONAL(ONE) };
+static void *optional[OPTIONAL_COUNT];
+
+static bool is_old_glibc(void)
+{
+    const char *(*version)(void);
+    void *found = ns_real_optional("gnu_get_libc_version");
+    memcpy(&version, &found, sizeof version);
+    return found && strverscmp(version(), "2.34") < 0;
+}
+
+/* Before 2.34 glibc had the thread calls in libpthread and forkpty in libutil, and a program may
+ * load those late: for a plugin, say. */
+static bool may_come(const char *name)
+{
+    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dlopen"};
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        if (strncmp(name, theirs[i], strlen(theirs[i])) == 0)
+            return is_old_glibc();
+    return false;
+}
+
+void ns_real_load_all(void)
+{
+    const char *name = names;
+    void *found[NS_CALL_COUNT] = {NULL};
+    ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
+    ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
+    /* Loaded with dlopen we come last, and what is next was loaded before us. */
+    if (!found[NS_CALL_write])
+        ns_symbol_find(NS_SYMBOL_FIRST, names, NS_CALL_COUNT, found);
+    for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
+        void *call = found[id];
+        if (!call && !may_come(name))
+            call = stand_in((enum ns_call_id)id);
+        __atomic_store_n((any_pointer *)&ns_real + id, call, __ATOMIC_RELEASE);
+    }
+}
+
+/* One look at an object's tables serves all: whoever comes first looks all of them up. */
+void *ns_real_load(enum ns_call_id id)
+{
+    ns_real_load_all();
+    void *call = ((any_pointer *)&ns_real)[id];
+    return call ? call : stand_in(id);
+}
+
+int ns_real_has(enum ns_call_id id)
+{
+    void *call = ((any_pointer *)&ns_real)[id];
+    return call && call != stand_in(id);
+}
+
+void *ns_real_optional(const char *name)
+{
+    const char *known = optional_names;
+    void *found = NULL;
+    for (unsigned i = 0; i < OPTIONAL_COUNT; i++, known += strlen(known) + 1)
+        if (optional[i] && strcmp(known, name) == 0)
+            return optional[i];
+    /* Not there when the process started; a plugin may have brought libpthread since. */
+    ns_symbol_find(NS_SYMBOL_FIRST, name, 1, &found);
+    return found;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of exported functions share. No policy here: look up, tell what is about to
+ * happen, call, tell what came of it. */
+#ifndef NS_INTERPOSE_H
+#define NS_INTERPOSE_H
+
+#include "traffic/in.h"
+#include "life/life.h"
+#include "traffic/out.h"
+#include "conn/process.h"
+#include "base/real.h"
+#include "traffic/settle.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+/* Exported: libc's name and prototype, and nothing else is. */
+#define NS_EXPORT __attribute__((visibility("default")))
+
+/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
+ssize_t __read_chk(int, void *, size_t, size_t);
+ssize_t __recv_chk(int, void *, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+int __vdprintf_chk(int, int, const char *, va_list);
+int __dprintf_chk(int, int, const char *, ...);
+int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+
+/* Before a call that will wait, whatever for. */
+static inline void ns_before_wait(void)
+{
+    ns_epoch_ends();
+    if (ns_owes())
+        ns_settle(NS_OWES_ALL);
+}
+
+/* Before a look that may also be a busy wait (waits: ns_look_begins) and does not tell what it
+ * found. */
+static inline void ns_before_look(void)
+{
+    bool waits = ns_look_begins();
+    if (ns_owes()) {
+        if (waits)
+            ns_settle(NS_OWES_ALL);
+        else
+            ns_settle_quiet();
+    }
+}
+
+/* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
+void ns_before_replacing(int fd, int copy);
+
+/* Before close_range. */
+void ns_before_close_range(unsigned low, unsigned high, int flags);
+
+/* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
+ * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */
+void ns_rights_leave(const struct msghdr *message);
+void ns_rights_arrive(const struct msghdr *message);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported calls that read and change a descriptor's options. As async-signal-safe as they are.
+ */
+#include "calls/calls.h"
+#include "life/option.h"
+
+#include <stdarg.h>
+#include <sys/ioctl.h>
+
+static struct ns_sock *tcp_slot(int fd)
+{
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || !ns_fd_is_tcp(slot))
+        return NULL;
+    /* Also where the descriptors are others than the table's: most likely this one is the same. */
+    if (NS_GET(slot, kind) == NS_FD_ASK && !ns_is_elsewhere())
+        ns_life_adopt(fd, slot);
+    return ns_fd_is_tcp(slot) ? slot : NULL;
+}
+
+NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    struct ns_sock *slot = tcp_slot(fd);
+    return slot ? ns_option_set(fd, slot, level, option, value, len)
+                : NS_REAL(setsockopt)(fd, level, option, value, len);
+}
+
+NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+    struct ns_sock *slot = tcp_slot(fd);
+    return slot ? ns_option_get(fd, slot, level, option, value, len)
+                : NS_REAL(getsockopt)(fd, level, option, value, len);
+}
+
+static void set_nonblock(int fd, bool nonblock)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (!slot || !ns_fd_is_tcp(slot) || ns_is_elsewhere())
+        return;
+    NS_PUT(slot, nonblock, nonblock);
+    ns_fd_share(slot);
+}
+
+NS_EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    int result = NS_REAL(ioctl)(fd, request, argument);
+    if (__builtin_expect(request == FIONBIO, 0) && result == 0)
+        set_nonblock(fd, *(const int *)argument != 0);
+    if (__builtin_expect(request == FIONREAD, 0) && result == 0) {
+        struct ns_sock *slot = ns_life_ruled(fd);
+        if (slot && !*(const int *)argument)
+            ns_in_nothing(fd, slot);
+    }
+    return result;
+}
+
+/* After a fcntl that worked. */
+static void after_fcntl(int fd, int command, long argument, int result)
+{
+    if (command == F_SETFL)
+        set_nonblock(fd, (argument & O_NONBLOCK) != 0);
+    else if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && !ns_is_elsewhere())
+        ns_life_duplicated(fd, result);
+}
+
+/* Every fcntl takes at most one argument, an int, a long or a pointer: a long carries them all. */
+NS_EXPORT int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    int result = NS_REAL(fcntl)(fd, command, argument);
+    if (result >= 0)
+        after_fcntl(fd, command, argument, result);
+    return result;
+}
+
+NS_EXPORT int fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    int result = NS_REAL(fcntl64)(fd, command, argument);
+    if (result >= 0)
+        after_fcntl(fd, command, argument, result);
+    return result;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported reads. A read that would block is a wait: where this thread owes ACKs it is first
+ * made without waiting, and only when there is nothing are they sent. Never reads ahead, never
+ * keeps a byte. As async-signal-safe as the calls themselves. */
+#include "calls/calls.h"
+#include "conn/kernel.h"
+
+#include <limits.h>
+
+/* The patient read found nothing. Returns whether the read is to be made again, as asked; then
+ * errno is what it was before, saved. */
+static bool found_nothing(ssize_t result, int saved)
+{
+    if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
+        return false;
+    errno = saved;
+    ns_settle(NS_OWES_ALL);
+    return true;
+}
+
+/* A read of something that is not a governed socket waits where there is nothing, unless it is one
+ * of a file. */
+static inline void before_other_read(int fd)
+{
+    if (!ns_owes())
+        return;
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (slot && NS_GET(slot, kind) == NS_FD_UNKNOWN && ns_sock_is_file(fd))
+        NS_PUT(slot, kind, NS_FD_FILE);
+    if (!slot || NS_GET(slot, kind) != NS_FD_FILE)
+        ns_settle_unless_ready(fd, POLLIN);
+}
+
+/* Out of line, so that what passes through stays short. */
+__attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
+{
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
+    if (!slot) {
+        before_other_read(fd);
+        return NS_REAL(read)(fd, data, size);
+    }
+    if (!size ||
+        size > SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
+        return NS_REAL(read)(fd, data, size);
+    if (ns_in_begin(fd, slot, 0) == NS_READ_PLAIN)
+        result = NS_REAL(read)(fd, data, size);
+    else if (found_nothing(result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT), saved))
+        result = NS_REAL(read)(fd, data, size);
+    ns_in_end(fd, slot, result, errno, 0);
+    return result;
+}
+
+NS_EXPORT ssize_t read(int fd, void *data, size_t size)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (__builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1))
+        return NS_NEXT(read)(fd, data, size);
+    return read_governed(fd, data, size);
+}
+
+NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
+                           socklen_t *len)
+{
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
+    if (!slot) {
+        if (!(flags & MSG_DONTWAIT))
+            before_other_read(fd);
+        return NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    }
+    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
+        result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    else if (found_nothing(result =
+                               NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
+                           saved))
+        result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
+    ns_in_end(fd, slot, result, errno, flags);
+    return result;
+}
+
+NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
+    if (!slot) {
+        if (!(flags & MSG_DONTWAIT))
+            before_other_read(fd);
+        return NS_REAL(recv)(fd, data, size, flags);
+    }
+    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
+        result = NS_REAL(recv)(fd, data, size, flags);
+    else if (found_nothing(result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT), saved))
+        result = NS_REAL(recv)(fd, data, size, flags);
+    ns_in_end(fd, slot, result, errno, flags);
+    return result;
+}
+
+/* The kernel writes into the message only where there is something. */
+NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = ns_life_ruled(fd);
+    int saved = errno;
+    ssize_t result;
+    if (!slot) {
+        if (!(flags & MSG_DONTWAIT))
+            before_other_read(fd);
+        result = NS_REAL(recvmsg)(fd, message, flags);
+        if (result >= 0 && (uint32_t)message->msg_controllen)
+            ns_rights_arrive(message);
+        return result;
+    }
+    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
+        result = NS_REAL(recvmsg)(fd, message, flags);
+    else if (found_nothing(result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT), saved))
+        result = NS_REAL(recvmsg)(fd, message, flags);
+    ns_in_end(fd, slot, result, errno, flags);
+    return result;
+}
+
+/* Before a read that cannot be made without waiting in any other way. */
+static struct ns_sock *before_vector(int fd, int flags)
+{
+    struct ns_sock *slot = ns_life_ruled(fd);
+    if (!slot ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, slot, flags) == NS_READ_PATIENT)
+        before_other_read(fd);
+    return slot;
+}
+
+NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
+{
+    struct ns_sock *slot = before_vector(fd, 0);
+    ssize_t result = NS_REAL(readv)(fd, vector, count);
+    if (slot)
+        ns_in_end(fd, slot, result, errno, 0);
+    return result;
+}
+
+NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
+{
+    struct ns_sock *slot = before_vector(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
+    ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
+    if (slot)
+        ns_in_end(fd, slot, result, errno, 0);
+    return result;
+}
+
+NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                       struct timespec *timeout)
+{
+    ns_life_uses_socket(fd);
+    struct ns_sock *slot = before_vector(fd, flags);
+    int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
+    if (slot)
+        ns_in_end(fd, slot, result, errno, flags);
+    for (int i = 0; !slot && i < result; i++)
+        if ((uint32_t)messages[i].msg_hdr.msg_controllen)
+            ns_rights_arrive(&messages[i].msg_hdr);
+    return result;
+}
+
+/* The fortified forms check the buffer and read. Overflowing it is the libc's to report, so the
+ * libc's own form is called then; otherwise ours is. */
+NS_EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
+{
+    return size > room ? NS_REAL(__read_chk)(fd, data, size, room) : read(fd, data, size);
+}
+
+NS_EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags)
+{
+    return size > room ? NS_REAL(__recv_chk)(fd, data, size, room, flags)
+                       : recv(fd, data, size, flags);
+}
+
+NS_EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
+                                 struct sockaddr *from, socklen_t *len)
+{
+    return size > room ? NS_REAL(__recvfrom_chk)(fd, data, size, room, flags, from, len)
+                       : recvfrom(fd, data, size, flags, from, len);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they
+ * are. A child of vfork shares our memory: what it does to its descriptors must not reach the
+ * table. */
+#include "hold/deadline.h"
+#include "calls/calls.h"
+
+#include <limits.h>
+#include <linux/close_range.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+NS_EXPORT int socket(int domain, int type, int protocol)
+{
+    int fd = NS_REAL(socket)(domain, type, protocol);
+    if (fd >= 0 && !ns_is_elsewhere())
+        ns_life_created(fd, domain, type, protocol);
+    return fd;
+}
+
+/* accept waits for a connection, unless there is one. */
+static void before_accept(int fd)
+{
+    ns_epoch_ends();
+    ns_life_uses_socket(fd);
+    if (ns_owes())
+        ns_settle_unless_ready(fd, POLLIN);
+}
+
+static int after_accept(int listener, int fd, int flags)
+{
+    if (fd >= 0 && !ns_is_elsewhere())
+        ns_life_accepted(listener, fd, flags);
+    return fd;
+}
+
+NS_EXPORT int accept(int listener, struct sockaddr *remote, socklen_t *len)
+{
+    before_accept(listener);
+    return after_accept(listener, NS_REAL(accept)(listener, remote, len), 0);
+}
+
+NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int flags)
+{
+    before_accept(listener);
+    return after_accept(listener, NS_REAL(accept4)(listener, remote, len, flags), flags);
+}
+
+NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    ns_before_wait();
+    ns_life_uses_socket(fd);
+    ns_life_connecting(fd, remote, len);
+    return NS_REAL(connect)(fd, remote, len);
+}
+
+NS_EXPORT int listen(int fd, int backlog)
+{
+    ns_life_uses_socket(fd);
+    ns_life_listening(fd);
+    return NS_REAL(listen)(fd, backlog);
+}
+
+/* SHUT_WR and SHUT_RDWR send what is held, together with the FIN. */
+NS_EXPORT int shutdown(int fd, int how)
+{
+    return NS_REAL(shutdown)(fd, how);
+}
+
+NS_EXPORT int close(int fd)
+{
+    if (!ns_is_elsewhere())
+        ns_life_closing(fd);
+    return NS_REAL(close)(fd);
+}
+
+/* CLOEXEC marks and closes nothing; a wrong call closes nothing either. */
+void ns_before_close_range(unsigned low, unsigned high, int flags)
+{
+    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_is_elsewhere())
+        return;
+    if (flags)
+        ns_deadline_stop(); /* which is a thread, too */
+    if (flags && ns_process_has_threads())
+        ns_vfork_parent = NS_PROCESS_NONE; /* the others keep theirs */
+    else
+        ns_life_closing_range(low, high);
+}
+
+NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
+{
+    if (ns_real_has(NS_CALL_close_range))
+        ns_before_close_range(low, high, flags);
+    return NS_REAL(close_range)(low, high, flags);
+}
+
+/* closefrom() for a libc that lacks it. */
+static void close_each_from(unsigned first)
+{
+    struct rlimit files;
+    int saved = errno;
+    if (NS_REAL(syscall)(SYS_close_range, first, UINT_MAX, 0) != 0 && /* Linux 5.9 */
+        getrlimit(RLIMIT_NOFILE, &files) == 0)
+        for (unsigned fd = first; fd < files.rlim_cur && fd < INT_MAX; fd++)
+            NS_REAL(syscall)(SYS_close, fd);
+    errno = saved;
+}
+
+NS_EXPORT void closefrom(int low)
+{
+    unsigned first = low > 0 ? (unsigned)low : 0;
+    if (!ns_is_elsewhere())
+        ns_life_closing_range(first, UINT_MAX);
+    if (ns_real_has(NS_CALL_closefrom))
+        NS_REAL(closefrom)(low);
+    else /* it cannot say that it closed nothing */
+        close_each_from(first);
+}
+
+NS_EXPORT int dup(int fd)
+{
+    int copy = NS_REAL(dup)(fd);
+    if (copy >= 0 && !ns_is_elsewhere())
+        ns_life_duplicated(fd, copy);
+    return copy;
+}
+
+/* dup2 and dup3 close what was there, if the descriptor to copy is good. */
+void ns_before_replacing(int fd, int copy)
+{
+    struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
+    int saved = errno;
+    /* Where the shim stands aside the table may be wrong, and the question could kill. */
+    if (slot && ns_fd_is_tcp(slot) && (ns_life_is_aside() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
+        ns_life_closing(copy);
+    errno = saved;
+}
+
+NS_EXPORT int dup2(int fd, int copy)
+{
+    bool child = ns_is_elsewhere();
+    if (!child)
+        ns_before_replacing(fd, copy);
+    int result = NS_REAL(dup2)(fd, copy);
+    if (result >= 0 && !child)
+        ns_life_duplicated(fd, copy);
+    return result;
+}
+
+NS_EXPORT int dup3(int fd, int copy, int flags)
+{
+    bool child = ns_is_elsewhere();
+    if (!child && !(flags & ~O_CLOEXEC))
+        ns_before_replacing(fd, copy);
+    int result = NS_REAL(dup3)(fd, copy, flags);
+    if (result >= 0 && !child)
+        ns_life_duplicated(fd, copy);
+    return result;
+}
+
+NS_EXPORT int fclose(FILE *stream)
+{
+    int saved = errno;
+    int fd = fileno(stream);
+    errno = saved;
+    if (fd >= 0 && !ns_is_elsewhere())
+        ns_life_closing(fd); /* libc closes it inside itself */
+    return NS_REAL(fclose)(stream);
+}
+
+NS_EXPORT FILE *fdopen(int fd, const char *mode)
+{
+    FILE *stream = NS_REAL(fdopen)(fd, mode);
+    if (stream) /* stdio reads and writes inside libc */
+        ns_life_unseen(fd);
+    return stream;
+}

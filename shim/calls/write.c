@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported writes. Each says what is about to be written, makes the call, and tells what the
+ * kernel took. Where a rule holds the bytes (auto-cork) the call is made in the form of send, with
+ * MSG_MORE; everywhere else as the application made it. Never copies or keeps a byte. As
+ * async-signal-safe as the calls themselves. */
+#include "calls/calls.h"
+#include "traffic/push.h"
+#include "conn/kernel.h"
+
+#include <limits.h>
+#include <netinet/in.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+
+/* An address that is none, sent along with held bytes. A connected TCP socket ignores it
+ * (tcp_sendmsg never looks at msg_name); everything else that the descriptor could have become
+ * behind our back, UDP above all, where MSG_MORE would merge datagrams, refuses the call before it
+ * takes a byte. So the check that the descriptor is still TCP needs no call of its own. */
+static const sa_family_t hold_address = 0xffff;
+
+/* errno values that a held write gets from something that is not a connected TCP socket. */
+static bool is_stale(int error)
+{
+    return error == EINVAL || error == EISCONN || error == EOPNOTSUPP || error == EAFNOSUPPORT ||
+           error == EDESTADDRREQ || error == ENOTSOCK || error == EBADF || error == EPROTOTYPE ||
+           error == ENOPROTOOPT;
+}
+
+/* After a held write. Returns whether it counts; otherwise nothing was sent, errno is saved again,
+ * and the call is to be made as the application asked. */
+static bool is_held(int fd, struct ns_out *out, ssize_t result, int saved)
+{
+    if (__builtin_expect(result >= 0 || !is_stale(errno), 1)) {
+        ns_out_held(fd, out, result);
+        return true;
+    }
+    errno = saved;
+    ns_out_refused(fd, out);
+    return false;
+}
+
+static bool send_held(int fd, struct ns_out *out, const void *data, size_t size, ssize_t *result)
+{
+    int saved = errno;
+    *result =
+        NS_REAL(sendto)(fd, data, size, out->flags | MSG_MORE,
+                        (const struct sockaddr *)(const void *)&hold_address, sizeof hold_address);
+    return is_held(fd, out, *result, saved);
+}
+
+/* writev and its kin; what the vector says is the kernel's to read. */
+static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, int count,
+                        ssize_t *result)
+{
+    /* sendmsg takes the vector without const and does not write to it. */
+    union {
+        const struct iovec *given;
+        struct iovec *taken;
+    } both = {.given = vector};
+    sa_family_t address = hold_address;
+    struct msghdr message = {.msg_name = &address,
+                             .msg_namelen = sizeof address,
+                             .msg_iov = both.taken,
+                             .msg_iovlen = (size_t)count};
+    int saved = errno;
+    *result = NS_REAL(sendmsg)(fd, &message, MSG_MORE | MSG_NOSIGNAL);
+    if (*result >= 0 || errno != EPIPE)
+        return is_held(fd, out, *result, saved);
+    errno = saved;
+    ns_out_held(fd, out, *result);
+    /* writev tells of it by a signal, and where there are no bytes not at all */
+    out->holds = false;
+    return false;
+}
+
+/* The message is not ours to change, nor to read: it may lie nowhere. So the kernel is asked what
+ * fd is. */
+static bool sendmsg_held(int fd, struct ns_out *out, const struct msghdr *message, int flags,
+                         ssize_t *result)
+{
+    if (!ns_sock_is_still_tcp(fd)) {
+        ns_out_refused(fd, out);
+        return false;
+    }
+    *result = NS_REAL(sendmsg)(fd, message, flags | MSG_MORE);
+    ns_out_held(fd, out, *result);
+    return true;
+}
+
+/* The exported functions only tell apart what passes and what does not: what passes ends in a jump,
+ * since after a system call this deep a return is mispredicted. */
+static inline bool passes(const struct ns_sock *slot)
+{
+    return __builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1);
+}
+
+/* One more write of a burst that is being held. Where fd has become something else behind our back
+ * the write is made as asked, and errno may be changed by a call that works. */
+__attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
+{
+    ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
+    struct ns_sock *slot = ns_fd_slot(fd);
+    if (__builtin_expect(result >= 0, 1)) {
+        ns_out_went_on(fd, result);
+        return result;
+    }
+    if (!slot || !is_stale(errno))
+        return result;
+    ns_life_heal(fd, slot);
+    return flags ? send(fd, data, size, flags) : write(fd, data, size);
+}
+
+__attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
+{
+    ssize_t result;
+    /* write refuses a size that send would cut. */
+    struct ns_out out =
+        size <= SSIZE_MAX ? ns_out_begin(fd, size, 0) : ns_out_begin_plain(fd, size, 0);
+    if (out.holds && send_held(fd, &out, data, size, &result))
+        return result;
+    result = NS_REAL(write)(fd, data, size);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+/* How a write is to be made. */
+enum way {
+    AT_ONCE,  /* with nothing to tell afterwards */
+    AS_MORE,  /* as one more of a burst that is being held */
+    GOVERNED, /* it is not as simple as that */
+};
+
+__attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_sock *slot,
+                                                             size_t size)
+{
+    if (!slot)
+        return GOVERNED;
+    if (NS_GET(slot, kind) <= NS_FD_OTHER)
+        return ns_owes() ? GOVERNED : AT_ONCE;
+    if (NS_GET(slot, kind) != NS_FD_RULED)
+        return GOVERNED;
+    if (ns_out_passes(fd, slot))
+        return AT_ONCE;
+    return ns_out_goes_on(fd, slot, size) ? AS_MORE : GOVERNED;
+}
+
+NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
+{
+    enum way way = way_of(fd, ns_fd_slot(fd), size);
+    if (__builtin_expect(way == AT_ONCE, 1))
+        return NS_NEXT(write)(fd, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
+}
+
+__attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
+                                                       int flags)
+{
+    ssize_t result;
+    ns_life_uses_socket(fd);
+    struct ns_out out = ns_out_begin(fd, size, flags);
+    if (out.holds && send_held(fd, &out, data, size, &result))
+        return result;
+    result = NS_REAL(send)(fd, data, size, flags);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    struct ns_sock *slot = ns_fd_slot(fd);
+    bool plain = slot && NS_GET(slot, kind) != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
+    enum way way = plain ? way_of(fd, slot, size) : GOVERNED;
+    if (__builtin_expect(way == AT_ONCE, 1))
+        return NS_NEXT(send)(fd, data, size, flags);
+    return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
+}
+
+NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
+                         const struct sockaddr *to, socklen_t len)
+{
+    ssize_t result;
+    ns_life_uses_socket(fd);
+    struct ns_out out = to ? ns_out_begin_plain(fd, size, flags) : ns_out_begin(fd, size, flags);
+    if (out.holds && send_held(fd, &out, data, size, &result))
+        return result;
+    result = NS_REAL(sendto)(fd, data, size, flags, to, len);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t result;
+    ns_life_uses_socket(fd);
+    struct ns_out out = ns_out_begin(fd, NS_UNKNOWN_SIZE, flags);
+    if (out.holds && sendmsg_held(fd, &out, message, flags, &result))
+        return result;
+    result = NS_REAL(sendmsg)(fd, message, flags);
+    if (out.slot)
+        ns_out_end(fd, &out, result);
+    else if (result >= 0 && (uint32_t)message->msg_controllen)
+        ns_rights_leave(message);
+    return result;
+}
+
+NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
+{
+    ssize_t result;
+    if (passes(ns_fd_slot(fd)))
+        return NS_REAL(writev)(fd, vector, count);
+    /* Above UIO_MAXIOV writev and sendmsg fail in different ways. */
+    bool may_hold = count > 0 && count <= IOV_MAX;
+    struct ns_out out = may_hold ? ns_out_begin(fd, NS_UNKNOWN_SIZE, 0)
+                                 : ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    if (out.holds && writev_held(fd, &out, vector, count, &result))
+        return result;
+    result = NS_REAL(writev)(fd, vector, count);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
+{
+    ssize_t result;
+    int waits = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
+    bool may_hold = offset == -1 && !flags && count > 0 && count <= IOV_MAX;
+    struct ns_out out = may_hold ? ns_out_begin(fd, NS_UNKNOWN_SIZE, 0)
+                                 : ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, waits);
+    if (out.holds && writev_held(fd, &out, vector, count, &result))
+        return result;
+    result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    ns_life_uses_socket(fd);
+    struct ns_out out = ns_out_begin_plain(fd, SIZE_MAX, flags);
+    int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
+    ns_out_end(fd, &out, result);
+    for (int i = 0; !out.slot && i < result; i++)
+        if ((uint32_t)messages[i].msg_hdr.msg_controllen)
+            ns_rights_leave(&messages[i].msg_hdr);
+    return result;
+}
+
+/* --- what the kernel has: from a file or a pipe --- */
+
+NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
+{
+    struct ns_out out = ns_out_begin_plain(to, size, 0);
+    ssize_t result = NS_REAL(sendfile)(to, from, offset, size);
+    ns_out_end(to, &out, result);
+    return result;
+}
+
+NS_EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
+{
+    struct ns_out out = ns_out_begin_plain(to, size, 0);
+    ssize_t result = NS_REAL(sendfile64)(to, from, offset, size);
+    ns_out_end(to, &out, result);
+    return result;
+}
+
+/* One of the two is a pipe. SPLICE_F_NONBLOCK is the pipe's (splice(2)): the socket waits if it is
+ * one that does. */
+NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
+                         unsigned flags)
+{
+    int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
+    struct ns_sock *source = ns_life_ruled(from);
+    if (source && !(flags & SPLICE_F_NONBLOCK) && !NS_GET(source, nonblock)) {
+        ns_epoch_ends();
+        ns_push(from, source);
+        if (ns_owes())
+            ns_settle_unless_ready(from, POLLIN);
+    }
+    struct ns_out out = ns_out_begin_plain(to, size, more);
+    ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);
+    ns_out_end(to, &out, result);
+    if (source)
+        ns_in_end(from, source, result, errno, 0);
+    return result;
+}
+
+/* --- what is formatted, and leaves inside the C library --- */
+
+NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
+{
+    struct ns_out out = ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    int result = NS_REAL(vdprintf)(fd, format, arguments);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+NS_EXPORT int dprintf(int fd, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int result = vdprintf(fd, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+NS_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
+{
+    struct ns_out out = ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    int result = NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
+    ns_out_end(fd, &out, result);
+    return result;
+}
+
+NS_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int result = __vdprintf_chk(fd, flag, format, arguments);
+    va_end(arguments);
+    return result;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_sock_set, block
+ * or change errno. Async-signal-safe. */
+#include "conn/kernel.h"
+
+#include "base/real.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262 /* linux/in.h, since 5.6 */
+#endif
+
+#define TCP_ULP_NUMBER 31 /* linux/tcp.h, 4.13 */
+
+/* Bits of type that are not the type (socket(2)). */
+enum { TYPE_FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
+
+bool ns_sock_is_tcp(int domain, int type, int protocol)
+{
+    return (domain == AF_INET || domain == AF_INET6) && (type & ~TYPE_FLAGS) == SOCK_STREAM &&
+           (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
+}
+
+int ns_sock_get(int fd, int level, int option)
+{
+    int saved = errno, value = 0;
+    socklen_t len = sizeof value;
+    if (NS_REAL(getsockopt)(fd, level, option, &value, &len) != 0)
+        value = -errno;
+    errno = saved;
+    return value;
+}
+
+bool ns_sock_has_ulp(int fd)
+{
+    char name[16] = "";
+    socklen_t len = sizeof name;
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP_NUMBER, name, &len);
+    errno = saved;
+    return result == 0 && len > 0;
+}
+
+int ns_sock_set(int fd, int level, int option, int value)
+{
+    int saved = errno, result = 0;
+    if (NS_REAL(setsockopt)(fd, level, option, &value, sizeof value) != 0)
+        result = -errno;
+    errno = saved;
+    return result;
+}
+
+bool ns_sock_is_still_tcp(int fd)
+{
+    int protocol = ns_sock_get(fd, SOL_SOCKET, SO_PROTOCOL);
+    return protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP;
+}
+
+/* S_IFMT of its mode; 0 if there is no such descriptor. */
+static mode_t format_of(int fd)
+{
+    struct stat status;
+    int saved = errno;
+    /* By number: fstat has a new symbol version in every other libc. The kernel's struct stat is
+     * the libcs' own on 64-bit machines. */
+    long result = NS_REAL(syscall)(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
+    errno = saved;
+    return result == 0 ? status.st_mode & S_IFMT : 0;
+}
+
+bool ns_sock_is_socket(int fd)
+{
+    return format_of(fd) == S_IFSOCK;
+}
+
+bool ns_sock_is_file(int fd)
+{
+    return format_of(fd) == S_IFREG;
+}
+
+struct ns_sock_kind ns_sock_ask(int fd)
+{
+    struct ns_sock_kind kind = {.domain = ns_sock_get(fd, SOL_SOCKET, SO_DOMAIN)};
+    if (kind.domain != AF_INET && kind.domain != AF_INET6)
+        return kind;
+    kind.tcp = ns_sock_is_tcp(kind.domain, ns_sock_get(fd, SOL_SOCKET, SO_TYPE),
+                              ns_sock_get(fd, SOL_SOCKET, SO_PROTOCOL));
+    if (!kind.tcp)
+        return kind;
+    kind.listens = ns_sock_get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1;
+    kind.connected = !kind.listens && ns_sock_remote(fd).known;
+    int saved = errno;
+    int status = NS_REAL(fcntl)(fd, F_GETFL);
+    errno = saved;
+    kind.nonblock = status >= 0 && (status & O_NONBLOCK);
+    return kind;
+}
+
+static struct ns_address name_of(int fd, int (*ask)(int, struct sockaddr *, socklen_t *))
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    int saved = errno;
+    int result = ask(fd, (struct sockaddr *)&address, &len);
+    errno = saved;
+    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
+}
+
+struct ns_address ns_sock_local(int fd)
+{
+    return name_of(fd, getsockname);
+}
+
+struct ns_address ns_sock_remote(int fd)
+{
+    return name_of(fd, getpeername);
+}
+
+/* close() is a cancellation point, and setsockopt is none. */
+static void drop(int fd)
+{
+    NS_REAL(syscall)(SYS_close, fd);
+}
+
+int ns_sock_would_be(int domain, int level, int option, int value, int *told)
+{
+    int saved = errno;
+    int low = NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (low < 0) {
+        errno = saved;
+        return 1;
+    }
+    int fd = low;
+    if (low < 3) { /* 0 to 2 are the application's, closed or not */
+        fd = NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
+        drop(low);
+    }
+    int result = fd < 0 ? 1 : ns_sock_set(fd, level, option, value);
+    if (result == 0)
+        *told = ns_sock_get(fd, level, option);
+    if (fd >= 0)
+        drop(fd);
+    errno = saved;
+    return result;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* See process.h. Owns what is known of children that share our memory. */
+#include "conn/process.h"
+
+#include "base/real.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+_Thread_local pid_t ns_vfork_parent;
+_Atomic pid_t ns_clone_parent;
+
+static _Atomic bool silent;
+
+void ns_process_silence(void)
+{
+    atomic_store(&silent, true);
+}
+
+bool ns_process_look(void)
+{
+    if (atomic_load(&silent))
+        return false;
+    pid_t self = getpid(), parent = ns_clone_parent;
+    if (ns_vfork_parent == self)
+        ns_vfork_parent = 0; /* the child is gone, and we are back */
+    return (parent && parent != self) || ns_vfork_parent != 0;
+}
+
+bool ns_process_has_threads(void)
+{
+    struct stat tasks;
+    int saved = errno;
+    /* A directory's link count is that of its subdirectories, and two. */
+    /* By number: stat has a new symbol version in every other libc. */
+    long result = NS_REAL(syscall)(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
+    bool has = result == 0 && tasks.st_nlink > 3;
+    errno = saved;
+    return has;
+}
+
+void ns_process_forked(void)
+{
+    ns_clone_parent = 0;
+    if (ns_vfork_parent != NS_PROCESS_NONE)
+        ns_vfork_parent = 0;
+}

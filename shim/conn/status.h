@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* What `nagleshim doctor` reads of a running process, from outside and without its help. It stands
+ * in the library's own memory and is found through an ELF note (status.c), so that it is there
+ * under whatever name, in whatever mount namespace, and after the file was replaced.
+ *
+ * Everything but the counting is for start-up. Nothing here blocks; errno is unchanged. */
+#ifndef NS_STATUS_H
+#define NS_STATUS_H
+
+#include "policy/match.h"
+#include "policy/find.h"
+
+#include <stdatomic.h>
+
+/* The owner of the note; status.c says what its descriptor is. */
+#define NS_STATUS_NOTE "nagleshim"
+
+enum { NS_STATUS_NOTE_TYPE = 1 };
+
+/* Goes up when a member changes its meaning or its place. One that is appended does not need it:
+ * size tells whether it is there. */
+enum { NS_STATUS_VERSION = 1 };
+
+#define NS_STATUS_MAGIC UINT64_C(0x4e53737461747573)
+
+enum ns_status_state {
+    NS_STATUS_OFF = 1, /* NAGLESHIM_OFF */
+    NS_STATUS_ASIDE,   /* reason says why */
+    NS_STATUS_ACTIVE,
+};
+
+/* A rule of the policy. */
+struct ns_status_rule {
+    uint64_t name; /* address of its name; 0: it has none */
+    uint32_t max_delay_us;
+    _Atomic uint32_t sockets; /* that it has taken */
+    uint8_t send, ack;        /* enum ns_send, enum ns_ack */
+    uint8_t applies;          /* its "process" and "args" hold for this process */
+    uint8_t unused[5];
+};
+
+/* Addresses are those of the process, as numbers; texts end with a zero byte. */
+struct ns_status {
+    /* These four stay as they are in every version. */
+    _Atomic uint64_t magic; /* stored last; 0 until start-up has come to an end */
+    uint32_t version, size;
+    char library[16]; /* the library's version, cut */
+
+    _Atomic uint32_t state;  /* enum ns_status_state */
+    uint32_t origin;         /* enum ns_policy_origin */
+    _Atomic uint64_t reason; /* text: why it stands aside; 0: it does not */
+    uint64_t policy;         /* text: the file; "NAGLESHIM_POLICY" for JSON in it; "": built in */
+    uint64_t rules;          /* of struct ns_status_rule */
+    uint64_t counters;       /* of uint64_t, in the order of NS_COUNTERS (stats.h) */
+    uint32_t n_rules, n_counters;
+    uint64_t looked; /* CLOCK_REALTIME nanoseconds: when it looked for its policy */
+};
+
+extern struct ns_status ns_status;
+
+/* Before the search for the policy: a process may exec long after it was forked, so that its age
+ * does not tell whether a file is newer than what was read. */
+void ns_status_looking(void);
+
+/* The policy's source. found must stay as it is. */
+void ns_status_policy(const struct ns_policy_found *found);
+
+/* Its rules, and which of them are for this process. Allocates. */
+void ns_status_rules(const struct ns_policy *policy, const struct ns_ruleset *set);
+
+/* The end of start-up. */
+void ns_status_begin(enum ns_status_state state);
+
+/* The shim stands aside, unless it never took part. The text must stay. Async-signal-safe. */
+void ns_status_aside(const char *reason);
+
+/* rule has taken a socket. A count may be lost where two threads come at once, as in stats.h.
+ * Async-signal-safe. */
+void ns_status_took(const struct ns_rule *rule);
+
+#endif

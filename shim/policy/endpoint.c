@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the spelling of an address range and a port range. Strict, because a policy that means
+ * another network than its author thinks is worse than one that is refused: no leading zeros, no
+ * bits set beyond the prefix, no host names (resolving could block, and the answer changes). Never
+ * allocates. Not async-signal-safe (snprintf). */
+#include "policy/endpoint.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct span {
+    const char *at;
+    size_t len;
+};
+
+static struct span span_until(struct span *rest, char c)
+{
+    const char *end = memchr(rest->at, c, rest->len);
+    struct span head = {rest->at, end ? (size_t)(end - rest->at) : rest->len};
+    rest->at += head.len;
+    rest->len -= head.len;
+    return head;
+}
+
+/* A decimal number without leading zeros, at most `most`; -1 if it is none. */
+static int span_number(struct span digits, int most)
+{
+    int value = 0;
+    if (digits.len == 0 || digits.len > 5 || (digits.at[0] == '0' && digits.len > 1))
+        return -1;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.at[i] < '0' || digits.at[i] > '9')
+            return -1;
+        value = value * 10 + (digits.at[i] - '0');
+    }
+    return value <= most ? value : -1;
+}
+
+static const char *read_ports(struct span text, struct ns_endpoint *endpoint)
+{
+    struct span high = text, low = span_until(&high, '-');
+    int first = span_number(low, 65535), last = first;
+    if (high.len) {
+        high.at++;
+        high.len--;
+        last = span_number(high, 65535);
+    }
+    if (first < 1 || last < 1)
+        return "a port is 1 to 65535";
+    if (first > last)
+        return "a port range is LOW-HIGH";
+    endpoint->port_low = (uint16_t)first;
+    endpoint->port_high = (uint16_t)last;
+    return NULL;
+}
+
+static bool set_beyond(const struct in6_addr *addr, unsigned prefix)
+{
+    unsigned beyond = 0xFF >> prefix % 8; /* bits of the byte where the prefix ends */
+    for (unsigned i = prefix / 8; i < sizeof addr->s6_addr; i++, beyond = 0xFF)
+        if (addr->s6_addr[i] & beyond)
+            return true;
+    return false;
+}
+
+/* ADDR or ADDR/N of one family. */
+static const char *read_address(struct span text, int family, struct ns_endpoint *endpoint)
+{
+    char digits[INET6_ADDRSTRLEN];
+    struct span prefix = text, addr = span_until(&prefix, '/');
+    bool v4 = family == AF_INET;
+    if (addr.len >= sizeof digits)
+        return "not an address";
+    memcpy(digits, addr.at, addr.len);
+    digits[addr.len] = '\0';
+    struct in6_addr result = {0};
+    if (v4)
+        result.s6_addr[10] = result.s6_addr[11] = 0xFF;
+    if (inet_pton(family, digits, v4 ? &result.s6_addr[12] : result.s6_addr) != 1)
+        return v4 ? "not an IPv4 address" : "not an IPv6 address";
+    int bits = v4 ? 32 : 128;
+    if (prefix.len) {
+        prefix.at++;
+        prefix.len--;
+        bits = span_number(prefix, bits);
+        if (bits < 0)
+            return v4 ? "an IPv4 prefix is /0 to /32" : "an IPv6 prefix is /0 to /128";
+    }
+    endpoint->addr = result;
+    endpoint->prefix = (uint8_t)(v4 ? bits + 96 : bits);
+    if (set_beyond(&result, endpoint->prefix))
+        return "the address has bits set beyond its prefix";
+    return NULL;
+}
+
+/* [ADDR6/N] or [ADDR6/N]:PORTS */
+static const char *read_bracketed(struct span text, struct ns_endpoint *endpoint)
+{
+    text.at++;
+    text.len--;
+    struct span rest = text, addr = span_until(&rest, ']');
+    if (rest.len == 0)
+        return "']' is missing";
+    const char *problem = read_address(addr, AF_INET6, endpoint);
+    if (problem || rest.len == 1)
+        return problem;
+    if (rest.at[1] != ':')
+        return "after ']' comes :PORT";
+    return read_ports((struct span){rest.at + 2, rest.len - 2}, endpoint);
+}
+
+static bool made_of(const char *text, const char *characters)
+{
+    while (*text && strchr(characters, *text))
+        text++;
+    return *text == 0;
+}
+
+static const char *read_endpoint(const char *text, struct ns_endpoint *endpoint)
+{
+    struct span all = {text, strlen(text)}, rest = all;
+    if (made_of(text, "0123456789-"))
+        return read_ports(all, endpoint);
+    if (text[0] == '[')
+        return read_bracketed(all, endpoint);
+    if (!made_of(text, "0123456789abcdefABCDEF.:/-"))
+        return "host names, wildcards and zones are not allowed";
+    struct span addr = span_until(&rest, ':');
+    if (rest.len == 0)
+        return read_address(addr, AF_INET, endpoint);
+    if (memchr(rest.at + 1, ':', rest.len - 1))
+        return read_address(all, AF_INET6, endpoint);
+    const char *problem = read_address(addr, AF_INET, endpoint);
+    return problem ? problem : read_ports((struct span){rest.at + 1, rest.len - 1}, endpoint);
+}
+
+int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size)
+{
+    *endpoint = (struct ns_endpoint){.port_low = 0, .port_high = 65535};
+    const char *wrong = read_endpoint(text, endpoint);
+    if (!wrong)
+        return 0;
+    snprintf(
+        problem, size,
+        "%s; allowed are ADDR, ADDR/N, PORT, LOW-HIGH, ADDR[/N]:PORT[-HIGH], and for IPv6 with "
+        "a port [ADDR/N]:PORT",
+        wrong);
+    return -EINVAL;
+}

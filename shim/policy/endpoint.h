@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* The endpoints of a policy, from text: 10.0.0.0/8, 7000-7010, 10.0.0.1:80, [fd00::/8]:443. Pure;
+ * does not allocate, resolves no names. */
+#ifndef NS_POLICY_ENDPOINT_H
+#define NS_POLICY_ENDPOINT_H
+
+#include "policy/policy.h"
+
+/* Returns 0 or -EINVAL; problem then says what is wrong and what is allowed, to be read after the
+ * endpoint itself ("... is not an endpoint: ..."). */
+int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the search for a policy and the reading of its file. Never blocks on what it opens, never
+ * uses a descriptor below 3 (a daemon that closed its own would find ours in their place), reads no
+ * environment, prints nothing. Allocates; not async-signal-safe. */
+#include "policy/find.h"
+
+#include "policy/scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The bytes of a file, and what they are compiled with. */
+struct content {
+    char *bytes;
+    size_t len;
+    struct ns_arena scratch;
+};
+
+static int open_quietly(const char *path)
+{
+    int fd;
+    do /* O_NONBLOCK: a FIFO must not hold up the start of a program */
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return -errno;
+    if (fd >= 3)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int error = high < 0 ? -errno : high;
+    close(fd);
+    return error;
+}
+
+/* One byte more than a policy may have is enough to see that it is too large. */
+static int read_all(int fd, struct content *content)
+{
+    content->bytes = ns_arena_alloc(&content->scratch, NS_POLICY_SIZE_MOST + 1);
+    if (!content->bytes)
+        return -ENOMEM;
+    for (;;) {
+        ssize_t n = read(fd, content->bytes + content->len, NS_POLICY_SIZE_MOST + 1 - content->len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        content->len += (size_t)n;
+        if (n == 0 || content->len > NS_POLICY_SIZE_MOST)
+            break;
+    }
+    ns_arena_trim(&content->scratch, content->bytes, content->len);
+    return 0;
+}
+
+static int read_path(const struct ns_policy_request *request, const char *path,
+                     struct content *content)
+{
+    int fd = request->open ? request->open(path, request->open_context) : open_quietly(path);
+    if (fd < 0)
+        return fd;
+    /* Not fstat: its symbol is GLIBC_2.33, and the shim must load on older ones. A pipe or a
+     * terminal cannot seek, a directory refuses the read, a device ends at the size limit. */
+    int result = lseek(fd, 0, SEEK_CUR) < 0 ? -errno : read_all(fd, content);
+    close(fd);
+    return result;
+}
+
+static void could_not_read(struct ns_policy_found *found, int error)
+{
+    const char *why = error == -ESPIPE ? "not a regular file" : strerror(-error);
+    found->error = error;
+    found->where = (struct ns_policy_error){0};
+    snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s", why);
+}
+
+static void compile(struct content *content, struct ns_policy_found *found)
+{
+    struct ns_policy *policy;
+    found->error =
+        ns_policy_parse_in(&content->scratch, content->bytes, content->len, &policy, &found->where);
+    found->policy = policy;
+}
+
+static void start(struct ns_policy_found *found, enum ns_policy_origin origin, const char *path)
+{
+    found->origin = origin;
+    found->policy = NULL;
+    found->error = 0;
+    found->where = (struct ns_policy_error){0};
+    size_t len = strnlen(path, sizeof found->path - 1);
+    memcpy(found->path, path, len);
+    found->path[len] = '\0';
+}
+
+/* request is NULL for standard input. */
+static void load(const struct ns_policy_request *request, const char *path,
+                 struct ns_policy_found *found)
+{
+    struct content content = {0};
+    int error = request ? read_path(request, path, &content) : read_all(STDIN_FILENO, &content);
+    if (error)
+        could_not_read(found, error);
+    else
+        compile(&content, found);
+    ns_arena_free(&content.scratch);
+}
+
+void ns_policy_read(const char *path, struct ns_policy_found *found)
+{
+    const struct ns_policy_request request = {0};
+    start(found, NS_POLICY_NAMED, path);
+    load(strcmp(path, "-") == 0 ? NULL : &request, path, found);
+}
+
+/* NULL, or the base name of a path, if it can be the name of a policy file; its length is *len. A
+ * login shell's
+ * "-bash" is bash, and an upgraded program's "app (deleted)" is app. */
+static const char *usable_base(const char *path, size_t *len)
+{
+    static const char deleted[] = " (deleted)";
+    const size_t suffix = sizeof deleted - 1;
+    if (!path)
+        return NULL;
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    if (base[0] == '-')
+        base++;
+    *len = strlen(base);
+    if (*len > suffix && strcmp(base + *len - suffix, deleted) == 0)
+        *len -= suffix;
+    if (*len == 0 || *len > NAME_MAX - strlen(".json") || strcmp(base, ".") == 0 ||
+        strcmp(base, "..") == 0)
+        return NULL;
+    /* Programs write whole sentences into argv[0]; one with control characters would spoil a log.
+     */
+    for (size_t i = 0; i < *len; i++)
+        if ((unsigned char)base[i] < ' ' || base[i] == 0x7F)
+            return NULL;
+    return base;
+}
+
+/* True if the search ends here: the file is there, good or bad. */
+static bool try_file(const struct ns_policy_request *request, const char *path,
+                     struct ns_policy_found *found, ns_policy_tried *tried, void *context)
+{
+    start(found, NS_POLICY_IN_DIRECTORY, path);
+    load(request, path, found);
+    if (tried)
+        tried(context, path, found->error);
+    return found->error != -ENOENT && found->error != -ENOTDIR;
+}
+
+static bool try_directory(const struct ns_policy_request *request, struct ns_policy_found *found,
+                          ns_policy_tried *tried, void *context)
+{
+    const char *dir =
+        request->policy_dir && request->policy_dir[0] ? request->policy_dir : NS_POLICY_DIR_DEFAULT;
+    const char *candidates[] = {request->argv0, request->exe, "default"};
+    const char *bases[3];
+    size_t lens[3] = {0};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < 3; i++) {
+        bases[i] = usable_base(candidates[i], &lens[i]);
+        bool skip = !bases[i];
+        for (size_t j = 0; j < i && !skip; j++)
+            skip = bases[j] && lens[j] == lens[i] && memcmp(bases[j], bases[i], lens[i]) == 0;
+        if (skip)
+            continue;
+        int n = snprintf(path, sizeof path, "%s/%.*s.json", dir, (int)lens[i], bases[i]);
+        if (n > 0 && n < PATH_MAX && try_file(request, path, found, tried, context))
+            return true;
+    }
+    return false;
+}
+
+void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found,
+                    ns_policy_tried *tried, void *context)
+{
+    const char *named = request->policy ? request->policy : "";
+    const char *first = named;
+    while (ns_scan_is_blank(*first))
+        first++;
+    if (*first == '{') {
+        start(found, NS_POLICY_INLINE, "NAGLESHIM_POLICY");
+        struct ns_policy *policy;
+        found->error = ns_policy_parse(named, strlen(named), &policy, &found->where);
+        found->policy = policy;
+    } else if (named[0]) {
+        /* Not ns_policy_read: "-" is a file here, for standard input is the application's. */
+        start(found, NS_POLICY_NAMED, named);
+        load(request, named, found);
+        if (tried)
+            tried(context, named, found->error);
+    } else if (!try_directory(request, found, tried, context)) {
+        start(found, NS_POLICY_BUILTIN, "");
+        found->policy = ns_policy_builtin();
+    }
+}
+
+char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size)
+{
+    const struct ns_policy_error *where = &found->where;
+    if (where->line)
+        snprintf(buffer, size, "%s:%u:%u: %s", found->path, where->line, where->column,
+                 where->message);
+    else
+        snprintf(buffer, size, "%s: %s", found->path, where->message);
+    return buffer;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a process's policy comes from: the search order of nagleshim-policy(5). Reads files; reads
+ * no environment (the caller passes what it found there). Allocates; not async-signal-safe. */
+#ifndef NS_POLICY_FIND_H
+#define NS_POLICY_FIND_H
+
+#include "policy/policy.h"
+
+#include <limits.h>
+
+#define NS_POLICY_DIR_DEFAULT "/etc/nagleshim"
+
+enum ns_policy_origin {
+    NS_POLICY_BUILTIN,
+    NS_POLICY_INLINE, /* the JSON itself in NAGLESHIM_POLICY */
+    NS_POLICY_NAMED,  /* the file that NAGLESHIM_POLICY names */
+    NS_POLICY_IN_DIRECTORY,
+};
+
+/* Values as the environment has them; NULL or "" where a variable is not set. */
+struct ns_policy_request {
+    const char *policy;     /* NAGLESHIM_POLICY */
+    const char *policy_dir; /* NAGLESHIM_POLICY_DIR; NS_POLICY_DIR_DEFAULT if NULL or "" */
+    const char *argv0;      /* may be NULL */
+    const char *exe;        /* path of the executable, may be NULL */
+    /* What opens a file for reading instead of open(2), or NULL: for a process that lives in
+     * another root than the caller. Returns a descriptor, or -errno. */
+    int (*open)(const char *path, const void *context);
+    const void *open_context;
+};
+
+struct ns_policy_found {
+    enum ns_policy_origin origin;
+    const struct ns_policy *policy; /* NULL if the source is unreadable or wrong: stand aside */
+    int error;                      /* 0; -EINVAL: see where; another -errno: could not be read */
+    struct ns_policy_error where;   /* for -EINVAL: the place; for the others only message is set */
+    char path[PATH_MAX]; /* the file; "NAGLESHIM_POLICY" for inline JSON; "" for built in */
+};
+
+/* One file looked at: error is 0 if it is the one taken, or -errno (-ENOENT or -ENOTDIR: not there,
+ * so the search went on). */
+typedef void ns_policy_tried(void *context, const char *path, int error);
+
+/* Find and compile the policy of a process. tried (may be NULL) is called for every file looked at,
+ * in order. Never fails: the result is in found. found->policy is the caller's; ns_policy_free may
+ * be given the built-in one too. */
+void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found,
+                    ns_policy_tried *tried, void *context);
+
+/* Read and compile one file ("-" is standard input). Fills found as ns_policy_find does, with
+ * origin NS_POLICY_NAMED. Regular files only (and standard input), at most NS_POLICY_SIZE_MOST
+ * bytes. No descriptor below 3 is ever read from (but standard input) or left open. */
+void ns_policy_read(const char *path, struct ns_policy_found *found);
+
+/* "file:line:column: message", or "file: message" where there is no place. Returns buffer. */
+char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size);
+
+#endif

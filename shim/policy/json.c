@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what a policy may say: each key of policy_keys.def, its kind, its range. Turns the cJSON
+ * tree into a struct ns_policy, whole or not at all. Never prints, exits or aborts: it runs in
+ * strangers' processes. Allocates; not async-signal-safe. */
+#include "policy/policy.h"
+
+#include "policy/endpoint.h"
+#include "policy/reader.h"
+#include "policy/text.h"
+#include "policy/sockopt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A policy being read: which required keys were there. */
+struct draft {
+    struct ns_policy *policy;
+    bool has_version, has_rules;
+};
+
+static int read_comment(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    (void)into;
+    return cJSON_IsString(item) ? 0 : ns_reader_expected(reader, item, "a string");
+}
+
+static int read_name(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    return ns_reader_string(reader, item, NS_NAME_LENGTH_MOST, &rule->name);
+}
+
+static const char *send_word(unsigned value)
+{
+    return ns_send_name((enum ns_send)value);
+}
+
+static const char *ack_word(unsigned value)
+{
+    return ns_ack_name((enum ns_ack)value);
+}
+
+static const char *role_word(unsigned value)
+{
+    return ns_role_name((enum ns_role)value);
+}
+
+static int read_send(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    unsigned value = rule->send;
+    int result = ns_reader_word(reader, item, send_word, 0, &value);
+    rule->send = (enum ns_send)value;
+    return result;
+}
+
+static int read_ack(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    unsigned value = rule->ack;
+    int result = ns_reader_word(reader, item, ack_word, 0, &value);
+    rule->ack = (enum ns_ack)value;
+    return result;
+}
+
+static int read_role(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    unsigned value = rule->role;
+    int result = ns_reader_word(reader, item, role_word, NS_ROLE_CLIENT, &value);
+    rule->role = (enum ns_role)value;
+    return result;
+}
+
+static int read_max_delay(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    int value = 0;
+    int result =
+        ns_reader_integer(reader, item, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST, &value);
+    rule->max_delay_us = (uint32_t)value;
+    return result;
+}
+
+static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***list)
+{
+    const cJSON *entry;
+    size_t n;
+    int result = ns_reader_list(reader, item, &entry, &n);
+    if (result)
+        return result;
+    *list = ns_arena_alloc(reader->memory, (n + 1) * sizeof **list);
+    if (!*list)
+        return -ENOMEM;
+    for (size_t i = 0; i < n && !result; i++, entry = entry->next)
+        result = ns_reader_string(reader, entry, NS_PATTERN_LENGTH_MOST, &(*list)[i]);
+    return result;
+}
+
+static int read_process(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    return read_patterns(reader, item, &rule->process);
+}
+
+static int read_args(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    return read_patterns(reader, item, &rule->args);
+}
+
+static int read_endpoint(struct ns_reader *reader, const cJSON *item, struct ns_endpoint *endpoint)
+{
+    char problem[160], quote[44];
+    if (!cJSON_IsString(item))
+        return ns_reader_expected(reader, item, "a string");
+    if (ns_endpoint_parse(item->valuestring, endpoint, problem, sizeof problem) == 0)
+        return 0;
+    return ns_reader_fail(reader, item, NS_TEXT_VALUE, "\"%s\" is no endpoint: %s",
+                          ns_reader_quote(item->valuestring, quote, sizeof quote), problem);
+}
+
+static int read_endpoints(struct ns_reader *reader, const cJSON *item, struct ns_endpoint **list,
+                          size_t *n)
+{
+    const cJSON *entry;
+    int result = ns_reader_list(reader, item, &entry, n);
+    if (result)
+        return result;
+    *list = ns_arena_alloc(reader->memory, *n * sizeof **list);
+    if (!*list)
+        return -ENOMEM;
+    for (size_t i = 0; i < *n && !result; i++, entry = entry->next)
+        result = read_endpoint(reader, entry, &(*list)[i]);
+    return result;
+}
+
+static int read_local(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    return read_endpoints(reader, item, &rule->local, &rule->n_local);
+}
+
+static int read_remote(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    return read_endpoints(reader, item, &rule->remote, &rule->n_remote);
+}
+
+static const struct ns_reader_key match_keys[] = {
+#define NS_MATCH_KEY(name, read) {name, read},
+#include "policy/keys.def"
+#undef NS_MATCH_KEY
+};
+
+static int read_match(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    return ns_reader_object(reader, item, "\"match\"", match_keys,
+                            sizeof match_keys / sizeof *match_keys, into);
+}
+
+static int read_action_value(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_sockopt_action *action = into;
+    const struct ns_sockopt *option = &ns_sockopts[action->option];
+    if (action->verb != NS_SOCKOPT_PASS)
+        return ns_reader_fail(reader, item, NS_TEXT_KEY,
+                              "\"%s\" is one too many; only one of set, min and max is allowed",
+                              item->string);
+    action->verb = item->string[0] == 's'   ? NS_SOCKOPT_SET
+                   : item->string[1] == 'i' ? NS_SOCKOPT_MIN
+                                            : NS_SOCKOPT_MAX;
+    return ns_reader_integer(reader, item, option->least, option->most, &action->value);
+}
+
+static const struct ns_reader_key action_keys[] = {
+    {"set", read_action_value},
+    {"min", read_action_value},
+    {"max", read_action_value},
+};
+
+static int read_action(struct ns_reader *reader, const cJSON *item,
+                       struct ns_sockopt_action *action)
+{
+    const char *expected = "\"pass\", \"ignore\", {\"set\": N}, {\"min\": N} or {\"max\": N}";
+    bool word = cJSON_IsString(item);
+    if (word && strcmp(item->valuestring, "pass") == 0)
+        return 0;
+    if (word && strcmp(item->valuestring, "ignore") == 0) {
+        action->verb = NS_SOCKOPT_IGNORE;
+        return 0;
+    }
+    if (!cJSON_IsObject(item) || !item->child)
+        return ns_reader_expected(reader, item, expected);
+    return ns_reader_object(reader, item, "an action", action_keys,
+                            sizeof action_keys / sizeof *action_keys, action);
+}
+
+static int unknown_option(struct ns_reader *reader, const cJSON *item)
+{
+    static const char *const owned[] = {"TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK",
+                                        "TCP_DELACK_MAX_US"};
+    char quote[44], names[400] = "";
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        if (strcmp(item->string, owned[i]) == 0)
+            return ns_reader_fail(reader, item, NS_TEXT_KEY,
+                                  "%s is not for \"sockopt\"; \"send\" and \"ack\" own it, and "
+                                  "\"app\" there leaves it to the application",
+                                  owned[i]);
+    for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", ns_sockopts[i].name);
+    }
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s",
+                          ns_reader_quote(item->string, quote, sizeof quote), names);
+}
+
+static int read_sockopts(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct ns_rule *rule = into;
+    if (!cJSON_IsObject(item))
+        return ns_reader_expected(reader, item, "an object");
+    if (!item->child)
+        return 0;
+    size_t n = 0;
+    for (const cJSON *child = item->child; child; child = child->next)
+        n++;
+    rule->sockopts = ns_arena_alloc(reader->memory, n * sizeof *rule->sockopts);
+    if (!rule->sockopts)
+        return -ENOMEM;
+    for (const cJSON *child = item->child; child; child = child->next) {
+        int option = ns_sockopt_by_name(child->string);
+        if (option < 0)
+            return unknown_option(reader, child);
+        if (ns_sockopt_action(rule, option))
+            return ns_reader_fail(reader, child, NS_TEXT_KEY,
+                                  "duplicate key \"%s\"; an option may be given once",
+                                  child->string);
+        struct ns_sockopt_action *action = &rule->sockopts[rule->n_sockopts++];
+        action->option = (unsigned)option;
+        int result = read_action(reader, child, action);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+static const struct ns_reader_key rule_keys[] = {
+#define NS_RULE_KEY(name, read) {name, read},
+#include "policy/keys.def"
+#undef NS_RULE_KEY
+};
+
+static int read_version(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct draft *draft = into;
+    int version;
+    draft->has_version = true;
+    return ns_reader_integer(reader, item, 1, 1, &version);
+}
+
+static int read_enabled(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct draft *draft = into;
+    if (!cJSON_IsBool(item))
+        return ns_reader_expected(reader, item, "true or false");
+    draft->policy->enabled = cJSON_IsTrue(item);
+    return 0;
+}
+
+static const char *deepbind_word(unsigned value)
+{
+    static const char *const words[] = {"pass", "ignore"};
+    return value < sizeof words / sizeof *words ? words[value] : NULL;
+}
+
+static int read_deepbind(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct draft *draft = into;
+    unsigned value = 0;
+    int result = ns_reader_word(reader, item, deepbind_word, 0, &value);
+    draft->policy->ignores_deepbind = value != 0;
+    return result;
+}
+
+static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    struct draft *draft = into;
+    struct ns_policy *policy = draft->policy;
+    draft->has_rules = true;
+    if (!cJSON_IsArray(item))
+        return ns_reader_expected(reader, item, "a list of rules");
+    size_t n = 0;
+    for (const cJSON *child = item->child; child; child = child->next)
+        n++;
+    if (n == 0)
+        return 0;
+    policy->rules = ns_arena_alloc(reader->memory, n * sizeof *policy->rules);
+    if (!policy->rules)
+        return -ENOMEM;
+    for (const cJSON *child = item->child; child; child = child->next) {
+        struct ns_rule *rule = &policy->rules[policy->n_rules];
+        rule->index = (unsigned)policy->n_rules++;
+        rule->send = NS_SEND_DEFAULT;
+        rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
+        int result = ns_reader_object(reader, child, "a rule", rule_keys,
+                                      sizeof rule_keys / sizeof *rule_keys, rule);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+static const struct ns_reader_key policy_keys[] = {
+#define NS_POLICY_KEY(name, read) {name, read},
+#include "policy/keys.def"
+#undef NS_POLICY_KEY
+};
+
+static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
+{
+    struct draft draft = {.policy = policy};
+    const cJSON *root = reader->root;
+    int result = ns_reader_object(reader, root, "a policy", policy_keys,
+                                  sizeof policy_keys / sizeof *policy_keys, &draft);
+    if (result)
+        return result;
+    if (!draft.has_version)
+        return ns_reader_fail(reader, root, NS_TEXT_VALUE, "\"version\" is missing; it must be 1");
+    if (!draft.has_rules)
+        return ns_reader_fail(reader, root, NS_TEXT_VALUE,
+                              "\"rules\" is missing; it must be a list of rules");
+    return 0;
+}
+
+/* The policy of a tree, in memory. */
+static int compile(struct ns_reader *reader, struct ns_policy **policy)
+{
+    struct ns_policy *draft = ns_arena_alloc(reader->memory, sizeof *draft);
+    if (!draft)
+        return -ENOMEM;
+    draft->enabled = true;
+    int result = read_policy(reader, draft);
+    if (result)
+        return result;
+    draft->memory = *reader->memory;
+    *policy = draft;
+    return 0;
+}
+
+static int parse(struct ns_arena *scratch, const char *text, size_t len, struct ns_policy **policy,
+                 struct ns_policy_error *error)
+{
+    struct ns_arena memory = {0};
+    struct ns_reader reader = {.text = text, .error = error, .memory = &memory};
+    int result = ns_text_parse(text, len, scratch, &reader.root, error);
+    if (!result)
+        result = compile(&reader, policy);
+    if (result)
+        ns_arena_free(&memory);
+    return result;
+}
+
+int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
+                       struct ns_policy **policy, struct ns_policy_error *error)
+{
+    *policy = NULL;
+    *error = (struct ns_policy_error){0};
+    if (len > NS_POLICY_SIZE_MOST) {
+        ns_text_place(text, 0, error);
+        snprintf(error->message, sizeof error->message, "too large; a policy has at most %d bytes",
+                 NS_POLICY_SIZE_MOST);
+        return -EINVAL;
+    }
+    int result = parse(scratch, text, len, policy, error);
+    if (result == -ENOMEM)
+        snprintf(error->message, sizeof error->message, "out of memory");
+    return result;
+}
+
+int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
+                    struct ns_policy_error *error)
+{
+    struct ns_arena scratch = {0};
+    int result = ns_policy_parse_in(&scratch, text, len, policy, error);
+    ns_arena_free(&scratch);
+    return result;
+}

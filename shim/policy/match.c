@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the question which rule governs a socket. Does no I/O, keeps no state, sees nothing but its
+ * arguments. ns_ruleset_build, ns_match_process and ns_match_explain are for start-up and the
+ * command; the others are async-signal-safe. */
+#include "policy/match.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <string.h>
+
+struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
+{
+    struct ns_address result = {0};
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    sa_family_t family;
+    if (!address || len < (socklen_t)sizeof *address)
+        return result;
+    /* Copied out: the caller's pointer need not be aligned for either type. */
+    memcpy(&family, (const char *)address + offsetof(struct sockaddr, sa_family), sizeof family);
+    if (family == AF_INET && len >= (socklen_t)sizeof v4) {
+        memcpy(&v4, address, sizeof v4);
+        result.addr.s6_addr[10] = result.addr.s6_addr[11] = 0xFF;
+        memcpy(&result.addr.s6_addr[12], &v4.sin_addr, 4);
+        result.port = ntohs(v4.sin_port);
+        result.known = true;
+    } else if (family == AF_INET6 &&
+               len >= (socklen_t)offsetof(struct sockaddr_in6, sin6_scope_id)) {
+        /* SIN6_LEN_RFC2133: the kernel takes addresses without sin6_scope_id. */
+        memcpy(&v6, address, offsetof(struct sockaddr_in6, sin6_scope_id));
+        result.addr = v6.sin6_addr;
+        result.port = ntohs(v6.sin6_port);
+        result.known = true;
+    }
+    return result;
+}
+
+static bool same_prefix(const struct in6_addr *a, const struct in6_addr *b, unsigned bits)
+{
+    unsigned bytes = bits / 8, rest = bits % 8;
+    if (memcmp(a->s6_addr, b->s6_addr, bytes) != 0)
+        return false;
+    return rest == 0 || ((a->s6_addr[bytes] ^ b->s6_addr[bytes]) >> (8 - rest)) == 0;
+}
+
+static bool port_in(const struct ns_endpoint *pattern, uint16_t port)
+{
+    return port >= pattern->port_low && port <= pattern->port_high;
+}
+
+bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_address *address)
+{
+    return address->known && port_in(pattern, address->port) &&
+           same_prefix(&pattern->addr, &address->addr, pattern->prefix);
+}
+
+/* Does a key hold for this address? A NULL list is an absent key. */
+static bool endpoints_hold(const struct ns_endpoint *list, size_t n,
+                           const struct ns_address *address)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ns_match_endpoint(&list[i], address))
+            return true;
+    return !list;
+}
+
+static bool role_holds(const struct ns_rule *rule, enum ns_role role)
+{
+    return rule->role == NS_ROLE_UNKNOWN || rule->role == role;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool pattern_matches(const char *pattern, const char *path)
+{
+    if (!path)
+        return false;
+    if (strchr(pattern, '/'))
+        return fnmatch(pattern, path, FNM_PATHNAME) == 0;
+    return fnmatch(pattern, base_name(path), 0) == 0;
+}
+
+/* The kernel appends " (deleted)" to /proc/self/exe when the file was replaced while it runs, as
+ * every upgrade does. Returns path itself, or its beginning in buffer. */
+static const char *without_deleted(const char *path, char *buffer, size_t size)
+{
+    static const char suffix[] = " (deleted)";
+    size_t len = path ? strlen(path) : 0;
+    if (len < sizeof suffix || strcmp(path + len - (sizeof suffix - 1), suffix) != 0)
+        return path;
+    len -= sizeof suffix - 1;
+    if (len >= size)
+        return path;
+    memcpy(buffer, path, len);
+    buffer[len] = '\0';
+    return buffer;
+}
+
+static bool process_holds(const struct ns_rule *rule, const struct ns_process *process)
+{
+    char buffer[PATH_MAX];
+    const char *exe = without_deleted(process->exe, buffer, sizeof buffer);
+    for (size_t i = 0; rule->process && rule->process[i]; i++) {
+        const char *pattern = rule->process[i];
+        if (pattern_matches(pattern, exe) || pattern_matches(pattern, process->execfn) ||
+            pattern_matches(pattern, process->argv0))
+            return true;
+    }
+    return !rule->process;
+}
+
+static bool args_hold(const struct ns_rule *rule, const struct ns_process *process)
+{
+    for (size_t i = 0; rule->args && rule->args[i]; i++)
+        for (size_t j = 0; process->args && process->args[j]; j++)
+            if (fnmatch(rule->args[i], process->args[j], 0) == 0)
+                return true;
+    return !rule->args;
+}
+
+bool ns_match_process(const struct ns_rule *rule, const struct ns_process *process)
+{
+    return process_holds(rule, process) && args_hold(rule, process);
+}
+
+int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
+                     const struct ns_process *process)
+{
+    *set = (struct ns_ruleset){0};
+    if (!policy->enabled || policy->n_rules == 0)
+        return 0;
+    set->rules = policy->n_rules <= NS_RULES_FEW
+                     ? set->few
+                     : ns_arena_alloc(&set->memory, policy->n_rules * sizeof *set->rules);
+    if (!set->rules)
+        return -ENOMEM;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct ns_rule *rule = &policy->rules[i];
+        if (!ns_match_process(rule, process))
+            continue;
+        set->rules[set->n_rules++] = rule;
+        set->needs_local |= rule->local != NULL;
+        set->needs_remote |= rule->remote != NULL;
+        set->holds |= ns_rule_holds(rule);
+        /* Nothing comes after a rule that takes every socket. */
+        if (rule->role == NS_ROLE_UNKNOWN && !rule->local && !rule->remote)
+            break;
+    }
+    return 0;
+}
+
+void ns_ruleset_release(struct ns_ruleset *set)
+{
+    ns_arena_free(&set->memory);
+    *set = (struct ns_ruleset){0};
+}
+
+static enum ns_mismatch socket_mismatch(const struct ns_rule *rule,
+                                        const struct ns_socket_facts *facts)
+{
+    if (!role_holds(rule, facts->role))
+        return NS_MISMATCH_ROLE;
+    if (!endpoints_hold(rule->local, rule->n_local, &facts->local))
+        return NS_MISMATCH_LOCAL;
+    if (!endpoints_hold(rule->remote, rule->n_remote, &facts->remote))
+        return NS_MISMATCH_REMOTE;
+    return NS_MATCHES;
+}
+
+const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
+                                      const struct ns_socket_facts *facts)
+{
+    for (size_t i = 0; i < set->n_rules; i++)
+        if (socket_mismatch(set->rules[i], facts) == NS_MATCHES)
+            return set->rules[i];
+    return NULL;
+}
+
+enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_process *process,
+                                  const struct ns_socket_facts *facts)
+{
+    if (!process_holds(rule, process))
+        return NS_MISMATCH_PROCESS;
+    if (!args_hold(rule, process))
+        return NS_MISMATCH_ARGS;
+    return socket_mismatch(rule, facts);
+}
+
+/* The addresses that sockets accepted on `local` may have, as a prefix. */
+static struct ns_endpoint accepted_on(const struct ns_address *local)
+{
+    struct ns_endpoint range = {.port_low = local->port, .port_high = local->port};
+    static const struct in6_addr any_v4 = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF}}};
+    static const struct in6_addr any = {{{0}}};
+    if (!local->known || local->port == 0)
+        range.port_low = 1, range.port_high = 65535; /* listen() without bind chooses one */
+    if (!local->known)
+        return range;
+    range.addr = local->addr;
+    range.prefix = 128;
+    if (memcmp(&local->addr, &any, sizeof any) == 0)
+        range.prefix = 0; /* :: takes IPv4 connections too, unless IPV6_V6ONLY is set */
+    else if (memcmp(&local->addr, &any_v4, sizeof any_v4) == 0)
+        range.prefix = 96;
+    return range;
+}
+
+static bool may_hold(const struct ns_endpoint *pattern, const struct ns_endpoint *range)
+{
+    unsigned bits = pattern->prefix < range->prefix ? pattern->prefix : range->prefix;
+    return pattern->port_low <= range->port_high && range->port_low <= pattern->port_high &&
+           same_prefix(&pattern->addr, &range->addr, bits);
+}
+
+static bool must_hold(const struct ns_endpoint *pattern, const struct ns_endpoint *range)
+{
+    return pattern->port_low <= range->port_low && range->port_high <= pattern->port_high &&
+           pattern->prefix <= range->prefix &&
+           same_prefix(&pattern->addr, &range->addr, pattern->prefix);
+}
+
+const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
+                                        const struct ns_address *local, bool *settled)
+{
+    struct ns_endpoint range = accepted_on(local);
+    for (size_t i = 0; i < set->n_rules; i++) {
+        const struct ns_rule *rule = set->rules[i];
+        bool may = !rule->local, must = !rule->local;
+        for (size_t j = 0; j < rule->n_local; j++) {
+            may |= may_hold(&rule->local[j], &range);
+            must |= must_hold(&rule->local[j], &range);
+        }
+        if (!may || !role_holds(rule, NS_ROLE_SERVER))
+            continue;
+        *settled = must && !rule->remote;
+        return rule->remote ? NULL : rule;
+    }
+    *settled = true;
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the life of a compiled policy, the policy that is built in, and the words of the format.
+ * Never changes a policy that is in use. ns_policy_builtin and the names are async-signal-safe;
+ * freeing is not. */
+#include "policy/policy.h"
+
+static char builtin_name[] = "every-tcp-socket";
+
+/* config/default.json says the same; test_policy holds them against each other. */
+static struct ns_rule builtin_rule = {
+    .name = builtin_name,
+    .send = NS_SEND_DEFAULT,
+    .ack = NS_ACK_BEFORE_WAIT,
+    .max_delay_us = NS_MAX_DELAY_US_DEFAULT,
+};
+
+static const struct ns_policy builtin = {
+    .enabled = true,
+    .rules = &builtin_rule,
+    .n_rules = 1,
+};
+
+const struct ns_policy *ns_policy_builtin(void)
+{
+    return &builtin;
+}
+
+const char *ns_send_name(enum ns_send send)
+{
+    static const char *const names[] = {
+        [NS_SEND_NODELAY] = "nodelay",   [NS_SEND_AUTO_CORK] = "auto-cork",
+        [NS_SEND_ADAPTIVE] = "adaptive", [NS_SEND_FLUSH_BEFORE_READ] = "flush-before-read",
+        [NS_SEND_APP] = "app",
+    };
+    return (size_t)send < sizeof names / sizeof *names ? names[send] : NULL;
+}
+
+const char *ns_ack_name(enum ns_ack ack)
+{
+    static const char *const names[] = {
+        [NS_ACK_BEFORE_WAIT] = "before-wait",
+        [NS_ACK_APP] = "app",
+    };
+    return (size_t)ack < sizeof names / sizeof *names ? names[ack] : NULL;
+}
+
+const char *ns_role_name(enum ns_role role)
+{
+    static const char *const names[] = {
+        [NS_ROLE_UNKNOWN] = "unknown",
+        [NS_ROLE_CLIENT] = "client",
+        [NS_ROLE_SERVER] = "server",
+    };
+    return (size_t)role < sizeof names / sizeof *names ? names[role] : NULL;
+}
+
+void ns_policy_free(struct ns_policy *policy)
+{
+    if (!policy || policy == &builtin)
+        return;
+    struct ns_arena memory = policy->memory; /* the policy lies in it */
+    ns_arena_free(&memory);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiled policy: immutable once built, shared by every thread without a lock because nothing
+ * writes to it after ns_policy_parse has returned it. */
+#ifndef NS_POLICY_H
+#define NS_POLICY_H
+
+#include "base/arena.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ns_send {
+    NS_SEND_NODELAY,
+    NS_SEND_AUTO_CORK,
+    NS_SEND_ADAPTIVE,
+    NS_SEND_FLUSH_BEFORE_READ,
+    NS_SEND_APP,
+    NS_SEND_DEFAULT = NS_SEND_ADAPTIVE
+};
+enum ns_ack { NS_ACK_BEFORE_WAIT, NS_ACK_APP };
+enum ns_role { NS_ROLE_UNKNOWN, NS_ROLE_CLIENT, NS_ROLE_SERVER };
+
+enum {
+    NS_MAX_DELAY_US_LEAST = 50,
+    NS_MAX_DELAY_US_MOST = 100000,
+    NS_MAX_DELAY_US_DEFAULT = 200,
+    NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
+    NS_POLICY_NESTING_MOST = 8,       /* objects and arrays inside each other */
+};
+
+/* An address range and a port range. IPv4 is kept as IPv4-mapped IPv6 (RFC 4291, 2.5.5.2), so that
+ * one comparison serves both and a mapped peer matches an IPv4 pattern. */
+struct ns_endpoint {
+    struct in6_addr addr;
+    uint8_t prefix;               /* leading bits that must agree, 0 to 128; 0: any address */
+    uint16_t port_low, port_high; /* host byte order, both ends included; 0 to 65535: any port */
+};
+
+/* One entry of a rule's "sockopt" object. */
+enum ns_sockopt_verb {
+    NS_SOCKOPT_PASS,   /* as if the entry were not there */
+    NS_SOCKOPT_IGNORE, /* the application is told that it worked */
+    NS_SOCKOPT_SET,    /* at creation, and instead of what the application asks */
+    NS_SOCKOPT_MIN,    /* no less than value, when the application asks */
+    NS_SOCKOPT_MAX,    /* no more than value, when the application asks */
+};
+
+struct ns_sockopt_action {
+    unsigned option; /* index into the option table, sockopt.h */
+    enum ns_sockopt_verb verb;
+    int value;
+};
+
+struct ns_rule {
+    char *name;     /* NULL if the file gives none */
+    unsigned index; /* position in the file, from 0 */
+    /* match: a NULL list means that the key was absent */
+    char **process;    /* NULL-terminated */
+    char **args;       /* NULL-terminated */
+    enum ns_role role; /* NS_ROLE_UNKNOWN: the key was absent */
+    struct ns_endpoint *local;
+    size_t n_local;
+    struct ns_endpoint *remote;
+    size_t n_remote;
+    /* what to do */
+    enum ns_send send;
+    enum ns_ack ack;
+    uint32_t max_delay_us;
+    struct ns_sockopt_action *sockopts;
+    size_t n_sockopts;
+};
+
+/* Does the rule hold bytes back, and need the deadline thread? */
+static inline bool ns_rule_holds(const struct ns_rule *rule)
+{
+    return rule->send == NS_SEND_AUTO_CORK;
+}
+
+struct ns_policy {
+    bool enabled;
+    bool ignores_deepbind; /* "rtld_deepbind": "ignore" */
+    struct ns_rule *rules;
+    size_t n_rules;
+    struct ns_arena memory; /* all of the above, and the policy itself; empty if it is static */
+};
+
+/* Where a text is wrong. line and column count from 1; a column counts bytes. */
+struct ns_policy_error {
+    unsigned line, column;
+    char message[512]; /* what is wrong, and what is allowed; no newline */
+};
+
+/* Compile len bytes of JSON. On success *policy is the new policy, to be freed with ns_policy_free.
+ * Returns 0, -EINVAL (error says where and why: the first place where the text stops being JSON,
+ * else the first mistake in the order of the text, else what is missing) or -ENOMEM (error is
+ * filled too). One thread at a time; not async-signal-safe. */
+int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
+                    struct ns_policy_error *error);
+
+/* The same with what only the compiling needs in scratch, which may hold the text already. */
+int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
+                       struct ns_policy **policy, struct ns_policy_error *error);
+
+/* NULL and the built-in policy are allowed. */
+void ns_policy_free(struct ns_policy *policy);
+
+/* What is in force when no policy is found: one rule, every TCP socket, send adaptive, ack
+ * before-wait. Statically allocated; never freed. */
+const struct ns_policy *ns_policy_builtin(void);
+
+/* The words of the policy file for an enumeration value ("auto-cork", "before-wait", "client";
+ * "unknown" is no word of the file). NULL beyond the last one, so that a loop can list them. */
+const char *ns_send_name(enum ns_send send);
+const char *ns_ack_name(enum ns_ack ack);
+const char *ns_role_name(enum ns_role role);
+
+/* Calls report once for each thing that is allowed but probably not meant (one half of a rule
+ * alone, a rule that an earlier one hides, ...). rule is NULL for the policy as a whole. */
+void ns_policy_warnings(const struct ns_policy *policy,
+                        void (*report)(void *context, const struct ns_rule *rule, const char *text),
+                        void *context);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the table of socket options and the arithmetic of a rule's actions. Makes no system call and
+ * allocates nothing. Everything here is async-signal-safe. */
+#include "policy/sockopt.h"
+
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#ifndef SO_BUSY_POLL /* glibc before 2.18; include/uapi/asm-generic/socket.h */
+#define SO_BUSY_POLL 46
+#endif
+
+const struct ns_sockopt ns_sockopts[NS_SOCKOPT_COUNT] = {
+#define NS_SOCKOPT_ROW(name, level, number, least, most) {#name, level, number, least, most},
+#include "policy/sockopts.def"
+#undef NS_SOCKOPT_ROW
+};
+
+int ns_sockopt_by_name(const char *name)
+{
+    for (int i = 0; i < NS_SOCKOPT_COUNT; i++)
+        if (strcmp(ns_sockopts[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+int ns_sockopt_by_number(int level, int option)
+{
+    for (int i = 0; i < NS_SOCKOPT_COUNT; i++)
+        if (ns_sockopts[i].level == level && ns_sockopts[i].option == option)
+            return i;
+    return -1;
+}
+
+const struct ns_sockopt_action *ns_sockopt_action(const struct ns_rule *rule, int index)
+{
+    for (size_t i = 0; i < rule->n_sockopts; i++)
+        if (rule->sockopts[i].option == (unsigned)index)
+            return &rule->sockopts[i];
+    return NULL;
+}
+
+/* Does the kernel take a negative value of this option for a huge one? */
+static bool is_unsigned(unsigned index)
+{
+    switch (index) {
+    case NS_SOCKOPT_TCP_NOTSENT_LOWAT:
+    case NS_SOCKOPT_SO_SNDBUF:
+    case NS_SOCKOPT_SO_RCVBUF:
+    case NS_SOCKOPT_SO_RCVLOWAT:
+    case NS_SOCKOPT_SO_PRIORITY:
+    case NS_SOCKOPT_SO_MARK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool less(unsigned index, int a, int b)
+{
+    return is_unsigned(index) ? (unsigned)a < (unsigned)b : a < b;
+}
+
+int ns_sockopt_rewrite(const struct ns_sockopt_action *action, int value)
+{
+    switch (action->verb) {
+    case NS_SOCKOPT_SET:
+        return action->value;
+    case NS_SOCKOPT_MIN:
+        return less(action->option, value, action->value) ? action->value : value;
+    case NS_SOCKOPT_MAX:
+        return less(action->option, action->value, value) ? action->value : value;
+    case NS_SOCKOPT_PASS:
+    case NS_SOCKOPT_IGNORE:
+        break;
+    }
+    return value;
+}

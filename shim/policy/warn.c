@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the judgement of policies that are allowed but probably not meant. For `nagleshim check`;
+ * never needed by the shim itself. Does not allocate; not async-signal-safe (snprintf). */
+#include "policy/policy.h"
+
+#include "policy/sockopt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A delayed ACK of Linux comes after 40 ms: bytes held for longer than that are a stall of our own.
+ */
+enum { DELAYED_ACK_US = 40000 };
+
+struct listener {
+    void (*report)(void *context, const struct ns_rule *rule, const char *text);
+    void *context;
+};
+
+static void warn(const struct listener *to, const struct ns_rule *rule, const char *text)
+{
+    to->report(to->context, rule, text);
+}
+
+static void warn_halves(const struct listener *to, const struct ns_rule *rule)
+{
+    bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
+    if (sends && !acks)
+        warn(to, rule,
+             "only the send half is on: it can create a stall that was not there; both halves "
+             "together never did (\"ack\": \"before-wait\")");
+    if (acks && !sends)
+        warn(to, rule,
+             "only the ack half is on: it can create a stall that was not there; both halves "
+             "together never did (\"send\": \"nodelay\")");
+}
+
+static void warn_delay(const struct listener *to, const struct ns_rule *rule)
+{
+    if (!ns_rule_holds(rule) && rule->max_delay_us != NS_MAX_DELAY_US_DEFAULT)
+        warn(to, rule, "max_delay_us has no effect: only \"send\": \"auto-cork\" holds bytes");
+    if (ns_rule_holds(rule) && rule->max_delay_us > DELAYED_ACK_US)
+        warn(to, rule, "max_delay_us is longer than the delayed ACK (40 ms) that it should avoid");
+}
+
+static void warn_match(const struct listener *to, const struct ns_rule *rule)
+{
+    if (rule->role == NS_ROLE_CLIENT && rule->local)
+        warn(to, rule,
+             "\"local\" of a client matches only if the program binds the socket before it "
+             "connects");
+}
+
+static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
+{
+    for (size_t i = 0; i < rule->n_sockopts; i++) {
+        const struct ns_sockopt_action *action = &rule->sockopts[i];
+        char text[160];
+        bool buffer =
+            action->option == NS_SOCKOPT_SO_SNDBUF || action->option == NS_SOCKOPT_SO_RCVBUF;
+        if (buffer && (action->verb == NS_SOCKOPT_SET || action->verb == NS_SOCKOPT_MIN)) {
+            snprintf(text, sizeof text,
+                     "an explicit %s switches the kernel's autotuning off; \"ignore\" leaves it on",
+                     ns_sockopts[action->option].name);
+            warn(to, rule, text);
+        }
+    }
+}
+
+/* Earlier rules that take every socket of a role; NS_ROLE_UNKNOWN: every socket. */
+struct takers {
+    const struct ns_rule *of[3];
+};
+
+static void warn_hidden(const struct listener *to, const struct ns_rule *rule,
+                        struct takers *takers)
+{
+    const struct ns_rule *by = takers->of[NS_ROLE_UNKNOWN];
+    if (!by)
+        by = takers->of[rule->role];
+    if (by) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "never used: rule %u%s%.64s%s before it already takes every socket it could match",
+                 by->index + 1, by->name ? " (" : "", by->name ? by->name : "",
+                 by->name ? ")" : "");
+        warn(to, rule, text);
+        return;
+    }
+    if (!rule->process && !rule->args && !rule->local && !rule->remote)
+        takers->of[rule->role] = rule;
+}
+
+void ns_policy_warnings(const struct ns_policy *policy,
+                        void (*report)(void *context, const struct ns_rule *rule, const char *text),
+                        void *context)
+{
+    struct listener to = {report, context};
+    struct takers takers = {{NULL}};
+    if (!policy->enabled)
+        warn(&to, NULL, "\"enabled\" is false: nothing is touched");
+    if (policy->n_rules == 0)
+        warn(&to, NULL, "\"rules\" is empty: nothing is touched");
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct ns_rule *rule = &policy->rules[i];
+        warn_halves(&to, rule);
+        warn_delay(&to, rule);
+        warn_match(&to, rule);
+        warn_sockopts(&to, rule);
+        warn_hidden(&to, rule, &takers);
+    }
+}
