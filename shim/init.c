@@ -10,7 +10,7 @@
 #include "base/real.h"
 #include "traffic/settle.h"
 #include "conn/kernel.h"
-#include "base/stats.h"
+#include "conn/report.h"
 #include "conn/status.h"
 
 #include <fcntl.h>
@@ -180,6 +180,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     if (!known)
         ns_log(NS_LOG_ERROR, "NAGLESHIM_LOG is one of off, error, info and debug, not \"%s\"",
                getenv("NAGLESHIM_LOG"));
+    ns_report_open(program_invocation_name);
     /* No rules: no table, so that every call passes at its first look. */
     if (find_rules(argc, argv)) {
         if (ignores_deepbind)
@@ -202,13 +203,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 
 __attribute__((destructor)) static void end(void)
 {
-    if (!working)
-        return;
     int saved = errno;
-    ns_settle_process();
-    if (ns_log_enabled(NS_LOG_INFO)) {
-        char text[256];
-        ns_log(NS_LOG_INFO, "%s", ns_stats_text(text, sizeof text));
-    }
+    if (working)
+        ns_settle_process();
+    ns_report_end();
     errno = saved;
 }

@@ -132,9 +132,9 @@ flows_both() {
     stalls LD_PRELOAD="$object"
     flows_both LD_PRELOAD="$LIBRARY $object"
     # It calls libc past everybody who is behind it.
-    packets 20 4 LD_PRELOAD="$object $LIBRARY"
+    packets 20 4 LD_PRELOAD="$object $LIBRARY" NAGLESHIM_LOG=debug
     [[ $stalls -ge 12 ]]
-    grep -q 'sockets 0,' "$CLIENT_LOG"
+    grep -q ': no TCP socket$' "$CLIENT_LOG"
     # Now TCP sockets are UNIX sockets below, and that address is its own name for this machine. The
     # programs check every byte.
     mkdir "$T/wrapped"
@@ -324,9 +324,9 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     crowded 4096 1100 "${plain[@]}"
     CLIENT=("${command[@]}")
     for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
-        packets 20 4 LD_PRELOAD="$small" NAGLESHIM_POLICY="$policy"
+        packets 20 4 LD_PRELOAD="$small" NAGLESHIM_POLICY="$policy" NAGLESHIM_LOG=debug
         cat "$CLIENT_LOG" "$T/client.out"
-        grep -q 'sockets 0,' "$CLIENT_LOG"
+        grep -q ': no TCP socket$' "$CLIENT_LOG"
         [[ $(field stalls "$T/client.out") -ge 12 ]]
     done
     # To its last number the small table is as good.

@@ -451,17 +451,17 @@ END_OF_C
 @test "the log is appended to, and made with the mode that the user's mask leaves" {
     local log=$T/log mask
     echo 'what was there' >"$log"
-    NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
+    NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
     [[ $(head -n 1 "$log") == 'what was there' && $(wc -l <"$log") -ge 2 ]]
     # Several processes that write at once lose nothing: each adds its line at the end.
-    strace -f -qq -e trace=openat,open -o "$T/opens" -E NAGLESHIM_LOG=info -E NAGLESHIM_LOG_FILE="$log" \
+    strace -f -qq -e trace=openat,open -o "$T/opens" -E NAGLESHIM_LOG=debug -E NAGLESHIM_LOG_FILE="$log" \
         -E LD_PRELOAD="$LIBRARY" /bin/true
     grep -F "\"$log\"" "$T/opens" | grep -q O_APPEND
     for mask in 022 077 000; do
         rm "$log"
         (
             umask "$mask"
-            NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
+            NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
         )
         [[ $(stat -c %a "$log") == $(printf '%o' $((0644 & ~mask))) ]]
     done

@@ -1,28 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the log. Owns nothing but the level and the file's name. Must never write to stdout, keep
- * a descriptor open, use one below 3, or write to a stderr that has become something else. */
+/* Writes the log. Owns nothing but the level, the file's name, and what stderr was. Must never
+ * write to stdout, keep a descriptor open, use one below 3, or write to a stderr that has become
+ * something else. System calls by number: the libc's open and write are points of cancellation, and
+ * socket() or _exit, where lines come from, are none. */
 #include "base/log.h"
 
 #include "base/real.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
 #include <unistd.h>
 
-enum { LINE = 1024 };
+bool ns_log_debugs;
 
 static enum ns_log_level threshold = NS_LOG_ERROR;
 static char log_file[4096];
-/* st_dev and st_ino of stderr at start-up, from its /proc link's text: "pipe:[123]", "/dev/pts/0".
- * fstat has a symbol of its own version in every libc; readlink has one. */
-static char stderr_was[128];
+
+/* stderr at start-up, where later lines may come. */
+static struct {
+    bool known;
+    bool appends;   /* O_APPEND */
+    char name[128]; /* its /proc link's text: "pipe:[123]", "/dev/pts/0"; "": it was closed */
+    struct stat file;
+} stderr_was;
+
+#define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
 
 static void stderr_is(char *name, size_t size)
 {
-    ssize_t n = readlink("/proc/self/fd/2", name, size - 1);
+    long n = SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/fd/2", name, size - 1);
     name[n > 0 ? n : 0] = 0;
+}
+
+static void remember_stderr(void)
+{
+    stderr_is(stderr_was.name, sizeof stderr_was.name);
+    long flags = SYSTEM(SYS_fcntl, 2, F_GETFL);
+    stderr_was.appends = flags >= 0 && flags & O_APPEND;
+    if (SYSTEM(SYS_fstat, 2, &stderr_was.file) != 0)
+        stderr_was.name[0] = 0;
+    stderr_was.known = true;
 }
 
 bool ns_log_open(const char *level, const char *file)
@@ -37,7 +59,8 @@ bool ns_log_open(const char *level, const char *file)
     if (file && *file && strlen(file) < sizeof log_file)
         memcpy(log_file, file, strlen(file) + 1);
     if (!log_file[0] && threshold >= NS_LOG_INFO) /* nothing is written later otherwise */
-        stderr_is(stderr_was, sizeof stderr_was);
+        remember_stderr();
+    ns_log_debugs = threshold >= NS_LOG_DEBUG;
     return known;
 }
 
@@ -51,33 +74,133 @@ bool ns_log_to_file(void)
     return log_file[0] != 0;
 }
 
-static void write_line(const char *line, size_t len)
+void ns_log_silence(void)
 {
-    if (!log_file[0]) {
-        char now[sizeof stderr_was];
-        if (stderr_was[0]) {
-            stderr_is(now, sizeof now);
-            if (strcmp(now, stderr_was) != 0)
-                return;
-        }
-        if (NS_REAL(write)(2, line, len) < 0)
-            return;
-        return;
-    }
+    threshold = NS_LOG_OFF;
+    ns_log_debugs = false;
+}
+
+/* Opened as a number of our own, or not at all. */
+static int opened(const char *path, int flags)
+{
     /* NONBLOCK: a FIFO without a reader must not stop the program. */
-    int fd =
-        open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    long fd = SYSTEM(SYS_openat, AT_FDCWD, path,
+                     flags | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
     if (fd >= 0 && fd < 3) {
-        int high = NS_REAL(fcntl)(fd, F_DUPFD_CLOEXEC, 3);
-        NS_REAL(close)(fd);
+        long high = SYSTEM(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+        SYSTEM(SYS_close, fd);
         fd = high;
     }
+    return (int)fd;
+}
+
+/* The program has closed its stderr, as many do in an atexit handler. A file that was opened to be
+ * appended to is opened anew: in any other what others write at their own place would be mixed with
+ * ours. So is a terminal that is still this session's, which a daemon has left behind and whose
+ * name may be somebody else's by now. Pipes and sockets have no name to open. -1: neither. */
+static int stderr_again(void)
+{
+    bool file = S_ISREG(stderr_was.file.st_mode) && stderr_was.appends;
+    if (stderr_was.name[0] != '/' || !(file || S_ISCHR(stderr_was.file.st_mode)))
+        return -1;
+    int fd = opened(stderr_was.name, 0);
     if (fd < 0)
-        return;
-    /* One write: lines of several processes in one file stay whole. */
-    ssize_t written = NS_REAL(write)(fd, line, len);
-    (void)written;
-    NS_REAL(close)(fd);
+        return -1;
+    struct stat now;
+    pid_t session = -1;
+    bool same = SYSTEM(SYS_fstat, fd, &now) == 0 && now.st_dev == stderr_was.file.st_dev &&
+                now.st_ino == stderr_was.file.st_ino;
+    bool ours = file || (SYSTEM(SYS_ioctl, fd, TIOCGSID, &session) == 0 &&
+                         session == (pid_t)SYSTEM(SYS_getsid, 0));
+    if (same && ours)
+        return fd;
+    SYSTEM(SYS_close, fd);
+    return -1;
+}
+
+/* May a line be written there? Not to the peer of a program that inetd started, nor where it would
+ * wait, or raise SIGPIPE. */
+static bool takes_line(void)
+{
+    int domain;
+    socklen_t size = sizeof domain;
+    if (SYSTEM(SYS_getsockopt, 2, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain != AF_UNIX)
+        return false;
+    struct timespec none = {0};
+    struct pollfd at = {.fd = 2, .events = POLLOUT};
+    return SYSTEM(SYS_ppoll, &at, 1, &none, NULL, 0) == 1 && at.revents == POLLOUT;
+}
+
+/* Where a line goes: stderr, or a descriptor to close; -1: nowhere. */
+static int destination(void)
+{
+    char now[sizeof stderr_was.name];
+    if (log_file[0])
+        return opened(log_file, O_CREAT);
+    if (stderr_was.known) {
+        if (!stderr_was.name[0])
+            return -1;
+        stderr_is(now, sizeof now);
+        if (!now[0])
+            return stderr_again();
+        if (strcmp(now, stderr_was.name) != 0)
+            return -1;
+    }
+    return takes_line() ? 2 : -1;
+}
+
+void ns_line_begin(struct ns_line *line)
+{
+    line->used = 0;
+    ns_line_add(line, "nagleshim[");
+    ns_line_add_number(line, (uint64_t)getpid());
+    ns_line_add(line, "]: ");
+}
+
+void ns_line_add(struct ns_line *line, const char *text)
+{
+    for (; *text && line->used < sizeof line->text - 1; text++) { /* room for the newline */
+        bool control = (unsigned char)*text < ' ' || *text == 0x7f;
+        line->text[line->used++] = control ? '?' : *text;
+    }
+}
+
+void ns_line_add_number(struct ns_line *line, uint64_t number)
+{
+    char digits[24];
+    unsigned at = sizeof digits - 1;
+    digits[at] = 0;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    ns_line_add(line, digits + at);
+}
+
+void ns_line_write(struct ns_line *line)
+{
+    int saved = errno;
+    int fd = destination();
+    line->text[line->used] = '\n';
+    if (fd >= 0) /* one write: lines of several processes in one file stay whole */
+        SYSTEM(SYS_write, fd, line->text, line->used + 1);
+    if (fd > 2)
+        SYSTEM(SYS_close, fd);
+    errno = saved;
+}
+
+void ns_log_socket(int fd, const char *what, int other)
+{
+    struct ns_line line;
+    ns_line_begin(&line);
+    ns_line_add(&line, "fd ");
+    ns_line_add_number(&line, (uint64_t)fd);
+    ns_line_add(&line, ": ");
+    ns_line_add(&line, what);
+    if (other >= 0) {
+        ns_line_add(&line, " ");
+        ns_line_add_number(&line, (uint64_t)other);
+    }
+    ns_line_write(&line);
 }
 
 void ns_log(enum ns_log_level level, const char *format, ...)
@@ -85,18 +208,14 @@ void ns_log(enum ns_log_level level, const char *format, ...)
     if (!ns_log_enabled(level))
         return;
     int saved = errno;
-    char line[LINE];
-    int n = snprintf(line, sizeof line, "nagleshim[%ld]: ", (long)getpid());
+    struct ns_line line;
+    char text[sizeof line.text];
     va_list arguments;
     va_start(arguments, format);
-    int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, arguments);
+    int n = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (m >= 0) {
-        size_t len = (size_t)n + (size_t)m;
-        if (len > sizeof line - 2)
-            len = sizeof line - 2;
-        line[len++] = '\n';
-        write_line(line, len);
-    }
+    ns_line_begin(&line);
+    ns_line_add(&line, n >= 0 ? text : "");
+    ns_line_write(&line);
     errno = saved;
 }

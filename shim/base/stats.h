@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* NS_COUNTER(name, text): the text is what the line at exit calls it. */
+/* NS_COUNTER(name, text): the text is its name in the report and for the doctor. */
 #define NS_COUNTERS(NS_COUNTER)                                                                    \
     NS_COUNTER(sockets, "sockets")       /* TCP sockets that got a rule */                         \
     NS_COUNTER(left_alone, "left alone") /* TCP sockets that no rule matched */                    \
@@ -31,8 +31,5 @@ extern struct ns_stats ns_stats;
     atomic_store_explicit(&ns_stats.name,                                                          \
                           atomic_load_explicit(&ns_stats.name, memory_order_relaxed) + 1,          \
                           memory_order_relaxed)
-
-/* "sockets 2, left alone 0, ..." Returns buffer. */
-char *ns_stats_text(char *buffer, unsigned size);
 
 #endif

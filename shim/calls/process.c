@@ -3,6 +3,7 @@
  * number. Bytes that are held would outlive an exec or an exit by 200 ms where another process has
  * the socket too: they are pushed first. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
+#include "conn/report.h"
 #include "hold/deadline.h"
 
 #include <alloca.h>
@@ -36,6 +37,7 @@ static void in_child(void)
     ns_process_forked();
     ns_life_forked();
     ns_deadline_forked();
+    ns_report_forked();
 }
 
 NS_EXPORT pid_t fork(void)
@@ -215,6 +217,7 @@ static void before_end(void)
 {
     if (!ns_is_elsewhere())
         ns_settle_process();
+    ns_report_end();
 }
 
 NS_EXPORT void abort(void)

@@ -36,7 +36,8 @@ struct ns_status_rule {
     _Atomic uint32_t sockets; /* that it has taken */
     uint8_t send, ack;        /* enum ns_send, enum ns_ack */
     uint8_t applies;          /* its "process" and "args" hold for this process */
-    uint8_t unused[5];
+    uint8_t unused;
+    uint32_t before; /* sockets when the process was forked, which are its parent's */
 };
 
 /* Addresses are those of the process, as numbers; texts end with a zero byte. */

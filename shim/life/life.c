@@ -8,6 +8,7 @@
 #include "base/real.h"
 #include "traffic/settle.h"
 #include "conn/kernel.h"
+#include "conn/report.h"
 #include "base/stats.h"
 #include "conn/status.h"
 
@@ -57,6 +58,7 @@ void ns_life_enforce_nodelay(int fd, struct ns_sock *slot)
         NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
     else
         NS_PUT(slot, steady, NS_STEADY_NEVER); /* nor could it be pushed */
+    NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(slot, kernel_nodelay));
 }
 
 /* The slot's rule says nothing of this socket. */
@@ -68,6 +70,7 @@ static void leave_alone(int fd, struct ns_sock *slot, enum ns_fd_kind kind)
     ns_option_unbound_delayed_ack(fd, slot);
     if (kind == NS_FD_RULED)
         NS_COUNT(left_alone);
+    NS_DEBUG(fd, kind == NS_FD_LISTENER ? "listener left alone" : "no rule matches it: left alone");
     NS_PUT(slot, kind, kind == NS_FD_LISTENER ? NS_FD_LISTENER : NS_FD_OTHER);
 }
 
@@ -98,6 +101,7 @@ static void apply(int fd, struct ns_sock *slot, const struct ns_rule *rule, enum
     if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
         ns_option_bound_delayed_ack(fd, slot);
     NS_COUNT(sockets);
+    NS_DEBUG_RULE(fd, rule, listens);
     ns_status_took(rule);
     NS_PUT(slot, kind, (uint8_t)kind);
     ns_fd_share(slot);
@@ -113,6 +117,8 @@ void ns_life_created(int fd, int domain, int type, int protocol)
     NS_PUT(slot, domain, (uint8_t)domain);
     NS_PUT(slot, nonblock, (type & SOCK_NONBLOCK) != 0);
     NS_PUT(slot, kind, tcp ? NS_FD_FRESH : NS_FD_OTHER);
+    if (tcp)
+        NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");
 }
 
 void ns_life_connecting(int fd, const struct sockaddr *remote, socklen_t len)
@@ -137,6 +143,7 @@ void ns_life_connecting(int fd, const struct sockaddr *remote, socklen_t len)
         facts.local = ns_sock_local(fd);
         facts.local.known = facts.local.known && facts.local.port != 0; /* bound */
     }
+    NS_DEBUG(fd, "about to connect");
     NS_PUT(slot, role, NS_ROLE_CLIENT);
     apply(fd, slot, ns_match_socket(rules, &facts), NS_FD_RULED);
 }
@@ -148,6 +155,8 @@ static void listening(int fd, struct ns_sock *slot, uint8_t adopted)
     if (rules->needs_local)
         local = ns_sock_local(fd);
     const struct ns_rule *rule = ns_match_listener(rules, &local, &settled);
+    NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
+                         : "listens; what it accepts is matched one by one");
     NS_PUT(slot, role, NS_ROLE_SERVER);
     NS_PUT(slot, listener, adopted | (settled ? NS_LISTENER_SETTLED : 0));
     apply(fd, slot, rule, NS_FD_LISTENER);
@@ -184,6 +193,7 @@ void ns_life_accepted(int listener, int fd, int flags)
         NS_PUT(slot, kind, from && NS_GET(from, kind) == NS_FD_OTHER ? NS_FD_OTHER : NS_FD_UNKNOWN);
         return;
     }
+    NS_DEBUG_FROM(fd, "accepted from the listener", listener);
     NS_PUT(slot, domain, NS_GET(from, domain));
     NS_PUT(slot, role, NS_ROLE_SERVER);
     NS_PUT(slot, nonblock, (flags & SOCK_NONBLOCK) != 0);
@@ -232,6 +242,7 @@ void ns_life_inherited(int fd, bool touch)
     NS_PUT(slot, nonblock, kind.nonblock);
     NS_PUT(slot, listener, NS_HANDED_ON);
     NS_PUT(slot, kind, NS_FD_ASK);
+    NS_DEBUG(fd, "TCP socket that came from outside; its rule comes with its first use");
     if (touch && (kind.connected || kind.listens) && ns_life_adopt(fd, slot))
         ns_life_unseen(fd);
 }
@@ -263,6 +274,7 @@ struct ns_sock *ns_life_adopt(int fd, struct ns_sock *slot)
     int nodelay = ns_sock_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
     /* Of a shim in the program that handed it on: see mark_as_ours. */
     bool ours = NS_GET(slot, listener) & NS_HANDED_ON && ns_option_has_bound(fd, slot);
+    NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
     NS_PUT(slot, app_nodelay, (uint8_t)(nodelay && !ours));
     NS_PUT(slot, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(slot, lowat, ns_sock_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
@@ -287,6 +299,7 @@ void ns_life_heal(int fd, struct ns_sock *slot)
     int saved = errno;
     if (ns_is_elsewhere())
         return;
+    NS_DEBUG(fd, "a call failed as it does on no TCP socket: asked again what it is");
     if (!atomic_load(&aside) && ns_sock_ask(fd).tcp)
         /* A kernel that will not have our address: then plain writes. */
         NS_PUT(slot, steady, NS_STEADY_NEVER);
@@ -319,6 +332,7 @@ void ns_life_duplicated(int from, int to)
     }
     /* What the application put into one and the kernel shares. Debts stay with the descriptor that
      * made them; pushing through either pushes for both. */
+    NS_DEBUG_FROM(to, "has the rule of the socket that it is a duplicate of,", from);
     NS_PUT(slot, role, NS_GET(source, role));
     NS_PUT(slot, send, NS_GET(source, send));
     NS_PUT(slot, ack, NS_GET(source, ack));
@@ -346,6 +360,8 @@ void ns_life_closing(int fd)
     struct ns_sock *slot = ns_fd_slot(fd);
     if (!slot || NS_GET(slot, kind) == NS_FD_UNKNOWN)
         return;
+    if (ns_fd_is_tcp(slot))
+        NS_DEBUG(fd, "closed");
     /* A close that is the last one sends what is held with its FIN, but who knows whether it is: a
      * duplicate, a child, a thread that is inside a read keep the socket open for 200 ms. And a
      * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
@@ -377,6 +393,8 @@ static void give_back(int fd, struct ns_sock *slot)
 {
     if (NS_GET(slot, listener) & NS_LISTENER_ADOPTED)
         return;
+    NS_DEBUG(fd,
+             "listener given back as the program has it; what it accepts is treated one by one");
     NS_PUT(slot, listener, NS_GET(slot, listener) | NS_LISTENER_ADOPTED);
     if (NS_GET(slot, kernel_nodelay) != NS_GET(slot, app_nodelay) &&
         ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(slot, app_nodelay)) == 0)
@@ -408,6 +426,7 @@ void ns_life_unseen(int fd)
         return;
     if (NS_GET(slot, kind) == NS_FD_ASK && !ns_life_adopt(fd, slot))
         return;
+    NS_DEBUG(fd, "stdio, another process or a bare call writes to it: nothing is held or joined");
     if (NS_GET(slot, kind) == NS_FD_LISTENER)
         give_back(fd, slot);
     if (NS_GET(slot, kind) == NS_FD_FRESH)
@@ -433,6 +452,7 @@ static void each_handed_on(int fd, struct ns_sock *slot, void *context)
     int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
     if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
         give_back(fd, slot);
+    NS_DEBUG(fd, "may be handed on to another program");
     each_enforced(fd, slot, context);
     if (NS_GET(slot, kind) == NS_FD_RULED)
         mark_as_ours(fd, slot);
@@ -499,4 +519,5 @@ void ns_life_stand_aside(void)
     atomic_store(&aside, true);
     ns_process_silence();
     ns_status_aside("it installed a seccomp filter");
+    ns_report_aside();
 }
