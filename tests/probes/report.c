@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* A program with one connection to itself, over which it sends bursts of small writes that are
+ * answered, and the ways in which a process ends. Usage: report STEP...; the steps are done in
+ * turn. What is printed on stdout is the program's own. */
+#include "loopback.h"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static int listener = -1, near = -1, far = -1;
+
+static void joins(void)
+{
+    struct sockaddr_in address;
+    listener = loopback_listener(&address);
+    near = loopback_connect(&address);
+    far = accept(listener, NULL, NULL);
+    if (far < 0)
+        die_errno("accept");
+}
+
+/* Ten writes a burst, so that the shim joins them. */
+static void talks(void)
+{
+    char data[64];
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 10; i++)
+            if (write(near, "ab", 2) != 2)
+                die_errno("write");
+        for (ssize_t got = 0, n; got < 20; got += n)
+            if ((n = read(far, data, sizeof(data))) <= 0)
+                die_errno("read");
+        if (write(far, "x", 1) != 1 || read(near, data, 1) != 1)
+            die_errno("answer");
+    }
+}
+
+/* The parent goes on when the child has ended. Returns whether this is the child. */
+static int in_child(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        return 1;
+    if (waitpid(child, &status, 0) != child || status != 0)
+        die("the child failed");
+    return 0;
+}
+
+static void handler(int signal_number)
+{
+    (void)signal_number;
+    _exit(0);
+}
+
+static void on_a_small_stack(void)
+{
+    static char stack[16384];
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof(stack)}, NULL);
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = handler, .sa_flags = SA_ONSTACK}, NULL);
+    raise(SIGUSR1);
+}
+
+/* Reading, writing and ending are allowed; whatever else kills. */
+static void filters(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof(rules) / sizeof(*rules), .filter = rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        die_errno("seccomp");
+}
+
+static void vforks(void)
+{
+    int status;
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(0);
+    if (waitpid(child, &status, 0) != child || status != 0)
+        die("the child failed");
+}
+
+/* The thread is to be cancelled when it ends the process; a point of cancellation on its way would
+ * end the thread alone, and the process with 3. */
+static void *ends(void *unused)
+{
+    (void)unused;
+    pthread_cancel(pthread_self());
+    _exit(0);
+}
+
+static void is_cancelled(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, ends, NULL) != 0)
+        die("no thread");
+    pthread_join(thread, NULL);
+    _exit(3);
+}
+
+static void ends_at_once(void)
+{
+    _exit(0);
+}
+
+static void replaces_stderr(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || dup2(fd, 2) != 2)
+        die_errno("dup2");
+    close(fd);
+}
+
+static void serves(void)
+{
+    struct sockaddr_in address;
+    loopback_listener(&address);
+}
+
+static void step_exit(void)
+{
+    exit(0);
+}
+
+static void step_Exit(void)
+{
+    _Exit(0);
+}
+
+static void step_quick_exit(void)
+{
+    quick_exit(0);
+}
+
+static void step_exit_group(void)
+{
+    syscall(SYS_exit_group, 0);
+}
+
+static void step_killed(void)
+{
+    raise(SIGTERM);
+}
+
+static void step_exits_in_exit(void)
+{
+    atexit(ends_at_once);
+}
+
+static void step_close_stderr(void)
+{
+    close(2);
+}
+
+static const struct {
+    const char *name;
+    void (*does)(void);
+} steps[] = {
+    {"joins", joins},
+    {"talks", talks},
+    {"serves", serves},
+    {"exit", step_exit},
+    {"_exit", ends_at_once},
+    {"_Exit", step_Exit},
+    {"quick_exit", step_quick_exit},
+    {"exit_group", step_exit_group},
+    {"abort", abort},
+    {"handler", on_a_small_stack},
+    {"cancelled", is_cancelled},
+    {"killed", step_killed},
+    {"_exit-in-exit", step_exits_in_exit},
+    {"vfork", vforks},
+    {"filter", filters},
+    {"close-stderr", step_close_stderr},
+};
+
+static void once(const char *step)
+{
+    if (strncmp(step, "stderr=", 7) == 0) {
+        replaces_stderr(step + 7);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
+        if (strcmp(step, steps[i].name) == 0) {
+            steps[i].does();
+            return;
+        }
+    die("no such step: %s", step);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "fork") != 0) {
+            once(argv[i]);
+        } else if (in_child()) { /* up to "parent" are the child's steps */
+            while (++i < argc && strcmp(argv[i], "parent") != 0)
+                once(argv[i]);
+            _exit(0);
+        } else {
+            while (i < argc && strcmp(argv[i], "parent") != 0)
+                i++;
+        }
+    }
+    return 0;
+}
