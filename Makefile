@@ -6,6 +6,8 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
+# The policies of this machine are in its directory nagleshim, where the library looks for them.
+SYSCONFDIR ?= /etc
 MANDIR ?= $(DATADIR)/man
 DESTDIR ?=
 
@@ -14,20 +16,23 @@ VERSION := 0.1.0
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-MACHINE := $(shell $(CC) -dumpmachine)
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 OPT ?= -O2 -g
 WERROR ?=
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 \
 	-Wundef -Wvla $(WERROR)
 ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -Ishim -DNS_VERSION='"$(VERSION)"' \
-	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"/etc/nagleshim"' $(CFLAGS)
+	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' $(CPPFLAGS) $(CFLAGS)
 # One artefact for every libc: no fortified names, no stack protector symbol that a libc may lack, TLS that
 # needs no allocation in a signal handler, and unwinding through us for thread cancellation.
-# On aarch64 no choice of atomics at run time either, which asks for a name that musl lacks.
-SHIM_CFLAGS = $(ALL_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions \
+# On aarch64 no choice of atomics at run time either, which asks for a name that musl lacks. No offsets or times
+# of another size, which would give what we export another name. These come behind the CFLAGS and CPPFLAGS of
+# whoever builds: a distribution's ask for the opposite.
+REQUIRED := -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-lto \
 	$(if $(filter aarch64%,$(MACHINE)),-mno-outline-atomics) \
-	-fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-plt -ffunction-sections -fdata-sections \
-	-MMD -MP
+	-fno-stack-protector -U_FORTIFY_SOURCE -Wp,-U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS \
+	-U_TIME_BITS -fno-plt -ffunction-sections -fdata-sections
+SHIM_CFLAGS = $(ALL_CFLAGS) $(REQUIRED) -MMD -MP
 
 B := build
 
@@ -59,21 +64,33 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 .PHONY: all
 all: $B/libnagleshim.so $B/nagleshim ## build the library and the command
 
-$(CJSON_C):
-	@echo "cJSON source not found: run 'make deps' or set CJSON_DIR=..." >&2; exit 1
+$(CJSON_C): | compiler
+	@tests/deps cjson
+
+.PHONY: compiler
+compiler:
+	@printf '\043include <stdio.h>\n' | $(CC) -E -o /dev/null - 2>/dev/null || \
+		{ echo "make: '$(CC)' is missing, or the C library's headers are: on Debian install gcc and libc6-dev" >&2; \
+		exit 1; }
+
+# What knows the directory of policies is built anew for another one.
+.PHONY: always
+$B/sysconfdir: always
+	@mkdir -p $(@D)
+	@echo '$(SYSCONFDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR)' >$@
+$B/pic/shim/policy/find.o $B/pic/shim/init.o: $B/sysconfdir
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(OPT) $(CFLAGS) -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE \
-		-D_FORTIFY_SOURCE=0 -DCJSON_HIDE_SYMBOLS -ffunction-sections -fdata-sections -c -o $@ $<
+	$(CC) -std=gnu11 $(OPT) $(CPPFLAGS) $(CFLAGS) $(REQUIRED) -DCJSON_HIDE_SYMBOLS -c -o $@ $<
 
-$B/pic/%.o: %.c | $(CJSON_C)
+$B/pic/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
-	$(CC) $(SHIM_CFLAGS) $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
+	$(CC) $(SHIM_CFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
 
-$B/obj/%.o: %.c | $(CJSON_C)
+$B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
 $B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
@@ -84,7 +101,7 @@ $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	$(CC) -E -P -x c -Ishim $< -o $@
 
 $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
-	$(CC) -shared $(OPT) $(CFLAGS) $(LDFLAGS) -o $@ $(SHIM_OBJ) -nostartfiles \
+	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(SHIM_OBJ) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
@@ -222,7 +239,7 @@ deps: ## install what building and testing need (says what first)
 
 # --- longer forms of what check has in short -----------------------------------------------------------------
 # The fuzzers and what they test, by clang, with its sanitizers; an error ends them.
-FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -fno-omit-frame-pointer \
+FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
 FUZZ_OBJ := $(CORE_SRC:%.c=$B/fuzz/obj/%.o) $B/fuzz/obj/cJSON.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
@@ -287,25 +304,42 @@ check-mutants: ## leave one step of the shim out after the other, and see which 
 
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
-install: all ## install below PREFIX (DESTDIR and LIBDIR are honoured)
-	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/nagleshim/policies \
+SHARED = $(DESTDIR)$(DATADIR)/nagleshim
+POLICIES = $(SYSCONFDIR)/nagleshim
+LIBRARY = $(LIBDIR)/libnagleshim.so
+install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
+	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
-	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBDIR)/libnagleshim.so.new
-	mv -f $(DESTDIR)$(LIBDIR)/libnagleshim.so.new $(DESTDIR)$(LIBDIR)/libnagleshim.so
+	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
+	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
-	install -m 0644 config/policy.schema.json config/default.json $(DESTDIR)$(DATADIR)/nagleshim/
-	install -m 0644 config/policies/*.json $(DESTDIR)$(DATADIR)/nagleshim/policies/
+	install -m 0644 config/policy.schema.json config/default.json $(SHARED)/
+	install -m 0644 config/policies/*.json $(SHARED)/policies/
+	install -m 0644 config/systemd/* $(SHARED)/systemd/
+	install -m 0644 config/container/* $(SHARED)/container/
+	@# The paths of this installation; in a container the library and the policies stay where they are.
+	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
+		$(SHARED)/systemd/nagleshim.conf
+	sed -i -E 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
+		$(SHARED)/container/*
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
-	$(if $(DESTDIR),,ldconfig)
+	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || \
+		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"
+	@test -n "$(DESTDIR)" || { $(LDCONFIG); ldconfig -p 2>/dev/null | grep -qF '=> $(LIBRARY)'; } || \
+		echo "note: ld.so does not search $(LIBDIR); type LD_PRELOAD=$(LIBRARY) or $(BINDIR)/nagleshim run -- PROGRAM"
 
-uninstall: ## remove what install put there
-	rm -f $(DESTDIR)$(LIBDIR)/libnagleshim.so $(DESTDIR)$(BINDIR)/nagleshim \
+# An ordinary user has no right to its cache, and often not the directory that it is in; musl has none.
+LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
+
+uninstall: ## remove what install put there, and the directory of policies if it is empty
+	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7
-	rm -rf $(DESTDIR)$(DATADIR)/nagleshim
-	$(if $(DESTDIR),,ldconfig)
+	rm -rf $(SHARED)
+	@rmdir $(DESTDIR)$(POLICIES) 2>/dev/null || true
+	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
 .PHONY: bench figures trace

@@ -28,7 +28,7 @@ files_below() {
 
 # The files that an installation has below PREFIX; $1 stands in front of every path, $2 is LIBDIR.
 expected_files() {
-    local policy
+    local policy file
     {
         echo "755 $1/bin/nagleshim"
         echo "644 $2/libnagleshim.so"
@@ -39,6 +39,9 @@ expected_files() {
         echo "644 $1/share/nagleshim/policy.schema.json"
         for policy in config/policies/*.json; do
             echo "644 $1/share/nagleshim/policies/${policy##*/}"
+        done
+        for file in config/systemd/* config/container/*; do
+            echo "644 $1/share/nagleshim/${file#config/}"
         done
     } | sort -k2
 }
@@ -101,7 +104,7 @@ installed_for_real() {
     else
         trap 'quiet_make -C "$TREE" uninstall' EXIT
     fi
-    quiet_make install
+    quiet_make install >"$T/installed"
     "$EXAMPLES/queue_server" --connections 2 0 >"$T/server.out" 2>&1 &
     end=$((SECONDS + 10))
     until grep -q '^listening' "$T/server.out" || ((SECONDS > end)); do
@@ -127,6 +130,8 @@ installed_for_real() {
     export -f installed_for_real quiet_make
     export TREE=$PWD
     "${mounts[@]}" bash -c "installed_for_real ${mounts[0]:+mounts}" bash 3>&-
+    # There is nothing to say of this machine: the name is found, and the policies have their directory.
+    [[ ! -s $T/installed ]]
     # ld.so says on stderr what it cannot preload.
     [[ ! -s $T/with.err ]]
     [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]

@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-#define NS_POLICY_DIR_DEFAULT "/etc/nagleshim"
+#define NS_POLICY_DIR_DEFAULT NS_SYSCONFDIR /* the Makefile's */
 
 enum ns_policy_origin {
     NS_POLICY_BUILTIN,
