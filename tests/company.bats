@@ -138,7 +138,7 @@ flows_both() {
     # Now TCP sockets are UNIX sockets below, and that address is its own name for this machine. The
     # programs check every byte.
     mkdir "$T/wrapped"
-    export SOCKET_WRAPPER_DIR=$T/wrapped SOCKET_WRAPPER_DEFAULT_IFACE=1 NAGLESHIM_LOG=info
+    export SOCKET_WRAPPER_DIR=$T/wrapped SOCKET_WRAPPER_DEFAULT_IFACE=1 NAGLESHIM_LOG=debug
     for order in "$object" "$object $LIBRARY" "$LIBRARY $object"; do
         for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
             rm -f "$T/log"

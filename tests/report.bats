@@ -33,7 +33,7 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 10 bu
 
 @test "a process says once what was done in it, whichever way it ends by itself" {
     local way
-    for way in exit _exit _Exit quick_exit exit_group handler cancelled abort '_exit-in-exit'; do
+    for way in exit _exit _Exit quick_exit exit_group handler cancelled abort '_exit-in-exit' '_exit-in-quick_exit'; do
         says joins talks "$way"
         [[ $status -eq $([[ $way == abort ]] && echo 134 || echo 0) ]]
         [[ $(lines "$stderr") -eq 1 && $stderr == "nagleshim["*"]: $DONE"* ]]
@@ -76,6 +76,13 @@ JSON
     [[ $stderr == *": report: 2 TCP sockets, left alone: no rule of $T/policy.json matched; counts: sockets 0, "* ]]
 }
 
+@test "a server that nobody has connected to says what became of its listener" {
+    says serves exit
+    [[ $stderr == *': report: 1 TCP socket, rule every-tcp-socket of the built-in policy: nothing to join, '* ]]
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"local": "9"}}]}' says serves exit
+    [[ $stderr == *': a listener and no connection, left alone: no rule of the policy in NAGLESHIM_POLICY matched '* ]]
+}
+
 @test "a control character in a name does not begin another line" {
     local program=$T/$'a\nnagleshim[1]: b'
     cp "$PROBES/report" "$program"
@@ -104,7 +111,7 @@ JSON
     [[ $status -eq 0 && $(lines "$stderr") -eq 1 ]]
     [[ $stderr == *': report: stood aside: it installed a seccomp filter; before that 3 TCP sockets, '* ]]
     # The filter kills on what a line needs.
-    NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log says joins talks filter exit
+    NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log says joins talks filter closes exit
     [[ $status -eq 0 && $(grep -c 'stood aside: it installed' "$T/log") -eq 1 ]]
 }
 
@@ -141,10 +148,9 @@ JSON
     LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>"$T/err"
     [[ ! -s $T/err ]]
     # The file is another one by now.
-    rm -f "$T/err"
-    T=$T LD_PRELOAD=$LIBRARY bash -c 'rm "$T/err"; echo new >"$T/err"; exec "$1" joins talks close-stderr exit' \
-        bash "$PROBES/report" 2>>"$T/err"
-    [[ $(<"$T/err") == new ]]
+    local err=$T/renewed
+    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks "renew=$err" close-stderr exit 2>>"$err"
+    [[ -e $err && ! -s $err ]]
 }
 
 @test "where a program has closed its stderr, the terminal it runs on has the line all the same" {

@@ -13,6 +13,7 @@
 static char name[64];
 static _Atomic bool said;
 static bool forked;
+static _Atomic bool left_listener; /* of no count, since what it accepts has its own rules */
 
 /* When the process was forked; zero in one that was not. */
 static struct ns_stats before;
@@ -51,6 +52,7 @@ void ns_report_forked(void)
     else
         atomic_store(&said, false);
     forked = true;
+    atomic_store(&left_listener, false);
 #define NS_COUNTER(name, text)                                                                     \
     atomic_store_explicit(&before.name,                                                            \
                           atomic_load_explicit(&ns_stats.name, memory_order_relaxed),              \
@@ -123,6 +125,12 @@ static void add_rules(struct ns_line *line)
 static void add_sockets(struct ns_line *line, const struct counts *counts)
 {
     uint64_t all = counts->sockets + counts->left_alone;
+    if (all == 0 && !forked) {
+        ns_line_add(line, "a listener and no connection, left alone: no rule of ");
+        add_policy(line);
+        ns_line_add(line, " matched all that it could accept");
+        return;
+    }
     if (all == 0) {
         ns_line_add(line, "TCP sockets of before the fork");
         return;
@@ -187,8 +195,8 @@ static void add_counts(struct ns_line *line, const struct counts *counts)
 
 static bool any(const struct counts *counts)
 {
-    return counts->sockets || counts->left_alone || counts->joined || counts->bursts ||
-           counts->pushes || counts->late || counts->acks;
+    return left_listener || counts->sockets || counts->left_alone || counts->joined ||
+           counts->bursts || counts->pushes || counts->late || counts->acks;
 }
 
 void ns_report_end(void)
@@ -229,6 +237,13 @@ void ns_report_aside(void)
 {
     ns_report_end();
     ns_log_silence();
+}
+
+void ns_report_left_alone(int fd, bool listens)
+{
+    if (listens)
+        atomic_store_explicit(&left_listener, true, memory_order_relaxed);
+    NS_DEBUG(fd, listens ? "listener left alone" : "no rule matches it: left alone");
 }
 
 void ns_report_rule(int fd, const struct ns_rule *rule, bool listens)

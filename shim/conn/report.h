@@ -24,6 +24,9 @@ void ns_report_aside(void);
 /* In a child that has its own memory: what was counted before is its parent's. */
 void ns_report_forked(void);
 
+/* No rule takes the socket fd: a connection, or a listener as a whole. */
+void ns_report_left_alone(int fd, bool listens);
+
 /* rule has taken the socket fd. Called by NS_DEBUG_RULE. */
 void ns_report_rule(int fd, const struct ns_rule *rule, bool listens);
 #define NS_DEBUG_RULE(fd, rule, listens) (NS_DEBUGS ? ns_report_rule(fd, rule, listens) : (void)0)

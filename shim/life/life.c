@@ -70,7 +70,7 @@ static void leave_alone(int fd, struct ns_sock *slot, enum ns_fd_kind kind)
     ns_option_unbound_delayed_ack(fd, slot);
     if (kind == NS_FD_RULED)
         NS_COUNT(left_alone);
-    NS_DEBUG(fd, kind == NS_FD_LISTENER ? "listener left alone" : "no rule matches it: left alone");
+    ns_report_left_alone(fd, kind == NS_FD_LISTENER);
     NS_PUT(slot, kind, kind == NS_FD_LISTENER ? NS_FD_LISTENER : NS_FD_OTHER);
 }
 

@@ -69,13 +69,14 @@ static void on_a_small_stack(void)
     raise(SIGUSR1);
 }
 
-/* Reading, writing and ending are allowed; whatever else kills. */
+/* Writing, closing and ending are allowed; whatever else kills. */
 static void filters(void)
 {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -126,6 +127,20 @@ static void replaces_stderr(const char *path)
     close(fd);
 }
 
+/* Another file is under that name from now on. */
+static void renews(const char *path)
+{
+    int fd;
+    if (unlink(path) != 0 || (fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600)) < 0)
+        die_errno(path);
+    close(fd);
+}
+
+static void closes(void)
+{
+    close(near);
+}
+
 static void serves(void)
 {
     struct sockaddr_in address;
@@ -162,6 +177,12 @@ static void step_exits_in_exit(void)
     atexit(ends_at_once);
 }
 
+static void step_exits_in_quick_exit(void)
+{
+    at_quick_exit(ends_at_once);
+    quick_exit(0);
+}
+
 static void step_close_stderr(void)
 {
     close(2);
@@ -173,6 +194,7 @@ static const struct {
 } steps[] = {
     {"joins", joins},
     {"talks", talks},
+    {"closes", closes},
     {"serves", serves},
     {"exit", step_exit},
     {"_exit", ends_at_once},
@@ -184,6 +206,7 @@ static const struct {
     {"cancelled", is_cancelled},
     {"killed", step_killed},
     {"_exit-in-exit", step_exits_in_exit},
+    {"_exit-in-quick_exit", step_exits_in_quick_exit},
     {"vfork", vforks},
     {"filter", filters},
     {"close-stderr", step_close_stderr},
@@ -193,6 +216,10 @@ static void once(const char *step)
 {
     if (strncmp(step, "stderr=", 7) == 0) {
         replaces_stderr(step + 7);
+        return;
+    }
+    if (strncmp(step, "renew=", 6) == 0) {
+        renews(step + 6);
         return;
     }
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
