@@ -29,7 +29,7 @@ lines() {
     grep -c . <<<"$1"
 }
 
-DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 10 bursts joined into fewer segments, '
+DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 2 sockets given TCP_NODELAY, 10 bursts joined '
 
 @test "a process says once what was done in it, whichever way it ends by itself" {
     local way
@@ -37,7 +37,7 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 10 bu
         says joins talks "$way"
         [[ $status -eq $([[ $way == abort ]] && echo 134 || echo 0) ]]
         [[ $(lines "$stderr") -eq 1 && $stderr == "nagleshim["*"]: $DONE"* ]]
-        [[ $stderr == *'; counts: sockets 3, left alone 0, bursts joined 10, bursts held 0, pushes '* ]]
+        [[ $stderr == *'; counts: sockets 3, left alone 0, bursts joined 10, bursts held 0, pushes '*', TCP_NODELAY set 2' ]]
     done
 }
 
@@ -47,7 +47,7 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 10 bu
     held=$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' <<<"$stderr")
     pushes=$(sed -nE 's/.*counts:.*, pushes ([0-9]+).*/\1/p' <<<"$stderr")
     [[ $held -ge 10 && $pushes -ge 1 && $stderr == *", rule 1 of the policy in NAGLESHIM_POLICY: "* ]]
-    [[ $stderr == *": $held bursts held to leave as one each, $pushes push"*" before a wait; counts: "* ]]
+    [[ $stderr == *", $held bursts held to leave as one each, $pushes push"*" before a wait; counts: "* ]]
 }
 
 @test "a process without a TCP socket says nothing, and that it had none where every decision is told" {
@@ -78,7 +78,7 @@ JSON
 
 @test "a server that nobody has connected to says what became of its listener" {
     says serves exit
-    [[ $stderr == *': report: 1 TCP socket, rule every-tcp-socket of the built-in policy: nothing to join, '* ]]
+    [[ $stderr == *': report: 1 TCP socket, rule every-tcp-socket of the built-in policy: 1 socket given TCP_NODELAY; counts: '* ]]
     NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"local": "9"}}]}' says serves exit
     [[ $stderr == *': a listener and no connection, left alone: no rule of the policy in NAGLESHIM_POLICY matched '* ]]
 }
@@ -129,7 +129,7 @@ JSON
 
 @test "a child of vfork ends without the line of its parent" {
     says joins talks vfork talks exit
-    [[ $(lines "$stderr") -eq 1 && $stderr == *': 20 bursts joined '* ]]
+    [[ $(lines "$stderr") -eq 1 && $stderr == *', 20 bursts joined '* ]]
 }
 
 @test "a process that a signal kills says nothing, and none of its signals has a handler of the shim's" {

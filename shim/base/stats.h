@@ -15,7 +15,8 @@
     NS_COUNTER(bursts, "bursts held") /* auto-cork: whose first bytes were sent with MSG_MORE */   \
     NS_COUNTER(pushes, "pushes")      /* before a wait */                                          \
     NS_COUNTER(late, "late pushes")   /* by the deadline thread, or after a pause */               \
-    NS_COUNTER(acks, "ACKs")          /* before a wait */
+    NS_COUNTER(acks, "ACKs")          /* before a wait */                                          \
+    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */
 
 struct ns_stats {
 #define NS_COUNTER(name, text) _Atomic uint64_t name;

@@ -162,6 +162,7 @@ static void add_deeds(struct ns_line *line, const struct counts *counts)
         uint64_t number;
         const char *one, *many;
     } deeds[] = {
+        {counts->nodelay, " socket given TCP_NODELAY", " sockets given TCP_NODELAY"},
         {counts->joined, " burst joined into fewer segments", " bursts joined into fewer segments"},
         {counts->bursts, " burst held to leave as one", " bursts held to leave as one each"},
         {counts->pushes, " push before a wait", " pushes before a wait"},
@@ -177,7 +178,7 @@ static void add_deeds(struct ns_line *line, const struct counts *counts)
             separator = ", ";
         }
     if (counts->sockets > 0 && *separator == ':')
-        ns_line_add(line, ": nothing to join, to push or to acknowledge");
+        ns_line_add(line, ": no TCP_NODELAY, push or ACK was needed");
 }
 
 /* The same for scripts: every count, by the name that `nagleshim doctor` gives it. */
@@ -196,7 +197,7 @@ static void add_counts(struct ns_line *line, const struct counts *counts)
 static bool any(const struct counts *counts)
 {
     return left_listener || counts->sockets || counts->left_alone || counts->joined ||
-           counts->bursts || counts->pushes || counts->late || counts->acks;
+           counts->nodelay || counts->bursts || counts->pushes || counts->late || counts->acks;
 }
 
 void ns_report_end(void)

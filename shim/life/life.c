@@ -58,6 +58,8 @@ void ns_life_enforce_nodelay(int fd, struct ns_sock *slot)
         NS_PUT(slot, kernel_nodelay, (uint8_t)wanted);
     else
         NS_PUT(slot, steady, NS_STEADY_NEVER); /* nor could it be pushed */
+    if (wanted && NS_GET(slot, kernel_nodelay))
+        NS_COUNT(nodelay);
     NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(slot, kernel_nodelay));
 }
 
