@@ -76,7 +76,7 @@ $B/obj/%.o: %.c | $(CJSON_C)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
@@ -330,9 +330,10 @@ trace: ## capture one POST without and with the shim
 .PHONY: lint format clean help
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHELL_FILES = $(shell git ls-files 2>/dev/null | xargs grep -lE '^\#!.*(bash|/sh)' 2>/dev/null)
-lint: ## formatting, shellcheck, and warnings as errors with gcc and clang
+lint: ## formatting, layers, shellcheck, and warnings as errors with gcc and clang
 	@tests/deps lint
 	clang-format --dry-run --Werror $(C_FILES)
+	tests/layers
 	shellcheck -x $(SHELL_FILES)
 	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers differential
 	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers differential

@@ -238,7 +238,7 @@ does_under() {
     does 'connected write*2 wait more write wait write*4' 'write nodelay=1 write wait more write wait write*3 nodelay=0 write'
     does 'connected hear write hear cork write uncork wait' 'read write read bound cork=1 write cork=0 nodelay=1 wait'
     does 'connected hear write hear cork uncork wait' 'read write read bound cork=1 cork=0 look ack=2 wait'
-    does 'connected copy write*5 cork-copy wait' 'dup write nodelay=1 write*2 nodelay=0 write*2 cork=1 wait'
+    does 'connected copy write*5 cork-copy wait' 'dup write nodelay=1 write*2 nodelay=0 write*2 listener:nodelay=1 cork=1 wait'
     does 'connected write*5 cork write wait' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 cork=1 write wait'
     does 'connected write*5 more' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 more'
     does 'connected hear write hear cork write wait' 'read write read bound cork=1 write look ack=2 wait'
