@@ -388,6 +388,21 @@ does_under() {
     does 'connected copy nodelay swap write*8 wait' 'dup nodelay=1 wait'
 }
 
+# The other number of the connection is "listener:" to what reads the trace.
+@test "what is written by a duplicate is one burst with what is written by the original" {
+    does 'connected write*2 copy write swap write swap write*3 wait' \
+        'write nodelay=1 write dup write listener:nodelay=0 write*3 listener:nodelay=1 wait'
+    does 'connected copy write*5 close swap write*5 wait' \
+        'dup write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 close wait'
+    does 'connected copy close swap write*5 wait' \
+        'dup close listener:nodelay=1 listener:nodelay=0 listener:nodelay=1 wait'
+}
+
+@test "what is read by one descriptor is acknowledged whichever is closed" {
+    does 'connected copy hear write hear swap close wait' 'dup read write read bound listener:ack=2 wait'
+    does 'connected copy hear write hear close swap wait' 'dup read write read bound ack=2 close wait'
+}
+
 @test "after a filter of the program's nothing is done any more" {
     does 'connected write*2 filter write*8 hear write hear wait connected write*8 hear write hear wait' \
         'write nodelay=1 write nodelay=0 filter write*8 read write read wait listen wait'

@@ -156,9 +156,9 @@ static void drop(unsigned index, int fd, struct ns_conn *conn, uint32_t owed)
         ns_debts_add(fd, conn); /* into the room that it had */
 }
 
-/* What is owed but for one descriptor; nobody looks further once any of the kinds in any is found.
+/* What is owed but for one connection; nobody looks further once any of the kinds in any is found.
  * Drops what it finds settled. */
-static unsigned owed_but(int but, unsigned any)
+static unsigned owed_but(const struct ns_conn *but, unsigned any)
 {
     unsigned debts = 0;
     for (unsigned left = count_of(atomic_load(&ns_thread.owed)); left-- > 0;) {
@@ -172,7 +172,7 @@ static unsigned owed_but(int but, unsigned any)
             drop(left, fd, conn, owed);
             continue;
         }
-        if (fd != but)
+        if (conn != but)
             debts |= debt;
         if (debts & any || debts == NS_OWES_ALL || (debts && !ns_thread.may_push))
             break;
@@ -182,12 +182,12 @@ static unsigned owed_but(int but, unsigned any)
 
 unsigned ns_owed(void)
 {
-    return owed_but(-1, 0);
+    return owed_but(NULL, 0);
 }
 
-bool ns_owes_elsewhere(int fd)
+bool ns_owes_elsewhere(const struct ns_conn *conn)
 {
-    return owed_but(fd, NS_OWES_ALL) != 0;
+    return owed_but(conn, NS_OWES_ALL) != 0;
 }
 
 void ns_debts_drain(void (*settle)(int fd, struct ns_conn *conn))

@@ -73,8 +73,8 @@ static inline bool ns_owes_only(int fd)
 /* What this thread does owe (NS_OWES_ bits). Drops the list's entries that are settled already. */
 unsigned ns_owed(void);
 
-/* Does it owe anything but on fd itself? */
-bool ns_owes_elsewhere(int fd);
+/* Does it owe anything but on conn itself (NULL: anything)? */
+bool ns_owes_elsewhere(const struct ns_conn *conn);
 
 /* Is conn on this thread's list? */
 static inline bool ns_debts_have(const struct ns_conn *conn)

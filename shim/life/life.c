@@ -260,7 +260,9 @@ void ns_life_closing(int fd)
          * And a close with data unread is a reset (RFC 2525, 2.17), which drops what has not left.
          */
         ns_push(fd, conn);
-        NS_PUT(conn, listed_by, 0); /* the list has this number, which is about to be another's */
+        if (NS_GET(conn, references) > 1 && ns_conn_owes(conn))
+            ns_acknowledge(fd, conn); /* whoever goes on with it has nothing of that on a list */
+        NS_PUT(conn, listed_by, 0);   /* the list has this number, which is about to be another's */
     }
     if (ns_fd_is_known(fd))
         ns_fd_set(fd, NS_FD_UNKNOWN);

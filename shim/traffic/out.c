@@ -17,7 +17,7 @@ static void before_other_debts(int fd, const struct ns_conn *conn, size_t size, 
     enum { BIG = 64 * 1024 };
     if (!ns_owes() || ns_owes_only(fd))
         return;
-    if ((conn && NS_GET(conn, nonblock)) || flags & MSG_DONTWAIT || !ns_owes_elsewhere(fd))
+    if ((conn && NS_GET(conn, nonblock)) || flags & MSG_DONTWAIT || !ns_owes_elsewhere(conn))
         return;
     if (size >= BIG)
         ns_settle();
