@@ -388,6 +388,14 @@ does_under() {
     does 'connected copy nodelay swap write*8 wait' 'dup nodelay=1 wait'
 }
 
+@test "a read that outlives its descriptor tells nothing of the connection that comes after it" {
+    trace "$LIBRARY" 'connected reader connected write*5 reader-hears wait'
+    echo "seen: $seen"
+    seen=${seen// gone/}
+    # The other number of the connection is "listener:" to what reads the trace.
+    [[ $seen == *'listener:nodelay=1 listener:nodelay=0 listener:nodelay=1 wait'* ]]
+}
+
 # The other number of the connection is "listener:" to what reads the trace.
 @test "what is written by a duplicate is one burst with what is written by the original" {
     does 'connected write*2 copy write swap write swap write*3 wait' \
