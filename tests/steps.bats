@@ -400,8 +400,8 @@ does_under() {
 @test "what is written by a duplicate is one burst with what is written by the original" {
     does 'connected write*2 copy write swap write swap write*3 wait' \
         'write nodelay=1 write dup write listener:nodelay=0 write*3 listener:nodelay=1 wait'
-    does 'connected copy write*5 close swap write*5 wait' \
-        'dup write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 close wait'
+    does 'connected copy write*5 close swap wait write*5 wait' \
+        'dup write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 close wait listener:nodelay=0 listener:nodelay=1 wait'
     does 'connected copy close swap write*5 wait' \
         'dup close listener:nodelay=1 listener:nodelay=0 listener:nodelay=1 wait'
 }
