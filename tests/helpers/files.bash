@@ -68,7 +68,7 @@ promise_of() {
 
 # titles_of FILE: the names of its tests.
 titles_of() {
-    sed -nE 's/^@test "(.*)" \{$/\1/p' "$1"
+    sed -nE 's/^@test "(.*)" \{.*$/\1/p' "$1"
 }
 
 # names_but PATTERN FILE: for FILTER, the tests of FILE whose names do not match.

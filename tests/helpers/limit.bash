@@ -6,7 +6,7 @@
 # have started bears NS_RUNS in its environment, or descends from what does.
 
 # Seconds that bats has for itself, after a test's limit and between one step and the next.
-NS_GRACE=5
+NS_GRACE=${NS_GRACE:-5}
 
 # limit_of FILE: the seconds that each of its tests may take.
 limit_of() {
@@ -76,10 +76,13 @@ end_started() {
 
 # watch_over RUN LOG: until it is ended; LOG is bats's own report, which grows with each test that begins or ends.
 watch_over() {
-    local run=$1 log=$2 step=0 size last=-1 since=$SECONDS file limit=$BATS_TEST_TIMEOUT ends
+    local run=$1 log=$2 step=0 size last=-1 since=$SECONDS file limit=$BATS_TEST_TIMEOUT ends idle processes
     # What it starts itself is none of the tests'.
     unset NS_RUNS
-    while sleep 1 && kill -0 "$$"; do
+    # Nothing ever comes from there: a sleep would outlive this.
+    exec {idle}<> <(:)
+    while kill -0 "$$"; do
+        read -rt 1 -u "$idle" || true
         size=$(stat -c %s "$log" 2>/dev/null) || size=0
         if [[ $size != "$last" ]]; then
             last=$size since=$SECONDS step=0
@@ -87,12 +90,15 @@ watch_over() {
         fi
         ((SECONDS - since >= NS_GRACE)) || continue
         ends=
-        if started_by_tests "$run" '' | grep -q 'bats-exec-suite'; then
+        processes=$(started_by_tests "$run" '') || continue
+        if [[ $processes == *bats-exec-suite* ]]; then
             file=$(tac "$log" | sed -n '/^suite /{s///p;q}')
             limit=$(limit_of "$file")
-        else
+        elif [[ $processes == *bats-core/bats* ]]; then
             # All tests are over, and somebody holds what bats reads from.
             limit=0 ends=bats
+        else
+            continue
         fi
         ((SECONDS - since >= limit + NS_GRACE * (1 + step))) || continue
         case ${ends:-$step} in
@@ -101,7 +107,7 @@ watch_over() {
         2) end_started "$run" suite ;;
         *) end_started "$run" '' ;;
         esac
-        [[ $step -eq 0 ]] || echo "# did not end by itself: $(tac "$log" | sed -n '/^begin [0-9]* /{s///p;q}')"
+        [[ $step -eq 0 ]] || echo "# did not end by itself: $(tac "$log" | sed -nE '/^(begin [0-9]+|suite) /{s///p;q}')"
         step=$((step + 1))
     done
 }
