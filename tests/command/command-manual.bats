@@ -68,7 +68,7 @@ print("\n".join(at))' "$@"
     sed -n 's/^\.It Ev //p' "$MAN1" >"$T/man"
     same_list "$T/help" "$T/man"
     # The library is shim/ without the command in shim/cli/.
-    grep -hoE 'NAGLESHIM_[A-Z_]+' shim/*.[ch] shim/*.def >"$T/code"
+    grep -rhoE --exclude-dir=cli 'NAGLESHIM_[A-Z_]+' shim >"$T/code"
     same_list "$T/help" "$T/code"
 }
 
