@@ -5,6 +5,7 @@
 #define NS_INTERPOSE_H
 
 #include "traffic/in.h"
+#include "life/handover.h"
 #include "life/life.h"
 #include "traffic/out.h"
 #include "conn/process.h"
@@ -32,7 +33,7 @@ static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
     if (ns_owes())
-        ns_settle(NS_OWES_ALL);
+        ns_settle();
 }
 
 /* Before a look that may also be a busy wait (waits: ns_look_begins) and does not tell what it
@@ -42,7 +43,7 @@ static inline void ns_before_look(void)
     bool waits = ns_look_begins();
     if (ns_owes()) {
         if (waits)
-            ns_settle(NS_OWES_ALL);
+            ns_settle();
         else
             ns_settle_quiet();
     }

@@ -27,7 +27,7 @@ static void before_child(bool replaced)
 {
     if (ns_is_elsewhere())
         return;
-    ns_life_handing_on(replaced);
+    ns_handover_begins(replaced);
     ns_deadline_stop(); /* programs count their threads here (Python 3.12 warns) */
 }
 
@@ -35,7 +35,7 @@ static void before_child(bool replaced)
 static void in_child(void)
 {
     ns_process_forked();
-    ns_life_forked();
+    ns_handover_forked();
     ns_deadline_forked();
     ns_report_forked();
 }
@@ -89,7 +89,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
 static void before_exec(void)
 {
     if (!ns_is_elsewhere())
-        ns_life_handing_on(true); /* a program that replaces us knows as little as a child */
+        ns_handover_begins(true); /* a program that replaces us knows as little as a child */
 }
 
 NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
@@ -393,7 +393,7 @@ static void stand_aside(void)
     if (ns_is_elsewhere())
         return;
     ns_deadline_stop();
-    ns_life_stand_aside();
+    ns_handover_stand_aside();
 }
 
 static bool is_futex_wait(long operation)
@@ -487,7 +487,7 @@ static void before_number(long number, const long argument[6])
 #endif
     case SYS_io_setup:
     case SYS_io_submit:
-        ns_life_all_unseen();
+        ns_handover_all_unseen();
         break;
     case SYS_write:
     case SYS_writev:
@@ -496,10 +496,10 @@ static void before_number(long number, const long argument[6])
     case SYS_sendmsg:
     case SYS_sendmmsg:
     case SYS_sendfile:
-        ns_life_unseen((int)argument[0]);
+        ns_handover_unseen((int)argument[0]);
         break;
     case SYS_splice:
-        ns_life_unseen((int)argument[2]);
+        ns_handover_unseen((int)argument[2]);
         break;
 #ifdef SYS_io_uring_enter
     case SYS_io_uring_enter:
@@ -524,7 +524,7 @@ static void after_number(long number, const long argument[6], long result)
 #endif
     case SYS_dup3:
     case SYS_dup:
-        ns_life_duplicated((int)argument[0], (int)result);
+        ns_handover_duplicated((int)argument[0], (int)result);
         break;
     case SYS_clone:
         if (result == 0 && !((unsigned long)argument[0] & CLONE_VM))
@@ -541,7 +541,7 @@ static void after_number(long number, const long argument[6], long result)
         break;
 #ifdef SYS_pidfd_getfd
     case SYS_pidfd_getfd:
-        ns_life_inherited((int)result, false);
+        ns_life_inherited((int)result);
         break;
 #endif
     default:

@@ -5,6 +5,7 @@
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "traffic/push.h"
+#include "conn/heal.h"
 #include "conn/kernel.h"
 
 #include <limits.h>
@@ -78,7 +79,7 @@ static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, 
 static bool sendmsg_held(int fd, struct ns_out *out, const struct msghdr *message, int flags,
                          ssize_t *result)
 {
-    if (!ns_sock_is_still_tcp(fd)) {
+    if (!ns_kernel_is_still_tcp(fd)) {
         ns_out_refused(fd, out);
         return false;
     }
@@ -89,9 +90,9 @@ static bool sendmsg_held(int fd, struct ns_out *out, const struct msghdr *messag
 
 /* The exported functions only tell apart what passes and what does not: what passes ends in a jump,
  * since after a system call this deep a return is mispredicted. */
-static inline bool passes(const struct ns_sock *slot)
+static inline bool passes(int fd)
 {
-    return __builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1);
+    return __builtin_expect(ns_fd_passes(fd) && !ns_owes(), 1);
 }
 
 /* One more write of a burst that is being held. Where fd has become something else behind our back
@@ -99,14 +100,14 @@ static inline bool passes(const struct ns_sock *slot)
 __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
 {
     ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
-    struct ns_sock *slot = ns_fd_slot(fd);
+    struct ns_conn *conn = ns_fd_conn(fd);
     if (__builtin_expect(result >= 0, 1)) {
         ns_out_went_on(fd, result);
         return result;
     }
-    if (!slot || !is_stale(errno))
+    if (!conn || !is_stale(errno))
         return result;
-    ns_life_heal(fd, slot);
+    ns_conn_heal(fd, conn);
     return flags ? send(fd, data, size, flags) : write(fd, data, size);
 }
 
@@ -114,8 +115,8 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
 {
     ssize_t result;
     /* write refuses a size that send would cut. */
-    struct ns_out out =
-        size <= SSIZE_MAX ? ns_out_begin(fd, size, 0) : ns_out_begin_plain(fd, size, 0);
+    struct ns_out out = size <= SSIZE_MAX ? ns_out_begin(fd, ns_life_ruled(fd), size, 0)
+                                          : ns_out_begin_plain(fd, ns_life_ruled(fd), size, 0);
     if (out.holds && send_held(fd, &out, data, size, &result))
         return result;
     result = NS_REAL(write)(fd, data, size);
@@ -130,23 +131,23 @@ enum way {
     GOVERNED, /* it is not as simple as that */
 };
 
-__attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_sock *slot,
-                                                             size_t size)
+__attribute__((always_inline)) static inline enum way way_of(int fd, size_t size)
 {
-    if (!slot)
+    if (!ns_fd_is_open(fd))
         return GOVERNED;
-    if (NS_GET(slot, kind) <= NS_FD_OTHER)
+    struct ns_conn *conn = ns_fd_look(fd);
+    if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) <= NS_CONN_ALONE)
         return ns_owes() ? GOVERNED : AT_ONCE;
-    if (NS_GET(slot, kind) != NS_FD_RULED)
+    if (NS_GET(conn, kind) != NS_CONN_RULED)
         return GOVERNED;
-    if (ns_out_passes(fd, slot))
+    if (ns_out_passes(fd, conn))
         return AT_ONCE;
-    return ns_out_goes_on(fd, slot, size) ? AS_MORE : GOVERNED;
+    return ns_out_goes_on(fd, conn, size) ? AS_MORE : GOVERNED;
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    enum way way = way_of(fd, ns_fd_slot(fd), size);
+    enum way way = way_of(fd, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(write)(fd, data, size);
     return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
@@ -157,7 +158,7 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
 {
     ssize_t result;
     ns_life_uses_socket(fd);
-    struct ns_out out = ns_out_begin(fd, size, flags);
+    struct ns_out out = ns_out_begin(fd, ns_life_ruled(fd), size, flags);
     if (out.holds && send_held(fd, &out, data, size, &result))
         return result;
     result = NS_REAL(send)(fd, data, size, flags);
@@ -167,9 +168,8 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
 
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
-    bool plain = slot && NS_GET(slot, kind) != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
-    enum way way = plain ? way_of(fd, slot, size) : GOVERNED;
+    bool plain = ns_fd_is_known(fd) && !(flags & NS_NEVER_HELD);
+    enum way way = plain ? way_of(fd, size) : GOVERNED;
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
     return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
@@ -180,7 +180,8 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 {
     ssize_t result;
     ns_life_uses_socket(fd);
-    struct ns_out out = to ? ns_out_begin_plain(fd, size, flags) : ns_out_begin(fd, size, flags);
+    struct ns_out out = to ? ns_out_begin_plain(fd, ns_life_ruled(fd), size, flags)
+                           : ns_out_begin(fd, ns_life_ruled(fd), size, flags);
     if (out.holds && send_held(fd, &out, data, size, &result))
         return result;
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
@@ -192,11 +193,11 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t result;
     ns_life_uses_socket(fd);
-    struct ns_out out = ns_out_begin(fd, NS_UNKNOWN_SIZE, flags);
+    struct ns_out out = ns_out_begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, flags);
     if (out.holds && sendmsg_held(fd, &out, message, flags, &result))
         return result;
     result = NS_REAL(sendmsg)(fd, message, flags);
-    if (out.slot)
+    if (out.conn)
         ns_out_end(fd, &out, result);
     else if (result >= 0 && (uint32_t)message->msg_controllen)
         ns_rights_leave(message);
@@ -206,12 +207,12 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
 {
     ssize_t result;
-    if (passes(ns_fd_slot(fd)))
+    if (passes(fd))
         return NS_REAL(writev)(fd, vector, count);
     /* Above UIO_MAXIOV writev and sendmsg fail in different ways. */
     bool may_hold = count > 0 && count <= IOV_MAX;
-    struct ns_out out = may_hold ? ns_out_begin(fd, NS_UNKNOWN_SIZE, 0)
-                                 : ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    struct ns_out out = may_hold ? ns_out_begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0)
+                                 : ns_out_begin_plain(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0);
     if (out.holds && writev_held(fd, &out, vector, count, &result))
         return result;
     result = NS_REAL(writev)(fd, vector, count);
@@ -224,8 +225,9 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
     ssize_t result;
     int waits = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
     bool may_hold = offset == -1 && !flags && count > 0 && count <= IOV_MAX;
-    struct ns_out out = may_hold ? ns_out_begin(fd, NS_UNKNOWN_SIZE, 0)
-                                 : ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, waits);
+    struct ns_out out = may_hold
+                            ? ns_out_begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0)
+                            : ns_out_begin_plain(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, waits);
     if (out.holds && writev_held(fd, &out, vector, count, &result))
         return result;
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
@@ -236,10 +238,10 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     ns_life_uses_socket(fd);
-    struct ns_out out = ns_out_begin_plain(fd, SIZE_MAX, flags);
+    struct ns_out out = ns_out_begin_plain(fd, ns_life_ruled(fd), SIZE_MAX, flags);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
     ns_out_end(fd, &out, result);
-    for (int i = 0; !out.slot && i < result; i++)
+    for (int i = 0; !out.conn && i < result; i++)
         if ((uint32_t)messages[i].msg_hdr.msg_controllen)
             ns_rights_leave(&messages[i].msg_hdr);
     return result;
@@ -249,7 +251,7 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 
 NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 {
-    struct ns_out out = ns_out_begin_plain(to, size, 0);
+    struct ns_out out = ns_out_begin_plain(to, ns_life_ruled(to), size, 0);
     ssize_t result = NS_REAL(sendfile)(to, from, offset, size);
     ns_out_end(to, &out, result);
     return result;
@@ -257,7 +259,7 @@ NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 
 NS_EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
 {
-    struct ns_out out = ns_out_begin_plain(to, size, 0);
+    struct ns_out out = ns_out_begin_plain(to, ns_life_ruled(to), size, 0);
     ssize_t result = NS_REAL(sendfile64)(to, from, offset, size);
     ns_out_end(to, &out, result);
     return result;
@@ -269,14 +271,14 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
                          unsigned flags)
 {
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    struct ns_sock *source = ns_life_ruled(from);
+    struct ns_conn *source = ns_life_ruled(from);
     if (source && !(flags & SPLICE_F_NONBLOCK) && !NS_GET(source, nonblock)) {
         ns_epoch_ends();
         ns_push(from, source);
         if (ns_owes())
             ns_settle_unless_ready(from, POLLIN);
     }
-    struct ns_out out = ns_out_begin_plain(to, size, more);
+    struct ns_out out = ns_out_begin_plain(to, ns_life_ruled(to), size, more);
     ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);
     ns_out_end(to, &out, result);
     if (source)
@@ -288,7 +290,7 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
 
 NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-    struct ns_out out = ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    struct ns_out out = ns_out_begin_plain(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0);
     int result = NS_REAL(vdprintf)(fd, format, arguments);
     ns_out_end(fd, &out, result);
     return result;
@@ -305,7 +307,7 @@ NS_EXPORT int dprintf(int fd, const char *format, ...)
 
 NS_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
 {
-    struct ns_out out = ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    struct ns_out out = ns_out_begin_plain(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0);
     int result = NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
     ns_out_end(fd, &out, result);
     return result;

@@ -1,0 +1,289 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: With NAGLESHIM_LOG=info a process says at its end, once, what was done in it, and no program can tell.
+# shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
+# What a process says at its end, and under NAGLESHIM_LOG=debug of each socket; that it says it once, for itself
+# alone, whichever way it ends; and that a program cannot tell whether it says anything. The program is
+# probes/report: one connection with itself, ten bursts, and an end.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    export NAGLESHIM_LOG=info
+}
+
+teardown() {
+    ns_teardown
+}
+
+# says STEP...: what the program says on stderr, in $stderr; nothing is on stdout.
+says() {
+    # bats has 3 and 4.
+    run --separate-stderr timeout 20 env LD_PRELOAD="$LIBRARY" "$PROBES/report" "$@" 3>&- 4>&-
+    printf '%s\n' "$status" "$output" "$stderr"
+    [[ -z $output ]]
+}
+
+lines() {
+    grep -c . <<<"$1"
+}
+
+DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 2 sockets given TCP_NODELAY, 10 bursts joined '
+
+@test "a process says once what was done in it, whichever way it ends by itself" {
+    local way
+    for way in exit _exit _Exit quick_exit exit_group handler cancelled abort '_exit-in-exit' '_exit-in-quick_exit'; do
+        says joins talks "$way"
+        [[ $status -eq $([[ $way == abort ]] && echo 134 || echo 0) ]]
+        [[ $(lines "$stderr") -eq 1 && $stderr == "nagleshim["*"]: $DONE"* ]]
+        [[ $stderr == *'; counts: sockets 3, left alone 0, bursts joined 10, bursts held 0, pushes '*', TCP_NODELAY set 2' ]]
+    done
+}
+
+@test "the words of the report are the counts behind them" {
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}' says joins talks exit
+    local held pushes
+    held=$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' <<<"$stderr")
+    pushes=$(sed -nE 's/.*counts:.*, pushes ([0-9]+).*/\1/p' <<<"$stderr")
+    [[ $held -ge 10 && $pushes -ge 1 && $stderr == *", rule 1 of the policy in NAGLESHIM_POLICY: "* ]]
+    [[ $stderr == *", $held bursts held to leave as one each, $pushes push"*" before a wait; counts: "* ]]
+}
+
+@test "a process without a TCP socket says nothing, and that it had none where every decision is told" {
+    says
+    [[ $status -eq 0 && -z $stderr ]]
+    NAGLESHIM_LOG=debug says
+    [[ $(tail -n 1 <<<"$stderr") == *': report: no TCP socket' ]]
+    NAGLESHIM_LOG=error says joins talks exit
+    [[ -z $stderr ]]
+}
+
+@test "the report names the policy's file, the rules that took sockets, and those that none took" {
+    cat >"$T/policy.json" <<'JSON'
+{"version": 1, "rules": [
+    {"name": "one", "match": {"role": "client"}},
+    {"match": {"role": "server", "remote": "127.0.0.2"}},
+    {"match": {"process": "nobody"}, "name": "never"}]}
+JSON
+    NAGLESHIM_POLICY=$T/policy.json says joins talks exit
+    [[ $stderr == *": report: 2 TCP sockets, rule one of $T/policy.json, 1 left alone: "* ]]
+    sed -i 's/127.0.0.2/127.0.0.1/' "$T/policy.json"
+    NAGLESHIM_POLICY=$T/policy.json says joins talks exit
+    [[ $stderr == *": report: 2 TCP sockets, rule one (1), rule 2 (1) of $T/policy.json: "* ]]
+    echo '{"version": 1, "rules": [{"match": {"remote": "9"}}]}' >"$T/policy.json"
+    NAGLESHIM_POLICY=$T/policy.json says joins talks exit
+    [[ $stderr == *": report: 2 TCP sockets, left alone: no rule of $T/policy.json matched; counts: sockets 0, "* ]]
+}
+
+@test "a server that nobody has connected to says what became of its listener" {
+    says serves exit
+    [[ $stderr == *': report: 1 TCP socket, rule every-tcp-socket of the built-in policy: 1 socket given TCP_NODELAY; counts: '* ]]
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"local": "9"}}]}' says serves exit
+    [[ $stderr == *': a listener and no connection, left alone: no rule of the policy in NAGLESHIM_POLICY matched '* ]]
+}
+
+@test "a control character in a name does not begin another line" {
+    local program=$T/$'a\nnagleshim[1]: b'
+    cp "$PROBES/report" "$program"
+    LD_PRELOAD=$LIBRARY "$program" joins talks exit 2>"$T/err"
+    [[ $(wc -l <"$T/err") -eq 1 ]]
+    grep -qF ']: a?nagleshim[1]: b: 3 TCP sockets, ' "$T/err"
+}
+
+@test "a process in which the shim stood aside says why" {
+    echo '{"version": 1, "rules": 7}' >"$NAGLESHIM_POLICY_DIR/default.json"
+    says joins talks exit
+    [[ $status -eq 0 && $(lines "$stderr") -eq 1 ]]
+    [[ $stderr == *": report: stood aside: $NAGLESHIM_POLICY_DIR/default.json:1:25: "* ]]
+    # A child of it has nothing of its own to say.
+    says fork _exit parent exit
+    [[ $(lines "$stderr") -eq 1 ]]
+    echo '{"version": 1, "enabled": false, "rules": []}' >"$NAGLESHIM_POLICY_DIR/default.json"
+    says exit
+    [[ $stderr == *': report: stood aside: its policy says "enabled": false' ]]
+    NAGLESHIM_OFF=1 says joins talks exit
+    [[ -z $stderr ]]
+}
+
+@test "a program that sets a filter has its line before it, and lives" {
+    says joins talks filter exit
+    [[ $status -eq 0 && $(lines "$stderr") -eq 1 ]]
+    [[ $stderr == *': report: stood aside: it installed a seccomp filter; before that 3 TCP sockets, '* ]]
+    # The filter kills on what a line needs.
+    NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log says joins talks filter closes exit
+    [[ $status -eq 0 && $(grep -c 'stood aside: it installed' "$T/log") -eq 1 ]]
+}
+
+@test "a forked child tells what was done in it, and not what its parent did" {
+    says joins talks fork talks talks _exit parent exit
+    [[ $(lines "$stderr") -eq 2 ]]
+    [[ ${stderr%%$'\n'*} == *': report: TCP sockets of before the fork: 20 bursts joined '* ]]
+    [[ ${stderr##*$'\n'} == *": $DONE"* ]]
+    says joins talks fork joins talks _exit parent exit
+    [[ ${stderr%%$'\n'*} == *': report: 3 TCP sockets since the fork, rule every-tcp-socket of '*' 10 bursts joined '* ]]
+    # One that did nothing says nothing.
+    says joins talks fork _exit parent exit
+    [[ $(lines "$stderr") -eq 1 ]]
+}
+
+@test "a child of vfork ends without the line of its parent" {
+    says joins talks vfork talks exit
+    [[ $(lines "$stderr") -eq 1 && $stderr == *', 20 bursts joined '* ]]
+}
+
+@test "a process that a signal kills says nothing, and none of its signals has a handler of the shim's" {
+    says joins talks killed
+    [[ $status -eq 143 && -z $stderr ]]
+    local caught
+    caught=$(LD_PRELOAD=$LIBRARY sed -n 's/^SigCgt:\t//p' /proc/self/status)
+    [[ $caught == "$(sed -n 's/^SigCgt:\t//p' /proc/self/status)" ]]
+}
+
+@test "where a program has closed its stderr, a file that is appended to has the line all the same" {
+    echo 'what was there' >"$T/err"
+    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>>"$T/err"
+    [[ $(wc -l <"$T/err") -eq 2 && $(tail -n 1 "$T/err") == *": $DONE"* ]]
+    # In a file that is written at its own place the line would be in others' way.
+    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>"$T/err"
+    [[ ! -s $T/err ]]
+    # The file is another one by now.
+    local err=$T/renewed
+    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks "renew=$err" close-stderr exit 2>>"$err"
+    [[ -e $err && ! -s $err ]]
+}
+
+@test "where a program has closed its stderr, the terminal it runs on has the line all the same" {
+    cat >"$T/terminal.py" <<'PY'
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    if sys.argv[1] == "left": # by a daemon: in a session that has no terminal
+        if os.fork():
+            os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+        os.setsid()
+    os.environ["LD_PRELOAD"] = sys.argv[2]
+    os.execv(sys.argv[3], sys.argv[3:])
+said = b""
+while True:
+    try:
+        data = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not data:
+        break
+    said += data
+assert os.waitpid(pid, 0)[1] == 0
+sys.stdout.write(said.decode())
+PY
+    python3 "$T/terminal.py" its "$LIBRARY" "$PROBES/report" joins talks close-stderr exit >"$T/its"
+    grep -qF ": $DONE" "$T/its"
+    python3 "$T/terminal.py" left "$LIBRARY" "$PROBES/report" joins talks exit >"$T/left"
+    grep -qF ": $DONE" "$T/left"
+    # That terminal may be somebody else's by now.
+    python3 "$T/terminal.py" left "$LIBRARY" "$PROBES/report" joins talks close-stderr exit >"$T/left"
+    [[ ! -s $T/left ]]
+}
+
+@test "a stderr that has become something else gets no line" {
+    says joins talks "stderr=$T/other" exit
+    [[ $status -eq 0 && -z $stderr && -e $T/other && ! -s $T/other ]]
+    # Closed from the start, its number is whatever the program makes of it: here a listener.
+    LD_PRELOAD=$LIBRARY strace -f -qq -e trace=write -o "$T/raw" "$PROBES/report" joins talks exit 2>&-
+    [[ $(grep -c 'write(2, "nagleshim' "$T/raw") -eq 0 ]]
+    # With a file for the log it makes no difference.
+    NAGLESHIM_LOG_FILE=$T/log says joins talks close-stderr exit
+    grep -qF ": $DONE" "$T/log"
+}
+
+@test "a stderr that nobody reads, or that is full, neither ends the program nor stops it" {
+    cat >"$T/pipe.py" <<'PY'
+import fcntl, os, signal, subprocess, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+reader, writer = os.pipe()
+if sys.argv[1] == "full":
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+else:
+    os.close(reader)
+os.environ["LD_PRELOAD"] = sys.argv[2]
+process = subprocess.run(sys.argv[3:], stderr=writer, timeout=10, restore_signals=True)
+sys.exit(process.returncode != 0)
+PY
+    local way
+    for way in full unread; do
+        NAGLESHIM_LOG=debug python3 "$T/pipe.py" "$way" "$LIBRARY" "$PROBES/report" joins talks exit
+    done
+}
+
+@test "a stderr that is a TCP connection, as inetd makes it, gets no line" {
+    cat >"$T/inetd.py" <<'PY'
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+far, _ = listener.accept()
+os.environ["LD_PRELOAD"] = sys.argv[1]
+subprocess.run(sys.argv[2:], stderr=far, check=True)
+far.close()
+assert near.recv(100) == b""
+# A journal's socket gets it.
+ours, journal = socket.socketpair()
+subprocess.run(sys.argv[2:], stderr=journal, check=True)
+journal.close()
+assert b"3 TCP sockets" in ours.recv(1000)
+PY
+    python3 "$T/inetd.py" "$LIBRARY" "$PROBES/report" joins talks exit
+}
+
+@test "under debug each decision about a socket is told, in order" {
+    NAGLESHIM_LOG=debug says joins talks exit
+    sed -E 's/^nagleshim\[[0-9]+\]: //' <<<"$stderr" | grep '^fd ' >"$T/told"
+    diff - "$T/told" <<'TOLD'
+fd 3: TCP socket made; its rule comes with connect or listen
+fd 3: listens; what it accepts has its rule, too
+fd 3: TCP_NODELAY in the kernel is 1
+fd 3: rule every-tcp-socket takes the listener, send adaptive, ack before-wait
+fd 4: TCP socket made; its rule comes with connect or listen
+fd 4: about to connect
+fd 4: rule every-tcp-socket takes it, send adaptive, ack before-wait
+fd 5: accepted from the listener 3
+fd 5: rule every-tcp-socket takes it, send adaptive, ack before-wait
+fd 4: TCP_NODELAY in the kernel is 1
+TOLD
+    NAGLESHIM_LOG=debug NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' says joins talks exit
+    [[ $stderr == *'fd 3: listens; what it accepts is matched one by one'*'fd 3: listener left alone'* ]]
+    [[ $stderr == *'fd 4: no rule matches it: left alone'*'fd 5: no rule matches it: left alone'* ]]
+}
+
+@test "under debug what comes from another program and what is handed on is told" {
+    python3 - "$LIBRARY" >"$T/told" 2>&1 <<'PY'
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+environment = dict(os.environ, LD_PRELOAD=sys.argv[1], NAGLESHIM_LOG="debug")
+number = near.fileno()
+subprocess.run([sys.executable, "-c", f"""
+import os, socket
+s = socket.socket(fileno={number})
+s.send(b'x')
+d = os.dup({number})
+os.set_inheritable({number}, True)
+os.close(d)
+l = socket.create_server(('127.0.0.1', 0))
+os.set_inheritable(l.fileno(), True)
+os.execv('/bin/true', ['true'])
+"""], pass_fds=[number], env=environment, check=True)
+PY
+    cat "$T/told"
+    grep -q ': TCP socket that came from outside; its rule comes with its first use$' "$T/told"
+    grep -q ': first used$' "$T/told"
+    grep -qE ': the same connection as [0-9]+$' "$T/told"
+    grep -q ': closed$' "$T/told"
+    grep -q ': listener given back as the program has it; ' "$T/told"
+    grep -q ': may be handed on to another program$' "$T/told"
+}
