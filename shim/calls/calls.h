@@ -55,6 +55,24 @@ void ns_before_replacing(int fd, int copy);
 /* Before close_range. */
 void ns_before_close_range(unsigned low, unsigned high, int flags);
 
+/* Before a child that shares our sockets is made; replaced: to become another program. */
+void ns_before_child(bool replaced);
+
+/* The same for a child of clone(), which shares what its flags say. */
+void ns_before_clone(unsigned long flags);
+
+/* In a child that has its own memory. */
+void ns_in_child(void);
+
+/* Before this process becomes another program, and before it ends: others may have its sockets. */
+void ns_before_exec(void);
+void ns_before_end(void);
+
+/* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
+ * asks for. And before one is set. */
+bool ns_sets_filter(bool strict, bool filter, long program);
+void ns_before_filter(void);
+
 /* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
  * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */
 void ns_rights_leave(const struct msghdr *message);

@@ -31,9 +31,10 @@ static inline void before_other_read(int fd)
 }
 
 /* Out of line, so that what passes through stays short. */
-__attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
+__attribute__((noinline)) static ssize_t read_governed(int fd, struct ns_conn *conn, void *data,
+                                                       size_t size)
 {
-    struct ns_conn *conn = ns_life_ruled(fd);
+    conn = ns_life_if_ruled(fd, conn);
     int saved = errno;
     ssize_t result;
     if (!conn) {
@@ -53,16 +54,19 @@ __attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
-    if (__builtin_expect(ns_fd_passes(fd) && !ns_owes(), 1))
+    if (!ns_fd_is_open(fd))
+        return read_governed(fd, NULL, data, size);
+    struct ns_conn *conn = ns_fd_look(fd);
+    bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_ours(conn);
+    if (__builtin_expect(passes && !ns_owes(), 1))
         return NS_NEXT(read)(fd, data, size);
-    return read_governed(fd, data, size);
+    return read_governed(fd, conn, data, size);
 }
 
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
                            socklen_t *len)
 {
-    ns_life_uses_socket(fd);
-    struct ns_conn *conn = ns_life_ruled(fd);
+    struct ns_conn *conn = ns_life_ruled_socket(fd);
     int saved = errno;
     ssize_t result;
     if (!conn) {
@@ -82,8 +86,7 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    ns_life_uses_socket(fd);
-    struct ns_conn *conn = ns_life_ruled(fd);
+    struct ns_conn *conn = ns_life_ruled_socket(fd);
     int saved = errno;
     ssize_t result;
     if (!conn) {
@@ -102,8 +105,7 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 /* The kernel writes into the message only where there is something. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    ns_life_uses_socket(fd);
-    struct ns_conn *conn = ns_life_ruled(fd);
+    struct ns_conn *conn = ns_life_ruled_socket(fd);
     int saved = errno;
     ssize_t result;
     if (!conn) {
@@ -123,9 +125,8 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 }
 
 /* Before a read that cannot be made without waiting in any other way. */
-static struct ns_conn *before_vector(int fd, int flags)
+static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
-    struct ns_conn *conn = ns_life_ruled(fd);
     if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PATIENT)
         before_other_read(fd);
     return conn;
@@ -133,7 +134,7 @@ static struct ns_conn *before_vector(int fd, int flags)
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct ns_conn *conn = before_vector(fd, 0);
+    struct ns_conn *conn = before_vector(fd, ns_life_ruled(fd), 0);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
     if (conn)
         ns_in_end(fd, conn, result, errno, 0);
@@ -142,7 +143,8 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-    struct ns_conn *conn = before_vector(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
+    struct ns_conn *conn =
+        before_vector(fd, ns_life_ruled(fd), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
     if (conn)
         ns_in_end(fd, conn, result, errno, 0);
@@ -152,8 +154,7 @@ NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t o
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)
 {
-    ns_life_uses_socket(fd);
-    struct ns_conn *conn = before_vector(fd, flags);
+    struct ns_conn *conn = before_vector(fd, ns_life_ruled_socket(fd), flags);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
     if (conn)
         ns_in_end(fd, conn, result, errno, flags);

@@ -53,11 +53,11 @@ static inline struct ns_conn *ns_fd_conn(int fd)
     return ns_fd_is_conn(said) ? said : NULL;
 }
 
-/* Does fd still name conn? A call may have waited so long that another thread has closed fd, and
- * the object is another connection's. */
+/* Does fd, which named conn, still do so? A call may have waited so long that another thread has
+ * closed fd, and the object is another connection's. */
 static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
 {
-    return ns_fd_is_open(fd) && ns_fd_look(fd) == conn;
+    return ns_fd_look(fd) == conn; /* the table is never closed, nor is a chunk given back */
 }
 
 /* Has somebody asked what fd is? Not where there is no table. */

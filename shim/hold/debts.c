@@ -99,21 +99,23 @@ static bool has_room(unsigned index)
     return true;
 }
 
-/* Returns whether the list has fd at its end now, and *owed as it is then. A connection that had
- * this number before may have left it there. */
+/* Returns whether the list has fd at its end now, and *owed as it is then: changed in any case, for
+ * whoever is about to take the entry off. A connection that had this number before may have left it
+ * there. */
 static bool append(int fd, uint32_t *owed)
 {
+    *owed = atomic_load(&ns_thread.owed);
     for (;;) {
-        *owed = atomic_load(&ns_thread.owed);
-        unsigned count = count_of(*owed);
+        unsigned count = count_of(*owed), longer = count + 1;
         if (count && atomic_load_explicit(entry_at(count - 1), memory_order_relaxed) == fd)
-            return true;
-        if (!has_room(count))
+            longer = count;
+        else if (!has_room(count))
             return false;
-        atomic_store_explicit(entry_at(count), fd, memory_order_relaxed);
-        uint32_t longer = changed(*owed, count + 1);
-        if (atomic_compare_exchange_strong(&ns_thread.owed, owed, longer)) {
-            *owed = longer;
+        else
+            atomic_store_explicit(entry_at(count), fd, memory_order_relaxed);
+        uint32_t now = changed(*owed, longer);
+        if (atomic_compare_exchange_strong(&ns_thread.owed, owed, now)) {
+            *owed = now;
             return true;
         }
     }

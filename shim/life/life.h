@@ -51,21 +51,37 @@ struct ns_conn *ns_life_adopt(int fd, struct ns_conn *conn);
 /* The first use, by a call that only sockets know, of a descriptor that nobody has told us of. */
 void ns_life_meet(int fd);
 
-/* The conn of a connection that a rule governs, NULL for everything else. */
-static inline struct ns_conn *ns_life_ruled(int fd)
+/* conn, which fd names, if a rule governs it as a connection, and NULL for everything else. */
+static inline struct ns_conn *ns_life_if_ruled(int fd, struct ns_conn *conn)
 {
-    struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn)
+    if (!ns_fd_is_conn(conn))
         return NULL;
     uint8_t kind = NS_GET(conn, kind);
-    if (__builtin_expect(kind <= NS_CONN_ALONE, 0))
-        return NULL;
-    if (kind == NS_CONN_RULED)
+    if (__builtin_expect(kind == NS_CONN_RULED, 1))
         return conn;
-    return ns_life_adopt(fd, conn);
+    return kind <= NS_CONN_ALONE ? NULL : ns_life_adopt(fd, conn);
 }
 
-/* In front of every call that only sockets know. */
+/* The connection of fd if a rule governs it. */
+static inline struct ns_conn *ns_life_ruled(int fd)
+{
+    return ns_fd_is_open(fd) ? ns_life_if_ruled(fd, ns_fd_look(fd)) : NULL;
+}
+
+/* The same for a call that only sockets know: one of which nobody has told us is met. */
+static inline struct ns_conn *ns_life_ruled_socket(int fd)
+{
+    if (!ns_fd_is_open(fd))
+        return NULL;
+    struct ns_conn *conn = ns_fd_look(fd);
+    if (__builtin_expect(conn == NS_FD_UNKNOWN, 0)) {
+        ns_life_meet(fd);
+        conn = ns_fd_look(fd);
+    }
+    return ns_life_if_ruled(fd, conn);
+}
+
+/* In front of the other calls that only sockets know. */
 static inline void ns_life_uses_socket(int fd)
 {
     if (__builtin_expect(!ns_fd_is_known(fd), 0))

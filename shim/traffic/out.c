@@ -125,9 +125,10 @@ static void mark_held(int fd, struct ns_conn *conn)
         ns_push(fd, conn);
 }
 
-void ns_out_held(int fd, const struct ns_out *out, ssize_t result)
+void ns_out_held(const struct ns_write *one, ssize_t result)
 {
-    struct ns_conn *conn = out->conn;
+    struct ns_conn *conn = one->conn;
+    int fd = one->fd;
     if (result <= 0) {
         forget_foreseen(conn);
         return;
@@ -150,20 +151,20 @@ void ns_out_held(int fd, const struct ns_out *out, ssize_t result)
 
 void ns_out_went_on(int fd, ssize_t result)
 {
-    struct ns_out out = {.conn = ns_fd_conn(fd)};
+    struct ns_write one = {.fd = fd, .conn = ns_fd_conn(fd)};
     /* The deadline thread has pushed meanwhile, and perhaps before these bytes, or a signal handler
      * has turned to another socket: mark them anew. */
-    if (out.conn && (atomic_load(&out.conn->held_until) <= NS_HELD_OVERDUE || !holding(fd)))
-        ns_out_held(fd, &out, result);
+    if (one.conn && (atomic_load(&one.conn->held_until) <= NS_HELD_OVERDUE || !holding(fd)))
+        ns_out_held(&one, result);
 }
 
-void ns_out_refused(int fd, struct ns_out *out)
+void ns_out_refused(struct ns_write *one)
 {
-    forget_foreseen(out->conn);
-    ns_conn_heal(fd, out->conn);
-    out->holds = false;
-    if (NS_GET(out->conn, kind) != NS_CONN_RULED)
-        out->conn = NULL;
+    forget_foreseen(one->conn);
+    ns_conn_heal(one->fd, one->conn);
+    one->holds = false;
+    if (!ns_fd_names(one->fd, one->conn))
+        one->conn = NULL;
 }
 
 /* The write took nothing: what was held before it still is. */
@@ -188,39 +189,39 @@ static void set_nodelay_in_time(int fd, struct ns_conn *conn)
         ns_enforce_nodelay(fd, conn);
 }
 
-static void before_plain(int fd, struct ns_out *out)
+static void before_plain(struct ns_write *one)
 {
-    struct ns_conn *conn = out->conn;
-    if (out->flags & MSG_MORE) {
-        ns_push(fd, conn); /* what we hold leaves first, so that the two are not mixed up */
+    struct ns_conn *conn = one->conn;
+    if (one->flags & MSG_MORE) {
+        ns_push(one->fd, conn); /* what we hold leaves first, so that the two are not mixed up */
     } else if (!(NS_GET(conn, app_corks) & NS_CORKS_OPTION)) {
         struct ns_ack_state state = ns_conn_ack(conn);
-        out->ack_state = NS_GET(conn, ack_state);
+        one->ack_state = NS_GET(conn, ack_state);
         ns_ack_wrote(&state);
         ns_conn_ack_put(conn, state);
     }
     /* Taken away, so that another thread that holds bytes during the call marks them anew. */
     if (NS_GET(conn, held_until))
-        out->mark = atomic_exchange(&conn->held_until, NS_HELD_OVERDUE);
+        one->mark = atomic_exchange(&conn->held_until, NS_HELD_OVERDUE);
 }
 
-static struct ns_out begin(int fd, struct ns_conn *conn, size_t size, int flags, bool plain)
+void ns_out_begin(struct ns_write *one)
 {
-    struct ns_out out = {.conn = conn, .flags = flags};
+    struct ns_conn *conn = one->conn;
+    int fd = one->fd;
     if (conn && NS_GET(conn, send) == NS_SEND_AUTO_CORK)
         turn_to(fd);
-    before_other_debts(fd, conn, size, flags);
+    before_other_debts(fd, conn, one->size, one->flags);
     if (!conn)
-        return out;
+        return;
     if (__builtin_expect(!ns_thread.token, 0))
         ns_thread_begin();
     ns_thread.wrote = true;
-    out.ack_state = NS_GET(conn, ack_state);
     if (!NS_GET(conn, app_corks)) {
         switch ((enum ns_send)NS_GET(conn, send)) {
         case NS_SEND_ADAPTIVE:
             set_nodelay_in_time(fd, conn);
-            if (size) /* what has no bytes is no piece of anything */
+            if (one->size) /* what has no bytes is no piece of anything */
                 count_adaptive(fd, conn);
             break;
         case NS_SEND_NODELAY:
@@ -228,60 +229,49 @@ static struct ns_out begin(int fd, struct ns_conn *conn, size_t size, int flags,
             break;
         case NS_SEND_AUTO_CORK:
             set_nodelay_in_time(fd, conn);
-            out.holds = is_to_be_held(fd, conn, plain ? 0 : size, flags);
+            one->holds = is_to_be_held(fd, conn, one->plain ? 0 : one->size, one->flags);
             break;
         case NS_SEND_FLUSH_BEFORE_READ:
         case NS_SEND_APP:
             break;
         }
     }
-    if (out.holds)
+    if (one->holds)
         foresee_held(fd, conn);
     else
-        before_plain(fd, &out);
-    return out;
-}
-
-struct ns_out ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flags)
-{
-    return begin(fd, conn, size, flags, false);
-}
-
-struct ns_out ns_out_begin_plain(int fd, struct ns_conn *conn, size_t size, int flags)
-{
-    return begin(fd, conn, size, flags, true);
+        before_plain(one);
 }
 
 /* Nothing left. */
-static void failed(int fd, const struct ns_out *out)
+static void failed(const struct ns_write *one)
 {
-    struct ns_ack_state before, now = ns_conn_ack(out->conn);
+    struct ns_ack_state before, now = ns_conn_ack(one->conn);
     union {
         uint32_t word;
         struct ns_ack_state state;
-    } both = {.word = out->ack_state};
+    } both = {.word = one->ack_state};
     before = both.state;
     if (before.owed && !now.owed) {
-        NS_PUT(out->conn, ack_state, out->ack_state);
+        NS_PUT(one->conn, ack_state, one->ack_state);
         if (ns_ack_owes(before))
-            ns_owe(fd, out->conn);
+            ns_owe(one->fd, one->conn);
     }
-    put_back(fd, out->conn, out->mark);
+    put_back(one->fd, one->conn, one->mark);
 }
 
-void ns_out_end(int fd, const struct ns_out *out, ssize_t result)
+void ns_out_end(const struct ns_write *one, ssize_t result)
 {
-    struct ns_conn *conn = out->conn;
-    if (!conn || !ns_fd_names(fd, conn))
+    struct ns_conn *conn = one->conn;
+    if (!conn || !ns_fd_names(one->fd, conn))
         return;
     if (__builtin_expect(result <= 0, 0)) {
-        failed(fd, out);
+        failed(one);
         return;
     }
     uint64_t overdue = NS_HELD_OVERDUE;
-    if (out->mark) /* taken along; bytes that somebody has held since keep their mark */
+    if (one->mark) /* taken along; bytes that somebody has held since keep their mark */
         atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
-    if (__builtin_expect(out->flags & MSG_MORE, 0)) {
+    if (__builtin_expect(one->flags & MSG_MORE, 0)) {
         NS_PUT(conn, app_corks, NS_GET(conn, app_corks) | NS_CORKS_FLAG);
         return;
     }
@@ -294,5 +284,5 @@ void ns_out_end(int fd, const struct ns_out *out, ssize_t result)
     if (!NS_GET(conn, wrote))
         NS_PUT(conn, wrote, 1);
     if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
-        count_flushed(fd, conn);
+        count_flushed(one->fd, conn);
 }
