@@ -34,6 +34,11 @@ listed() {
     "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ]*\) .*/\1/p"
 }
 
+# The words that an option takes: in a help text they stand below it.
+words_of() {
+    "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n'
+}
+
 # Names of every "properties" member of a part of the schema.
 schema() {
     python3 -c 'import json, sys
@@ -56,7 +61,7 @@ print("\n".join(at))' "$@"
     local command
     for command in run explain doctor; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -v -- --help >"$T/help"
-        sed -n "/^\.Cm $command\$/,/^\.Nm/p" "$MAN1" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
+        section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
         same_list "$T/help" "$T/man"
     done
@@ -67,7 +72,7 @@ print("\n".join(at))' "$@"
     sed -n 's/^\.It Ev //p' "$MAN1" >"$T/man"
     same_list "$T/help" "$T/man"
     # The library is shim/ without the command in shim/cli/.
-    grep -hoE 'NAGLESHIM_[A-Z_]+' shim/*.[ch] shim/*.def >"$T/code"
+    grep -rhoE --include='*.[ch]' --exclude-dir=cli 'NAGLESHIM_[A-Z_]+' shim >"$T/code"
     same_list "$T/help" "$T/code"
 }
 
@@ -99,7 +104,7 @@ print("\n".join(at))' "$@"
 }
 
 @test "the manual has the modes of the schema and of the help text" {
-    listed run 'modes of --send' >"$T/help"
+    words_of run --send >"$T/help"
     schema '$defs' rule properties send enum >"$T/schema"
     same_list "$T/help" "$T/schema"
     section Modes "$MAN5" | sed -nE '/^\.Bl -column/,/^\.El/s/^\.It ([a-z][-a-z]*) .*/\1/p' >"$T/man"
@@ -107,13 +112,13 @@ print("\n".join(at))' "$@"
     section 'nagleshim run' "$MAN1" | sed -n '/Fl -send/,/Fl -ack/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 
-    listed run 'modes of --ack' >"$T/help"
+    words_of run --ack >"$T/help"
     schema '$defs' rule properties ack enum >"$T/schema"
     same_list "$T/help" "$T/schema"
     section Modes "$MAN5" | sed -nE '/^\.Bl -tag/,/^\.El/s/^\.It ([-a-z]+)$/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 
-    listed run 'levels of --log' >"$T/help"
+    words_of run --log >"$T/help"
     section 'nagleshim run' "$MAN1" | sed -n '/Fl -log/,/Fl -help/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 }

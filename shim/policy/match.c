@@ -188,6 +188,14 @@ enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_pr
         return NS_MISMATCH_PROCESS;
     if (!args_hold(rule, process))
         return NS_MISMATCH_ARGS;
+    /* What is known says more than what is not: a reason that stands comes first. */
+    if (rule->role != NS_ROLE_UNKNOWN && facts->role != NS_ROLE_UNKNOWN &&
+        rule->role != facts->role)
+        return NS_MISMATCH_ROLE;
+    if (facts->local.known && !endpoints_hold(rule->local, rule->n_local, &facts->local))
+        return NS_MISMATCH_LOCAL;
+    if (facts->remote.known && !endpoints_hold(rule->remote, rule->n_remote, &facts->remote))
+        return NS_MISMATCH_REMOTE;
     return socket_mismatch(rule, facts);
 }
 

@@ -66,7 +66,8 @@ const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
                                         const struct ns_address *local, bool *settled);
 
-/* Why this rule does not hold, for `nagleshim explain`: the first key that fails. */
+/* Why this rule does not hold, for `nagleshim explain`: the first key that fails whatever is not
+ * known yet, else the first that fails because its fact is not known. */
 enum ns_mismatch {
     NS_MATCHES,
     NS_MISMATCH_PROCESS,

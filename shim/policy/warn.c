@@ -5,6 +5,7 @@
 
 #include "policy/sockopt.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,23 @@ static void warn_match(const struct listener *to, const struct ns_rule *rule)
              "connects");
 }
 
+static void warn_endpoints(const struct listener *to, const struct ns_rule *rule, const char *key,
+                           const struct ns_endpoint *list, size_t n)
+{
+    char address[INET6_ADDRSTRLEN], host[INET6_ADDRSTRLEN], text[256];
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].ends_like_a_port)
+            continue;
+        inet_ntop(AF_INET6, &list[i].addr, address, sizeof address);
+        const char *port = strrchr(address, ':') + 1;
+        snprintf(host, sizeof host, "%.*s", (int)(port - address - 1), address);
+        snprintf(text, sizeof text,
+                 "\"%s\": %s is an address, of any port; if %s is the port, write [%s]:%s", key,
+                 address, port, host, port);
+        warn(to, rule, text);
+    }
+}
+
 static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
 {
     for (size_t i = 0; i < rule->n_sockopts; i++) {
@@ -91,6 +109,17 @@ static void warn_hidden(const struct listener *to, const struct ns_rule *rule,
         takers->of[rule->role] = rule;
 }
 
+void ns_policy_unused_rules(const struct ns_policy *policy,
+                            void (*report)(void *context, const struct ns_rule *rule,
+                                           const char *text),
+                            void *context)
+{
+    struct listener to = {report, context};
+    struct takers takers = {{NULL}};
+    for (size_t i = 0; i < policy->n_rules; i++)
+        warn_hidden(&to, &policy->rules[i], &takers);
+}
+
 void ns_policy_warnings(const struct ns_policy *policy,
                         void (*report)(void *context, const struct ns_rule *rule, const char *text),
                         void *context)
@@ -106,6 +135,8 @@ void ns_policy_warnings(const struct ns_policy *policy,
         warn_halves(&to, rule);
         warn_delay(&to, rule);
         warn_match(&to, rule);
+        warn_endpoints(&to, rule, "local", rule->local, rule->n_local);
+        warn_endpoints(&to, rule, "remote", rule->remote, rule->n_remote);
         warn_sockopts(&to, rule);
         warn_hidden(&to, rule, &takers);
     }
