@@ -95,7 +95,7 @@ static void judge_wrapper(const char *script, struct ns_findings *findings)
     if (wrapper.sets)
         ns_findings_reason(findings,
                            "line %u of %s sets LD_PRELOAD anew, so that what it starts loses the "
-                           "shim; \"LD_PRELOAD=...:$LD_PRELOAD\" would keep it",
+                           "shim; \"LD_PRELOAD=$LD_PRELOAD:...\" would keep it",
                            wrapper.sets, script);
     if (wrapper.unsets)
         ns_findings_reason(findings, "line %u of %s takes LD_PRELOAD out of the environment",
