@@ -201,6 +201,6 @@ CASES
     [[ -e $T/ran ]]
     # The danger that this guards against: the loader maps it, and the program ends.
     head -c "$size" "$LIBRARY" >"$T/half.so"
-    LD_PRELOAD=$T/half.so run --separate-stderr true
+    run --separate-stderr env LD_PRELOAD="$T/half.so" true
     expect_status 135 # SIGBUS
 }
