@@ -50,7 +50,7 @@ static void print_main(void)
     for (size_t i = 0; ns_verbs_at(i); i++)
         printf("  %-9s %s\n", ns_verbs_at(i)->word, ns_verbs_at(i)->summary);
     printf("\nenvironment:\n");
-#define NS_VARIABLE(name, text) printf("  %-22s %s\n", #name, text);
+#define NS_VARIABLE(name, text) printf("  %-21s %s\n", #name, text);
 #include "cli/variables.def"
 #undef NS_VARIABLE
     print_policy_keys();

@@ -262,8 +262,8 @@ int ns_text_parse_beginning(const char *text, size_t len, const struct ns_policy
     size_t at = offset_of(text, len, stop);
     struct ns_scan scan, whole;
     *unfinished = 0;
-    if (ns_scan_text(text, at, &scan))
-        return -EINVAL;
+    if (ns_scan_text(text, at, &scan)) /* in the middle of a token */
+        at = scan.token;
     ns_scan_whole(text, at, &whole);
     /* A comma or a key may stand between the last whole value and the place of the mistake. */
     int result = parse_closed(text, at, &scan, memory, copy, root);
