@@ -197,3 +197,37 @@ print("\n".join(sorted(names - {"files"})))' >"$T/members"
     [[ $(wc -l <"$T/members") -gt 15 ]]
     diff "$T/members" "$T/manual"
 }
+
+@test "check warns of a rule that matches only what a rule before it takes, and of no other" {
+    local rules
+    while IFS= read -r rules; do
+        run --separate-stderr "$NS" check "$(policy p "$rules")"
+        expect_status 0
+        expect_whole stderr "$T/p.json: warning: rule 2: never used: rule 1 before it already takes every socket it could match"
+    done <<'CASES'
+{"match": {"process": ["a", "b*"]}}, {"match": {"process": "b*", "role": "client", "remote": "80"}}
+{"match": {"remote": ["10.0.0.0/8", "fd00::/8"]}}, {"match": {"remote": ["10.1.0.0/16", "[fd00::1]:80"]}}
+{"match": {"remote": "1-1023"}}, {"match": {"remote": ["10.0.0.1:80", "443"], "args": "x"}}
+{"match": {"role": "server", "local": "80-90"}}, {"match": {"role": "server", "local": "127.0.0.1:80-90"}}
+{"match": {"args": "x"}}, {"match": {"args": "x"}}
+CASES
+    while IFS= read -r rules; do
+        run --separate-stderr "$NS" check "$(policy p "$rules")"
+        expect_status 0
+        expect_whole stderr ""
+    done <<'CASES'
+{"match": {"process": "a"}}, {"match": {"role": "client"}}
+{"match": {"process": "a"}}, {"match": {"process": ["a", "b"]}}
+{"match": {"remote": "10.0.0.0/8"}}, {"match": {"remote": ["10.1.0.0/16", "11.0.0.0/8"]}}
+{"match": {"remote": "10.1.0.0/16"}}, {"match": {"remote": "10.0.0.0/8"}}
+{"match": {"remote": "80-90"}}, {"match": {"remote": "80-91"}}
+{"match": {"remote": "0.0.0.0/0"}}, {"match": {"remote": "80"}}
+{"match": {"remote": "80"}}, {"match": {"local": "80", "role": "server"}}
+{"match": {"role": "server"}}, {"match": {"process": "a"}}
+CASES
+    # Thousands of rules are judged in a moment.
+    python3 -c 'print("""{"version": 1, "rules": [%s]}""" % ", ".join("{\"match\": {\"process\": [\"a%d\", \"b%d\"]}}" % (i, i) for i in range(4000)))' >"$T/p.json"
+    run timeout 10 "$NS" check "$T/p.json"
+    expect_status 0
+    expect_whole output "$T/p.json: valid, 4000 rules"
+}

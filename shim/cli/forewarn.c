@@ -218,8 +218,8 @@ void ns_forewarn_of_policy(const struct ns_subject *subject)
         .argv0 = subject->process.argv0,
         .exe = subject->process.exe,
     };
-    const char *directory = request.policy_dir && *request.policy_dir ? request.policy_dir
-                                                                     : NS_POLICY_DIR_DEFAULT;
+    const char *directory =
+        request.policy_dir && *request.policy_dir ? request.policy_dir : NS_POLICY_DIR_DEFAULT;
 
     ns_policy_find(&request, &found, NULL, NULL);
     if (found.origin != NS_POLICY_BUILTIN)

@@ -32,7 +32,8 @@ cJSON *ns_report_entry(const char *list);
 /* An empty list, so that it is there whatever comes. */
 void ns_report_expect(const char *list);
 
-/* Any bytes as a member: what is not UTF-8 becomes U+FFFD. object NULL: nothing; text NULL: null. */
+/* Any bytes as a member: what is not UTF-8 becomes U+FFFD. object NULL: nothing; text NULL: null.
+ */
 void ns_report_text(cJSON *object, const char *name, const char *text);
 
 #endif

@@ -46,6 +46,9 @@ struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
 
 bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_address *address);
 
+/* Is every address and port of range one of the pattern's? */
+bool ns_match_holds_all(const struct ns_endpoint *pattern, const struct ns_endpoint *range);
+
 /* Do the rule's "process" and "args" hold for this process? */
 bool ns_match_process(const struct ns_rule *rule, const struct ns_process *process);
 
