@@ -86,6 +86,9 @@ CASES
     expect_status 0
     expect_part output "trial: none: $T/ld-linux-odd.so.2 belongs to another user than root, and was not run"
     [[ ! -e $T/ran ]]
+    doctor "$(readelf -l "$T/ordinary" | sed -n 's/.*interpreter: \(.*\)]/\1/p')"
+    expect_status 0
+    expect_part output "trial: none: the program is a loader itself"
 }
 
 @test "doctor never blames a process that has just started" {

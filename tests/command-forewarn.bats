@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 # What `nagleshim run` says before it starts a program. What is wrong with its own words or with the library starts
 # nothing and is 125; what lies in the environment is a warning, and the program runs. And where in LD_PRELOAD the
@@ -46,6 +47,18 @@ expect_nothing() {
 /no/libartisan.so:/no/asan/libx.so OURS:/no/libartisan.so:/no/asan/libx.so
 /no/x.so:/no/libnagleshim.so:/no/libasan.so /no/libasan.so:OURS:/no/x.so
 CASES
+}
+
+@test "the examples name the library first in LD_PRELOAD" {
+    grep -rhE 'LD_PRELOAD[=:]|value: .*libnagleshim' config/systemd config/container examples/lib.bash examples/sidecar/pod.yaml |
+        grep libnagleshim >"$T/lines"
+    [[ $(wc -l <"$T/lines") -ge 5 ]]
+    run grep -E '[^ =]:[^ ]*libnagleshim' "$T/lines"
+    expect_whole output ""
+    # What builds on what is there keeps it.
+    grep -q 'libnagleshim.so${LD_PRELOAD:+:$LD_PRELOAD}' config/container/Containerfile.fragment
+    LD_PRELOAD=/no/x.so run --separate-stderr bash -c 'source examples/lib.bash 2>/dev/null; policy="{}" library=ours; shimmed printenv LD_PRELOAD'
+    [[ $output == *"ours:/no/x.so" ]]
 }
 
 @test "run --policy is run -p" {

@@ -121,6 +121,10 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
     static char output[OUTPUT_MOST];
     int status;
 
+    if (*loader == '\0') {
+        snprintf(reason, size, "the program is a loader itself");
+        return NS_TRIAL_UNTRIED;
+    }
     if (!is_trusted(loader)) {
         snprintf(reason, size, "%s belongs to another user than root, and was not run", loader);
         return NS_TRIAL_UNTRIED;

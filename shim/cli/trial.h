@@ -8,7 +8,8 @@
 
 enum ns_trial { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
 
-/* reason is filled for REFUSED (what the loader says) and UNTRIED. Takes ten seconds at most. */
+/* loader: what program asks for, "" if it asks for none. reason is filled for REFUSED (what the
+ * loader says) and UNTRIED. Takes ten seconds at most. */
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             char *reason, size_t size);
 
