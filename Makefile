@@ -79,7 +79,7 @@ $B/obj/%.o: %.c | $(CJSON_C)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP $(CPPFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
@@ -131,7 +131,7 @@ $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl
 
 # Another TCP, to be the peer of programs under the shim: Debian's lwIP.
-$B/lwip/%: tests/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
+$B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
@@ -149,17 +149,17 @@ $B/chatty/Talk.class: examples/chatty/Talk.java
 	javac -d $(@D) $<
 
 # Victims that have to be built. What cargo writes beside its sources is left to a copy of them.
-$B/victims/asio: tests/victims/asio.cpp
+$B/victims/asio: tests/systems/victims/asio.cpp
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -Wall -Wextra $(WERROR) -o $@ $< -pthread
 
-$B/victims/peer: tests/victims/go/main.go tests/victims/go/go.mod
+$B/victims/peer: tests/systems/victims/go/main.go tests/systems/victims/go/go.mod
 	@mkdir -p $(@D)
-	cd tests/victims/go && GOTOOLCHAIN=local go build -buildvcs=false -o $(abspath $@) .
+	cd tests/systems/victims/go && GOTOOLCHAIN=local go build -buildvcs=false -o $(abspath $@) .
 
-$B/victims/axum-queue: tests/victims/axum/Cargo.toml tests/victims/axum/src/main.rs
+$B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victims/axum/src/main.rs
 	@mkdir -p $(@D) .deps/victims
-	cp -R tests/victims/axum .deps/victims/
+	cp -R tests/systems/victims/axum .deps/victims/
 	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
 	cp .deps/victims/axum/target/debug/axum-queue $@
 
@@ -195,6 +195,7 @@ demo: ## get what is missing, build, and show the difference it makes
 	@tests/demo
 
 check: ## get what the tests need, build, and run them all
+	@tests/run --plan
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
 	@tests/run
@@ -203,18 +204,18 @@ check: ## get what the tests need, build, and run them all
 check-libcs: ## the library on glibc 2.31, 2.36 and 2.41 and on musl (as root; makes systems in .deps/libcs)
 	@tests/deps libcs
 	@$(MAKE) --no-print-directory -s all
-	@tests/libcs/run $(LIBCS)
+	@tests/systems/libcs/run $(LIBCS)
 
 check-kernels: ## the library on Linux 5.10, 6.1 and 6.12, in virtual machines (their kernels go to .deps/kernels)
 	@tests/deps kernels
 	@$(MAKE) --no-print-directory -s all examples probes
-	@tests/kernels/run $(KERNELS)
+	@tests/systems/kernels/run $(KERNELS)
 
 check-aarch64: ## cross-compile for aarch64 without a warning, and run it under qemu
 	@tests/deps aarch64
 	@$(MAKE) --no-print-directory -s examples
 	@$(MAKE) --no-print-directory -s B=build/aarch64 CC=aarch64-linux-gnu-gcc WERROR=-Werror all examples probes
-	@tests/run tests/libcs/aarch64.bats
+	@tests/run aarch64.bats
 
 check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
 	@tests/deps sidecar
@@ -225,13 +226,13 @@ check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
 check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and curl, with and without
 	@tests/deps peers
 	@$(MAKE) --no-print-directory -s all
-	@tests/peers/run $(SUITES)
+	@tests/systems/peers/run $(SUITES)
 
 .PHONY: check-victims
 check-victims: ## those of the victims that have to be built from other sources: with Go and with Rust
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples heavy-victims
-	@tests/run tests/victims/heavy.bats
+	@tests/run heavy.bats
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
@@ -262,17 +263,17 @@ fuzzers: $(FUZZERS)
 fuzz: ## fuzz the policy and the matcher, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
-	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run tests/fuzz.bats
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats
 
 fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all differential
-	@DIFFERENTIAL_SECONDS=$(or $(SECONDS),3600) tests/run tests/differential.bats
+	@DIFFERENTIAL_SECONDS=$(or $(SECONDS),3600) tests/run differential.bats
 
 check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all probes
-	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run tests/stress.bats
+	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run stress.bats
 
 # A build of its own for each sanitizer; the programs of the tests stay as they are.
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
@@ -352,9 +353,10 @@ trace: ## capture one POST without and with the shim
 .PHONY: lint format clean help
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHELL_FILES = $(shell git ls-files 2>/dev/null | xargs grep -lE '^\#!.*(bash|/sh)' 2>/dev/null)
-lint: ## formatting, shellcheck, and warnings as errors with gcc and clang
+lint: ## formatting, layers, shellcheck, and warnings as errors with gcc and clang
 	@tests/deps lint
 	clang-format --dry-run --Werror $(C_FILES)
+	tests/layers
 	shellcheck -x $(SHELL_FILES)
 	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers differential
 	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers differential

@@ -3,7 +3,9 @@
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
 #include "hold/deadline.h"
+#include "life/handover.h"
 #include "life/life.h"
+#include "traffic/push.h"
 #include "calls/loader.h"
 #include "base/log.h"
 #include "policy/find.h"
@@ -147,10 +149,13 @@ static void look_at_inherited(unsigned limit)
     const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
     for (unsigned i = 0; i < count; i++) {
-        if (fds[i].revents & POLLNVAL || !ns_sock_is_socket((int)i)) /* not open, or not one */
+        if (fds[i].revents & POLLNVAL || !ns_kernel_is_socket((int)i)) /* not open, or not one */
             continue;
         bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
-        ns_life_inherited((int)i, touch);
+        if (touch)
+            ns_handover_started_with((int)i);
+        else
+            ns_life_inherited((int)i);
     }
 }
 
@@ -189,8 +194,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
         ns_life_open(&rules);
         if (rules.holds)
-            ns_deadline_open(shortest_delay());
-        ns_settle_open();
+            ns_deadline_open(shortest_delay(),
+                             (struct ns_deadline_pushes){ns_push, ns_push_overdue});
+        ns_debts_open(ns_settle);
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);

@@ -5,6 +5,7 @@
 #define NS_INTERPOSE_H
 
 #include "traffic/in.h"
+#include "life/handover.h"
 #include "life/life.h"
 #include "traffic/out.h"
 #include "conn/process.h"
@@ -32,7 +33,7 @@ static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
     if (ns_owes())
-        ns_settle(NS_OWES_ALL);
+        ns_settle();
 }
 
 /* Before a look that may also be a busy wait (waits: ns_look_begins) and does not tell what it
@@ -42,7 +43,7 @@ static inline void ns_before_look(void)
     bool waits = ns_look_begins();
     if (ns_owes()) {
         if (waits)
-            ns_settle(NS_OWES_ALL);
+            ns_settle();
         else
             ns_settle_quiet();
     }
@@ -53,6 +54,24 @@ void ns_before_replacing(int fd, int copy);
 
 /* Before close_range. */
 void ns_before_close_range(unsigned low, unsigned high, int flags);
+
+/* Before a child that shares our sockets is made; replaced: to become another program. */
+void ns_before_child(bool replaced);
+
+/* The same for a child of clone(), which shares what its flags say. */
+void ns_before_clone(unsigned long flags);
+
+/* In a child that has its own memory. */
+void ns_in_child(void);
+
+/* Before this process becomes another program, and before it ends: others may have its sockets. */
+void ns_before_exec(void);
+void ns_before_end(void);
+
+/* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
+ * asks for. And before one is set. */
+bool ns_sets_filter(bool strict, bool filter, long program);
+void ns_before_filter(void);
 
 /* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
  * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */

@@ -7,39 +7,37 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
-static struct ns_sock *tcp_slot(int fd)
+static struct ns_conn *conn_of(int fd)
 {
     ns_life_uses_socket(fd);
-    struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || !ns_fd_is_tcp(slot))
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || !ns_conn_is_ours(conn))
         return NULL;
     /* Also where the descriptors are others than the table's: most likely this one is the same. */
-    if (NS_GET(slot, kind) == NS_FD_ASK && !ns_is_elsewhere())
-        ns_life_adopt(fd, slot);
-    return ns_fd_is_tcp(slot) ? slot : NULL;
+    if (NS_GET(conn, kind) == NS_CONN_ASK && !ns_is_elsewhere())
+        ns_life_adopt(fd, conn);
+    return ns_conn_is_ours(conn) ? conn : NULL;
 }
 
 NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
-    struct ns_sock *slot = tcp_slot(fd);
-    return slot ? ns_option_set(fd, slot, level, option, value, len)
+    struct ns_conn *conn = conn_of(fd);
+    return conn ? ns_option_set(fd, conn, level, option, value, len)
                 : NS_REAL(setsockopt)(fd, level, option, value, len);
 }
 
 NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
-    struct ns_sock *slot = tcp_slot(fd);
-    return slot ? ns_option_get(fd, slot, level, option, value, len)
+    struct ns_conn *conn = conn_of(fd);
+    return conn ? ns_option_get(fd, conn, level, option, value, len)
                 : NS_REAL(getsockopt)(fd, level, option, value, len);
 }
 
 static void set_nonblock(int fd, bool nonblock)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
-    if (!slot || !ns_fd_is_tcp(slot) || ns_is_elsewhere())
-        return;
-    NS_PUT(slot, nonblock, nonblock);
-    ns_fd_share(slot);
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (conn && ns_conn_is_ours(conn) && !ns_is_elsewhere())
+        NS_PUT(conn, nonblock, nonblock);
 }
 
 NS_EXPORT int ioctl(int fd, unsigned long request, ...)
@@ -52,9 +50,9 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     if (__builtin_expect(request == FIONBIO, 0) && result == 0)
         set_nonblock(fd, *(const int *)argument != 0);
     if (__builtin_expect(request == FIONREAD, 0) && result == 0) {
-        struct ns_sock *slot = ns_life_ruled(fd);
-        if (slot && !*(const int *)argument)
-            ns_in_nothing(fd, slot);
+        struct ns_conn *conn = ns_life_ruled(fd);
+        if (conn && !*(const int *)argument)
+            ns_in_nothing(fd, conn);
     }
     return result;
 }
@@ -65,7 +63,7 @@ static void after_fcntl(int fd, int command, long argument, int result)
     if (command == F_SETFL)
         set_nonblock(fd, (argument & O_NONBLOCK) != 0);
     else if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && !ns_is_elsewhere())
-        ns_life_duplicated(fd, result);
+        ns_handover_duplicated(fd, result);
 }
 
 /* Every fcntl takes at most one argument, an int, a long or a pointer: a long carries them all. */

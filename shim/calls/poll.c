@@ -17,7 +17,7 @@ static enum plan before_wait(void)
 {
     unsigned debts = ns_owed();
     if (debts & NS_OWES_PUSH)
-        ns_settle(NS_OWES_PUSH);
+        ns_settle_pushes();
     return debts & NS_OWES_ACK ? PLAN_LOOK_FIRST : PLAN_AS_ASKED;
 }
 
@@ -25,7 +25,7 @@ static enum plan before_wait(void)
 static int after_look(int result, bool waits)
 {
     if (waits && result == 0)
-        ns_settle(NS_OWES_ALL);
+        ns_settle();
     else
         ns_settle_quiet();
     return result;
@@ -44,7 +44,7 @@ static int after_look(int result, bool waits)
             int found = LOOK;                                                                      \
             if (found != 0)                                                                        \
                 return found;                                                                      \
-            ns_settle(NS_OWES_ALL);                                                                \
+            ns_settle();                                                                           \
         }                                                                                          \
         return CALL;                                                                               \
     } while (0)
@@ -140,12 +140,12 @@ NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
     ns_epoch_ends();
     if (ns_owes()) {
         if (timeout)
-            ns_settle(NS_OWES_ALL);
+            ns_settle();
         else if (before_wait() == PLAN_LOOK_FIRST) {
             int found = NS_REAL(epoll_pwait2)(epoll, events, most, &no_time, mask);
             if (found != 0)
                 return found;
-            ns_settle(NS_OWES_ALL);
+            ns_settle();
         }
     }
     return NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask);

@@ -14,7 +14,7 @@ static bool found_nothing(ssize_t result, int saved)
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
         return false;
     errno = saved;
-    ns_settle(NS_OWES_ALL);
+    ns_settle();
     return true;
 }
 
@@ -24,91 +24,91 @@ static inline void before_other_read(int fd)
 {
     if (!ns_owes())
         return;
-    struct ns_sock *slot = ns_fd_slot(fd);
-    if (slot && NS_GET(slot, kind) == NS_FD_UNKNOWN && ns_sock_is_file(fd))
-        NS_PUT(slot, kind, NS_FD_FILE);
-    if (!slot || NS_GET(slot, kind) != NS_FD_FILE)
+    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
+        ns_fd_set(fd, NS_FD_FILE);
+    if (!ns_fd_is_open(fd) || ns_fd_look(fd) != NS_FD_FILE)
         ns_settle_unless_ready(fd, POLLIN);
 }
 
 /* Out of line, so that what passes through stays short. */
-__attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
+__attribute__((noinline)) static ssize_t read_governed(int fd, struct ns_conn *conn, void *data,
+                                                       size_t size)
 {
-    struct ns_sock *slot = ns_life_ruled(fd);
+    conn = ns_life_if_ruled(fd, conn);
     int saved = errno;
     ssize_t result;
-    if (!slot) {
+    if (!conn) {
         before_other_read(fd);
         return NS_REAL(read)(fd, data, size);
     }
     if (!size ||
         size > SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
         return NS_REAL(read)(fd, data, size);
-    if (ns_in_begin(fd, slot, 0) == NS_READ_PLAIN)
+    if (ns_in_begin(fd, conn, 0) == NS_READ_PLAIN)
         result = NS_REAL(read)(fd, data, size);
     else if (found_nothing(result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT), saved))
         result = NS_REAL(read)(fd, data, size);
-    ns_in_end(fd, slot, result, errno, 0);
+    ns_in_end(fd, conn, result, errno, 0);
     return result;
 }
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
-    if (__builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1))
+    if (!ns_fd_is_open(fd))
+        return read_governed(fd, NULL, data, size);
+    struct ns_conn *conn = ns_fd_look(fd);
+    bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_ours(conn);
+    if (__builtin_expect(passes && !ns_owes(), 1))
         return NS_NEXT(read)(fd, data, size);
-    return read_governed(fd, data, size);
+    return read_governed(fd, conn, data, size);
 }
 
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
                            socklen_t *len)
 {
-    ns_life_uses_socket(fd);
-    struct ns_sock *slot = ns_life_ruled(fd);
+    struct ns_conn *conn = ns_life_ruled_socket(fd);
     int saved = errno;
     ssize_t result;
-    if (!slot) {
+    if (!conn) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
         return NS_REAL(recvfrom)(fd, data, size, flags, from, len);
     }
-    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
+    if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)
         result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
     else if (found_nothing(result =
                                NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
                            saved))
         result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
-    ns_in_end(fd, slot, result, errno, flags);
+    ns_in_end(fd, conn, result, errno, flags);
     return result;
 }
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    ns_life_uses_socket(fd);
-    struct ns_sock *slot = ns_life_ruled(fd);
+    struct ns_conn *conn = ns_life_ruled_socket(fd);
     int saved = errno;
     ssize_t result;
-    if (!slot) {
+    if (!conn) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
         return NS_REAL(recv)(fd, data, size, flags);
     }
-    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
+    if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)
         result = NS_REAL(recv)(fd, data, size, flags);
     else if (found_nothing(result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT), saved))
         result = NS_REAL(recv)(fd, data, size, flags);
-    ns_in_end(fd, slot, result, errno, flags);
+    ns_in_end(fd, conn, result, errno, flags);
     return result;
 }
 
 /* The kernel writes into the message only where there is something. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    ns_life_uses_socket(fd);
-    struct ns_sock *slot = ns_life_ruled(fd);
+    struct ns_conn *conn = ns_life_ruled_socket(fd);
     int saved = errno;
     ssize_t result;
-    if (!slot) {
+    if (!conn) {
         if (!(flags & MSG_DONTWAIT))
             before_other_read(fd);
         result = NS_REAL(recvmsg)(fd, message, flags);
@@ -116,50 +116,49 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
             ns_rights_arrive(message);
         return result;
     }
-    if (ns_in_begin(fd, slot, flags) == NS_READ_PLAIN)
+    if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)
         result = NS_REAL(recvmsg)(fd, message, flags);
     else if (found_nothing(result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT), saved))
         result = NS_REAL(recvmsg)(fd, message, flags);
-    ns_in_end(fd, slot, result, errno, flags);
+    ns_in_end(fd, conn, result, errno, flags);
     return result;
 }
 
 /* Before a read that cannot be made without waiting in any other way. */
-static struct ns_sock *before_vector(int fd, int flags)
+static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
-    struct ns_sock *slot = ns_life_ruled(fd);
-    if (!slot ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, slot, flags) == NS_READ_PATIENT)
+    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PATIENT)
         before_other_read(fd);
-    return slot;
+    return conn;
 }
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct ns_sock *slot = before_vector(fd, 0);
+    struct ns_conn *conn = before_vector(fd, ns_life_ruled(fd), 0);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
-    if (slot)
-        ns_in_end(fd, slot, result, errno, 0);
+    if (conn)
+        ns_in_end(fd, conn, result, errno, 0);
     return result;
 }
 
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-    struct ns_sock *slot = before_vector(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
+    struct ns_conn *conn =
+        before_vector(fd, ns_life_ruled(fd), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
-    if (slot)
-        ns_in_end(fd, slot, result, errno, 0);
+    if (conn)
+        ns_in_end(fd, conn, result, errno, 0);
     return result;
 }
 
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)
 {
-    ns_life_uses_socket(fd);
-    struct ns_sock *slot = before_vector(fd, flags);
+    struct ns_conn *conn = before_vector(fd, ns_life_ruled_socket(fd), flags);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
-    if (slot)
-        ns_in_end(fd, slot, result, errno, flags);
-    for (int i = 0; !slot && i < result; i++)
+    if (conn)
+        ns_in_end(fd, conn, result, errno, flags);
+    for (int i = 0; !conn && i < result; i++)
         if ((uint32_t)messages[i].msg_hdr.msg_controllen)
             ns_rights_arrive(&messages[i].msg_hdr);
     return result;

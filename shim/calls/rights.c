@@ -32,12 +32,12 @@ static void each_right(const struct msghdr *message, void (*visit)(int fd))
 
 static void arrives(int fd)
 {
-    ns_life_inherited(fd, false);
+    ns_life_inherited(fd);
 }
 
 void ns_rights_leave(const struct msghdr *message)
 {
-    each_right(message, ns_life_unseen);
+    each_right(message, ns_handover_unseen);
 }
 
 void ns_rights_arrive(const struct msghdr *message)

@@ -122,17 +122,18 @@ NS_EXPORT int dup(int fd)
 {
     int copy = NS_REAL(dup)(fd);
     if (copy >= 0 && !ns_is_elsewhere())
-        ns_life_duplicated(fd, copy);
+        ns_handover_duplicated(fd, copy);
     return copy;
 }
 
 /* dup2 and dup3 close what was there, if the descriptor to copy is good. */
 void ns_before_replacing(int fd, int copy)
 {
-    struct ns_sock *slot = fd == copy ? NULL : ns_fd_slot(copy);
+    struct ns_conn *conn = fd == copy ? NULL : ns_fd_conn(copy);
     int saved = errno;
     /* Where the shim stands aside the table may be wrong, and the question could kill. */
-    if (slot && ns_fd_is_tcp(slot) && (ns_life_is_aside() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
+    if (conn && ns_conn_is_ours(conn) &&
+        (ns_process_is_aside() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
         ns_life_closing(copy);
     errno = saved;
 }
@@ -144,7 +145,7 @@ NS_EXPORT int dup2(int fd, int copy)
         ns_before_replacing(fd, copy);
     int result = NS_REAL(dup2)(fd, copy);
     if (result >= 0 && !child)
-        ns_life_duplicated(fd, copy);
+        ns_handover_duplicated(fd, copy);
     return result;
 }
 
@@ -155,7 +156,7 @@ NS_EXPORT int dup3(int fd, int copy, int flags)
         ns_before_replacing(fd, copy);
     int result = NS_REAL(dup3)(fd, copy, flags);
     if (result >= 0 && !child)
-        ns_life_duplicated(fd, copy);
+        ns_handover_duplicated(fd, copy);
     return result;
 }
 
@@ -173,6 +174,6 @@ NS_EXPORT FILE *fdopen(int fd, const char *mode)
 {
     FILE *stream = NS_REAL(fdopen)(fd, mode);
     if (stream) /* stdio reads and writes inside libc */
-        ns_life_unseen(fd);
+        ns_handover_unseen(fd);
     return stream;
 }

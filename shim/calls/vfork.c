@@ -9,7 +9,7 @@ void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
     if (!ns_is_elsewhere()) { /* a child that vforks: its parent is still the one to remember */
-        ns_life_handing_on(true);
+        ns_handover_begins(true);
         ns_vfork_parent = getpid();
     }
     void *next;

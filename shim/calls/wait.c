@@ -121,7 +121,7 @@ static void before_sem(sem_t *semaphore)
         atomic_store_explicit(&get_value, known, memory_order_relaxed);
     }
     if (!known || known(semaphore, &value) != 0 || value <= 0)
-        ns_settle(NS_OWES_ALL);
+        ns_settle();
 }
 
 NS_EXPORT int sem_wait(sem_t *semaphore)
@@ -160,7 +160,7 @@ NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct time
                 pid_t found = CALL(options | WNOHANG);                                             \
                 if (found != 0)                                                                    \
                     return found;                                                                  \
-                ns_settle(NS_OWES_ALL);                                                            \
+                ns_settle();                                                                       \
             }                                                                                      \
         }                                                                                          \
         return CALL(options);                                                                      \

@@ -5,12 +5,22 @@
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "traffic/push.h"
+#include "conn/heal.h"
 #include "conn/kernel.h"
 
 #include <limits.h>
 #include <netinet/in.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
+
+/* Before a write on conn (NULL: no rule governs it); plain says that it is not to be held. */
+static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, int flags,
+                                    bool plain)
+{
+    struct ns_write one = {.fd = fd, .flags = flags, .size = size, .conn = conn, .plain = plain};
+    ns_out_begin(&one);
+    return one;
+}
 
 /* An address that is none, sent along with held bytes. A connected TCP socket ignores it
  * (tcp_sendmsg never looks at msg_name); everything else that the descriptor could have become
@@ -28,28 +38,28 @@ static bool is_stale(int error)
 
 /* After a held write. Returns whether it counts; otherwise nothing was sent, errno is saved again,
  * and the call is to be made as the application asked. */
-static bool is_held(int fd, struct ns_out *out, ssize_t result, int saved)
+static bool is_held(struct ns_write *one, ssize_t result, int saved)
 {
     if (__builtin_expect(result >= 0 || !is_stale(errno), 1)) {
-        ns_out_held(fd, out, result);
+        ns_out_held(one, result);
         return true;
     }
     errno = saved;
-    ns_out_refused(fd, out);
+    ns_out_refused(one);
     return false;
 }
 
-static bool send_held(int fd, struct ns_out *out, const void *data, size_t size, ssize_t *result)
+static bool send_held(struct ns_write *one, const void *data, size_t size, ssize_t *result)
 {
     int saved = errno;
     *result =
-        NS_REAL(sendto)(fd, data, size, out->flags | MSG_MORE,
+        NS_REAL(sendto)(one->fd, data, size, one->flags | MSG_MORE,
                         (const struct sockaddr *)(const void *)&hold_address, sizeof hold_address);
-    return is_held(fd, out, *result, saved);
+    return is_held(one, *result, saved);
 }
 
 /* writev and its kin; what the vector says is the kernel's to read. */
-static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, int count,
+static bool writev_held(struct ns_write *one, const struct iovec *vector, int count,
                         ssize_t *result)
 {
     /* sendmsg takes the vector without const and does not write to it. */
@@ -63,35 +73,34 @@ static bool writev_held(int fd, struct ns_out *out, const struct iovec *vector, 
                              .msg_iov = both.taken,
                              .msg_iovlen = (size_t)count};
     int saved = errno;
-    *result = NS_REAL(sendmsg)(fd, &message, MSG_MORE | MSG_NOSIGNAL);
+    *result = NS_REAL(sendmsg)(one->fd, &message, MSG_MORE | MSG_NOSIGNAL);
     if (*result >= 0 || errno != EPIPE)
-        return is_held(fd, out, *result, saved);
+        return is_held(one, *result, saved);
     errno = saved;
-    ns_out_held(fd, out, *result);
+    ns_out_held(one, *result);
     /* writev tells of it by a signal, and where there are no bytes not at all */
-    out->holds = false;
+    one->holds = false;
     return false;
 }
 
 /* The message is not ours to change, nor to read: it may lie nowhere. So the kernel is asked what
  * fd is. */
-static bool sendmsg_held(int fd, struct ns_out *out, const struct msghdr *message, int flags,
-                         ssize_t *result)
+static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssize_t *result)
 {
-    if (!ns_sock_is_still_tcp(fd)) {
-        ns_out_refused(fd, out);
+    if (!ns_kernel_is_still_tcp(one->fd)) {
+        ns_out_refused(one);
         return false;
     }
-    *result = NS_REAL(sendmsg)(fd, message, flags | MSG_MORE);
-    ns_out_held(fd, out, *result);
+    *result = NS_REAL(sendmsg)(one->fd, message, one->flags | MSG_MORE);
+    ns_out_held(one, *result);
     return true;
 }
 
 /* The exported functions only tell apart what passes and what does not: what passes ends in a jump,
  * since after a system call this deep a return is mispredicted. */
-static inline bool passes(const struct ns_sock *slot)
+static inline bool passes(int fd)
 {
-    return __builtin_expect(slot && NS_GET(slot, kind) <= NS_FD_OTHER && !ns_owes(), 1);
+    return __builtin_expect(ns_fd_passes(fd) && !ns_owes(), 1);
 }
 
 /* One more write of a burst that is being held. Where fd has become something else behind our back
@@ -99,27 +108,27 @@ static inline bool passes(const struct ns_sock *slot)
 __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
 {
     ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
-    struct ns_sock *slot = ns_fd_slot(fd);
+    struct ns_conn *conn = ns_fd_conn(fd);
     if (__builtin_expect(result >= 0, 1)) {
         ns_out_went_on(fd, result);
         return result;
     }
-    if (!slot || !is_stale(errno))
+    if (!conn || !is_stale(errno))
         return result;
-    ns_life_heal(fd, slot);
+    ns_conn_heal(fd, conn);
     return flags ? send(fd, data, size, flags) : write(fd, data, size);
 }
 
-__attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
+__attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_conn *conn,
+                                                        const void *data, size_t size)
 {
     ssize_t result;
     /* write refuses a size that send would cut. */
-    struct ns_out out =
-        size <= SSIZE_MAX ? ns_out_begin(fd, size, 0) : ns_out_begin_plain(fd, size, 0);
-    if (out.holds && send_held(fd, &out, data, size, &result))
+    struct ns_write one = begin(fd, ns_life_if_ruled(fd, conn), size, 0, size > SSIZE_MAX);
+    if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(write)(fd, data, size);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
@@ -130,46 +139,47 @@ enum way {
     GOVERNED, /* it is not as simple as that */
 };
 
-__attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_sock *slot,
+/* conn: what the table says of fd. */
+__attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_conn *conn,
                                                              size_t size)
 {
-    if (!slot)
-        return GOVERNED;
-    if (NS_GET(slot, kind) <= NS_FD_OTHER)
+    if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) <= NS_CONN_ALONE)
         return ns_owes() ? GOVERNED : AT_ONCE;
-    if (NS_GET(slot, kind) != NS_FD_RULED)
+    if (NS_GET(conn, kind) != NS_CONN_RULED)
         return GOVERNED;
-    if (ns_out_passes(fd, slot))
+    if (ns_out_passes(fd, conn))
         return AT_ONCE;
-    return ns_out_goes_on(fd, slot, size) ? AS_MORE : GOVERNED;
+    return ns_out_goes_on(fd, conn, size) ? AS_MORE : GOVERNED;
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    enum way way = way_of(fd, ns_fd_slot(fd), size);
+    if (!ns_fd_is_open(fd))
+        return write_governed(fd, NULL, data, size);
+    struct ns_conn *conn = ns_fd_look(fd);
+    enum way way = way_of(fd, conn, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(write)(fd, data, size);
-    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, conn, data, size);
 }
 
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
                                                        int flags)
 {
     ssize_t result;
-    ns_life_uses_socket(fd);
-    struct ns_out out = ns_out_begin(fd, size, flags);
-    if (out.holds && send_held(fd, &out, data, size, &result))
+    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), size, flags, false);
+    if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(send)(fd, data, size, flags);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-    struct ns_sock *slot = ns_fd_slot(fd);
-    bool plain = slot && NS_GET(slot, kind) != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
-    enum way way = plain ? way_of(fd, slot, size) : GOVERNED;
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_look(fd) : NS_FD_UNKNOWN;
+    bool plain = conn != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
+    enum way way = plain ? way_of(fd, conn, size) : GOVERNED;
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
     return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
@@ -179,43 +189,44 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
                          const struct sockaddr *to, socklen_t len)
 {
     ssize_t result;
-    ns_life_uses_socket(fd);
-    struct ns_out out = to ? ns_out_begin_plain(fd, size, flags) : ns_out_begin(fd, size, flags);
-    if (out.holds && send_held(fd, &out, data, size, &result))
+    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), size, flags, to != NULL);
+    if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
 NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t result;
-    ns_life_uses_socket(fd);
-    struct ns_out out = ns_out_begin(fd, NS_UNKNOWN_SIZE, flags);
-    if (out.holds && sendmsg_held(fd, &out, message, flags, &result))
+    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), NS_UNKNOWN_SIZE, flags, false);
+    if (one.holds && sendmsg_held(&one, message, &result))
         return result;
     result = NS_REAL(sendmsg)(fd, message, flags);
-    if (out.slot)
-        ns_out_end(fd, &out, result);
+    if (one.conn)
+        ns_out_end(&one, result);
     else if (result >= 0 && (uint32_t)message->msg_controllen)
         ns_rights_leave(message);
     return result;
 }
 
+/* Beyond UIO_MAXIOV writev and sendmsg fail in different ways. */
+static inline bool fits(int count)
+{
+    return count > 0 && count <= IOV_MAX;
+}
+
 NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
 {
     ssize_t result;
-    if (passes(ns_fd_slot(fd)))
+    if (passes(fd))
         return NS_REAL(writev)(fd, vector, count);
-    /* Above UIO_MAXIOV writev and sendmsg fail in different ways. */
-    bool may_hold = count > 0 && count <= IOV_MAX;
-    struct ns_out out = may_hold ? ns_out_begin(fd, NS_UNKNOWN_SIZE, 0)
-                                 : ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
-    if (out.holds && writev_held(fd, &out, vector, count, &result))
+    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, !fits(count));
+    if (one.holds && writev_held(&one, vector, count, &result))
         return result;
     result = NS_REAL(writev)(fd, vector, count);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
@@ -223,23 +234,21 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 {
     ssize_t result;
     int waits = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
-    bool may_hold = offset == -1 && !flags && count > 0 && count <= IOV_MAX;
-    struct ns_out out = may_hold ? ns_out_begin(fd, NS_UNKNOWN_SIZE, 0)
-                                 : ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, waits);
-    if (out.holds && writev_held(fd, &out, vector, count, &result))
+    struct ns_write one =
+        begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, waits, offset != -1 || flags || !fits(count));
+    if (one.holds && writev_held(&one, vector, count, &result))
         return result;
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
 NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    ns_life_uses_socket(fd);
-    struct ns_out out = ns_out_begin_plain(fd, SIZE_MAX, flags);
+    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), SIZE_MAX, flags, true);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
-    ns_out_end(fd, &out, result);
-    for (int i = 0; !out.slot && i < result; i++)
+    ns_out_end(&one, result);
+    for (int i = 0; !one.conn && i < result; i++)
         if ((uint32_t)messages[i].msg_hdr.msg_controllen)
             ns_rights_leave(&messages[i].msg_hdr);
     return result;
@@ -249,17 +258,17 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 
 NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 {
-    struct ns_out out = ns_out_begin_plain(to, size, 0);
+    struct ns_write one = begin(to, ns_life_ruled(to), size, 0, true);
     ssize_t result = NS_REAL(sendfile)(to, from, offset, size);
-    ns_out_end(to, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
 NS_EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
 {
-    struct ns_out out = ns_out_begin_plain(to, size, 0);
+    struct ns_write one = begin(to, ns_life_ruled(to), size, 0, true);
     ssize_t result = NS_REAL(sendfile64)(to, from, offset, size);
-    ns_out_end(to, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
@@ -269,16 +278,16 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
                          unsigned flags)
 {
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    struct ns_sock *source = ns_life_ruled(from);
+    struct ns_conn *source = ns_life_ruled(from);
     if (source && !(flags & SPLICE_F_NONBLOCK) && !NS_GET(source, nonblock)) {
         ns_epoch_ends();
         ns_push(from, source);
         if (ns_owes())
             ns_settle_unless_ready(from, POLLIN);
     }
-    struct ns_out out = ns_out_begin_plain(to, size, more);
+    struct ns_write one = begin(to, ns_life_ruled(to), size, more, true);
     ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);
-    ns_out_end(to, &out, result);
+    ns_out_end(&one, result);
     if (source)
         ns_in_end(from, source, result, errno, 0);
     return result;
@@ -288,9 +297,9 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
 
 NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-    struct ns_out out = ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, true);
     int result = NS_REAL(vdprintf)(fd, format, arguments);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 
@@ -305,9 +314,9 @@ NS_EXPORT int dprintf(int fd, const char *format, ...)
 
 NS_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
 {
-    struct ns_out out = ns_out_begin_plain(fd, NS_UNKNOWN_SIZE, 0);
+    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, true);
     int result = NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
-    ns_out_end(fd, &out, result);
+    ns_out_end(&one, result);
     return result;
 }
 

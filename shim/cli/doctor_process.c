@@ -295,6 +295,18 @@ static int conclude_later(struct patient *patient)
     return NS_EXIT_ERROR;
 }
 
+/* Between fork and execve it runs what its parent runs. */
+static bool may_be_a_copy(const struct ns_proc *proc)
+{
+    char link[32], exe[PATH_MAX];
+    ssize_t n;
+
+    snprintf(link, sizeof(link), "/proc/%d/exe", proc->parent);
+    n = readlink(link, exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    return n <= 0 || strcmp(exe, proc->exe) == 0;
+}
+
 static bool wants_shim(const struct ns_proc *proc)
 {
     const char *list = ns_proc_getenv(proc, "LD_PRELOAD");
@@ -319,11 +331,13 @@ static bool is_young(const struct ns_proc *proc)
 static bool is_starting(const struct patient *patient)
 {
     const struct ns_loaded *loaded = &patient->loaded;
+    bool wants = wants_shim(&patient->proc);
 
     if (loaded->state == NS_LOADED_STARTING)
         return true;
     return loaded->state == NS_LOADED_NO && !loaded->denied &&
-           (is_young(&patient->proc) || (loaded->libcs == 0 && wants_shim(&patient->proc))) &&
+           ((is_young(&patient->proc) && (wants || may_be_a_copy(&patient->proc))) ||
+            (loaded->libcs == 0 && wants)) &&
            program_of(&patient->proc)->has_interpreter;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_sock_set, block
- * or change errno. Async-signal-safe. */
+/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_kernel_set,
+ * block or change errno. Async-signal-safe. */
 #include "conn/kernel.h"
 
 #include "base/real.h"
@@ -19,13 +19,13 @@
 /* Bits of type that are not the type (socket(2)). */
 enum { TYPE_FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
 
-bool ns_sock_is_tcp(int domain, int type, int protocol)
+bool ns_kernel_is_tcp(int domain, int type, int protocol)
 {
     return (domain == AF_INET || domain == AF_INET6) && (type & ~TYPE_FLAGS) == SOCK_STREAM &&
            (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
 }
 
-int ns_sock_get(int fd, int level, int option)
+int ns_kernel_get(int fd, int level, int option)
 {
     int saved = errno, value = 0;
     socklen_t len = sizeof value;
@@ -35,7 +35,7 @@ int ns_sock_get(int fd, int level, int option)
     return value;
 }
 
-bool ns_sock_has_ulp(int fd)
+bool ns_kernel_has_ulp(int fd)
 {
     char name[16] = "";
     socklen_t len = sizeof name;
@@ -45,7 +45,7 @@ bool ns_sock_has_ulp(int fd)
     return result == 0 && len > 0;
 }
 
-int ns_sock_set(int fd, int level, int option, int value)
+int ns_kernel_set(int fd, int level, int option, int value)
 {
     int saved = errno, result = 0;
     if (NS_REAL(setsockopt)(fd, level, option, &value, sizeof value) != 0)
@@ -54,9 +54,9 @@ int ns_sock_set(int fd, int level, int option, int value)
     return result;
 }
 
-bool ns_sock_is_still_tcp(int fd)
+bool ns_kernel_is_still_tcp(int fd)
 {
-    int protocol = ns_sock_get(fd, SOL_SOCKET, SO_PROTOCOL);
+    int protocol = ns_kernel_get(fd, SOL_SOCKET, SO_PROTOCOL);
     return protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP;
 }
 
@@ -72,27 +72,27 @@ static mode_t format_of(int fd)
     return result == 0 ? status.st_mode & S_IFMT : 0;
 }
 
-bool ns_sock_is_socket(int fd)
+bool ns_kernel_is_socket(int fd)
 {
     return format_of(fd) == S_IFSOCK;
 }
 
-bool ns_sock_is_file(int fd)
+bool ns_kernel_is_file(int fd)
 {
     return format_of(fd) == S_IFREG;
 }
 
-struct ns_sock_kind ns_sock_ask(int fd)
+struct ns_kernel_kind ns_kernel_ask(int fd)
 {
-    struct ns_sock_kind kind = {.domain = ns_sock_get(fd, SOL_SOCKET, SO_DOMAIN)};
+    struct ns_kernel_kind kind = {.domain = ns_kernel_get(fd, SOL_SOCKET, SO_DOMAIN)};
     if (kind.domain != AF_INET && kind.domain != AF_INET6)
         return kind;
-    kind.tcp = ns_sock_is_tcp(kind.domain, ns_sock_get(fd, SOL_SOCKET, SO_TYPE),
-                              ns_sock_get(fd, SOL_SOCKET, SO_PROTOCOL));
+    kind.tcp = ns_kernel_is_tcp(kind.domain, ns_kernel_get(fd, SOL_SOCKET, SO_TYPE),
+                                ns_kernel_get(fd, SOL_SOCKET, SO_PROTOCOL));
     if (!kind.tcp)
         return kind;
-    kind.listens = ns_sock_get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1;
-    kind.connected = !kind.listens && ns_sock_remote(fd).known;
+    kind.listens = ns_kernel_get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1;
+    kind.connected = !kind.listens && ns_kernel_remote(fd).known;
     int saved = errno;
     int status = NS_REAL(fcntl)(fd, F_GETFL);
     errno = saved;
@@ -110,12 +110,12 @@ static struct ns_address name_of(int fd, int (*ask)(int, struct sockaddr *, sock
     return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
 }
 
-struct ns_address ns_sock_local(int fd)
+struct ns_address ns_kernel_local(int fd)
 {
     return name_of(fd, getsockname);
 }
 
-struct ns_address ns_sock_remote(int fd)
+struct ns_address ns_kernel_remote(int fd)
 {
     return name_of(fd, getpeername);
 }
@@ -126,7 +126,7 @@ static void drop(int fd)
     NS_REAL(syscall)(SYS_close, fd);
 }
 
-int ns_sock_would_be(int domain, int level, int option, int value, int *told)
+int ns_kernel_would_be(int domain, int level, int option, int value, int *told)
 {
     int saved = errno;
     int low = NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -139,9 +139,9 @@ int ns_sock_would_be(int domain, int level, int option, int value, int *told)
         fd = NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
         drop(low);
     }
-    int result = fd < 0 ? 1 : ns_sock_set(fd, level, option, value);
+    int result = fd < 0 ? 1 : ns_kernel_set(fd, level, option, value);
     if (result == 0)
-        *told = ns_sock_get(fd, level, option);
+        *told = ns_kernel_get(fd, level, option);
     if (fd >= 0)
         drop(fd);
     errno = saved;

@@ -7,15 +7,15 @@
 #include "policy/match.h"
 
 /* Do socket()'s arguments make a TCP or MPTCP socket? */
-bool ns_sock_is_tcp(int domain, int type, int protocol);
+bool ns_kernel_is_tcp(int domain, int type, int protocol);
 
 /* Is fd still a TCP or MPTCP socket, of whatever domain? One system call. */
-bool ns_sock_is_still_tcp(int fd);
+bool ns_kernel_is_still_tcp(int fd);
 
 /* Is fd a regular file? */
-bool ns_sock_is_file(int fd);
+bool ns_kernel_is_file(int fd);
 
-struct ns_sock_kind {
+struct ns_kernel_kind {
     bool tcp; /* TCP or MPTCP over IPv4 or IPv6 */
     bool listens, connected, nonblock;
     int domain;
@@ -23,29 +23,29 @@ struct ns_sock_kind {
 
 /* Is fd a socket at all? Asked by fstat, which a seccomp filter that forbids the network's calls
  * allows. */
-bool ns_sock_is_socket(int fd);
+bool ns_kernel_is_socket(int fd);
 
 /* Ask the kernel what fd is: SO_DOMAIN, SO_TYPE, SO_PROTOCOL (socket(7)). Anything but a TCP socket
  * costs one system call. */
-struct ns_sock_kind ns_sock_ask(int fd);
+struct ns_kernel_kind ns_kernel_ask(int fd);
 
 /* getsockname and getpeername, as the matcher wants them. */
-struct ns_address ns_sock_local(int fd);
-struct ns_address ns_sock_remote(int fd);
+struct ns_address ns_kernel_local(int fd);
+struct ns_address ns_kernel_remote(int fd);
 
 /* One integer option, or -errno; a value below 0 is not told from an error, so only for options
  * that have none. */
-int ns_sock_get(int fd, int level, int option);
+int ns_kernel_get(int fd, int level, int option);
 
 /* Has fd an upper-layer protocol (kTLS, TCP_ULP)? */
-bool ns_sock_has_ulp(int fd);
+bool ns_kernel_has_ulp(int fd);
 
 /* 0 or -errno. */
-int ns_sock_set(int fd, int level, int option, int value);
+int ns_kernel_set(int fd, int level, int option, int value);
 
 /* What a fresh socket of this domain would say to setsockopt(value) (0 or -errno; 1 if none could
  * be made), and then to getsockopt (*told): the kernel's own doubling, bounds and permissions.
  * Makes a socket and closes it; its descriptor is never below 3. */
-int ns_sock_would_be(int domain, int level, int option, int value, int *told);
+int ns_kernel_would_be(int domain, int level, int option, int value, int *told);
 
 #endif

@@ -13,16 +13,16 @@
 _Thread_local pid_t ns_vfork_parent;
 _Atomic pid_t ns_clone_parent;
 
-static _Atomic bool silent;
+_Atomic bool ns_process_aside;
 
-void ns_process_silence(void)
+void ns_process_stand_aside(void)
 {
-    atomic_store(&silent, true);
+    atomic_store(&ns_process_aside, true);
 }
 
 bool ns_process_look(void)
 {
-    if (atomic_load(&silent))
+    if (ns_process_is_aside())
         return false;
     pid_t self = getpid(), parent = ns_clone_parent;
     if (ns_vfork_parent == self)

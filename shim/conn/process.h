@@ -33,9 +33,15 @@ static inline bool ns_is_elsewhere(void)
  * is another one to share them with. Returns whether there is. */
 bool ns_process_has_threads(void);
 
-/* From now on nobody is asked: a filter may kill whoever does, and nothing is made of the answer.
- */
-void ns_process_silence(void);
+/* Every socket is left alone from now on, without any system call of ours: a seccomp filter may
+ * kill whoever makes one. The table stays, for what cannot be given back. */
+void ns_process_stand_aside(void);
+
+extern _Atomic bool ns_process_aside;
+static inline bool ns_process_is_aside(void)
+{
+    return atomic_load_explicit(&ns_process_aside, memory_order_relaxed);
+}
 
 /* In a child that has its own memory. */
 void ns_process_forked(void);

@@ -5,10 +5,7 @@
 #include "hold/deadline.h"
 
 #include "hold/bare.h"
-#include "conn/fds.h"
-#include "traffic/push.h"
 #include "base/real.h"
-#include "base/stats.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -52,6 +49,7 @@ static struct shared {
 } * shared;
 static char *stack;
 static uint64_t tick_ns;
+static struct ns_deadline_pushes push;
 static _Atomic bool failed; /* no thread could be made: hold nothing */
 
 /* The kernel's clock, also where a preloaded library makes up another. */
@@ -62,10 +60,11 @@ uint64_t ns_deadline_now(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-void ns_deadline_open(uint32_t most_us)
+void ns_deadline_open(uint32_t most_us, struct ns_deadline_pushes pushes)
 {
     const int protection = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
     tick_ns = (uint64_t)most_us * NS_PER_US;
+    push = pushes;
     void *page = mmap(NULL, sizeof(struct shared), protection, kind, -1, 0);
     void *memory = mmap(NULL, STACK_SIZE, protection, kind | MAP_STACK | MAP_NORESERVE, -1, 0);
     /* Linux 4.14. Without it a child could not tell that the thread is gone, since _Fork and clone
@@ -111,25 +110,18 @@ static bool is_abandoned(const struct suspects *before, struct suspects *now, in
 }
 
 /* Mark what is due as overdue, and not as gone, until it is; then push it. */
-static bool push_if_due(int fd, struct ns_sock *slot, uint64_t now, uint64_t *until,
+static bool push_if_due(int fd, struct ns_conn *conn, uint64_t now, uint64_t *until,
                         const struct suspects *before, struct suspects *suspects)
 {
-    int on = 1;
     do {
-        *until = atomic_load(&slot->held_until);
+        *until = atomic_load(&conn->held_until);
         if (!*until || *until > now)
             return false;
         if (*until == NS_HELD_OVERDUE && !is_abandoned(before, suspects, fd))
             return false;
     } while (*until > NS_HELD_OVERDUE &&
-             !atomic_compare_exchange_strong(&slot->held_until, until, NS_HELD_OVERDUE));
-    struct ns_cork cork = ns_fd_cork(slot);
-    ns_cork_pushed(&cork, true);
-    ns_fd_cork_put(slot, cork);
-    ns_bare_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    uint64_t overdue = NS_HELD_OVERDUE;
-    atomic_compare_exchange_strong(&slot->held_until, &overdue, 0);
-    NS_COUNT(late);
+             !atomic_compare_exchange_strong(&conn->held_until, until, NS_HELD_OVERDUE));
+    push.overdue(fd, conn);
     return true;
 }
 
@@ -143,17 +135,17 @@ static struct sight look(uint64_t now, struct suspects *suspects)
     for (unsigned word = 0; word < used; word++) {
         if (!atomic_load(&watched[word]))
             continue;
-        /* Cleared first and read after, both sequentially consistent: whoever marks a slot after we
+        /* Cleared first and read after, both sequentially consistent: whoever marks a conn after we
          * have read it finds the bit gone, and sets it again. */
         uint64_t bits = atomic_exchange(&watched[word], 0);
         sight.any = true;
         for (; bits; bits &= bits - 1) {
             int fd = (int)(word * WORD_BITS) + __builtin_ctzll(bits);
-            struct ns_sock *slot = ns_fd_slot(fd);
+            struct ns_conn *conn = ns_fd_conn(fd);
             uint64_t until = 0;
-            if (!slot)
+            if (!conn)
                 continue;
-            if (push_if_due(fd, slot, now, &until, &before, suspects)) {
+            if (push_if_due(fd, conn, now, &until, &before, suspects)) {
                 sight.late |= until > NS_HELD_OVERDUE;
             } else if (until) {
                 atomic_fetch_or(&watched[word], bits & -bits);
@@ -349,7 +341,7 @@ bool ns_deadline_watch(int fd)
     uint64_t bit = UINT64_C(1) << (unsigned)fd % WORD_BITS;
     while (used <= word && !atomic_compare_exchange_strong(&words_used, &used, word + 1))
         ;
-    /* The slot's mark was stored sequentially consistent, so this load comes after it. */
+    /* The conn's mark was stored sequentially consistent, so this load comes after it. */
     if (!(atomic_load(&watched[word]) & bit))
         atomic_fetch_or(&watched[word], bit);
     return atomic_load(&shared->state) == TICKING || rouse();
@@ -361,9 +353,9 @@ void ns_deadline_push_all(void)
     for (unsigned word = 0; word < used; word++)
         for (uint64_t bits = atomic_load(&watched[word]); bits; bits &= bits - 1) {
             int fd = (int)(word * WORD_BITS) + __builtin_ctzll(bits);
-            struct ns_sock *slot = ns_fd_slot(fd);
-            if (slot)
-                ns_push(fd, slot);
+            struct ns_conn *conn = ns_fd_conn(fd);
+            if (conn)
+                push.now(fd, conn);
         }
 }
 

@@ -7,16 +7,23 @@
 #ifndef NS_DEADLINE_H
 #define NS_DEADLINE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "conn/fds.h"
+
+/* How held bytes are pushed: now, by whoever asks for it; and when they are overdue, by the thread,
+ * which has no thread-local memory, so that this one must not touch errno nor call the C library.
+ */
+struct ns_deadline_pushes {
+    void (*now)(int fd, struct ns_conn *conn);
+    void (*overdue)(int fd, struct ns_conn *conn);
+};
 
 /* Start-up, where a rule holds bytes. most_us: the shortest max_delay_us of such rules. */
-void ns_deadline_open(uint32_t most_us);
+void ns_deadline_open(uint32_t most_us, struct ns_deadline_pushes pushes);
 
 /* May bytes be held? Not where no thread could be made. Async-signal-safe. */
 bool ns_deadline_ready(void);
 
-/* fd has just been given held bytes and its slot is marked. Starts the thread if there is none.
+/* fd has just been given held bytes and its conn is marked. Starts the thread if there is none.
  * Returns false if there can be none here (a child that shares its parent's memory, a limit); then
  * the caller pushes. Two loads while it runs. errno unchanged; async-signal-safe. */
 bool ns_deadline_watch(int fd);

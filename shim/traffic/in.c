@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See in.h. Owns ns_sock.ack_state together with out.c. */
+/* See in.h. Owns ns_conn.ack_state together with out.c. */
 #include "traffic/in.h"
 
-#include "life/life.h"
-#include "life/option.h"
+#include "conn/delack.h"
+#include "conn/heal.h"
+#include "conn/kernel.h"
 #include "traffic/push.h"
 #include "traffic/settle.h"
-#include "conn/kernel.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -14,94 +14,94 @@
 
 /* The read waits inside the kernel until there is more than a first piece, which nobody could
  * acknowledge meanwhile but the kernel: have it do so. */
-static void acknowledge_by_itself(int fd, struct ns_sock *slot)
+static void acknowledge_by_itself(int fd, struct ns_conn *conn)
 {
-    struct ns_ack_state state = ns_fd_ack(slot);
-    ns_settle(NS_OWES_ALL);
-    if (!state.interactive || NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
+    struct ns_ack_state state = ns_conn_ack(conn);
+    ns_settle();
+    if (!state.interactive || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     state = (struct ns_ack_state){.needless = state.needless, .pieces = state.pieces};
-    ns_fd_ack_put(slot, state);
-    ns_sock_set(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+    ns_conn_ack_put(conn, state);
+    ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 }
 
-enum ns_reading ns_in_begin(int fd, struct ns_sock *slot, int flags)
+enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
 {
-    if (NS_GET(slot, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
+    if (NS_GET(conn, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
         return NS_READ_PLAIN; /* does not wait: the poll that follows does */
     ns_epoch_ends();
     /* The answer to what was written here cannot be there yet. */
-    if (NS_GET(slot, joins) || NS_GET(slot, held_until))
-        ns_push(fd, slot);
+    if (NS_GET(conn, joins) || NS_GET(conn, held_until))
+        ns_push(fd, conn);
     /* A first read without waiting would cut these short. */
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
-        acknowledge_by_itself(fd, slot);
+        acknowledge_by_itself(fd, conn);
         return NS_READ_PLAIN;
     }
-    if (__builtin_expect(NS_GET(slot, lowat), 0)) {
-        ns_settle(NS_OWES_ALL);
+    if (__builtin_expect(NS_GET(conn, lowat), 0)) {
+        ns_settle();
         return NS_READ_PLAIN;
     }
     return ns_owes() && ns_owed() ? NS_READ_PATIENT : NS_READ_PLAIN;
 }
 
 /* This thread owes an ACK here, as state says. */
-static void owe(int fd, struct ns_sock *slot, struct ns_ack_state state)
+static void owe(int fd, struct ns_conn *conn, struct ns_ack_state state)
 {
     if (!ns_ack_owes(state))
         return;
     /* For the ACKs whose wait nobody sees (stdio, a futex). */
-    if (!NS_GET(slot, delack))
-        ns_option_bound_delayed_ack(fd, slot);
-    ns_owe_once(fd, slot);
+    if (!NS_GET(conn, delack))
+        ns_delack_bound(fd, conn);
+    ns_owe(fd, conn);
 }
 
-static void took(int fd, struct ns_sock *slot)
+static void took(int fd, struct ns_conn *conn)
 {
-    NS_PUT(slot, heard, 1);
-    NS_PUT(slot, burst_epoch, 0); /* this is the answer to the burst, or what it was one to */
-    if (NS_GET(slot, joins))
-        ns_push(fd, slot);
-    if (NS_GET(slot, ack) != NS_ACK_BEFORE_WAIT)
+    NS_PUT(conn, heard, 1);
+    NS_PUT(conn, burst_epoch, 0); /* this is the answer to the burst, or what it was one to */
+    if (NS_GET(conn, joins))
+        ns_push(fd, conn);
+    if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
-    struct ns_ack_state state = ns_fd_ack(slot);
+    struct ns_ack_state state = ns_conn_ack(conn);
     ns_ack_read(&state, (uint8_t)ns_thread.epoch);
-    ns_fd_ack_put(slot, state);
-    owe(fd, slot, state);
+    ns_conn_ack_put(conn, state);
+    owe(fd, conn, state);
 }
 
-void ns_in_nothing(int fd, struct ns_sock *slot)
+void ns_in_nothing(int fd, struct ns_conn *conn)
 {
     /* It looked for the answer to what is held here: that burst is over. */
-    if ((NS_GET(slot, joins) || NS_GET(slot, held_until)) &&
-        NS_GET(slot, lister) == ns_thread.token)
-        ns_push(fd, slot);
+    if ((NS_GET(conn, joins) || NS_GET(conn, held_until)) &&
+        NS_GET(conn, listed_by) == ns_thread.token)
+        ns_push(fd, conn);
     /* For an ACK, once is how an event loop finds the end of what is there. Twice is a busy poll,
      * and the wait that would settle this never comes. */
-    struct ns_ack_state state = ns_fd_ack(slot);
+    struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.owed)
         return;
     if (state.seen) {
-        ns_settle(NS_OWES_ALL);
+        ns_settle();
         return;
     }
     state.seen = 1;
-    ns_fd_ack_put(slot, state);
+    ns_conn_ack_put(conn, state);
 }
 
-void ns_in_end(int fd, struct ns_sock *slot, ssize_t result, int error, int flags)
+void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags)
 {
-    if (__builtin_expect(flags & MSG_ERRQUEUE, 0))
+    if (__builtin_expect(flags & MSG_ERRQUEUE, 0) || !ns_fd_names(fd, conn))
         return;
     if (result > 0) {
         if (!(flags & MSG_PEEK)) /* no option acknowledges what lies unread (tcp_cleanup_rbuf) */
-            took(fd, slot);
+            took(fd, conn);
     } else if (result == 0) {
         if (!(flags & MSG_PEEK)) /* the peer has ended its stream: nothing of it is held back */
-            NS_PUT(slot, ack_state, 0);
+            NS_PUT(conn, ack_state, 0);
     } else if (error == EAGAIN) {
-        ns_in_nothing(fd, slot);
+        ns_in_nothing(fd, conn);
     } else if (error == ENOTSOCK || error == EBADF) {
-        ns_life_heal(fd, slot);
+        ns_conn_heal(fd, conn);
     }
 }

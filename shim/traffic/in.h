@@ -16,12 +16,12 @@ enum ns_reading {
 };
 
 /* Before a read, with recv's flags: settles what must be settled first. */
-enum ns_reading ns_in_begin(int fd, struct ns_sock *slot, int flags);
+enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags);
 
 /* After a read, with recv's flags, its result and its errno. */
-void ns_in_end(int fd, struct ns_sock *slot, ssize_t result, int error, int flags);
+void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);
 
 /* The application was told that there is no data. */
-void ns_in_nothing(int fd, struct ns_sock *slot);
+void ns_in_nothing(int fd, struct ns_conn *conn);
 
 #endif

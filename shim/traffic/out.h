@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* What a write does to a connection that a rule governs: ns_out_begin before the call, ns_out_end
- * after it. Nothing here makes the application's call, blocks but where it says so, or keeps a
- * byte; errno is unchanged; all is async-signal-safe. */
+ * or ns_out_held after it. Nothing here makes the application's call, blocks but where it says so,
+ * or keeps a byte; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_OUT_H
 #define NS_OUT_H
 
-#include "life/life.h"
 #include "traffic/push.h"
 #include "traffic/settle.h"
 
 #include <sys/socket.h>
 
-/* One write of the application. */
-struct ns_out {
-    struct ns_sock *slot; /* NULL: to nothing that a rule governs */
-    uint64_t mark; /* auto-cork: held_until before the call, which may take those bytes along */
-    uint32_t ack_state; /* before the call, which may carry an ACK */
-    int flags;          /* of send; 0 for the calls that have none */
+/* One write of the application: the first five members are the caller's to fill in. */
+struct ns_write {
+    int fd;
+    int flags;            /* of send; 0 for the calls that have none */
+    size_t size;          /* as asked, or NS_UNKNOWN_SIZE */
+    struct ns_conn *conn; /* NULL: no rule governs fd */
+    /* Not to be held whatever the rule says: of what the kernel has (a file, a pipe), or of several
+     * messages. */
+    bool plain;
     bool holds;         /* auto-cork: it is to be sent with MSG_MORE, and told by ns_out_held */
+    uint32_t ack_state; /* before the call, which may carry an ACK */
+    uint64_t mark; /* auto-cork: held_until before the call, which may take those bytes along */
 };
 
 enum {
@@ -30,38 +34,34 @@ enum {
     NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY,
 };
 
-/* Before a write of size bytes to fd. What the thread owes elsewhere is settled if the write may
- * block. Once per write; then the call, and ns_out_end, or if holds is set ns_out_held. */
-struct ns_out ns_out_begin(int fd, size_t size, int flags);
-
-/* A write that is not to be held whatever the rule says: of what the kernel has (a file, a pipe),
- * or of several messages. */
-struct ns_out ns_out_begin_plain(int fd, size_t size, int flags);
+/* Before a write. What the thread owes elsewhere is settled if the write may block. Once per write;
+ * then the call, and ns_out_end, or if holds is set ns_out_held. */
+void ns_out_begin(struct ns_write *one);
 
 /* Does a write change nothing but counts, so that it may be made at once, and nothing be told after
  * it? It counts it then. For a burst that goes on: what begins one is not as simple as that. */
-static inline bool ns_out_passes(int fd, struct ns_sock *slot)
+__attribute__((always_inline)) static inline bool ns_out_passes(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(slot, send) != NS_SEND_ADAPTIVE || NS_GET(slot, burst_epoch) != ns_thread.epoch ||
-        NS_GET(slot, app_corks))
+    if (NS_GET(conn, send) != NS_SEND_ADAPTIVE || NS_GET(conn, burst_epoch) != ns_thread.epoch ||
+        NS_GET(conn, app_corks))
         return false;
-    struct ns_ack_state ack = ns_fd_ack(slot);
+    struct ns_ack_state ack = ns_conn_ack(conn);
     if (ack.heard || ack.owed || ack.sent)
         return false;
-    struct ns_burst burst = ns_fd_burst(slot);
-    if (NS_GET(slot, joins)) {
+    struct ns_burst burst = ns_conn_burst(conn);
+    if (NS_GET(conn, joins)) {
         uint16_t now = ns_push_clock();
         if (!ns_owes_only(fd) || ns_burst_paused(&burst, now, NS_BURST_PAUSE))
             return false;
         burst.at = now;
-    } else if (ns_owes() || ns_burst_is_timed(&burst, false) || !NS_GET(slot, kernel_nodelay)) {
+    } else if (ns_owes() || ns_burst_is_timed(&burst, false) || !NS_GET(conn, kernel_nodelay)) {
         return false;
     }
     if (burst.writes < UINT16_MAX)
         burst.writes++;
     burst.look = ns_thread.looks;
     ns_thread.wrote = true;
-    ns_fd_burst_put(slot, burst);
+    ns_conn_burst_put(conn, burst);
     return true;
 }
 
@@ -69,18 +69,18 @@ static inline bool ns_out_passes(int fd, struct ns_sock *slot)
  * be? Then it may be sent with MSG_MORE and nothing else: without a look at what fd is, since every
  * way to replace a descriptor that libc sees ends the burst. What is left is a program that does it
  * by bare system calls, or by io_uring, between two such writes. It counts it then. */
-static inline bool ns_out_goes_on(int fd, struct ns_sock *slot, size_t size)
+static inline bool ns_out_goes_on(int fd, struct ns_conn *conn, size_t size)
 {
-    if (NS_GET(slot, send) != NS_SEND_AUTO_CORK || NS_GET(slot, burst_epoch) != ns_thread.epoch ||
-        NS_GET(slot, app_corks) || NS_GET(slot, held_until) <= NS_HELD_OVERDUE ||
+    if (NS_GET(conn, send) != NS_SEND_AUTO_CORK || NS_GET(conn, burst_epoch) != ns_thread.epoch ||
+        NS_GET(conn, app_corks) || NS_GET(conn, held_until) <= NS_HELD_OVERDUE ||
         !ns_owes_only(fd) || size - 1 >= NS_LARGE - 1)
         return false;
-    struct ns_cork cork = ns_fd_cork(slot);
+    struct ns_cork cork = ns_conn_cork(conn);
     if (cork.writes == NS_CORK_MANY || cork.writes + 1 == cork.expected)
         return false;
     cork.writes++;
     ns_thread.wrote = true;
-    ns_fd_cork_put(slot, cork);
+    ns_conn_cork_put(conn, cork);
     return true;
 }
 
@@ -88,12 +88,12 @@ static inline bool ns_out_goes_on(int fd, struct ns_sock *slot, size_t size)
 void ns_out_went_on(int fd, ssize_t result);
 
 /* The held write that begin asked for cannot be made: it will be made as the application asked. */
-void ns_out_refused(int fd, struct ns_out *out);
+void ns_out_refused(struct ns_write *one);
 
 /* After the call, with its result. */
-void ns_out_end(int fd, const struct ns_out *out, ssize_t result);
+void ns_out_end(const struct ns_write *one, ssize_t result);
 
-/* After a write that was held. size: as the application asked, or NS_UNKNOWN_SIZE. */
-void ns_out_held(int fd, const struct ns_out *out, ssize_t result);
+/* After a write that was held. */
+void ns_out_held(const struct ns_write *one, ssize_t result);
 
 #endif

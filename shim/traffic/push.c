@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See push.h. Owns ns_sock.joins. Must never push what the application itself corks. */
+/* See push.h. Owns ns_conn.joins. Must never push what the application itself corks. */
 #include "traffic/push.h"
 
-#include "life/life.h"
-#include "traffic/settle.h"
-#include "conn/kernel.h"
 #include "base/stats.h"
+#include "conn/heal.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
+#include "hold/bare.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -20,137 +21,137 @@ uint16_t ns_push_clock(void)
     return (uint16_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
-/* Pushing failed: find out why. */
-static void nodelay_failed(int fd, struct ns_sock *slot, int error)
+void ns_enforce_nodelay(int fd, struct ns_conn *conn)
+{
+    int wanted = ns_conn_wants_nodelay(conn);
+    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, joins) || ns_process_is_aside())
+        return;
+    if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
+        NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
+    else
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER); /* nor could it be pushed */
+}
+
+void ns_nodelay_failed(int fd, struct ns_conn *conn, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
-        ns_life_heal(fd, slot);
+        ns_conn_heal(fd, conn);
     else /* what cannot be pushed must not be held (a filter, an LSM) */
-        NS_PUT(slot, steady, NS_STEADY_NEVER);
-}
-
-void ns_join_owed(int fd, struct ns_sock *slot)
-{
-    NS_PUT(slot, joins, 1);
-    atomic_store_explicit(&ns_push_joined, true, memory_order_relaxed);
-    ns_thread.may_push = true;
-    ns_owe_once(fd, slot);
-}
-
-void ns_join(int fd, struct ns_sock *slot)
-{
-    /* First what is owed: a signal handler may jump away as soon as the kernel has it. */
-    NS_PUT(slot, kernel_nodelay, 0);
-    ns_join_owed(fd, slot);
-    int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
-    if (!error) {
-        NS_COUNT(joined);
-        return;
-    }
-    NS_PUT(slot, joins, 0);
-    NS_PUT(slot, kernel_nodelay, 1);
-    nodelay_failed(fd, slot, error);
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER);
 }
 
 /* TCP_NODELAY sends at once what is held, even while corked and even if it is on already (tcp(7)
- * and
- * __tcp_sock_set_nodelay, net/ipv4/tcp.c). */
-static void push_joined(int fd, struct ns_sock *slot, bool ends)
+ * and __tcp_sock_set_nodelay, net/ipv4/tcp.c). */
+static void push_joined(int fd, struct ns_conn *conn, bool ends)
 {
-    struct ns_burst burst = ns_fd_burst(slot);
-    bool adaptive = NS_GET(slot, send) == NS_SEND_ADAPTIVE;
-    NS_PUT(slot, joins, 0); /* first: a signal handler may join anew */
-    NS_PUT(slot, heard, 0);
-    if (NS_GET(slot, app_corks))
+    struct ns_burst burst = ns_conn_burst(conn);
+    bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE;
+    NS_PUT(conn, joins, 0); /* first: a signal handler may join anew */
+    NS_PUT(conn, heard, 0);
+    if (NS_GET(conn, app_corks))
         return; /* the application's to send, with what it has corked since */
-    int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (error) {
-        nodelay_failed(fd, slot, error);
+        ns_nodelay_failed(fd, conn, error);
         return;
     }
     if (adaptive) {
-        NS_PUT(slot, kernel_nodelay, 1);
+        NS_PUT(conn, kernel_nodelay, 1);
         if (ends)
             ns_burst_pushed(&burst, ns_push_clock());
     } else {
-        ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(slot, kernel_nodelay));
+        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, kernel_nodelay));
         burst.writes = 0;
     }
-    ns_fd_burst_put(slot, burst);
+    ns_conn_burst_put(conn, burst);
 }
 
 /* Mark what is held as overdue, and not as gone, until it is: a signal handler may jump out of the
  * push. Returns false if nothing is held. */
-static bool begin_push(struct ns_sock *slot)
+static bool begin_push(struct ns_conn *conn)
 {
-    uint64_t until = atomic_load(&slot->held_until);
+    uint64_t until = atomic_load(&conn->held_until);
     while (until > NS_HELD_OVERDUE) {
-        if (!atomic_compare_exchange_weak(&slot->held_until, &until, NS_HELD_OVERDUE))
+        if (!atomic_compare_exchange_weak(&conn->held_until, &until, NS_HELD_OVERDUE))
             continue;
-        struct ns_cork cork = ns_fd_cork(slot);
+        struct ns_cork cork = ns_conn_cork(conn);
         ns_cork_pushed(&cork, false);
-        ns_fd_cork_put(slot, cork);
+        ns_conn_cork_put(conn, cork);
         return true;
     }
     return until == NS_HELD_OVERDUE;
 }
 
-static void push_held(int fd, struct ns_sock *slot)
+static void push_held(int fd, struct ns_conn *conn)
 {
     uint64_t overdue = NS_HELD_OVERDUE;
-    if (!begin_push(slot))
+    if (!begin_push(conn))
         return;
-    int error = ns_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     /* Bytes that somebody has held since keep their mark. */
-    atomic_compare_exchange_strong(&slot->held_until, &overdue, 0);
+    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
     if (error)
-        nodelay_failed(fd, slot, error);
+        ns_nodelay_failed(fd, conn, error);
     else
-        NS_PUT(slot, kernel_nodelay, 1);
+        NS_PUT(conn, kernel_nodelay, 1);
 }
 
-void ns_push(int fd, struct ns_sock *slot)
+void ns_push(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(slot, joins)) {
-        push_joined(fd, slot, true);
+    if (NS_GET(conn, joins)) {
+        push_joined(fd, conn, true);
         NS_COUNT(pushes);
-    } else if (atomic_load_explicit(&slot->held_until, memory_order_relaxed)) {
-        push_held(fd, slot);
+    } else if (atomic_load_explicit(&conn->held_until, memory_order_relaxed)) {
+        push_held(fd, conn);
         NS_COUNT(pushes);
     }
 }
 
-void ns_push_paused(int fd, struct ns_sock *slot)
+void ns_push_paused(int fd, struct ns_conn *conn)
 {
-    push_joined(fd, slot, false);
+    push_joined(fd, conn, false);
     NS_COUNT(late);
 }
 
 void ns_push_turned(int held)
 {
-    struct ns_sock *slot = ns_fd_slot(held);
-    if (slot)
-        ns_push(held, slot);
+    struct ns_conn *conn = ns_fd_conn(held);
+    if (conn)
+        ns_push(held, conn);
     int now = held + 1; /* and after the push: a signal handler may jump out of it */
     atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
-    if (slot && atomic_load(&slot->held_until)) /* what one has held there in between */
-        ns_push(held, slot);
+    if (conn && atomic_load(&conn->held_until)) /* what one has held there in between */
+        ns_push(held, conn);
+}
+
+/* The mark says overdue, and not gone, until it is pushed. Bare system calls only, and no call into
+ * the C library. */
+void ns_push_overdue(int fd, struct ns_conn *conn)
+{
+    int on = 1;
+    uint64_t overdue = NS_HELD_OVERDUE;
+    struct ns_cork cork = ns_conn_cork(conn);
+    ns_cork_pushed(&cork, true);
+    ns_conn_cork_put(conn, cork);
+    ns_bare_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
+    NS_COUNT(late);
 }
 
 /* TCP_QUICKACK sends the ACK that is due. With an even value the connection stays in interactive
  * mode, so that the next answer carries its ACK again; with an odd one the kernel acknowledges by
  * itself from now on (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
-void ns_acknowledge(int fd, struct ns_sock *slot)
+void ns_acknowledge(int fd, struct ns_conn *conn)
 {
-    struct ns_ack_state state = ns_fd_ack(slot);
+    struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.owed)
         return;
     bool ends = ns_ack_sent(&state);
-    ns_fd_ack_put(slot, state);
-    int error = ns_sock_set(fd, IPPROTO_TCP, TCP_QUICKACK, ends ? 1 : 2);
+    ns_conn_ack_put(conn, state);
+    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, ends ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
-        ns_life_heal(fd, slot);
+        ns_conn_heal(fd, conn);
     else if (error)
-        NS_PUT(slot, ack, NS_ACK_APP); /* a protocol without it: do not ask again */
+        NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without it: do not ask again */
     NS_COUNT(acks);
 }

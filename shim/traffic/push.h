@@ -4,32 +4,34 @@
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
-#include "conn/fds.h"
+#include "hold/debts.h"
 
-/* May any connection of this process be joined (ns_sock.joins)? */
+/* May any connection of this process be joined (ns_conn.joins)? */
 extern _Atomic bool ns_push_joined;
 
 /* Milliseconds, for ns_burst. */
 uint16_t ns_push_clock(void);
 
-/* Take TCP_NODELAY off, so that Nagle joins what follows, and have this thread's next wait push it.
- * For a connection whose TCP_NODELAY is ours. */
-void ns_join(int fd, struct ns_sock *slot);
+/* Make the kernel's TCP_NODELAY what the connection's rule wants. */
+void ns_enforce_nodelay(int fd, struct ns_conn *conn);
 
-/* Nagle may hold bytes here from now on (flush-before-read): the same but for the option. */
-void ns_join_owed(int fd, struct ns_sock *slot);
+/* TCP_NODELAY could not be changed (-errno): find out why. */
+void ns_nodelay_failed(int fd, struct ns_conn *conn, int error);
 
 /* Send what is held on fd, if anything is. */
-void ns_push(int fd, struct ns_sock *slot);
+void ns_push(int fd, struct ns_conn *conn);
 
 /* The same where the thread that joined it has neither waited nor been answered, but after a pause
  * writes on. */
-void ns_push_paused(int fd, struct ns_sock *slot);
+void ns_push_paused(int fd, struct ns_conn *conn);
 
 /* What the thread holds on fd is over since it turns to another socket. */
 void ns_push_turned(int held);
 
+/* Push what is overdue. Called by the deadline thread, which has no thread-local memory. */
+void ns_push_overdue(int fd, struct ns_conn *conn);
+
 /* Send the ACK that is owed on fd, if one is. */
-void ns_acknowledge(int fd, struct ns_sock *slot);
+void ns_acknowledge(int fd, struct ns_conn *conn);
 
 #endif

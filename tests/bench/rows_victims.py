@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The programs of tests/victims.bats, which nobody here wrote, with the shim on one end against the same
+"""The programs of tests/systems/victims.table, which nobody here wrote, with the shim on one end against the same
 programs with the cure that they have themselves: an option of their own where there is one."""
 
 import collections
@@ -9,7 +9,7 @@ import subprocess
 
 from side_by_side import BUILT_IN, NO_SHIM, ROOT, CannotRun, field, free_port
 
-VICTIMS = ROOT / "tests/victims"
+VICTIMS = ROOT / "tests/systems/victims"
 PYTHON = "/usr/bin/python3"  # for which the distribution has the modules
 
 # server(bench, cured) starts one, and gives its port; client(cured) is what comes before the port and

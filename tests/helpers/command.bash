@@ -5,7 +5,7 @@
 # What the tests of the nagleshim command share: a clean environment, files to feed it, and assertions
 # that show what they saw. Must not start anything that outlives a test.
 
-load helpers/common
+load "${BASH_SOURCE[0]%/*}/common"
 
 command_setup() {
     NS=$PWD/build/nagleshim

@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034 # the tests use what is set here
 # What the tests of `nagleshim doctor` share: programs and processes to look at, and what is to be said of them.
 
-load helpers/command
+load "${BASH_SOURCE[0]%/*}/command"
 
 doctor_setup() {
     command_setup

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # $port, $python, $T: helpers/common.bash; others are named in victims.table
-# Programs that nobody here wrote, as tests/victims.table lists them: the shim in none, one or both ends or in
+# Programs that nobody here wrote, as tests/systems/victims.table lists them: the shim in none, one or both ends or in
 # a proxy between them, and no policy.
 
 # pair NAME: what the table says about it, in the associative array "row".
@@ -15,21 +15,21 @@ pair() {
         elif [[ -n $found ]]; then
             row[$key]=$value
         fi
-    done < <(grep -vE '^(#|$)' tests/victims.table)
+    done < <(grep -vE '^(#|$)' tests/systems/victims.table)
     [[ -n ${row[client]-} ]]
 }
 
 # compiled CLASS: once for all tests of a file.
 compiled() {
     [[ -e $BATS_FILE_TMPDIR/java/$1.class ]] ||
-        javac -sourcepath tests/victims -cp "$classes" -d "$BATS_FILE_TMPDIR/java" "tests/victims/$1.java"
+        javac -sourcepath tests/systems/victims -cp "$classes" -d "$BATS_FILE_TMPDIR/java" "tests/systems/victims/$1.java"
 }
 
 # Whatever the pair of $row needs; sets what its commands are written with.
 need() {
     local word jar modules=()
     built=$(realpath build)/victims
-    scripts=tests/victims
+    scripts=tests/systems/victims
     site=$T/site
     classes=$BATS_FILE_TMPDIR/java
     mkdir -p "$classes" "$site"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs about promises share (tests/promises.bats): a connection that any library would
- * have taken in hand, an acknowledgement that is owed on it, and time that is kept by bare system
- * calls. Each program does the same without a library. */
+/* What the programs about promises share (tests/promises/promises.bats): a connection that any
+ * library would have taken in hand, an acknowledgement that is owed on it, and time that is kept by
+ * bare system calls. Each program does the same without a library. */
 #ifndef PROBES_PROMISE_H
 #define PROBES_PROMISE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Options that a rule has set on a socket, and what becomes of them when the socket comes under
  * another rule, or none: nobody listens on 127.0.0.2 and 127.0.0.3, so that a program may go on
- * with the same socket elsewhere. The policy is that of tests/promises.bats; without the library
- * the kernel's options are the program's own. See promise.h. */
+ * with the same socket elsewhere. The policy is that of tests/promises/promises.bats; without the
+ * library the kernel's options are the program's own. See promise.h. */
 #include "promise.h"
 
 enum { RULED = 77, DEFAULT = 7200, ASKED = 500 };

@@ -118,6 +118,8 @@ static const struct word {
     {"idle", asks_idle},
     {"has-nodelay", has_nodelay_already},
     {"swap", swaps},
+    {"reader", is_left_to_reader},
+    {"reader-hears", reader_hears},
     {"unshare", unshares},
     {"prctl", keeps_capabilities},
     {"setgid", sets_group_by_number},

@@ -285,6 +285,37 @@ static void swaps(void)
     spare = fd;
 }
 
+static struct conn left;
+static _Atomic bool has_read;
+
+static void *reads_left(void *unused)
+{
+    char byte;
+    EXPECT(read(left.fd, &byte, 1) == 1);
+    has_read = true;
+    return unused;
+}
+
+/* A thread waits there for what the peer says, and meanwhile another one closes it, and gives its
+ * number to something else. */
+static void is_left_to_reader(void)
+{
+    pthread_t reader;
+    left = near;
+    EXPECT(pthread_create(&reader, NULL, reads_left, NULL) == 0);
+    compute_ms(20);
+    close(left.fd);
+    EXPECT(RAW(dup3, 2, left.fd, 0, 0) == left.fd);
+}
+
+static void reader_hears(void)
+{
+    double begin = now_ms();
+    answer(left.peer, "!");
+    while (!has_read) /* which nobody sees */
+        EXPECT(look_again(begin, 2000));
+}
+
 static void unshares(void)
 {
     EXPECT(unshare(CLONE_FS) == 0);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* The exported syscall(): system calls that a program makes by number. numbers.def says which of
+ * them matter. As async-signal-safe as the calls themselves. */
+#include "calls/calls.h"
+#include "hold/deadline.h"
+
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* --- before: with the call's arguments --- */
+
+static void nothing(const long a[6])
+{
+    (void)a;
+}
+
+static void closes(const long a[6])
+{
+    if (!ns_is_elsewhere())
+        ns_life_closing((int)a[0]);
+}
+
+static void replaces(const long a[6])
+{
+    if (!ns_is_elsewhere())
+        ns_before_replacing((int)a[0], (int)a[1]);
+}
+
+static void closes_range(const long a[6])
+{
+    ns_before_close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
+}
+
+static void writes(const long a[6])
+{
+    ns_handover_unseen((int)a[0]);
+}
+
+static void splices(const long a[6])
+{
+    ns_handover_unseen((int)a[2]);
+}
+
+/* It may write to any socket, past us. */
+static void writes_anywhere(const long a[6])
+{
+    (void)a;
+    ns_handover_all_unseen();
+}
+
+static void may_wait_for_futex(const long a[6])
+{
+    switch ((int)a[1] & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_LOCK_PI:
+    case FUTEX_WAIT_REQUEUE_PI:
+        ns_before_wait();
+        break;
+    default:
+        break;
+    }
+}
+
+static void may_wait_for_ring(const long a[6])
+{
+    if (a[2]) /* min_complete */
+        ns_before_wait();
+}
+
+static void forks(const long a[6])
+{
+    (void)a;
+    ns_before_clone(0);
+}
+
+static void clones(const long a[6])
+{
+    ns_before_clone((unsigned long)a[0]);
+}
+
+static void execs(const long a[6])
+{
+    (void)a;
+    ns_before_exec();
+}
+
+static void ends(const long a[6])
+{
+    (void)a;
+    ns_before_end();
+}
+
+static void may_filter(const long a[6])
+{
+    if (ns_sets_filter(a[0] == SECCOMP_SET_MODE_STRICT, a[0] == SECCOMP_SET_MODE_FILTER, a[2]))
+        ns_before_filter();
+}
+
+static void changes_privileges(const long a[6])
+{
+    (void)a;
+    ns_deadline_stop();
+}
+
+/* --- after one that worked: with its result, too --- */
+
+static void no_more(const long a[6], long result)
+{
+    (void)a;
+    (void)result;
+}
+
+static void makes_socket(const long a[6], long result)
+{
+    ns_life_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
+}
+
+static void duplicates(const long a[6], long result)
+{
+    ns_handover_duplicated((int)a[0], (int)result);
+}
+
+static void receives(const long a[6], long result)
+{
+    (void)a;
+    ns_life_inherited((int)result);
+}
+
+static void may_be_child(const long a[6], long result)
+{
+    (void)a;
+    if (result == 0)
+        ns_in_child();
+}
+
+static void may_be_clone(const long a[6], long result)
+{
+    if (!((unsigned long)a[0] & CLONE_VM))
+        may_be_child(a, result);
+}
+
+static void has_changed_privileges(const long a[6], long result)
+{
+    (void)a;
+    (void)result;
+    ns_deadline_stop(); /* see privilege.c */
+}
+
+struct number {
+    void (*before)(const long a[6]);
+    void (*after)(const long a[6], long result);
+};
+
+/* What a number means to us. */
+static struct number meaning(long number)
+{
+    switch (number) {
+#define NS_NUMBER(name, before, after)                                                             \
+    case SYS_##name:                                                                               \
+        return (struct number){before, after};
+#define NS_NUMBER_OF_CALL(name, call)
+#include "calls/numbers.def"
+#undef NS_NUMBER
+#undef NS_NUMBER_OF_CALL
+    default:
+        return (struct number){nothing, no_more};
+    }
+}
+
+/* syscall takes up to six arguments of register size; reading six where fewer were passed reads
+ * what the registers and the stack happen to hold, and passes it on unused, as libc's own does. */
+NS_EXPORT long syscall(long number, ...)
+{
+    long a[6];
+    va_list arguments;
+    va_start(arguments, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(arguments, long);
+    va_end(arguments);
+    switch (number) {
+#define NS_NUMBER(name, before, after)
+#define NS_NUMBER_OF_CALL(name, call)                                                              \
+    case SYS_##name:                                                                               \
+        return call;
+#include "calls/numbers.def"
+#undef NS_NUMBER
+#undef NS_NUMBER_OF_CALL
+    default:
+        break;
+    }
+    struct number means = meaning(number);
+    means.before(a);
+    long result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (result >= 0 && !ns_is_elsewhere())
+        means.after(a, result);
+    return result;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of the connections. Owns the slabs, which are never given back, and the list of free
+ * objects. Must never take a lock or allocate with malloc: signal handlers come here.
+ * Async-signal-safe. */
+#include "conn/conn.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+enum {
+    COUNT = 1024, /* objects a slab */
+    SLABS = 1024, /* so many sockets at a time; those beyond them are left alone */
+};
+
+/* The links of the free objects lie beside them and not in them, where a thread that still uses one
+ * might write. */
+struct slab {
+    struct ns_conn conns[COUNT];
+    _Atomic uint32_t
+        next[COUNT]; /* 1 more than the number of the next free one; 0: it is the last */
+};
+
+/* The first slab is static: a program with fewer sockets than that costs no system call here, and
+ * untouched pages of it cost no memory. */
+static struct slab first __attribute__((aligned(64)));
+static struct slab *_Atomic slabs[SLABS] = {&first};
+static _Atomic uint32_t made; /* objects that were ever in use */
+
+/* The free object to be taken next. Low half: 1 more than its number, 0 if there is none; high
+ * half: a count of changes, so that an object that went and came back in between makes the exchange
+ * fail. */
+static _Atomic uint64_t free_list;
+
+static struct slab *slab_make(uint32_t index)
+{
+    struct slab *expected = NULL;
+    int saved = errno;
+    void *slab =
+        mmap(NULL, sizeof *expected, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (slab == MAP_FAILED) {
+        slab = NULL;
+    } else if (!atomic_compare_exchange_strong(&slabs[index], &expected, slab)) {
+        munmap(slab, sizeof *expected); /* another thread was faster */
+        slab = expected;
+    }
+    errno = saved;
+    return slab;
+}
+
+static uint64_t changed(uint64_t list, uint32_t next)
+{
+    return ((list & ~(uint64_t)UINT32_MAX) + (UINT64_C(1) << 32)) | next;
+}
+
+static struct ns_conn *take_free(void)
+{
+    uint64_t list = atomic_load(&free_list);
+    for (;;) {
+        uint32_t number = (uint32_t)list - 1;
+        if (number == UINT32_MAX)
+            return NULL;
+        struct slab *slab = atomic_load(&slabs[number / COUNT]);
+        uint32_t next = atomic_load(&slab->next[number % COUNT]);
+        if (atomic_compare_exchange_weak(&free_list, &list, changed(list, next)))
+            return &slab->conns[number % COUNT];
+    }
+}
+
+static struct ns_conn *take_new(void)
+{
+    uint32_t number = atomic_load(&made);
+    for (;;) {
+        uint32_t index = number / COUNT;
+        struct slab *slab = index < SLABS ? atomic_load(&slabs[index]) : NULL;
+        if (!slab && index < SLABS)
+            slab = slab_make(index);
+        if (!slab)
+            return NULL;
+        if (atomic_compare_exchange_weak(&made, &number, number + 1))
+            return &slab->conns[number % COUNT];
+    }
+}
+
+static void give_back(struct ns_conn *conn)
+{
+    uint32_t index = 0, within;
+    struct slab *slab;
+    while (slab = atomic_load(&slabs[index]), conn < slab->conns || conn >= slab->conns + COUNT)
+        index++;
+    within = (uint32_t)(conn - slab->conns);
+    uint64_t list = atomic_load(&free_list);
+    do
+        atomic_store(&slab->next[within], (uint32_t)list);
+    while (!atomic_compare_exchange_weak(&free_list, &list,
+                                         changed(list, index * COUNT + within + 1)));
+}
+
+static void reset(struct ns_conn *conn)
+{
+    atomic_store(&conn->held_until, 0);
+    NS_PUT(conn, role, NS_ROLE_UNKNOWN);
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
+    NS_PUT(conn, nonblock, 0);
+    NS_PUT(conn, app_nodelay, 0);
+    NS_PUT(conn, kernel_nodelay, 0);
+    NS_PUT(conn, app_corks, 0);
+    NS_PUT(conn, immediate, 0);
+    NS_PUT(conn, lowat, 0);
+    NS_PUT(conn, origin, 0);
+    NS_PUT(conn, wrote, 0);
+    NS_PUT(conn, joins, 0);
+    NS_PUT(conn, heard, 0);
+    NS_PUT(conn, domain, 0);
+    NS_PUT(conn, delack, 0);
+    NS_PUT(conn, ack_state, 0);
+    NS_PUT(conn, burst, 0);
+    NS_PUT(conn, burst_epoch, 0);
+    NS_PUT(conn, listed_by, 0);
+    NS_PUT(conn, rule, NULL);
+    struct ns_view *view = NS_GET(conn, view);
+    if (view) {
+        NS_PUT(view, hidden, 0);
+        NS_PUT(view, deferred, 0);
+    }
+}
+
+struct ns_conn *ns_conn_make(void)
+{
+    struct ns_conn *conn = take_free();
+    if (!conn)
+        conn = take_new();
+    if (!conn)
+        return NULL;
+    reset(conn);
+    NS_PUT(conn, kind, NS_CONN_ALONE);
+    atomic_store(&conn->references, 1);
+    return conn;
+}
+
+bool ns_conn_hold(struct ns_conn *conn)
+{
+    uint32_t references = atomic_load(&conn->references);
+    do {
+        if (!references)
+            return false;
+    } while (!atomic_compare_exchange_weak(&conn->references, &references, references + 1));
+    return true;
+}
+
+void ns_conn_drop(struct ns_conn *conn)
+{
+    if (atomic_fetch_sub(&conn->references, 1) != 1)
+        return;
+    NS_PUT(conn, kind, NS_CONN_NONE); /* so that another thread stops using the rest */
+    give_back(conn);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* See handover.h. Owns nothing but whether this process was forked. */
+#include "life/handover.h"
+
+#include "base/real.h"
+#include "conn/delack.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
+#include "conn/status.h"
+#include "life/life.h"
+#include "life/rewrite.h"
+#include "traffic/push.h"
+#include "traffic/settle.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+static _Atomic bool forked; /* from a process that may still use the same sockets */
+
+/* What is set on a listener stays there: it is to be as its application has it. From now on what
+ * it accepts is treated one by one. */
+static void give_back(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED)
+        return;
+    NS_PUT(conn, origin, NS_GET(conn, origin) | NS_LISTENER_ADOPTED);
+    if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
+        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
+        NS_PUT(conn, kernel_nodelay, NS_GET(conn, app_nodelay));
+    ns_delack_unbound(fd, conn);
+}
+
+/* A connection whose TCP_NODELAY is ours has the bound, and no other: so whoever else comes to have
+ * it does not take that for the program's own. */
+static void mark_as_ours(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, app_nodelay))
+        ns_delack_unbound(fd, conn);
+    else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
+        ns_delack_bound(fd, conn);
+}
+
+static void is_unseen(int fd, struct ns_conn *conn)
+{
+    ns_push(fd, conn);
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        ns_enforce_nodelay(fd, conn);
+}
+
+void ns_handover_unseen(int fd)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || !ns_conn_is_ours(conn) || ns_process_is_aside() || ns_is_elsewhere())
+        return;
+    if (NS_GET(conn, kind) == NS_CONN_ASK && !ns_life_adopt(fd, conn))
+        return;
+    if (NS_GET(conn, kind) == NS_CONN_LISTENER)
+        give_back(fd, conn);
+    if (NS_GET(conn, kind) == NS_CONN_FRESH)
+        ns_rewrite_apply(fd, conn, NULL);
+    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    is_unseen(fd, conn);
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        mark_as_ours(fd, conn); /* and bound the ACKs of waits that we will not see, either */
+}
+
+static void each_enforced(int fd, struct ns_conn *conn, void *context)
+{
+    (void)context;
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        is_unseen(fd, conn);
+}
+
+/* Another program may come to have these. A listener is as it was. */
+static void each_handed_on(int fd, struct ns_conn *conn, void *context)
+{
+    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
+    int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
+    if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
+        give_back(fd, conn);
+    each_enforced(fd, conn, context);
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        mark_as_ours(fd, conn);
+}
+
+static void each_unseen(int fd, struct ns_conn *conn, void *context)
+{
+    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    each_enforced(fd, conn, context);
+}
+
+void ns_handover_all_unseen(void)
+{
+    if (!ns_life_all_unseen())
+        ns_fd_each(each_unseen, NULL);
+}
+
+void ns_handover_begins(bool replaced)
+{
+    if (ns_process_is_aside())
+        return;
+    ns_rewrite_commit();
+    ns_settle_process(); /* other threads' too: in the child nobody would know of them */
+    if (replaced && ns_life_take_changed())
+        ns_fd_each(each_handed_on, NULL);
+}
+
+void ns_handover_forked(void)
+{
+    atomic_store(&forked, true);
+}
+
+static void put_aside(int fd, struct ns_conn *conn, void *context)
+{
+    (void)context;
+    if (NS_GET(conn, kind) == NS_CONN_LISTENER)
+        give_back(fd, conn);
+    else if (NS_GET(conn, kind) != NS_CONN_RULED)
+        NS_PUT(conn, kind, NS_CONN_ALONE);
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
+    if (NS_GET(conn, kind) == NS_CONN_RULED && !atomic_load(&forked)) {
+        ns_enforce_nodelay(fd, conn);
+        ns_delack_unbound(fd, conn);
+    }
+    NS_PUT(conn, rule, NULL);
+    NS_PUT(conn, ack_state, 0);
+}
+
+/* As without us, from now on: the options are the application's own again. But a process that was
+ * forked may share its sockets with one that counts on them. */
+void ns_handover_stand_aside(void)
+{
+    if (ns_process_is_aside())
+        return;
+    ns_rewrite_commit();
+    ns_settle_process();
+    ns_fd_each(put_aside, NULL);
+    ns_process_stand_aside();
+    ns_status_aside("it installed a seccomp filter");
+}
+
+void ns_handover_duplicated(int from, int to)
+{
+    if (from == to)
+        return;
+    struct ns_conn *conn = ns_fd_conn(from);
+    if (!conn || !ns_conn_hold(conn)) {
+        ns_fd_set(to, ns_fd_is_open(from) && !conn ? ns_fd_look(from) : NS_FD_UNKNOWN);
+        return;
+    }
+    /* Its debt to push is listed under from, which may be closed where we cannot see it. */
+    ns_push(from, conn);
+    if (!ns_fd_set(to, conn)) /* beyond the table: what is written there nobody sees */
+        ns_handover_unseen(from);
+    else if (ns_fd_conn(from) != conn) /* another thread has closed it, and conn may be another's */
+        ns_fd_set(to, NS_FD_UNKNOWN);
+    else if (to <= STDERR_FILENO && ns_conn_is_ours(conn)) /* stdio */
+        ns_handover_unseen(to);
+}
+
+void ns_handover_started_with(int fd)
+{
+    ns_life_inherited(fd);
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || NS_GET(conn, kind) != NS_CONN_ASK)
+        return;
+    struct ns_kernel_kind kind = ns_kernel_ask(fd);
+    if ((kind.connected || kind.listens) && ns_life_adopt(fd, conn))
+        ns_handover_unseen(fd);
+}

@@ -1,0 +1,348 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim doctor --pid` tells what the shim does in a running process, or that it cannot be judged.
+# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
+# `nagleshim doctor --pid`: what it says of a process where the shim works, and of one that cannot be judged.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    may_look
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "doctor says that the shim works in a process, which policy and rule it has, and how many sockets" {
+    policy policies/queue_server '{"name": "none", "match": {"role": "client"}},
+        {"name": "servers", "send": "auto-cork"}, {"match": {"process": "other"}}'
+    server s
+    "$EXAMPLES/queue_put" 127.0.0.1 "$port" 3 >"$T/put.out"
+    doctor_of s
+    expect_works s
+    expect_whole stderr ""
+    expect_part output "process: ${NS_PID[s]}, $(realpath "$EXAMPLES/queue_server")"
+    expect_part output "library: $LIBRARY, version $(sed -n 's/^VERSION := //p' Makefile)"
+    expect_part output "policy: $T/policies/queue_server.json, 3 rules"
+    expect_part output "tried now: $T/policies/queue_server.json: would be taken"
+    expect_part output 'rule 1 "none": send adaptive, ack before-wait; it took 0 sockets'
+    expect_part output 'rule 2 "servers": send auto-cork, ack before-wait; it took 2 sockets'
+    expect_no_part output "rule 3"
+    expect_part output "so far: sockets 2, left alone 0, "
+    # The listener is left, the connection has gone.
+    expect_part output "TCP sockets that are connected or listen now: 1"
+    expect_no_part output "warning: "
+}
+
+@test "doctor of a process without the shim says that LD_PRELOAD was not set" {
+    patient p pause
+    doctor_of p
+    expect_fails p "LD_PRELOAD was not set when it was started"
+    patient q pause env LD_PRELOAD="$LIBRARY"
+    doctor_of q
+    expect_works q
+}
+
+@test "doctor knows a policy given inline, one that is built in, and files that are tried in vain" {
+    patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{}]}'
+    doctor_of p
+    expect_works p
+    expect_part output "policy: the text in NAGLESHIM_POLICY, 1 rule"
+    expect_no_part output tried
+    patient q pause env LD_PRELOAD="$LIBRARY"
+    doctor_of q
+    expect_works q
+    expect_part output "policy: built in
+tried now: $T/policies/doctor_patient.json: not there
+tried now: $T/policies/default.json: not there"
+}
+
+@test "doctor warns when the policy was edited, added or removed since the process was started" {
+    patient p pause env LD_PRELOAD="$LIBRARY"
+    policy policies/default '{}'
+    doctor_of p
+    expect_works p
+    expect_part output "warning: started now, it would take $T/policies/default.json"
+    patient q pause env LD_PRELOAD="$LIBRARY"
+    doctor_of q
+    expect_works q
+    expect_no_part output "warning: "
+    # Until the clock of files has gone on.
+    local end=$((SECONDS + 10))
+    until policy policies/default '{"send": "app"}' && doctor_of q && [[ $output == *"warning: "* ]]; do
+        ((SECONDS < end)) || break
+    done
+    expect_works q
+    expect_part output "warning: $T/policies/default.json was changed after the process had read it"
+    # A process that execs long after it was forked reads what is there then.
+    # shellcheck disable=SC2016 # for the inner shell
+    ns_start r bash -c 'until [[ -e $1/go ]]; do sleep 0.01; done; LD_PRELOAD=$2 exec "$3" pause' bash \
+        "$T" "$LIBRARY" "$PROBES/doctor_patient"
+    ns_wait_for "/proc/${NS_PID[r]}/comm" bash
+    until holds "$(cut -d ' ' -f 1 /proc/uptime) > $(awk '{ print $22 / 100 }' "/proc/${NS_PID[r]}/stat") + 0.1"; do
+        sleep 0.01
+    done
+    policy policies/default '{"send": "app"}, {}'
+    touch "$T/go"
+    ns_wait_for "$T/r.out" '^ready '
+    doctor_of r
+    expect_works r
+    expect_no_part output "warning: "
+    rm "$T/policies/default.json"
+    doctor_of q
+    expect_part output "warning: started now, it would take the built-in policy"
+}
+
+@test "doctor warns of a policy that others could change, or replace" {
+    local file=$T/policies/default.json
+    policy policies/default '{}'
+    patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    expect_no_part output "could be"
+    expect_no_part output "can be"
+    chmod 0666 "$file"
+    doctor_of p
+    expect_works p
+    expect_part output "warning: $file can be changed by everybody (mode 0666)"
+    doctor cat
+    expect_status 0
+    expect_part output "warning: $file can be changed by everybody (mode 0666)"
+    chmod 0644 "$file"
+    chmod 0777 "$T/policies"
+    doctor_of p
+    expect_part output "warning: $file can be replaced by everybody, who may write to its directory"
+}
+
+@test "doctor reads the shim of a file that was replaced, removed or renamed since" {
+    cp "$LIBRARY" "$T/another-name.so"
+    patient p pause env LD_PRELOAD="$T/another-name.so"
+    doctor_of p
+    expect_works p
+    expect_part output "library: $T/another-name.so, version "
+    expect_part output "LD_PRELOAD: did not name it"
+    cp "$LIBRARY" "$T/new.so"
+    mv "$T/new.so" "$T/another-name.so"
+    doctor_of p
+    expect_works p
+    expect_part output "(its file was replaced or removed; the process keeps the old one)"
+    rm "$T/another-name.so"
+    doctor_of p
+    expect_works p
+}
+
+@test "doctor of a thread's number is one of its process" {
+    patient p thread env LD_PRELOAD="$LIBRARY"
+    doctor --pid "$number"
+    expect_works p
+    expect_part output "process: ${NS_PID[p]}, "
+    expect_part output "($number is one of its threads)"
+    # A process whose main thread has ended is no zombie.
+    patient q leader env LD_PRELOAD="$LIBRARY"
+    ns_wait_for "/proc/${NS_PID[q]}/status" '^State:.Z'
+    doctor_of q
+    expect_works q
+}
+
+@test "doctor finds the shim in a forked child, and not in one that was started without it" {
+    # shellcheck disable=SC2016 # for the inner shell
+    ns_start p env LD_PRELOAD="$LIBRARY" bash -c 'while :; do read -rt 9; done < <(:) & echo "forked $!"
+        exec 9< <(exec env -u LD_PRELOAD sleep 1000 </dev/null >/dev/null 2>&1 & echo $!); read -r other <&9
+        echo "started $other"; wait'
+    ns_wait_for "$T/p.out" '^started '
+    also forked "$(sed -n 's/^forked //p' "$T/p.out")"
+    also started "$(sed -n 's/^started //p' "$T/p.out")"
+    doctor_of forked
+    expect_works forked
+    ns_wait_for "/proc/${NS_PID[started]}/comm" '^sleep$'
+    doctor_of started
+    expect_fails started "LD_PRELOAD was not set when it was started"
+}
+
+@test "doctor finds the shim in a process of musl" {
+    musl_loader
+    gcc -o "$T/patient" tests/probes/doctor_patient.c -D_GNU_SOURCE -Wl,--dynamic-linker="$musl" -pthread
+    patient=$T/patient patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    expect_works p
+    patient=$T/patient patient q pause
+    doctor_of q
+    expect_fails q "LD_PRELOAD was not set when it was started"
+    expect_part output "loader: $musl (musl)"
+}
+
+@test "doctor warns of a second libc, a second shim, and sockets that the shim has not seen" {
+    patient p namespace env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    expect_works p
+    expect_part output "warning: libc is in its memory 2 times (dlmopen)"
+    cp "$LIBRARY" "$T/second.so"
+    patient q pause env LD_PRELOAD="$LIBRARY:$T/second.so"
+    doctor_of q
+    expect_works q
+    expect_part output "warning: the shim is in its memory 2 times"
+    # An inherited connection that is never used.
+    server s
+    exec 8<>"/dev/tcp/127.0.0.1/$port"
+    patient r pause env LD_PRELOAD="$LIBRARY"
+    doctor_of r
+    expect_works r
+    expect_part output "TCP sockets that are connected or listen now: 1"
+    expect_part output "warning: the shim has seen none of its TCP sockets in use"
+    exec 8>&-
+    patient t pause env LD_PRELOAD="$LIBRARY"
+    doctor_of t
+    expect_works t
+    expect_no_part output "warning: "
+}
+
+@test "doctor of a zombie says so, and exits 2" {
+    patient p zombie env LD_PRELOAD="$LIBRARY"
+    doctor --pid "$number"
+    expect_status 2
+    expect_whole output ""
+    expect_whole stderr "nagleshim doctor: process $number (doctor_patient) has ended, and waits for its parent (a zombie)"
+    doctor_of p
+    expect_works p
+}
+
+@test "doctor of processes that end meanwhile never says what is not so" {
+    local pid ms works=0
+    # The last live longer than it takes to look at them.
+    for ms in {000..078..2}; do
+        LD_PRELOAD=$LIBRARY sleep "0.$ms" 3>&- &
+        pid=$!
+        doctor --pid "$pid"
+        case $status in
+        0)
+            expect_part output "verdict: the shim works in process $pid"
+            works=$((works + 1))
+            ;;
+        2) [[ $stderr == *"there is no process $pid" || $stderr == *"(a zombie)" ||
+            $stderr == *"process $pid ended while it was looked at" ]] || {
+            seen
+            return 1
+        } ;;
+        *)
+            seen
+            return 1
+            ;;
+        esac
+        wait "$pid"
+    done
+    [[ $works -gt 0 ]]
+}
+
+@test "doctor is denied another user's process, and one that hides, with a status of its own" {
+    local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    cp "$NS" "$LIBRARY" "$PROBES/doctor_patient" "$T"
+    let_others_in "$T"
+    patient p pause env LD_PRELOAD="$T/libnagleshim.so"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[p]}"
+    expect_status 3
+    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[p]} runs as user $EUID; ask as that user, or as root"
+    patient=$T/doctor_patient patient q hidden "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[q]}"
+    expect_status 3
+    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[q]} does not let others look into it, even of its own user; ask as root"
+    doctor_of q
+    if has_ptrace; then
+        expect_works q
+    else
+        expect_denied q
+    fi
+    # Its own user may.
+    [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || return 0
+    patient=$T/doctor_patient patient r pause "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[r]}"
+    expect_works r
+}
+
+# doctor_without CALL... -- ARGUMENTS: doctor in a sandbox that answers these system calls with EPERM.
+doctor_without() {
+    run --separate-stderr python3 -c 'import ctypes, os, platform, struct, sys
+at = sys.argv.index("--")
+numbers = {"x86_64": {"process_vm_readv": 310, "preadv": 295}, "aarch64": {"process_vm_readv": 270, "preadv": 69}}
+code = struct.pack("HBBI", 0x20, 0, 0, 0)
+for name in sys.argv[1:at]:
+    code += struct.pack("HBBI", 0x15, 0, 1, numbers[platform.machine()][name]) + struct.pack("HBBI", 6, 0, 0, 0x50001)
+code += struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+libc = ctypes.CDLL(None)
+program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.cast(code, ctypes.c_void_p).value)
+libc.prctl(38, 1, 0, 0, 0) == 0 or sys.exit("no_new_privs")
+libc.prctl(22, 2, program, 0, 0) == 0 or sys.exit("seccomp")
+os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --pid "${!#}"
+}
+
+@test "doctor reads memory another way where a sandbox forbids the first, and says so where it forbids both" {
+    patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_without process_vm_readv "${NS_PID[p]}"
+    expect_works p
+    expect_part output "so far: sockets 0"
+    # As under Yama, where everything but memory may be looked at.
+    doctor_without process_vm_readv preadv "${NS_PID[p]}"
+    expect_status 3
+    expect_part output "library: $LIBRARY"
+    expect_whole stderr "nagleshim doctor: permission denied: the shim is in process ${NS_PID[p]}, and reading its memory takes CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)"
+    patient q pause
+    doctor_without process_vm_readv preadv "${NS_PID[q]}"
+    expect_fails q "LD_PRELOAD was not set when it was started"
+    expect_part output "warning: its memory cannot be read (see kernel.yama.ptrace_scope): the shim was looked for by its name"
+}
+
+@test "doctor is denied a program that may be run and not read" {
+    local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    cp "$NS" "$LIBRARY" "$T"
+    program ordinary "$T/secret"
+    chmod 0711 "$T/secret"
+    let_others_in "$T"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor "$T/secret"
+    expect_status 3
+    expect_whole stderr "nagleshim doctor: '$T/secret' may be run but not read, so that nothing can be told: Permission denied"
+    mkdir -m 0700 "$T/closed"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor "$T/closed/program"
+    expect_status 3
+    expect_whole stderr "nagleshim doctor: '$T/closed/program': Permission denied"
+}
+
+@test "doctor knows a status section of another version, and one that was overwritten, and exits 2" {
+    local kind
+    for kind in older newer; do
+        patient "$kind" pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS="$kind"
+        doctor_of "$kind"
+        expect_status 2
+        # What another version calls itself cannot drive the terminal.
+        expect_whole stderr "nagleshim doctor: the shim in process ${NS_PID[$kind]} keeps its status in a form that this command does not know: use the command of version 9.9?]0;x"
+    done
+    patient garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage
+    doctor_of garbage
+    expect_status 2
+    expect_whole stderr "nagleshim doctor: the shim in process ${NS_PID[garbage]} keeps no status where it should be: something has overwritten its memory"
+}
+
+@test "doctor follows no address of a status section that leads nowhere, and prints no control characters" {
+    patient p pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=rules
+    doctor_of p
+    expect_works p
+    expect_part output "warning: the name of its policy cannot be read"
+    expect_part output "warning: its rules cannot be read"
+    patient q pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=escape
+    doctor_of q
+    expect_fails q 'the shim stands aside: because?[31m of?this'
+}
+
+@test "doctor says that a program is still being loaded" {
+    ns_start p env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=hang "$PROBES/doctor_patient" pause
+    local end=$((SECONDS + 10))
+    until grep -q doctor_status "/proc/${NS_PID[p]}/maps"; do
+        ((SECONDS < end))
+    done
+    doctor_of p
+    expect_status 2
+    expect_no_part output "reason: "
+    expect_verdict "process ${NS_PID[p]} has not finished starting: ask again in a moment; if that stays so, it hangs in what runs before main"
+}

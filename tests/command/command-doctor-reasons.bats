@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim doctor --pid` tells why the shim does not work in a process, with the one reason that holds.
+# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
+# `nagleshim doctor --pid`: why the shim does not work in a process. Each reason has its control: the same process
+# where the reason does not hold.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    may_look
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "doctor says that the shim is switched off" {
+    patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_OFF=1
+    doctor_of p
+    expect_fails p "NAGLESHIM_OFF was set when it was started, which switches the shim off"
+}
+
+@test "doctor says why the shim stands aside: policy broken, missing, not enabled, for others" {
+    local file
+    file=$(broken_policy)
+    patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$file"
+    doctor_of p
+    expect_fails p "the shim stands aside: $file:2:21: "
+    expect_part output "tried now: $file: invalid"
+    patient q pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/none.json"
+    doctor_of q
+    expect_fails q "the shim stands aside: $T/none.json: cannot be read: No such file or directory"
+    patient r pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "enabled": false, "rules": [{}]}'
+    doctor_of r
+    expect_fails r 'the shim stands aside: its policy says "enabled": false'
+    patient s pause env LD_PRELOAD="$LIBRARY" \
+        NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
+    doctor_of s
+    expect_fails s "the shim stands aside: no rule of its policy is for this program"
+}
+
+@test "doctor says that the shim stands aside under a seccomp filter of the program's own" {
+    patient p filter env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    expect_fails p "the shim stands aside: it installed a seccomp filter"
+    expect_part output "seccomp: a filter is in force"
+    # One that it was started under is not its own.
+    # shellcheck disable=SC2016 # for the inner shell
+    ns_start q python3 -c 'import ctypes, os, struct, sys
+libc = ctypes.CDLL(None)
+allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+program = struct.pack("HxxxxxxP", 1, ctypes.cast(allow, ctypes.c_void_p).value)
+libc.prctl(38, 1, 0, 0, 0) == 0 or sys.exit("no_new_privs")
+libc.prctl(22, 2, program, 0, 0) == 0 or sys.exit("seccomp")
+os.environ["LD_PRELOAD"] = sys.argv[1]
+os.execv(sys.argv[2], [sys.argv[2], "pause"])' "$LIBRARY" "$PROBES/doctor_patient"
+    ns_wait_for "$T/q.out" '^ready ' || cat "$T/q.err"
+    doctor_of q
+    expect_works q
+    expect_part output "seccomp: a filter is in force"
+}
+
+@test "doctor says what kind of program a process runs that the shim cannot reach" {
+    gcc -static -o "$T/static" -D_GNU_SOURCE -x c - <<<'#include <stdio.h>
+#include <unistd.h>
+int main(void) { puts("ready 0"); fflush(stdout); for (;;) pause(); }'
+    patient=$T/static patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    expect_fails p "it is linked statically, so that nothing can be preloaded into it"
+    # Go, linked dynamically: the shim is in its memory, and never asked.
+    echo info >"$T/info"
+    objcopy --add-section .go.buildinfo="$T/info" "$PROBES/doctor_patient" "$T/go"
+    patient=$T/go patient q pause env LD_PRELOAD="$LIBRARY"
+    doctor_of q
+    expect_fails q "it is a Go program, which makes its system calls without libc"
+    grep -q libnagleshim "/proc/${NS_PID[q]}/maps"
+    patient=$T/go patient r pause
+    doctor_of r
+    expect_fails r "it is a Go program, which makes its system calls without libc"
+    # Free Pascal, the same.
+    echo 'FPC 3.2.2' >"$T/info"
+    objcopy --add-section .fpcdata="$T/info" "$PROBES/doctor_patient" "$T/pascal"
+    patient=$T/pascal patient s pause env LD_PRELOAD="$LIBRARY"
+    doctor_of s
+    expect_fails s "it is a Free Pascal program, which makes its system calls without libc"
+    patient=$T/pascal patient t pause
+    doctor_of t
+    expect_fails t "it is a Free Pascal program, which makes its system calls without libc"
+}
+
+@test "doctor says that a 32-bit process is not reached" {
+    [[ $(uname -m) == x86_64 ]] || cannot_here "needs a machine that runs 32-bit programs, too"
+    as --32 -o "$T/small.o" - <<'END'
+.globl _start
+_start: mov $29, %eax
+int $0x80
+jmp _start
+END
+    ld -m elf_i386 -o "$T/small" "$T/small.o"
+    doctor "$T/small"
+    expect_status 1
+    expect_part output "reason: it is built for another kind of machine than the shim"
+    # A kernel may be built without them.
+    ns_start p env LD_PRELOAD="$LIBRARY" "$T/small"
+    local end=$((SECONDS + 10))
+    until [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || ! kill -0 "${NS_PID[p]}"; do
+        ((SECONDS < end))
+    done
+    kill -0 "${NS_PID[p]}" 2>/dev/null && [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || return 0
+    doctor_of p
+    expect_fails p "it is built for another kind of machine than the shim"
+}
+
+@test "doctor says that a process has more rights than its user: set-user-ID, file capabilities" {
+    cp "$PROBES/doctor_patient" "$T/setuid"
+    chown 65533 "$T/setuid" 2>/dev/null || cannot_here "only root can give a file away"
+    chmod u+s "$T/setuid"
+    [[ $(findmnt -no OPTIONS -T "$T/setuid") != *nosuid* ]] || cannot_here "mounted nosuid"
+    let_others_in "$T"
+    patient=$T/setuid patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    if ! has_ptrace; then
+        expect_denied p
+        return 0
+    fi
+    expect_fails p "it was started with more rights than its user's"
+    chmod u-s "$T/setuid"
+    patient=$T/setuid patient q pause env LD_PRELOAD="$LIBRARY"
+    doctor_of q
+    expect_works q
+    cp "$PROBES/doctor_patient" "$T/capable"
+    # v2, effective, permitted: CAP_NET_BIND_SERVICE
+    python3 -c 'import os, struct, sys
+os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))' "$T/capable"
+    patient=$T/capable patient r pause setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$LIBRARY"
+    doctor_of r
+    expect_fails r "it was started with more rights than its user's"
+}
+
+@test "doctor says what the loader was told, where that does not lead to the library" {
+    patient p pause env LD_PRELOAD="$T/none/libnagleshim.so"
+    doctor_of p
+    expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so, which does not exist"
+    patient q pause env LD_PRELOAD=libm.so.6
+    doctor_of q
+    expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
+    mkdir "$T/bad"
+    head -c 4096 /dev/zero >"$T/bad/libnagleshim.so"
+    patient r pause env LD_PRELOAD="$T/bad/libnagleshim.so"
+    doctor_of r
+    expect_fails r "$T/bad/libnagleshim.so is no library"
+    program other-machine "$T/bad/libnagleshim.so"
+    patient s pause env LD_PRELOAD="$T/bad/libnagleshim.so"
+    doctor_of s
+    expect_fails s "$T/bad/libnagleshim.so is built for another kind of machine"
+}
+
+@test "doctor says that the library was put there after the process was started" {
+    patient p pause env LD_PRELOAD="$T/late/libnagleshim.so"
+    mkdir "$T/late"
+    # Until the clock of files has gone on.
+    local end=$((SECONDS + 10))
+    until cp "$LIBRARY" "$T/late" && doctor_of p && [[ $output == *"after the process was started"* ]]; do
+        ((SECONDS < end)) || break
+    done
+    expect_fails p "$T/late/libnagleshim.so was put there, or changed, after the process was started: start it again"
+}
+
+@test "doctor says that a parent had the shim and its child lost it" {
+    # shellcheck disable=SC2016 # for the inner shell
+    ns_start p env LD_PRELOAD="$LIBRARY" bash -c 'LD_PRELOAD= "$0" pause & echo "child $!"; wait' "$PROBES/doctor_patient"
+    ns_wait_for "$T/p.out" '^ready '
+    also child "$(sed -n 's/^child //p' "$T/p.out")"
+    doctor_of child
+    expect_status 1
+    expect_part output "reason: LD_PRELOAD was not set when it was started"
+    expect_part output "reason: its parent, process ${NS_PID[p]} (bash), was started with the shim in LD_PRELOAD: it was lost between the two"
+}
+
+@test "doctor looks for library and policy in the root that the process has" {
+    make_root
+    unset NAGLESHIM_POLICY_DIR
+    patient=/patient patient p pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
+    doctor_of p
+    expect_fails p "LD_PRELOAD names /opt/libnagleshim.so, which does not exist in the root or mount namespace that the process has of its own"
+    cp "$LIBRARY" "$root/opt"
+    # By its name alone it is not found in /opt.
+    patient=/patient patient bare pause env LD_PRELOAD=libnagleshim.so "${enter[@]}" "$root"
+    doctor_of bare
+    expect_fails bare "LD_PRELOAD names libnagleshim.so, which is in no directory that a loader searches in the root or mount namespace that the process has of its own; a full path works from everywhere"
+    printf '{"version": 1, "rules": [{"name": "inside"}]}' >"$root/etc/nagleshim/real.json"
+    # An absolute link leads to where the process would find it.
+    ln -s /etc/nagleshim/real.json "$root/etc/nagleshim/default.json"
+    patient=/patient patient q pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
+    doctor_of q
+    expect_works q
+    expect_part output "policy: /etc/nagleshim/default.json, 1 rule"
+    expect_part output "tried now: /etc/nagleshim/default.json: would be taken"
+    expect_part output 'rule 1 "inside"'
+    expect_no_part output "warning: "
+    # What is no file is not opened.
+    rm "$root/etc/nagleshim/real.json"
+    mkfifo "$root/etc/nagleshim/real.json"
+    run --separate-stderr timeout -s KILL 20 "$NS" doctor --pid "${NS_PID[q]}"
+    expect_works q
+    expect_part output "tried now: /etc/nagleshim/default.json: "
+    expect_no_part output "would be taken"
+}
+
+@test "doctor knows /etc/ld.so.preload, which loads the shim into set-user-ID programs, too: there it stands aside" {
+    make_root
+    unset NAGLESHIM_POLICY_DIR
+    echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
+    patient=/patient patient p pause "${enter[@]}" "$root"
+    doctor_of p
+    expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so, which does not exist in the root or mount namespace that the process has of its own"
+    cp "$LIBRARY" "$root/opt"
+    patient=/patient patient q pause "${enter[@]}" "$root"
+    doctor_of q
+    expect_works q
+    expect_part output "LD_PRELOAD: did not name it when the process was started (/etc/ld.so.preload may)"
+    chown 65533 "$root/patient" 2>/dev/null || cannot_here "only root can give a file away"
+    chmod u+s "$root/patient"
+    [[ $(findmnt -no OPTIONS -T "$root") != *nosuid* ]] || cannot_here "mounted nosuid"
+    patient=/patient patient r pause "${enter[@]}" "$root"
+    doctor_of r
+    if ! has_ptrace; then
+        expect_denied r
+        return 0
+    fi
+    expect_fails r "the shim stands aside: it runs with more rights than its user's (set-user-ID and its like)"
+}
+
+@test "doctor looks for the library in the mount namespace that the process has" {
+    local mounts
+    ns_mount_namespace
+    [[ ${#mounts[@]} -gt 0 ]] || return 0 # the root of the test before has to do
+    mkdir "$T/private"
+    cp "$LIBRARY" "$T/private"
+    export T
+    # shellcheck disable=SC2016 # for the inner shell
+    patient p pause "${mounts[@]}" bash -c 'mount -t tmpfs none "$T/private" &&
+        LD_PRELOAD=$T/private/libnagleshim.so exec "$@"' bash
+    doctor_of p
+    expect_fails p "LD_PRELOAD names $T/private/libnagleshim.so, which does not exist in the root or mount namespace that the process has of its own"
+    # shellcheck disable=SC2016 # for the inner shell
+    patient q pause "${mounts[@]}" bash -c 'mkdir "$T/private/in" && mount -t tmpfs none "$T/private/in" &&
+        cp "$T/private/libnagleshim.so" "$T/private/in" && LD_PRELOAD=$T/private/in/libnagleshim.so exec "$@"' bash
+    [[ ! -e $T/private/in/libnagleshim.so ]]
+    doctor_of q
+    expect_works q
+}
+
+@test "doctor says that a thread of the kernel runs no program" {
+    local status pid=
+    for status in /proc/[0-9]*/status; do
+        grep -qE '^(VmSize|State:.[ZX])' "$status" 2>/dev/null || pid=$(sed -n 's/^Pid:\t//p' "$status" 2>/dev/null)
+        [[ -z $pid ]] || break
+    done
+    [[ -n $pid ]] || return 0 # a PID namespace has none
+    doctor --pid "$pid"
+    expect_status 1
+    expect_part output "reason: it is a thread of the kernel, and runs no program"
+    expect_verdict "the shim does not work in process $pid"
+}

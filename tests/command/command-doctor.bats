@@ -1,0 +1,234 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim doctor PROGRAM` tells whether the shim reaches a program, and if not, why.
+# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
+# `nagleshim doctor PROGRAM`: whether the shim reaches a program, and if not, why. Each reason has its control: the
+# same program where the reason does not hold.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "doctor says of an ordinary program that the shim reaches it, and by which policy and rule" {
+    program ordinary "$T/ordinary"
+    policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
+        {"name": "others", "match": {"process": "other"}}'
+    doctor "$T/ordinary"
+    expect_status 0
+    expect_whole stderr ""
+    expect_verdict "the shim reaches this program"
+    expect_part output "program: $T/ordinary"
+    expect_part output "(glibc)"
+    expect_part output "library: $LIBRARY"
+    expect_part output "tried: $T/policies/ordinary.json: taken"
+    expect_part output 'rule 1 "mine": send auto-cork, ack before-wait'
+    expect_no_part output others
+    rm "$T/policies/ordinary.json"
+    doctor "$T/ordinary"
+    expect_part output "tried: $T/policies/ordinary.json: not there
+tried: $T/policies/default.json: not there
+policy: built in"
+}
+
+@test "doctor does not run the program, and takes its arguments for arguments" {
+    policy policies/default '{"name": "by argument", "match": {"args": "--pid"}}'
+    doctor touch "$T/ran" --pid
+    expect_status 0
+    expect_part output 'rule 1 "by argument"'
+    [[ ! -e $T/ran ]]
+    doctor -- touch "$T/ran"
+    expect_status 1
+    expect_part output "reason: no rule of its policy is for this program"
+}
+
+@test "doctor says why the shim does not reach a program: static, Go, Free Pascal, another machine, another loader" {
+    local kind expected
+    while IFS='|' read -r kind expected; do
+        program "$kind" "$T/$kind"
+        doctor "$T/$kind"
+        expect_status 1
+        expect_whole stderr ""
+        expect_part output "reason: it $expected"
+        expect_verdict "the shim would do nothing for this program"
+    done <<'CASES'
+static|is linked statically, so that nothing can be preloaded into it
+go-section|is a Go program, which makes its system calls without libc
+go-note|is a Go program, which makes its system calls without libc
+pascal|is a Free Pascal program, which makes its system calls without libc
+other-machine|is built for another kind of machine than the shim
+CASES
+    echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/bin/sh -o "$T/odd" -
+    doctor "$T/odd"
+    expect_status 1
+    expect_part output "loader: /bin/sh"
+    expect_part output "reason: it has a loader of another libc than glibc and musl"
+    echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/no/ld-linux.so.2 -o "$T/lost" -
+    doctor "$T/lost"
+    expect_status 1
+    expect_part output "reason: it cannot run: its loader /no/ld-linux.so.2 is missing"
+}
+
+@test "doctor says of a Bun program what the shim does not see there" {
+    local kind said="is a Bun program: the shim sees what it reads and writes, and not its waits, which it makes without libc"
+    program bun "$T/bun"
+    strip "$T/bun"
+    doctor "$T/bun"
+    expect_status 0
+    expect_part output "warning: it $said"
+    expect_verdict "the shim reaches this program"
+    printf '#!%s\n' "$T/bun" >"$T/script"
+    chmod +x "$T/script"
+    doctor "$T/script"
+    expect_part output "warning: $T/bun $said"
+    # A name says nothing, nor do other versions and data of such a name.
+    for kind in ordinary bundle other-fpcdata; do
+        program "$kind" "$T/$kind"
+        doctor "$T/$kind"
+        expect_status 0
+        expect_no_part output "is a "
+    done
+    cp "$T/ordinary" "$T/bun"
+    doctor "$T/bun"
+    expect_no_part output "is a Bun"
+}
+
+@test "doctor says that a program for musl is reached" {
+    musl_loader
+    echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker="$musl" -o "$T/for-musl" -
+    doctor "$T/for-musl"
+    expect_status 0
+    expect_part output "loader: $musl (musl)"
+}
+
+@test "doctor says that a set-user-ID program of another user is not reached, and one's own is" {
+    program ordinary "$T/setuid"
+    chmod u+s "$T/setuid"
+    doctor "$T/setuid"
+    expect_status 0
+    chown 65533 "$T/setuid" 2>/dev/null || cannot_here "only root can give a file away"
+    chmod u+s "$T/setuid"
+    [[ $(findmnt -no OPTIONS -T "$T/setuid") != *nosuid* ]] || cannot_here "mounted nosuid"
+    doctor "$T/setuid"
+    expect_status 1
+    expect_part output "reason: it is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there"
+}
+
+@test "doctor judges a script by its interpreter" {
+    program static "$T/static"
+    printf '#!%s\n' "$T/static" >"$T/script"
+    chmod +x "$T/script"
+    doctor "$T/script"
+    expect_status 1
+    expect_part output "program: $T/script, a script that $T/static runs"
+    expect_part output "reason: its interpreter $T/static is linked statically"
+    printf '#!/bin/sh\necho LD_PRELOAD\n' >"$T/script"
+    doctor "$T/script"
+    expect_status 0
+    printf '#!/no/such/interpreter\n' >"$T/script"
+    doctor "$T/script"
+    expect_status 1
+    expect_part output "reason: it cannot run: its interpreter /no/such/interpreter is missing"
+}
+
+@test "doctor finds the line of a shell wrapper that loses the shim" {
+    local line expected
+    program static "$T/static"
+    while IFS=% read -r line expected; do
+        printf '#!/bin/sh\n# LD_PRELOAD=comment\n%s\n' "${line//DIR/$T}" >"$T/wrapper"
+        chmod +x "$T/wrapper"
+        doctor "$T/wrapper"
+        expect_status 1
+        expect_part output "reason: ${expected//DIR/$T}"
+        expect_verdict "the shim would do nothing for this program"
+    done <<'CASES'
+export LD_PRELOAD=/usr/lib/libjemalloc.so.2%line 3 of DIR/wrapper sets LD_PRELOAD anew
+  [ -z x ] || LD_PRELOAD="" exec app%line 3 of DIR/wrapper sets LD_PRELOAD anew
+if true; then unset LD_PRELOAD; fi%line 3 of DIR/wrapper takes LD_PRELOAD out of the environment
+exec env -i PATH=/bin app%line 3 of DIR/wrapper starts a program with an environment that has no LD_PRELOAD
+exec -a app DIR/static "$@"%DIR/static, which it becomes, is linked statically
+cd / && exec "DIR/static" "$@"%DIR/static, which it becomes, is linked statically
+CASES
+    while IFS= read -r line; do
+        printf '#!/bin/sh\n%b\n' "$line" >"$T/wrapper"
+        doctor "$T/wrapper"
+        expect_status 0
+    done <<'CASES'
+# LD_PRELOAD=
+LD_PRELOAD=/usr/lib/libjemalloc.so.2:$LD_PRELOAD exec app
+LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}/usr/lib/libjemalloc.so.2" app
+MY_LD_PRELOAD=x
+list=/usr/lib/libfake.so:$LD_PRELOAD\nLD_PRELOAD="$list" exec app
+exec cat "$@"
+exec "$HERE/static"
+exec 2>/dev/null
+echo execute /bin/static
+CASES
+}
+
+@test "doctor of a program says what the environment and the installation are to blame for" {
+    program ordinary "$T/ordinary"
+    NAGLESHIM_OFF=1 doctor "$T/ordinary"
+    expect_status 1
+    expect_part output "reason: NAGLESHIM_OFF is set here, which switches the shim off"
+    NAGLESHIM_POLICY=$(broken_policy) doctor "$T/ordinary"
+    expect_status 1
+    expect_part stderr "nagleshim doctor: $T/broken.json:2:21: "
+    expect_part output "reason: its policy is broken or cannot be read"
+    NAGLESHIM_POLICY='{"version": 1, "enabled": false, "rules": [{}]}' doctor "$T/ordinary"
+    expect_status 1
+    expect_part output 'reason: its policy says "enabled": false'
+    LD_PRELOAD=$T/none/libnagleshim.so run --separate-stderr "$NS" doctor "$T/ordinary"
+    expect_status 0
+    expect_part output "warning: LD_PRELOAD names $T/none/libnagleshim.so here: No such file or directory"
+    cp "$NS" "$T/nagleshim"
+    run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
+    [[ -e /usr/local/lib/libnagleshim.so ]] || {
+        expect_status 1
+        expect_part output "reason: libnagleshim.so is neither beside this command, nor in ../lib, nor in /usr/local/lib"
+    }
+}
+
+@test "doctor says what is wrong with the question, and exits 2" {
+    local expected
+    local -a words
+    touch "$T/plain"
+    while IFS='|' read -r words expected; do
+        read -ra words <<<"${words//DIR/$T}"
+        doctor "${words[@]}"
+        expect_status 2
+        expect_whole output ""
+        expect_whole stderr "nagleshim doctor: ${expected//DIR/$T}"
+    done <<'CASES'
+|no program is named, and no --pid; see 'nagleshim doctor --help'
+--|no program is named, and no --pid; see 'nagleshim doctor --help'
+--frobnicate|unknown option --frobnicate; see 'nagleshim doctor --help'
+-p|unknown option -p; see 'nagleshim doctor --help'
+--pid|--pid needs a value; see 'nagleshim doctor --help'
+--pid 1 cat|'cat': a program and --pid exclude each other
+--pid=|--pid '' is no process id: a number from 1 on is
+--pid 0|--pid '0' is no process id: a number from 1 on is
+--pid -1|--pid '-1' is no process id: a number from 1 on is
+--pid +1|--pid '+1' is no process id: a number from 1 on is
+--pid 1x|--pid '1x' is no process id: a number from 1 on is
+--pid 2147483648|--pid '2147483648' is no process id: a number from 1 on is
+--pid 99999999999999999999|--pid '99999999999999999999' is no process id: a number from 1 on is
+--pid 2147483647|there is no process 2147483647
+no-such-program|cannot find 'no-such-program' in PATH
+DIR/none|'DIR/none': No such file or directory
+DIR|'DIR' is a directory and no program
+/dev/null|'/dev/null' is no regular file and no program
+DIR/plain|'DIR/plain' is not executable: Permission denied
+CASES
+    doctor ''
+    expect_status 2
+    doctor "$LIBRARY"
+    expect_status 2
+    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library and no program"
+}

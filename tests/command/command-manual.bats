@@ -1,0 +1,171 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Manual pages, help texts, schema and code name the same options, variables, keys, modes and exit statuses.
+# shellcheck disable=SC2016 # $defs is the schema's
+# One list each of options, variables, modes, policy keys and statuses: the manual pages, the help texts,
+# the schema and the code must not tell different stories. Each test fails on an empty list, too.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/command
+
+setup() {
+    command_setup
+    MAN1=config/man/nagleshim.1
+    MAN5=config/man/nagleshim-policy.5
+}
+
+# same_list NAME < two files: both hold the same words, and some.
+same_list() {
+    sort -u "$1" >"$T/first"
+    sort -u "$2" >"$T/second"
+    [[ -s $T/first ]] || {
+        echo "nothing found for $1"
+        return 1
+    }
+    diff "$T/first" "$T/second"
+}
+
+# A subsection of the first manual page.
+section() {
+    sed -n "/^\.S[sh] $1\$/,/^\.S[sh] /p" "$2" | sed '1d;$d'
+}
+
+# The words of a help text's list under this title.
+listed() {
+    "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ]*\) .*/\1/p"
+}
+
+# The words that an option takes: in a help text they stand below it.
+words_of() {
+    "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n'
+}
+
+# Names of every "properties" member of a part of the schema.
+schema() {
+    python3 -c 'import json, sys
+at = json.load(open("config/policy.schema.json"))
+for step in sys.argv[1:]:
+    at = at[step]
+print("\n".join(at))' "$@"
+}
+
+@test "the manual has the options that each help text has" {
+    local command
+    for command in run check explain doctor; do
+        "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' >"$T/help"
+        section "nagleshim $command" "$MAN1" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
+        same_list "$T/help" "$T/man"
+    done
+}
+
+@test "the synopsis has the options that each help text has, but for --help" {
+    local command
+    for command in run check explain doctor; do
+        "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -v -- --help >"$T/help"
+        section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
+            sed 's/.*Fl /-/' >"$T/man"
+        same_list "$T/help" "$T/man"
+    done
+}
+
+@test "the manual and the help text have the environment variables that the library reads" {
+    "$NS" help | grep -oE '^  NAGLESHIM_[A-Z_]+' | tr -d ' ' >"$T/help"
+    sed -n 's/^\.It Ev //p' "$MAN1" >"$T/man"
+    same_list "$T/help" "$T/man"
+    # The library is shim/ without the command in shim/cli/.
+    grep -rhoE --exclude-dir=cli 'NAGLESHIM_[A-Z_]+' shim >"$T/code"
+    same_list "$T/help" "$T/code"
+}
+
+@test "the examples for service managers and containers set only variables that there are" {
+    "$NS" help | grep -oE '^  NAGLESHIM_[A-Z_]+' | tr -d ' ' >"$T/known"
+    grep -rhoE 'NAGLESHIM_[A-Z_]+' config/systemd config/container | sort -u >"$T/used"
+    [[ -s $T/used ]]
+    run grep -vxFf "$T/known" "$T/used"
+    expect_whole output ""
+    grep -rL LD_PRELOAD config/systemd config/container >"$T/without" || true
+    [[ ! -s $T/without ]]
+}
+
+@test "the manual has the keys of the schema, of the help text and of the parser" {
+    local level part
+    for level in 1:NS_POLICY_KEY:"Keys of the policy":properties \
+        2:NS_RULE_KEY:"Keys of a rule":'$defs rule properties' \
+        3:NS_MATCH_KEY:"Keys of match":'$defs match properties'; do
+        IFS=: read -r number macro title part <<<"$level"
+        section "$title" "$MAN5" | sed -n 's/^\.It Cm //p' >"$T/man"
+        # shellcheck disable=SC2086 # the steps into the schema
+        schema $part >"$T/schema"
+        same_list "$T/man" "$T/schema"
+        sed -n "s/^$macro(\"\([^\"]*\)\".*/\1/p" shim/policy/keys.def >"$T/parser"
+        same_list "$T/man" "$T/parser"
+        "$NS" help | sed -n '/^policy keys/,/^$/p' | sed -n "$((number + 1))p" | cut -c18- | tr ' ' '\n' >"$T/help"
+        same_list "$T/man" "$T/help"
+    done
+}
+
+@test "the manual has the modes of the schema and of the help text" {
+    words_of run --send >"$T/help"
+    schema '$defs' rule properties send enum >"$T/schema"
+    same_list "$T/help" "$T/schema"
+    section Modes "$MAN5" | sed -nE '/^\.Bl -column/,/^\.El/s/^\.It ([a-z][-a-z]*) .*/\1/p' >"$T/man"
+    same_list "$T/help" "$T/man"
+    section 'nagleshim run' "$MAN1" | sed -n '/Fl -send/,/Fl -ack/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
+    same_list "$T/help" "$T/man"
+
+    words_of run --ack >"$T/help"
+    schema '$defs' rule properties ack enum >"$T/schema"
+    same_list "$T/help" "$T/schema"
+    section Modes "$MAN5" | sed -nE '/^\.Bl -tag/,/^\.El/s/^\.It ([-a-z]+)$/\1/p' >"$T/man"
+    same_list "$T/help" "$T/man"
+
+    words_of run --log >"$T/help"
+    section 'nagleshim run' "$MAN1" | sed -n '/Fl -log/,/Fl -help/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
+    same_list "$T/help" "$T/man"
+}
+
+@test "the manual has the socket options of the table, with their bounds" {
+    sed -nE 's/^NS_SOCKOPT_ROW\((\w+), \w+, \w+, ([^,]+), ([^)]+)\)/\1 Ta \2 to \3/p' shim/policy/sockopts.def |
+        sed 's,INT_MAX / 2,1073741823,; s/INT_MAX/2147483647/' >"$T/table"
+    section 'Socket options' "$MAN5" | sed -n 's/^\.It Dv //p' >"$T/man"
+    same_list "$T/table" "$T/man"
+}
+
+@test "the manual has the exit statuses of the help texts" {
+    local command
+    for command in run check explain doctor; do
+        listed "$command" 'exit status[^:]*' >"$T/help"
+        section 'EXIT STATUS' "$MAN1" | sed -n "/^\.Nm Cm $command/,/^\.El/s/^\.It //p" >"$T/man"
+        same_list "$T/help" "$T/man"
+    done
+}
+
+@test "the policies that the manual shows are valid" {
+    local file n=0
+    awk -v dir="$T" '/^\.Bd -literal/ { file = dir "/shown" ++n ".json"; next }
+        /^\.Ed/ { file = "" } file { print > file }' "$MAN5"
+    for file in "$T"/shown*.json; do
+        run --separate-stderr "$NS" check "$file"
+        expect_status 0
+        expect_whole stderr ""
+        n=$((n + 1))
+    done
+    [[ $n -ge 4 ]]
+}
+
+@test "the manual pages are free of what the formatters warn of" {
+    local page
+    type -P mandoc >/dev/null || type -P groff >/dev/null || cannot_here "neither mandoc nor groff"
+    for page in "$MAN1" "$MAN5"; do
+        if type -P groff >/dev/null; then
+            run --separate-stderr groff -mandoc -Tutf8 -ww -z "$page"
+            expect_status 0
+            expect_whole stderr ""
+        fi
+        if type -P mandoc >/dev/null; then
+            # Only what is wrong with the page, not which others are installed here.
+            run mandoc -T lint -W warning "$page"
+            expect_whole output ""
+        fi
+    done
+}

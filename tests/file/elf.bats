@@ -1,0 +1,144 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: The one library file loads on glibc 2.17 and newer and on musl, and exports libc's names and nothing else.
+# The library as a file: what a dynamic loader reads before a line of it runs. One file is to load on glibc
+# 2.17 and newer and on musl, so nothing in it may ask for more than these have. NS_ELF_LIBRARY names
+# another file to judge: the last test does, to see that each judgement can fail.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    LIBRARY=${NS_ELF_LIBRARY:-$LIBRARY}
+}
+
+# The names that it takes from others, with their versions.
+imported() {
+    nm -D --undefined-only "$LIBRARY" | awk '{ print $NF }'
+}
+
+exported() {
+    nm -D --defined-only "$LIBRARY" | awk '{ print $NF }' | sort
+}
+
+# The names of the call table, as the preprocessor sees them.
+call_table() {
+    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/base/calls.def |
+        tr -s ' ' '\n' | grep . | sort
+}
+
+# none_of "WHAT" LINES: there are no such lines.
+none_of() {
+    [[ -z $2 ]] || {
+        printf '%s:\n%s\n' "$1" "$2"
+        return 1
+    }
+}
+
+@test "it asks for no symbol version newer than glibc 2.17" {
+    local version newer=''
+    local -a versions
+    mapfile -t versions < <(readelf -VW "$LIBRARY" | grep -oE 'Name: [A-Za-z_]+[A-Za-z0-9_.]*' |
+        awk '{ print $2 }' | sort -u)
+    [[ ${#versions[@]} -gt 0 ]]
+    for version in "${versions[@]}"; do
+        if [[ $version != GLIBC_* || $(printf '%s\n' "${version#GLIBC_}" 2.17 | sort -V | tail -n 1) != 2.17 ]]; then
+            newer+="$version "
+        fi
+    done
+    none_of "versions that glibc 2.17 lacks" "$newer"
+}
+
+@test "it takes no fortified name and no stack protector from the libc" {
+    none_of "names that only a fortified build has" "$(imported | grep -E '_chk(@|$)|__stack_chk|__fdelt' || true)"
+}
+
+@test "it takes no name that musl lacks" {
+    local musl
+    musl=$(echo /lib/ld-musl-*.so.1)
+    [[ -e $musl ]] || ns_skip "musl is not installed"
+    nm -D --defined-only "$musl" | awk '{ print $NF }' | sort -u >"$T/musl"
+    none_of "names that musl lacks" "$(imported | sed 's/@.*//' | sort -u | comm -23 - "$T/musl")"
+}
+
+@test "it needs no library but libc" {
+    local needed
+    needed=$(readelf -dW "$LIBRARY" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | sort)
+    [[ $needed == libc.so.6 ]] || {
+        echo "$needed"
+        return 1
+    }
+}
+
+@test "its thread-local storage is static, and at most 64 bytes" {
+    local size
+    size=$(readelf -lW "$LIBRARY" | awk '$1 == "TLS" { print $6 }')
+    [[ -n $size && $((size)) -le 64 ]] || {
+        echo "size: $size"
+        return 1
+    }
+    # The linker for aarch64 sets no flag; there it shows in the relocations.
+    { readelf -dW "$LIBRARY" && readelf -rW "$LIBRARY"; } | grep -qE 'FLAGS\).*STATIC_TLS|R_AARCH64_TLS_TPREL'
+    none_of "another model than initial-exec" "$(readelf -rW "$LIBRARY" | grep -E 'DTPMOD|TLSDESC' || true)"
+    none_of "another model than initial-exec" "$(imported | grep __tls_get_addr || true)"
+}
+
+@test "its text needs no relocation" {
+    none_of "text relocations" "$(readelf -dW "$LIBRARY" | grep TEXTREL || true)"
+}
+
+@test "its stack is not executable, and no segment is writable and executable" {
+    readelf -lW "$LIBRARY" | awk '$1 == "GNU_STACK" { found = $7 } END { exit found != "RW" }'
+    none_of "segments" "$(readelf -lW "$LIBRARY" | grep 'RWE' || true)"
+}
+
+@test "all of its relocations are made and sealed before it runs" {
+    readelf -lW "$LIBRARY" | grep -q GNU_RELRO
+    readelf -dW "$LIBRARY" | grep -qE 'FLAGS\).*BIND_NOW'
+}
+
+@test "it exports the names of the call table and nothing else" {
+    call_table >"$T/table"
+    exported >"$T/exported"
+    [[ $(wc -l <"$T/table") -gt 50 ]]
+    diff "$T/table" "$T/exported"
+}
+
+@test "every judgement of this file can fail" {
+    [[ -z ${NS_ELF_LIBRARY-} ]] || return 0
+    cat >"$T/bad.c" <<'END'
+#define _GNU_SOURCE
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <threads.h>
+__thread char many[100];
+char *text(char *to, const char *from) { many[0]++; return strcpy(to, from); }
+long read(int fd, void *data, unsigned long size) { (void)fd; (void)data; return (long)size; }
+int other(thrd_t *t) { return thrd_create(t, 0, 0); }
+END
+    cat >"$T/text.s" <<'END'
+.globl moved
+.data
+here: .quad 0
+.text
+moved: movabs $here, %rax
+ret
+END
+    # The assembly is this machine's; elsewhere text relocations go untried.
+    local -a more=()
+    local expected=9
+    if [[ $(uname -m) == x86_64 ]]; then
+        more=("$T/text.s" "-Wl,-z,notext")
+    else
+        expected=8
+    fi
+    gcc -shared -fPIC -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-all -o "$T/bad.so" "$T/bad.c" "${more[@]}" \
+        -Wl,-z,execstack -Wl,-z,norelro -Wl,-z,lazy -Wl,--no-as-needed -lm
+    NS_ELF_LIBRARY=$T/bad.so run bats --filter '^(it|its|all) ' tests/file/elf.bats
+    [[ $(grep -c '^not ok' <<<"$output") -eq $expected ]] || {
+        echo "$output"
+        return 1
+    }
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `make install` puts everything in its place, where it is found by name, and `make uninstall` takes it away again.
+# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
+# What `make install` puts where, that `make uninstall` takes it away again, and that the library is then found
+# by its name alone. The real installation is made in a mount namespace, and changes nothing of this machine.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    INSTALLED=$T/installed
+}
+
+teardown() {
+    ns_teardown
+}
+
+# make without what a make that runs the tests hands down.
+quiet_make() {
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" 3>&-
+}
+
+# Every file below a directory, with its mode, by its path from there.
+files_below() {
+    (cd "$1" && find . -type f -printf '%m %P\n' | sort -k2)
+}
+
+# The files that an installation has below PREFIX; $1 stands in front of every path, $2 is LIBDIR.
+expected_files() {
+    local policy
+    {
+        echo "755 $1/bin/nagleshim"
+        echo "644 $2/libnagleshim.so"
+        echo "644 $1/share/bash-completion/completions/nagleshim"
+        echo "644 $1/share/fish/vendor_completions.d/nagleshim.fish"
+        echo "644 $1/share/zsh/site-functions/_nagleshim"
+        echo "644 $1/share/man/man1/nagleshim.1"
+        echo "644 $1/share/man/man5/nagleshim-policy.5"
+        echo "644 $1/share/man/man7/nagleshim.7"
+        echo "644 $1/share/nagleshim/default.json"
+        echo "644 $1/share/nagleshim/policy.schema.json"
+        for policy in config/policies/*.json; do
+            echo "644 $1/share/nagleshim/policies/${policy##*/}"
+        done
+    } | sort -k2
+}
+
+@test "make install puts the library, the command, the schema, the policies and the manual below PREFIX" {
+    quiet_make install DESTDIR="$INSTALLED"
+    diff <(expected_files usr/local usr/local/lib) <(files_below "$INSTALLED")
+}
+
+@test "make install honours PREFIX and LIBDIR" {
+    quiet_make install DESTDIR="$INSTALLED" PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu
+    diff <(expected_files usr usr/lib/x86_64-linux-gnu) <(files_below "$INSTALLED")
+}
+
+@test "make install twice leaves what make install once does" {
+    quiet_make install DESTDIR="$INSTALLED"
+    quiet_make install DESTDIR="$INSTALLED"
+    diff <(expected_files usr/local usr/local/lib) <(files_below "$INSTALLED")
+}
+
+@test "make install replaces the library as a whole, under programs that run with the old one" {
+    quiet_make install DESTDIR="$INSTALLED"
+    local library=$INSTALLED/usr/local/lib/libnagleshim.so before
+    before=$(stat -c %i "$library")
+    exec 7<"$library"
+    quiet_make install DESTDIR="$INSTALLED"
+    # Who has the old file open, or in memory, keeps it.
+    [[ $(stat -L -c %i /dev/fd/7) == "$before" && $(stat -c %i "$library") != "$before" ]]
+    exec 7<&-
+}
+
+@test "make uninstall removes every file that make install put there, and no other" {
+    quiet_make install DESTDIR="$INSTALLED"
+    touch "$INSTALLED/usr/local/lib/libother.so" "$INSTALLED/usr/local/bin/other"
+    quiet_make uninstall DESTDIR="$INSTALLED"
+    diff <(printf '644 usr/local/%s\n' bin/other lib/libother.so) <(files_below "$INSTALLED")
+}
+
+@test "the installed command finds the installed library and the installed policies are valid" {
+    quiet_make install DESTDIR="$INSTALLED"
+    local bin=$INSTALLED/usr/local/bin share=$INSTALLED/usr/local/share/nagleshim
+    run "$bin/nagleshim" run -- printenv LD_PRELOAD
+    [[ $status -eq 0 && $output == "$INSTALLED/usr/local/lib/libnagleshim.so" ]]
+    "$bin/nagleshim" check "$share/default.json" "$share"/policies/*.json
+}
+
+# What is typed: in a mount namespace of its own ("mounts"), where /usr/local is empty and /etc is a copy, or on
+# a machine that is to be thrown away.
+installed_for_real() {
+    local end
+    set -- "${1-}"
+    set -euo pipefail
+    if [[ $1 == mounts ]]; then
+        trap 'umount -l /etc /usr/local /var/cache/ldconfig 2>/dev/null || true' EXIT
+        mkdir "$T/etc"
+        cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
+        mount --bind "$T/etc" /etc
+        mount -t tmpfs none /usr/local
+        mount -t tmpfs none /var/cache/ldconfig || true # who is no user here owns it: ldconfig goes without
+    else
+        trap 'quiet_make -C "$TREE" uninstall' EXIT
+    fi
+    quiet_make install
+    "$EXAMPLES/queue_server" --connections 2 0 >"$T/server.out" 2>&1 &
+    end=$((SECONDS + 10))
+    until grep -q '^listening' "$T/server.out" || ((SECONDS > end)); do
+        sleep 0.01
+    done
+    port=$(sed -n 's/^listening on port //p' "$T/server.out")
+    cd /
+    "$EXAMPLES/queue_put" --warmup 4 127.0.0.1 "$port" 20 >"$T/without.out"
+    LD_PRELOAD=libnagleshim.so "$EXAMPLES/queue_put" --warmup 4 127.0.0.1 "$port" 20 \
+        >"$T/with.out" 2>"$T/with.err"
+    LD_PRELOAD=libnagleshim.so grep -o '/[^ ]*libnagleshim.so' /proc/self/maps | sort -u >"$T/mapped"
+    cd - >/dev/null
+    quiet_make uninstall
+    cd /
+    LD_PRELOAD=libnagleshim.so /bin/true 2>"$T/uninstalled.err"
+    wait
+}
+
+@test "after make install, LD_PRELOAD=libnagleshim.so cures a program that is started in /" {
+    local mounts
+    ns_mount_namespace
+    export T EXAMPLES
+    export -f installed_for_real quiet_make
+    export TREE=$PWD
+    "${mounts[@]}" bash -c "installed_for_real ${mounts[0]:+mounts}" bash 3>&-
+    # ld.so says on stderr what it cannot preload.
+    [[ ! -s $T/with.err ]]
+    [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]
+    [[ $(field stalls "$T/without.out") -ge 15 ]]
+    holds "$(field median_us "$T/with.out") < 5000"
+    grep -q 'libnagleshim.so.*cannot be preloaded' "$T/uninstalled.err"
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Which files of tests there are, what each promises, and how long it takes. Every function goes by the root of the tree.
+#
+# tests/FOLDER/*.bats are what `make check` runs; what lies one folder deeper needs a system of its own, and has a make
+# target of its own. NAME.gen prints a file of tests, which goes to the same place below build/tests.
+
+# generate_tests: writes anew what a table has made, so that none is older than its table.
+generate_tests() {
+    local maker file new
+    for maker in tests/*/*.gen tests/*/*/*.gen; do
+        [[ -x $maker ]] || continue
+        file=build/${maker%.gen}.bats
+        mkdir -p "${file%/*}"
+        new=$(mktemp "$file.XXXXXX")
+        "$maker" >"$new" || {
+            rm -f "$new"
+            echo "tests/run: $maker has failed" >&2
+            return 1
+        }
+        # Another run may be reading it.
+        mv -f "$new" "$file"
+    done
+}
+
+# test_files [DEEP]: the files of `make check`, a line each; with DEEP, the others.
+test_files() {
+    local depth=2
+    [[ -z ${1-} ]] || depth=3
+    find tests -mindepth "$depth" -maxdepth "$depth" '(' -name '*.bats' -o -name '*.gen' ')' |
+        sed -E 's#^(.*)\.gen$#build/\1.bats#' | LC_ALL=C sort
+}
+
+# place_of FILE: its folder and name below tests or build/tests.
+place_of() {
+    local place=${1#build/}
+    echo "${place#tests/}"
+}
+
+# find_tests WHAT: the files of a folder, or the one that is called so, by its path or by its name alone.
+find_tests() {
+    local file wanted=${1#./} found=()
+    if [[ -f $1 ]]; then
+        echo "$1"
+        return
+    fi
+    wanted=$(place_of "${wanted%/}")
+    while read -r file; do
+        case $(place_of "$file") in
+        "$wanted" | "$wanted.bats" | "$wanted"/*.bats) found+=("$file") ;;
+        */"$wanted" | */"$wanted.bats") [[ $wanted == */* ]] || found+=("$file") ;;
+        esac
+    done < <(test_files; [[ -d tests/$wanted && $wanted != */* ]] || test_files deep)
+    if [[ ${#found[@]} -eq 0 ]]; then
+        echo "tests/run: there are no tests called $1: 'tests/run --list' has the names" >&2
+        return 1
+    elif [[ ${#found[@]} -gt 1 && ! -d tests/$wanted ]]; then
+        echo "tests/run: $1 may be each of: ${found[*]}" >&2
+        return 1
+    fi
+    printf '%s\n' "${found[@]}"
+}
+
+# promise_of FILE: the sentence in its first comments.
+promise_of() {
+    awk '!/^#/ { exit } sub(/^# Promise: /, "") { print; exit }' "$1"
+}
+
+# titles_of FILE: the names of its tests.
+titles_of() {
+    sed -nE 's/^@test "(.*)" \{.*$/\1/p' "$1"
+}
+
+# names_but PATTERN FILE: for FILTER, the tests of FILE whose names do not match.
+names_but() {
+    local names
+    names=$(titles_of "$2" | grep -vE "$1" | sed 's/[^A-Za-z0-9 ]/./g' | paste -sd '|')
+    echo "^($names)$"
+}
+
+# list_tests: every file by its folder, with its number of tests and its promise.
+list_tests() {
+    local file place folder last='' promise deep status=0 files tests count
+    for deep in '' deep; do
+        files=0 tests=0
+        while read -r file; do
+            place=$(place_of "$file")
+            folder=${place%/*}
+            [[ $folder == "$last" ]] || echo "$folder"
+            last=$folder
+            promise=$(promise_of "$file")
+            count=$(titles_of "$file" | wc -l)
+            if [[ -z $promise ]]; then
+                echo "tests/run: $file does not say what it promises, in a line '# Promise: ...' above its code" >&2
+                status=1
+            fi
+            place=${place##*/}
+            printf '  %-24s %3d  %s\n' "${place%.bats}" "$count" "$promise"
+            files=$((files + 1)) tests=$((tests + count))
+        done < <(test_files "$deep" | sed -E 's#^(build/)?tests/(.*)#\2 &#' | LC_ALL=C sort | cut -d ' ' -f 2)
+        [[ $files -eq 0 ]] || printf '%d tests in %d files%s\n\n' "$tests" "$files" \
+            "${deep:+, by make targets of their own: make help}"
+    done
+    return "$status"
+}
+
+# plan_tests FILE...: how many tests that is, and how long they took when that was recorded.
+plan_tests() {
+    local file count=0 seconds
+    for file in "$@"; do
+        count=$((count + $(titles_of "$file" | grep -cE -- "${FILTER-}" || true)))
+    done
+    if [[ -n ${FILTER-} ]]; then
+        echo "$count tests, whose names match FILTER=$FILTER"
+        return
+    fi
+    seconds=$(printf '%s\n' "${@##*/}" | awk '
+        NR == FNR { if (!/^#/) took[$2] = $1; next }
+        $1 in took { sum += took[$1]; known++ }
+        END { if (known == FNR) print sum }' tests/seconds - 2>/dev/null) || true
+    if [[ -n $seconds ]]; then
+        printf '%d tests in %d files; they took %d min %02d s with %s\n' "$count" "$#" \
+            "$((${seconds%.*} / 60))" "$((${seconds%.*} % 60))" "$(sed -n 's/^# With \(.*\), on .*/\1/p' tests/seconds)"
+    else
+        echo "$count tests in $# files, not all of which have a time in tests/seconds"
+    fi
+}
+
+# record_seconds SUMMARY: puts what tests/run has just measured in the place of what tests/seconds says of these files.
+record_seconds() {
+    local new
+    new=$(mktemp)
+    {
+        echo "# Seconds that each file of tests takes; tests/run --record writes it."
+        echo "# With $(nproc) processors, on $(date +%F)."
+        {
+            grep -v '^#' tests/seconds 2>/dev/null || true
+            sed -nE 's/^ *([0-9.]+) s +[0-9]+  (.*\.bats)$/\1 \2/p' "$1"
+        } | awk '{ took[$2] = $1 } END { for (name in took) printf "%6.1f %s\n", took[name], name }' | sort -k 2
+    } >"$new"
+    cat "$new" >tests/seconds
+    rm -f "$new"
+}

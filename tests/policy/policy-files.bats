@@ -1,0 +1,288 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A process gets the policy that its name, its directory or its environment says, and a broken one costs it nothing.
+# shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
+# shellcheck disable=SC2016 # what stands in single quotes is for other shells
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
+# Which policy a process gets, seen from outside: segments, stalls, and what a program prints. The two
+# programs are the clients of the storage queue and of Red Hat's pair; with the shim on the client, a message
+# is 2 segments under nodelay, 1 under auto-cork, and stalls when the rule leaves it alone.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+AUTO_CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
+NODELAY='{"version": 1, "rules": [{"send": "nodelay"}]}'
+ALONE='{"version": 1, "rules": [{"send": "app", "ack": "app"}]}'
+
+setup() {
+    ns_setup
+    POLICIES=$T/policies
+    mkdir "$POLICIES"
+}
+
+teardown() {
+    ns_teardown
+}
+
+# shimmed COMMAND...: with the shim.
+shimmed() {
+    env LD_PRELOAD="$LIBRARY" "$@"
+}
+
+# post NAME COMMAND...: 20 messages by a client that COMMAND starts; its results are in $T/NAME.
+post() {
+    local name=$1 attempt
+    shift
+    # A stall where none should be is tried again: the machine may have had other things to do.
+    for attempt in 1 2 3; do
+        ns_start server "$EXAMPLES/queue_server" 0
+        ns_port server
+        "$@" --warmup 4 127.0.0.1 "$port" 20 >"$T/$name" 2>"$T/$name.err" 3>&-
+        ns_join server
+        [[ $(field stalls "$T/$name") -gt 0 && $(field stalls "$T/$name") -lt 10 ]] || break
+        echo "attempt $attempt:" && cat "$T/$name"
+    done
+}
+
+# treated NAME SEGMENTS|stalls: what post saw.
+treated() {
+    local stalls segments
+    stalls=$(field stalls "$T/$1")
+    segments=$(field segments_per_round "$T/$1")
+    if [[ $2 == stalls ]]; then
+        [[ $stalls -ge 15 ]]
+    else
+        [[ $stalls -eq 0 && $segments == "$2.00" ]]
+    fi || {
+        echo "$1: expected $2, saw $stalls stalls and $segments segments a message"
+        cat "$T/$1" "$T/$1.err"
+        return 1
+    }
+}
+
+# Two programs with names of their own: the same client, as two files.
+two_programs() {
+    cp "$EXAMPLES/queue_put" "$T/alpha"
+    cp "$EXAMPLES/queue_put" "$T/beta"
+    cp "$EXAMPLES/queue_put" "$T/gamma"
+}
+
+@test "two programs get different treatment from one directory, and a third one its default" {
+    two_programs
+    echo "$AUTO_CORK" >"$POLICIES/alpha.json"
+    echo "$ALONE" >"$POLICIES/beta.json"
+    echo "$NODELAY" >"$POLICIES/default.json"
+    export NAGLESHIM_POLICY_DIR=$POLICIES
+    post alpha.result shimmed "$T/alpha"
+    treated alpha.result 1
+    post beta.result shimmed "$T/beta"
+    treated beta.result stalls
+    post gamma.result shimmed "$T/gamma"
+    treated gamma.result 2
+}
+
+@test "the programs are the same without the shim, whatever is in the directory" {
+    two_programs
+    echo "$AUTO_CORK" >"$POLICIES/alpha.json"
+    NAGLESHIM_POLICY_DIR=$POLICIES post alpha.result "$T/alpha"
+    treated alpha.result stalls
+}
+
+@test "a program that was started by another name gets the policy of that name, else its executable's" {
+    two_programs
+    echo "$AUTO_CORK" >"$POLICIES/nick.json"
+    echo "$ALONE" >"$POLICIES/alpha.json"
+    export NAGLESHIM_POLICY_DIR=$POLICIES
+    post nick.result shimmed bash -c 'exec -a nick "$0" "$@"' "$T/alpha"
+    treated nick.result 1
+    post other.result shimmed bash -c 'exec -a /usr/bin/other "$0" "$@"' "$T/alpha"
+    treated other.result stalls
+}
+
+@test "without NAGLESHIM_POLICY_DIR the directory is /etc/nagleshim" {
+    local mounts there
+    ns_mount_namespace
+    two_programs
+    cp -a /etc "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
+    mkdir -p "$T/etc/nagleshim"
+    echo "$AUTO_CORK" >"$T/etc/nagleshim/alpha.json"
+    echo "$ALONE" >"$T/etc/nagleshim/beta.json"
+    unset NAGLESHIM_POLICY_DIR
+    if [[ ${#mounts[@]} -gt 0 ]]; then
+        there=("${mounts[@]}" bash -c 'mount --bind "$0" /etc || exit
+            trap "umount -l /etc" EXIT
+            LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
+    else
+        there=(bash -c 'trap "rm -r /etc/nagleshim" EXIT
+            cp -R "$0/nagleshim" /etc && LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
+    fi
+    post alpha.result "${there[@]}" "$T/alpha"
+    treated alpha.result 1
+    post beta.result "${there[@]}" "$T/beta"
+    treated beta.result stalls
+}
+
+@test "NAGLESHIM_POLICY comes before the directory, as a file and as JSON" {
+    two_programs
+    echo "$ALONE" >"$POLICIES/alpha.json"
+    echo "$AUTO_CORK" >"$T/named.json"
+    export NAGLESHIM_POLICY_DIR=$POLICIES
+    post named.result shimmed NAGLESHIM_POLICY="$T/named.json" "$T/alpha"
+    treated named.result 1
+    post inline.result shimmed NAGLESHIM_POLICY="  $NODELAY" "$T/alpha"
+    treated inline.result 2
+}
+
+@test "an empty directory means the built-in policy" {
+    NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed "$EXAMPLES/queue_put"
+    treated result 2
+}
+
+@test "rules that do not match leave a program as it was, and the shim knows its socket" {
+    export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
+    post result shimmed NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' \
+        "$EXAMPLES/queue_put"
+    treated result stalls
+    grep -q 'sockets 0, left alone 1' "$T/log"
+}
+
+# stands_aside NAME: a program that had the shim in its memory was as it is without.
+stands_aside() {
+    treated "$1" stalls
+}
+
+@test "a broken policy that NAGLESHIM_POLICY names costs one line on stderr, and nothing else" {
+    printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
+    NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed NAGLESHIM_POLICY="$T/broken.json" "$EXAMPLES/queue_put"
+    stands_aside result
+    [[ $(wc -l <"$T/result.err") -eq 1 ]]
+    grep -qF "$T/broken.json:2:21: " "$T/result.err"
+}
+
+@test "a policy that NAGLESHIM_POLICY names and that is missing costs one line on stderr, and nothing else" {
+    echo "$AUTO_CORK" >"$POLICIES/default.json"
+    NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed NAGLESHIM_POLICY="$T/missing.json" "$EXAMPLES/queue_put"
+    stands_aside result
+    [[ $(wc -l <"$T/result.err") -eq 1 ]]
+    grep -qF "$T/missing.json" "$T/result.err"
+}
+
+@test "a broken policy in the directory costs nothing on stderr, and the search does not go on" {
+    two_programs
+    echo '{"version": 1, "rules": [}' >"$POLICIES/alpha.json"
+    echo "$AUTO_CORK" >"$POLICIES/default.json"
+    export NAGLESHIM_POLICY_DIR=$POLICIES
+    post result shimmed "$T/alpha"
+    stands_aside result
+    [[ ! -s $T/result.err ]]
+    # What is wrong is in the log file, for whoever asks for one.
+    post logged.result shimmed NAGLESHIM_LOG_FILE="$T/log" "$T/alpha"
+    stands_aside logged.result
+    [[ ! -s $T/logged.result.err ]]
+    grep -qF "$POLICIES/alpha.json:1:26: " "$T/log"
+}
+
+@test "under a broken policy a program prints what it prints without the shim, and exits as it does" {
+    local command
+    for command in 'echo one; exit 0' 'seq 1 5000' 'echo one; echo two >&2; exit 7' 'cat /etc/passwd; kill -TERM $$'; do
+        run --separate-stderr bash -c "$command"
+        printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/without"
+        # In a directory: one that NAGLESHIM_POLICY names is allowed its line.
+        echo 'no JSON' >"$POLICIES/default.json"
+        rm -f "$T/log"
+        NAGLESHIM_POLICY_DIR=$POLICIES NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY \
+            run --separate-stderr bash -c "$command"
+        printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/with"
+        diff "$T/without" "$T/with"
+        # The shim was there, and found it broken.
+        grep -qF "$POLICIES/default.json:1:1: " "$T/log"
+    done
+}
+
+@test "NAGLESHIM_OFF switches the shim off, unless it is empty or 0" {
+    export NAGLESHIM_POLICY=$AUTO_CORK
+    local off
+    for off in 1 00; do
+        post off.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
+        treated off.result stalls
+    done
+    for off in '' 0; do
+        post on.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
+        treated on.result 1
+    done
+}
+
+@test "NAGLESHIM_OFF comes before a broken policy: nothing is read, nothing is said" {
+    post result shimmed NAGLESHIM_OFF=1 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
+    treated result stalls
+    [[ ! -s $T/result.err ]]
+    post control shimmed NAGLESHIM_OFF=0 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
+    [[ -s $T/control.err ]]
+}
+
+@test "enabled: false and rules: [] touch nothing" {
+    local policy
+    for policy in '{"version": 1, "enabled": false, "rules": [{}]}' '{"version": 1, "rules": []}'; do
+        post result shimmed NAGLESHIM_POLICY="$policy" "$EXAMPLES/queue_put"
+        treated result stalls
+    done
+    post control shimmed NAGLESHIM_POLICY='{"version": 1, "enabled": true, "rules": [{}]}' "$EXAMPLES/queue_put"
+    treated control 2
+}
+
+# Each example policy on the program that it is for, by name: what its first sentence promises.
+under_policy() {
+    case $1 in
+    nodelay) echo "queue_put 2" ;;
+    auto-cork) echo "queue_put 1" ;;
+    adaptive | default | flush-before-read) echo "queue_put 2" ;;
+    leave-alone) echo "queue_put 2" ;;
+    per-process) echo "quote_client 1" ;;
+    record-sender) echo "record_sender -" ;;
+    esac
+}
+
+@test "every example policy is taken by a program that runs under it, and treats its socket" {
+    local file program segments
+    for file in config/default.json config/policies/*.json; do
+        read -r program segments < <(under_policy "$(basename "$file" .json)") || {
+            echo "$file: which program is it for?"
+            return 1
+        }
+        rm -f "$T/log"
+        export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
+        # A rule is for a client of another name, too: what it is called decides.
+        cp "$EXAMPLES/queue_put" "$T/$program"
+        post result shimmed NAGLESHIM_POLICY="$file" "$T/$program"
+        cat "$T/log"
+        grep -qE 'sockets [1-9]' "$T/log"
+        [[ $segments == - ]] || treated result "$segments"
+    done
+}
+
+@test "record-sender.json gives its send buffer back to a program that sets it to zero" {
+    local server client
+    server=("$EXAMPLES/record_receiver" --winsock-ack 0)
+    client=("$EXAMPLES/record_sender" --sndbuf 0 --winsock-send --warmup 20)
+    ns_start server "${server[@]}"
+    ns_port server
+    "${client[@]}" 127.0.0.1 "$port" 20 >"$T/without"
+    ns_join server
+    ns_start server "${server[@]}"
+    ns_port server
+    shimmed NAGLESHIM_POLICY=config/policies/record-sender.json "${client[@]}" 127.0.0.1 "$port" 20 >"$T/with"
+    ns_join server
+    [[ $(field stalls "$T/without") -ge 8 ]]
+    holds "$(field median_us "$T/with") < 1000"
+}
+
+@test "an argument decides where a rule asks for one" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [
+        {"match": {"args": "--warmup"}, "send": "auto-cork"}, {"send": "nodelay"}]}'
+    post matched shimmed "$EXAMPLES/queue_put"
+    treated matched 1
+    NAGLESHIM_POLICY=${NAGLESHIM_POLICY/warmup/other}
+    post other shimmed "$EXAMPLES/queue_put"
+    treated other 2
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A policy is taken as documented, and each mistake is refused with one line that says where and what.
+# The policy: what the parser takes and what it refuses, each refusal to the letter, the schema held
+# against the parser, and the unit tests of the parts that need no preloading. Must not start
+# anything that outlives a test.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/command
+
+setup() {
+    command_setup
+    ROOT=$PWD
+    FIXTURES=$ROOT/tests/fixtures/policy
+}
+
+# The first Python whose jsonschema knows the schema's dialect.
+python_with_jsonschema() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        if "$python" -c 'from jsonschema import Draft202012Validator' 2>/dev/null; then
+            echo "$python"
+            return 0
+        fi
+    done
+    return 1
+}
+
+@test "every unit test passes, and none was left out of the build" {
+    local source program failed=0
+    for source in tests/unit/test_*.c; do
+        program=build/unit/$(basename "$source" .c)
+        if ! "$program" >"$T/unit"; then
+            echo "$program failed:"
+            grep -v '^ok' "$T/unit" || true
+            failed=1
+        fi
+        grep -q '^ok 1 ' "$T/unit" || {
+            echo "$program tested nothing"
+            [[ ${NAGLESHIM_MUST_WORK:-} != 1 ]] || failed=1
+        }
+    done
+    [[ $failed -eq 0 ]]
+}
+
+@test "every mistake of a policy is refused with a line that says where and what" {
+    cd "$FIXTURES/bad"
+    local file name failed=0 n=0
+    for file in *.json; do
+        name=${file%.json}
+        run --separate-stderr "$NS" check "$file"
+        n=$((n + 1))
+        if [[ $status -ne 1 || -n $output || $stderr != "$(cat "$name.expected")" ]]; then
+            echo "$name: status $status"
+            printf 'expected: %s\nstderr:   %s\n' "$(cat "$name.expected")" "$stderr"
+            failed=1
+        fi
+    done
+    [[ $failed -eq 0 && $n -gt 100 ]]
+}
+
+@test "every expected line belongs to a bad policy" {
+    local expected
+    for expected in "$FIXTURES"/bad/*.expected; do
+        [[ -e ${expected%.expected}.json ]]
+    done
+}
+
+@test "every valid fixture is taken" {
+    run --separate-stderr "$NS" check "$FIXTURES"/valid/*.json
+    expect_status 0
+}
+
+@test "the default policy and every example policy are taken without a warning" {
+    run --separate-stderr "$NS" check config/default.json config/policies/*.json
+    expect_status 0
+    [[ -z $stderr ]] || {
+        seen
+        return 1
+    }
+}
+
+@test "every send mode and every way to treat a socket option has its example policy" {
+    local word
+    for word in nodelay auto-cork flush-before-read app; do
+        grep -q "\"send\": \"$word\"" config/policies/*.json
+    done
+    grep -q '"SO_SNDBUF": "ignore"' config/policies/*.json
+    grep -q '"process":' config/policies/*.json
+}
+
+@test "a policy of 256 KiB is taken, one byte more is refused" {
+    local policy='{"version": 1, "rules": [{}]}'
+    printf "%-$((256 * 1024))s" "$policy" >"$T/large.json"
+    "$NS" check "$T/large.json"
+    printf ' ' >>"$T/large.json"
+    cd "$T"
+    run --separate-stderr "$NS" check large.json
+    expect_status 1
+    [[ $stderr == "large.json:1:1: too large; a policy has at most 262144 bytes" ]]
+}
+
+@test "a FIFO in the place of a policy is refused and does not block" {
+    mkfifo "$T/fifo.json"
+    run --separate-stderr timeout 10 "$NS" check "$T/fifo.json"
+    expect_status 2
+    [[ $stderr == "$T/fifo.json: cannot be read: not a regular file" ]]
+}
+
+@test "the schema and the parser agree" {
+    local python
+    python=$(python_with_jsonschema) || cannot_here "python3-jsonschema with JSON Schema 2020-12"
+    "$python" tests/policy/schema_check.py "$NS" >"$T/schema" || {
+        grep -v '^ok' "$T/schema"
+        return 1
+    }
+}

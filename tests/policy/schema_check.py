@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Hold config/policy.schema.json and the parser against each other.
+
+usage: schema_check.py COMMAND     (COMMAND is build/nagleshim; its `check` is the parser)
+
+Both judge every fixture, every policy in config/, and some thousands of policies made here by
+changing one place of a good one; they must agree, but for the mistakes that a schema cannot see,
+which are listed in SCHEMA_CANNOT_SEE. The schema's keys, words and options must be those of the
+parser's own lists. Prints TAP; exits 1 if something differs."""
+
+import copy
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests/fixtures/policy"
+SCHEMA = json.loads((ROOT / "config/policy.schema.json").read_text())
+
+# Bad fixtures that are well-formed JSON for Python and good for the schema.
+SCHEMA_CANNOT_SEE = {
+    "duplicate-key": "JSON readers keep the last of two members",
+    "duplicate-key-escaped": "the same",
+    "match-duplicate-key": "the same",
+    "rule-duplicate-key": "the same",
+    "sockopt-duplicate": "the same",
+    "sockopt-verb-twice": "the same",
+    "endpoint-range-backwards": "a pattern cannot compare two numbers",
+    "endpoint-v4-host-bits": "a pattern cannot count bits",
+    "endpoint-v6-host-bits": "the same",
+    "endpoint-v6-two-gaps": "the pattern for IPv6 is a coarse one",
+    "lone-high-surrogate": "Python lets half a pair pass",
+    "lone-low-surrogate": "the same",
+    "nul-escape": "allowed in JSON, not in a policy",
+    "number-long": "a limit on the spelling, not on the value",
+}
+
+failures = 0
+count = 0
+
+
+def ok(good, text, *details):
+    global failures, count
+    count += 1
+    failures += not good
+    print(f"{'' if good else 'not '}ok {count} - {text}")
+    for detail in [] if good else details:
+        print(f"# {detail}")
+
+
+def parser_messages(command, paths):
+    """The parser's error for each path that it refuses."""
+    errors = {}
+    for start in range(0, len(paths), 500):
+        batch = [str(p) for p in paths[start : start + 500]]
+        run = subprocess.run([command, "check", *batch], capture_output=True, text=True)
+        if run.returncode not in (0, 1):
+            sys.exit(f"{command} check: exit status {run.returncode}: {run.stderr}")
+        for line in run.stderr.splitlines():
+            place = re.match(r"(.*?\.json):\d+:\d+: (.*)", line)
+            if place and place[1] in batch:
+                errors[place[1]] = place[2]
+    return {p: errors.get(str(p)) for p in paths}
+
+
+def schema_objects(node, where="policy"):
+    """Every part of the schema that describes an object, and every key with its description."""
+    if isinstance(node, dict):
+        if "properties" in node:
+            yield where, node
+        for key, value in node.items():
+            if key not in ("enum", "default"):
+                yield from schema_objects(value, f"{where}.{key}")
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            yield from schema_objects(value, f"{where}[{i}]")
+
+
+def check_schema_itself():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    ok(True, "the schema is a JSON Schema of 2020-12")
+    for where, node in schema_objects(SCHEMA):
+        ok(node.get("additionalProperties") is False, f"{where} allows no other keys")
+        for key, value in node["properties"].items():
+            target = value
+            if "description" not in target and "$ref" in target:
+                target = SCHEMA["$defs"][target["$ref"].rsplit("/", 1)[1]]
+            ok(bool(target.get("description")), f"{where}: {key} has a description")
+
+
+def check_keys():
+    rows = re.findall(r'^NS_(\w+)_KEY\("([^"]+)"', (ROOT / "shim/policy/keys.def").read_text(), re.M)
+    nodes = {"POLICY": SCHEMA, "RULE": SCHEMA["$defs"]["rule"], "MATCH": SCHEMA["$defs"]["match"]}
+    for name, node in nodes.items():
+        keys = [key for row, key in rows if row == name]
+        ok(list(node["properties"]) == keys, f"the keys of a {name.lower()} are the parser's", keys)
+
+
+def c_integer(text):
+    return eval(text.replace("INT_MAX", "2147483647").replace("/", "//"), {})
+
+
+def option_table():
+    text = (ROOT / "shim/policy/sockopts.def").read_text()
+    rows = re.findall(r"^NS_SOCKOPT_ROW\((\w+), \w+, \w+, ([^,]+), ([^)]+)\)", text, re.M)
+    return {name: (c_integer(least), c_integer(most)) for name, least, most in rows}
+
+
+def check_options():
+    table = option_table()
+    properties = SCHEMA["$defs"]["sockopt"]["properties"]
+    ok(list(properties) == list(table), "the schema's options are those of sockopts.def")
+    for name, (least, most) in table.items():
+        action = SCHEMA["$defs"][properties[name]["$ref"].rsplit("/", 1)[1]]
+        for verb, node in action["anyOf"][1]["properties"].items():
+            ok((node["minimum"], node["maximum"]) == (least, most), f"{name}: {verb} has its range")
+
+
+def rule(**members):
+    return {"version": 1, "rules": [members]}
+
+
+def boundary_policies():
+    for name, (least, most) in option_table().items():
+        for value in (least - 1, least, most, most + 1):
+            for verb in ("set", "min", "max"):
+                yield rule(sockopt={name: {verb: value}})
+        for word in ("pass", "ignore", "Pass", ""):
+            yield rule(sockopt={name: word})
+    for key, node in (("send", "rule"), ("ack", "rule"), ("role", "match")):
+        words = SCHEMA["$defs"][node]["properties"][key]["enum"]
+        for word in [*words, "unknown", "adaptive", "", words[0].upper()]:
+            yield rule(**{key: word}) if node == "rule" else rule(match={key: word})
+    for value in (49, 50, 51, 99999, 100000, 100001, 50.0, 50.5, 1e2, 1e30, True, "50", None):
+        yield rule(max_delay_us=value)
+    for n in (0, 1, 64, 65):
+        yield rule(name="é" * n)
+    for n in (0, 1, 1024, 1025):
+        yield rule(match={"process": "é" * n})
+    for character in "\x01\x1f\x20\x7e\x7f\x80":
+        yield rule(name="a" + character)
+        yield rule(comment="a" + character)
+
+
+ENDPOINTS = """1 65535 65536 0 00 080 80-90 80- -90 80-90-100 a example.com *:80 10.0.0.1 10.0.0.1/32
+    10.0.0.0/8 10.0.0.0/08 10.0.0.0/33 10.0.0 10.0.0.256 010.0.0.1 10.0.0.1:80 10.0.0.1:0 10.0.0.1:80-81
+    10.0.0.0/8:80 10.0.0.0:80/8 10.0.0.1: 0.0.0.0/0 ::/0 :: ::1 ::1/128 ::1/129 fd00::/8 [fd00::/8]
+    [fd00::/8]:443 [fd00::/8]:443-444 [fd00::]/8 [fd00::/8]443 [] []:80 [::1 ::1] FD00::/8 fd00::%1
+    ::ffff:10.0.0.1 ::ffff:10.0.0.0/104 [10.0.0.1]:80 1:2:3:4:5:6:7:8 1:2 g::1 12345::1""".split()
+
+VALUES = [None, True, False, 0, 1, -1, 1.5, 200, 100001, "", "app", "client", "80", "10.0.0.0/8", "x",
+          [], ["80"], [1], [[]], {}, {"set": 1}, {"set": 1, "min": 1}, {"x": 1}, "ignore"]
+
+
+def places(node):
+    """(container, key) of everything in a policy."""
+    pairs = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in list(pairs):
+        yield node, key
+        if isinstance(value, (dict, list)):
+            yield from places(value)
+
+
+def changed_policies(goods, n):
+    chance = random.Random(7)
+    for _ in range(n):
+        policy = copy.deepcopy(chance.choice(goods))
+        container, key = chance.choice(list(places(policy)))
+        what = chance.randrange(4)
+        if what == 0:
+            del container[key]
+        elif what == 1 and isinstance(container, dict):
+            keys = [k for _, node in schema_objects(SCHEMA) for k in node["properties"]]
+            container[chance.choice([*keys, "X"])] = container.pop(key)
+        elif what == 2 and isinstance(container, dict):
+            container[chance.choice(["X", "set", "send", "name", "role"])] = chance.choice(VALUES)
+        else:
+            container[key] = chance.choice(VALUES)
+        yield policy
+
+
+def schema_accepts(validator, policy):
+    return next(validator.iter_errors(policy), None) is None
+
+
+def check_fixtures(command, validator):
+    goods = [*sorted((FIXTURES / "valid").glob("*.json")), ROOT / "config/default.json",
+             *sorted((ROOT / "config/policies").glob("*.json"))]
+    bads = sorted((FIXTURES / "bad").glob("*.json"))
+    messages = parser_messages(command, goods + bads)
+    for path in goods:
+        good = schema_accepts(validator, json.loads(path.read_text()))
+        ok(good and messages[path] is None, f"both take {path.relative_to(ROOT)}", messages[path])
+    unseen = set()
+    for path in bads:
+        try:
+            good = schema_accepts(validator, json.loads(path.read_bytes().decode()))
+        except ValueError:
+            good = False  # not JSON: nothing that a schema could judge
+        if good:
+            unseen.add(path.stem)
+        ok(messages[path] is not None, f"the parser refuses {path.relative_to(ROOT)}")
+    ok(unseen == set(SCHEMA_CANNOT_SEE), "the schema refuses them too, but for the listed ones",
+       f"not listed: {sorted(unseen - set(SCHEMA_CANNOT_SEE))}",
+       f"listed but seen: {sorted(set(SCHEMA_CANNOT_SEE) - unseen)}")
+    return [json.loads(path.read_text()) for path in goods]
+
+
+def check_made(command, validator, goods):
+    policies = [*boundary_policies(), *(rule(match={"remote": e}) for e in ENDPOINTS),
+                *changed_policies(goods, 3000)]
+    with tempfile.TemporaryDirectory() as directory:
+        paths = []
+        for i, policy in enumerate(policies):
+            paths.append(pathlib.Path(directory) / f"{i}.json")
+            paths[i].write_text(json.dumps(policy))
+        messages = parser_messages(command, paths)
+    verdicts = [(schema_accepts(validator, p), messages[path], p) for p, path in zip(policies, paths)]
+    differ = [f"schema {s}, parser {m}: {json.dumps(p)}" for s, m, p in verdicts if s == bool(m)]
+    taken = sum(s for s, _, _ in verdicts)
+    ok(200 < taken < len(verdicts) - 200, f"of {len(verdicts)} made policies {taken} are good")
+    ok(not differ, "schema and parser agree on every one", *differ[:10])
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    check_schema_itself()
+    check_keys()
+    check_options()
+    goods = check_fixtures(sys.argv[1], validator)
+    check_made(sys.argv[1], validator, goods)
+    print(f"1..{count}")
+    sys.exit(failures != 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Held bytes and owed ACKs leave before any wait, by whichever call, and what nobody needs is not sent.
+# What is owed at a wait, by calls that other tests pass by, and what the shim leaves undone because a
+# connection's past says that nobody needs it: pushes, ACKs, holding at all. Counted, or asked of the kernel.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+load ../helpers/life
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "a write that takes nothing leaves held bytes and owed ACKs to the wait" {
+    settles '"send": "nodelay"' 200 life_debts refused
+    settles '"send": "auto-cork"' 100000 life_debts refused
+    misses life_debts refused
+}
+
+@test "splice from a socket owes an ACK, one that waits settles, and one with SPLICE_F_MORE is the program's own" {
+    settles '"send": "nodelay"' 200 life_debts splices
+    settles '"send": "auto-cork"' 100000 life_debts splices
+    misses life_debts splices
+}
+
+@test "ACKs that an answer always carries are left out, until one is missed" {
+    settles '"send": "nodelay"' 200 life_debts leaves-acks-out
+    settles '"send": "auto-cork"' 100000 life_debts leaves-acks-out
+    misses life_debts leaves-acks-out
+}
+
+@test "a burst like the two before it needs no push, nor does what a large write or sendfile takes along" {
+    settles '"send": "auto-cork"' 100000 life_debts repeats
+    holds "$(counted 'bursts held') >= 29 && $(counted pushes) <= 5"
+    settles '"send": "auto-cork"' 100000 life_debts takes-along
+    holds "$(counted 'bursts held') >= 19 && $(counted pushes) <= 5"
+}
+
+@test "TCP_NODELAY is off while a connection writes on and on, and on again before the wait" {
+    settles '"send": "adaptive"' 200 life_debts joins
+    holds "$(counted 'bursts joined') >= 7"
+}
+
+@test "the deadline thread takes no signal of the program's" {
+    settles '"send": "auto-cork"' 200 life_debts keeps-signals
+    holds "$(counted 'bursts held') >= 1"
+}
+
+@test "the deadline thread ends when nothing has been held for a moment, and starts again for what is" {
+    settles '"send": "auto-cork"' 200 life_debts sleeps
+}
+
+@test "in a conversation whose waits end every burst the deadline thread wakes up with the kernel's own tick" {
+    settles '"send": "auto-cork"' 200 life_debts is-patient
+}
+
+# With moments in between that tests cannot wait for.
+behind() {
+    local LIBRARY="$LIBRARY $PROBES/behind.so"
+    settles "$@"
+}
+
+@test "what a signal handler has held, and its thread after it, goes before the thread's next wait" {
+    behind '"send": "auto-cork"' 100000 life_handlers push
+    [[ $(field held "$T/out") -eq 3 ]]
+    behind '"send": "auto-cork"' 100000 life_handlers burst
+    [[ $(field held "$T/out") -eq 4 ]]
+}
+
+@test "what a push has left behind is the deadline thread's, and what is being pushed is not" {
+    behind '"send": "auto-cork"' 20000 life_handlers abandoned
+    holds "$(counted 'late pushes') == 1"
+    behind '"send": "auto-cork"' 100000 life_handlers slow
+    holds "$(counted 'late pushes') == 0"
+    behind '"send": "auto-cork"' 20000 life_handlers late
+    holds "$(counted 'late pushes') == 2"
+}
+
+@test "what is held goes before a call for which the deadline thread ends" {
+    settles '"send": "auto-cork"' 100000 life_debts goes-before
+    holds "$(counted 'bursts held') == 7"
+}
+
+# mixed SINGLE PRELOAD: so many requests in one write, then one in two, ten times.
+mixed() {
+    ns_python
+    ns_start server env LD_PRELOAD="$2" "$python" tests/systems/victims/mixed_traffic.py serve
+    ns_port server
+    "$python" tests/systems/victims/mixed_traffic.py ask "$port" "$1" 10 >"$T/mixed" 3>&-
+    ns_join server
+    cat "$T/mixed"
+    late=$(field late "$T/mixed")
+}
+
+@test "what a connection has learnt of ACKs that nobody needed is wrong once in its life, and not before 32 of them" {
+    local single attempt late
+    mixed 3 ''
+    [[ $late -ge 8 ]]
+    for single in 1 20; do
+        for attempt in 1 2 3; do
+            mixed "$single" "$LIBRARY"
+            [[ $late -ne 0 ]] || break
+        done
+        [[ $late -eq 0 ]]
+    done
+    for single in 40 400; do
+        for attempt in 1 2 3; do
+            mixed "$single" "$LIBRARY"
+            [[ $late -gt 1 ]] || break
+        done
+        [[ $late -le 1 ]]
+    done
+}

@@ -1,0 +1,182 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A program with nothing to mend makes no other system call, and a TCP program only those that set up a socket.
+# What the shim costs a program in system calls, as strace counts them. A program with nothing to mend makes
+# after its start the calls that it makes without the shim, one by one; a TCP client under the built-in policy
+# makes besides them only those that set up a new socket.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+}
+
+# trace FILE FROM PRELOAD COMMAND...: the calls of COMMAND from the first that has FROM in it, without what
+# differs between any two runs: addresses in memory, process ids and ports.
+trace() {
+    local file=$1 from=$2 preload=$3
+    shift 3
+    timeout 30 strace -f -qq -o "$file.raw" -E LD_PRELOAD="$preload" "$@" >"$file.out" 2>&1 </dev/null
+    awk -v from="$from" 'index($0, from) { found = 1 } found { $1 = ""; print }' "$file.raw" |
+        sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/htons\([0-9]+\)/PORT/g; s/tid?=\[?[0-9]+\]?/TID/g
+            s/(child_tid|parent_tid)=[^,}]*/\1/g; s/= [0-9]{3,}$/= NUMBER/; s/futex\(.*/futex/' >"$file"
+    [[ -s $file ]]
+}
+
+# The shim was not only loaded into what was traced as $T/shimmed: it has made its table of descriptors.
+started() {
+    grep -q RLIMIT_NOFILE "$T/shimmed.raw"
+    run ! grep -q RLIMIT_NOFILE "$T/plain.raw"
+}
+
+# quiet FROM COMMAND...: the same calls, in the same order, with the shim and without.
+quiet() {
+    local from=$1
+    shift
+    trace "$T/plain" "$from" '' "$@"
+    trace "$T/shimmed" "$from" "$LIBRARY" "$@"
+    diff "$T/plain" "$T/shimmed" || {
+        echo "< without the shim, > with it: $*"
+        return 1
+    }
+    started
+}
+
+# How often each call was made.
+counted() {
+    grep -v resumed "$1" | sed -E 's/^ *([a-z0-9_]+).*/\1/' | grep -vxE 'brk|getrandom|futex' | sort | uniq -c
+}
+
+@test "cat makes no other system call than without the shim" {
+    quiet "AT_FDCWD, \"$PWD/shim/base/calls.def\"" cat "$PWD/shim/base/calls.def"
+}
+
+@test "a program with pipes makes no other system call than without the shim" {
+    quiet getppid "$PROBES/quiet" pipes
+}
+
+@test "a program with threads makes no other system call than without the shim" {
+    trace "$T/plain" getppid '' "$PROBES/quiet" threads
+    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads
+    # Two threads' calls come in any order, so they are counted; the first malloc may have been at start-up,
+    # and whether a join has to wait is chance.
+    diff <(counted "$T/plain") <(counted "$T/shimmed")
+    started
+}
+
+@test "a UDP program makes no other system call than without the shim" {
+    quiet getppid "$PROBES/quiet" datagrams
+}
+
+@test "a program with UNIX sockets makes no other system call than without the shim" {
+    quiet getppid "$PROBES/quiet" unix
+}
+
+@test "the same programs are as quiet under auto-cork" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork"}]}'
+    quiet getppid "$PROBES/quiet" pipes
+    quiet getppid "$PROBES/quiet" datagrams
+    quiet getppid "$PROBES/quiet" unix
+}
+
+@test "a TCP client makes the calls that set up each new socket, and no other than without the shim" {
+    trace "$T/plain" getppid '' "$PROBES/quiet" requests
+    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" requests
+    # Nothing that it makes without the shim is missing or in another order.
+    diff "$T/plain" "$T/shimmed" >"$T/difference" || true
+    [[ -s $T/difference ]]
+    run grep '^<' "$T/difference"
+    [[ $status -ne 0 ]]
+    sed -nE 's/^> *([a-z]+\([0-9]+, [A-Z_]+, [A-Za-z0-9_]+).*/\1/p' "$T/difference" >"$T/extra"
+    [[ $(wc -l <"$T/extra") -eq $(grep -c '^>' "$T/difference") ]]
+    # TCP_NODELAY once a socket; TCP_DELACK_MAX_US (46) is asked for once, and set once a socket where the
+    # kernel has it.
+    cat "$T/extra"
+    [[ $(grep -c 'setsockopt(.*TCP_NODELAY' "$T/extra") -eq 2 ]]
+    [[ $(grep -cE 'getsockopt\(.*(0x2e|46|TCP_DELACK_MAX_US|ADDRESS)' "$T/extra") -eq 1 ]]
+    run grep -cE 'setsockopt\(.*(0x2e|46|TCP_DELACK_MAX_US|ADDRESS)' "$T/extra"
+    [[ $output == 2 || $output == 0 ]]
+    [[ $(wc -l <"$T/extra") -eq $((3 + output)) ]]
+}
+
+@test "a server makes the calls that set up its listener, none for a connection, and none for what comes after it" {
+    trace "$T/plain" getppid '' "$PROBES/quiet" serves
+    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" serves
+    diff "$T/plain" "$T/shimmed" >"$T/difference" || true
+    cat "$T/difference"
+    run grep '^<' "$T/difference"
+    [[ $status -ne 0 ]]
+    # TCP_NODELAY, and TCP_DELACK_MAX_US, which is asked for and, where the kernel has it, set.
+    [[ $(grep -c '^>' "$T/difference") -ge 2 && $(grep -c '^>' "$T/difference") -le 3 ]]
+    [[ $(grep -c '^> .*TCP_NODELAY' "$T/difference") -eq 1 ]]
+}
+
+@test "a library that makes one call more is found out" {
+    cat >"$T/bad.c" <<'END'
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+ssize_t write(int fd, const void *data, size_t size)
+{
+    syscall(SYS_fcntl, fd, F_GETFL);
+    return syscall(SYS_write, fd, data, size);
+}
+END
+    gcc -shared -fPIC -o "$T/libnagleshim.so" "$T/bad.c"
+    LIBRARY=$T/libnagleshim.so
+    run quiet getppid "$PROBES/quiet" pipes
+    [[ $status -ne 0 && $output == *F_GETFL* ]]
+}
+
+@test "a write that owes an ACK on another descriptor is one call, as the program made it" {
+    cat >"$T/proxy.py" <<'END'
+import socket, threading, time
+
+listener = socket.create_server(("127.0.0.1", 0))
+def pair():
+    near = socket.create_connection(listener.getsockname())
+    return near, listener.accept()[0]
+(client, front), (back, upstream) = pair(), pair()
+# From the first answer on the kernel delays its ACKs.
+client.send(b"hello")
+front.recv(5)
+front.send(b"hi")
+client.recv(2)
+for _ in range(50):
+    client.send(b"request")
+    front.recv(7)
+    for piece in b"a", b"b", b"c", b"d":
+        back.send(piece)
+    upstream.recv(1)
+
+# More than there is room for: it waits, and all of it leaves, in order.
+back.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+upstream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+data, got = bytes(i * 7 % 251 for i in range(60000)), b""
+def reads():
+    time.sleep(0.05)
+    global got
+    while len(got) < 50 * 3 + len(data):
+        got += upstream.recv(4096)
+reader = threading.Thread(target=reads)
+reader.start()
+client.send(b"more")
+front.recv(4)
+assert back.send(data) == len(data)
+reader.join()
+assert got[-len(data):] == data
+END
+    local send
+    for send in nodelay auto-cork adaptive; do
+        NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "'"$send"'"}]}' timeout 30 strace -f -qq \
+            -e trace=poll,ppoll,sendto -o "$T/raw" -E LD_PRELOAD="$LIBRARY" python3 "$T/proxy.py"
+        # It was owed, and whether the write would block was looked at first; the long one would.
+        grep -qE 'poll\(.*POLLOUT' "$T/raw"
+        [[ $(grep -c 'sendto(.*MSG_DONTWAIT' "$T/raw") -eq 0 ]]
+        [[ $(grep -cE 'sendto\(.*, 60000, 0, ' "$T/raw") -eq 1 ]]
+    done
+}

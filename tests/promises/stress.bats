@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait or past its deadline.
+# 64 threads that do at random over 2 000 sockets what programs do with sockets, in each mode: no byte is
+# lost, changed or out of place, errno stays what it was, no descriptor is left, and nothing is held across
+# a wait or over max_delay_us. STRESS_SECONDS is how long each mode takes (make check-stress: 60), STRESS_SEED
+# repeats who does what.
+
+bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=$((320 + 3 * $(printf %.0f "${STRESS_SECONDS:-1}"))) # each may be tried three times
+load ../helpers/common
+
+setup() {
+    ns_setup
+    export STRESS_SECONDS=${STRESS_SECONDS:-1.2}
+}
+
+teardown() {
+    ns_teardown
+}
+
+# stress PRELOAD: its results are in $T/stress.out.
+stress() {
+    timeout "$((${STRESS_SECONDS%.*} + 100))" env LD_PRELOAD="$1" NAGLESHIM_LOG=info \
+        NAGLESHIM_LOG_FILE="$T/log" "$PROBES/stress" >"$T/stress.out" 2>&1 3>&-
+}
+
+# unharmed SEND MAX_DELAY_US: nothing is wrong. A busy machine may be late, but hardly three times.
+unharmed() {
+    local attempt status
+    export STRESS_DELAY_US=$2
+    [[ $1 == built-in ]] || export NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [
+        {\"send\": \"$1\", \"max_delay_us\": $2}]}"
+    for attempt in 1 2 3; do
+        status=0
+        stress "$LIBRARY" || status=$?
+        [[ $status -eq 4 && $attempt -lt 3 ]] || break
+    done
+    cat "$T/stress.out"
+    tail -n 1 "$T/log"
+    [[ $status -eq 0 && $(field writes "$T/stress.out") -gt 1000 ]]
+    # The shim was there, and did its work.
+    grep -qE ' sockets [1-9][0-9]{3}' "$T/log"
+    [[ $1 != auto-cork ]] || grep -qE 'bursts held [1-9][0-9]{2}' "$T/log"
+    [[ ${STRESS_FORKS-} == 0 || $(field forks "$T/stress.out") -gt 0 ]]
+    [[ $(field opens "$T/stress.out") -gt 1000 ]]
+}
+
+@test "under stress nothing is harmed by the policy that is built in" {
+    unharmed built-in 200
+}
+
+@test "under stress nothing is harmed by auto-cork" {
+    unharmed auto-cork 200
+}
+
+@test "under stress nothing is harmed by auto-cork with the shortest deadline" {
+    unharmed auto-cork 50
+}
+
+@test "under stress nothing is harmed by auto-cork with the longest deadline" {
+    unharmed auto-cork 100000
+}
+
+@test "under stress nothing is harmed by flush-before-read" {
+    unharmed flush-before-read 200
+}
+
+@test "under stress nothing is harmed where sending is the program's own affair" {
+    export STRESS_NAGLE=1
+    unharmed app 200
+}
+
+# found_out FAULT STATUS TEXT: the stress program ends with that status, and says so.
+found_out() {
+    local status=0
+    STRESS_FAULT=$1 STRESS_SECONDS=0.4 STRESS_SOCKETS=200 stress "$PROBES/stress_fault.so" || status=$?
+    if [[ $status -ne $2 ]] || ! grep -qE "$3" "$T/stress.out"; then
+        echo "$1: exit status $status"
+        cat "$T/stress.out"
+        return 1
+    fi
+}
+
+@test "the stress program finds out a library that harms one call in a thousand, or holds bytes" {
+    found_out swap 1 'bytes .* are others'
+    found_out lose 1 'are others|ends after|does not end'
+    found_out errno 1 'close left errno 0'
+    found_out leak 1 'descriptors, and'
+    found_out hold 4 'held across a wait'
+    found_out none 0 'wrong 0'
+}

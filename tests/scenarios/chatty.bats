@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A message that Python or Java writes in many pieces does not stall, and leaves in the segments of its mode.
+# shellcheck disable=SC2154 # $port, $python: helpers/common.bash
+# Programs that write a message in many pieces, as their language makes it easy. The server counts the
+# segments that came; the first 20 messages are not counted. `make bench` measures more of them.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup_file() {
+    mkdir "$BATS_FILE_TMPDIR/java"
+    javac -d "$BATS_FILE_TMPDIR/java" examples/chatty/Talk.java || true
+}
+
+setup() {
+    ns_setup
+    WARMUP=20
+}
+
+teardown() {
+    ns_teardown
+}
+
+# talk MESSAGES COMMAND...: what is in the array "with" stands in front of it.
+talk() {
+    rm -f "$T/client.log"
+    ns_start server "$EXAMPLES/chatty_server" --warmup "$WARMUP" 0
+    ns_port server
+    timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "${with[@]}" "${@:2}" "$port" \
+        "$WARMUP" "$1" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+        cat "$T/client.err" "$T/server.err"
+        return 1
+    }
+    ns_join server
+    cat "$T/client.out" "$T/server.out"
+    stalls=$(field stalls "$T/client.out")
+    median=$(field median_us "$T/client.out")
+    segments=$(field segments_per_message "$T/server.out")
+}
+
+stalls_without_the_shim() {
+    local with=()
+    talk 10 "$@"
+    [[ ! -e $T/client.log ]]
+    # The first piece, and all others once it is acknowledged.
+    holds "$stalls >= 8 && $segments > 1.9 && $segments < 2.5"
+}
+
+# flows POLICY LEAST MOST COMMAND...: without a stall and in so many segments.
+flows() {
+    local attempt with=(LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$1")
+    for attempt in 1 2 3 4 5; do
+        talk 200 "${@:4}"
+        grep -qE '\bsockets 1\b' "$T/client.log"
+        if holds "$stalls == 0 && $segments >= $2 && $segments <= $3"; then
+            return 0
+        fi
+        echo "attempt $attempt: $stalls stalls, median $median us, $segments segments a message"
+    done
+    return 1
+}
+
+codec() {
+    ns_python
+    talker=("$python" "$PWD/examples/chatty/talk.py" codec)
+}
+
+@test "Python's json.dump to an unbuffered file: each message stalls without the shim" {
+    codec
+    stalls_without_the_shim "${talker[@]}"
+}
+
+@test "Python's json.dump to an unbuffered file: no message stalls, and its pieces leave as each mode says" {
+    local mode policy
+    codec
+    tests/modes >"$T/modes"
+    grep -q '^auto-cork|' "$T/modes"
+    while IFS='|' read -r mode policy; do
+        echo "$mode: $policy"
+        case $mode in
+        nodelay) flows "$policy" 22 22 "${talker[@]}" ;;
+        flush-before-read) flows "$policy" 1.9 2.2 "${talker[@]}" ;;
+        # A burst that takes longer than the deadline is two.
+        auto-cork) flows "$policy" 1 1.2 "${talker[@]}" ;;
+        # The first piece leaves by itself.
+        adaptive) flows "$policy" 1.9 2.2 "${talker[@]}" ;;
+        *) false ;;
+        esac
+    done <"$T/modes"
+}
+
+@test "Python's json.dump to makefile('w', buffering=1): gathered by Python itself, so that nothing stalls and nothing changes" {
+    local with=()
+    ns_python
+    talk 50 "$python" examples/chatty/talk.py text
+    holds "$segments == 1 && $stalls == 0"
+    flows '' 1 1 "$python" examples/chatty/talk.py text
+}
+
+@test "Java's DataOutputStream without a buffer: each message stalls without the shim" {
+    command -v javac >/dev/null || ns_skip "no javac"
+    stalls_without_the_shim java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk
+}
+
+@test "Java's DataOutputStream without a buffer: its 77 writes a message leave as 77 segments, or as one" {
+    local talker=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk)
+    command -v javac >/dev/null || ns_skip "no javac"
+    # The number has two or three digits. The first bursts are slow, for Java has not compiled them yet.
+    flows '{"version": 1, "rules": [{"send": "nodelay"}]}' 70 80 "${talker[@]}"
+    flows '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 5000}]}' 1 1.5 "${talker[@]}"
+}

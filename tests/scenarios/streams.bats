@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Programs that write on and on keep Nagle's full segments, and a server that is never idle answers in time.
+# shellcheck disable=SC2154 # $port, $python: helpers/common.bash
+# Writers that do not wait are what Nagle's algorithm is for, and servers whose waits always find something
+# must still push. Counts segments and rounds; `make bench` measures how long it takes. Loopback has here the
+# MTU, and the kernel's own gathering is on, as systems have it.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup_file() {
+    [[ $NS_ISOLATED == 0 ]] || ip link set lo mtu 65536
+    [[ $NS_ISOLATED == 0 ]] || echo 1 >/proc/sys/net/ipv4/tcp_autocorking
+}
+
+teardown_file() {
+    [[ $NS_ISOLATED == 0 ]] || ip link set lo mtu 1500
+    [[ $NS_ISOLATED == 0 ]] || echo 0 >/proc/sys/net/ipv4/tcp_autocorking
+}
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+# Two of the CPUs that these tests may use, in the array "cpus": on one, the reader does not read while the
+# writer writes, and what waits in between leaves in large segments however it is written.
+two_cpus() {
+    ns_python
+    read -ra cpus < <("$python" -c 'import os
+print(*sorted(os.sched_getaffinity(0)))')
+    [[ ${#cpus[@]} -ge 2 ]] || ns_skip 'there is only one CPU'
+}
+
+# stream SIZE [HOW]: the segments of 20000 writes; what is in the array "with" stands in front of the writer.
+stream() {
+    rm -f "$T/writer.log"
+    timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/writer.log" "${with[@]}" taskset -c "${cpus[1]}" \
+        "$PROBES/bench_stream" writer 127.0.0.1 "$port" 20000 "$@" >"$T/writer.out" 2>"$T/writer.err" 3>&- || {
+        cat "$T/writer.err" >&2
+        return 1
+    }
+    field segments "$T/writer.out"
+}
+
+middle_of_three() {
+    printf '%s\n' "$@" | sort -n | sed -n 2p
+}
+
+# as_few_segments SIZE: as without the shim, where TCP_NODELAY by hand takes many times as many.
+as_few_segments() {
+    local with cpus attempt without by_hand ours
+    two_cpus
+    ns_start reader taskset -c "${cpus[0]}" "$PROBES/bench_stream" reader 0 65536
+    ns_port reader
+    for attempt in 1 2 3 4 5; do
+        without=()
+        by_hand=()
+        ours=()
+        for _ in 1 2 3; do
+            with=()
+            without+=("$(stream "$1")")
+            by_hand+=("$(stream "$1" nodelay)")
+            [[ ! -e $T/writer.log ]]
+            with=(LD_PRELOAD="$LIBRARY")
+            ours+=("$(stream "$1")")
+            grep -qE '\bsockets [1-9]' "$T/writer.log"
+        done
+        if holds "$(middle_of_three "${ours[@]}") <= 1.3 * $(middle_of_three "${without[@]}") &&
+            $(middle_of_three "${by_hand[@]}") >= 1.2 * $(middle_of_three "${ours[@]}")"; then
+            return 0
+        fi
+        echo "attempt $attempt: ${ours[*]} segments, ${without[*]} without the shim," \
+            "${by_hand[*]} with TCP_NODELAY by hand"
+    done
+    return 1
+}
+
+@test "a loop of writes of 300 bytes leaves in as few segments as without the shim" {
+    as_few_segments 300
+}
+
+@test "a loop of writes of 600 bytes leaves in as few segments as without the shim" {
+    as_few_segments 600
+}
+
+@test "a loop of writes of 4000 bytes leaves in as few segments as without the shim" {
+    as_few_segments 4000
+}
+
+# saturated PIECES CLIENTS ROUNDS: sets longest, in microseconds; what is in the array "with" stands in front of
+# the server.
+saturated() {
+    ns_start server "${with[@]}" "$PROBES/bench_saturated" server 0 "$1"
+    ns_port server
+    timeout 60 "$PROBES/bench_saturated" client 127.0.0.1 "$port" "$@" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+        cat "$T/client.err" "$T/server.err"
+        return 1
+    }
+    shimmed=0
+    mapped server || shimmed=$?
+    [[ $shimmed -eq $((${#with[@]} == 0)) ]]
+    ns_stop server
+    longest=$(field max_us "$T/client.out")
+    stalls=$(field stalls "$T/client.out")
+}
+
+# no_late_round PIECES: with two clients and with eight. The answers to a client whose ACK is delayed are late
+# without the shim.
+no_late_round() {
+    local with=() attempt clients longest stalls shimmed
+    saturated "$1" 2 20
+    holds "$stalls >= 10"
+    for clients in 2 8; do
+        with=(env LD_PRELOAD="$LIBRARY")
+        for attempt in 1 2 3 4 5; do
+            saturated "$1" "$clients" 5000
+            ! holds "$longest <= 8000" || continue 2
+            echo "attempt $attempt, $clients clients: a round took $longest us, and $stalls stalled"
+        done
+        return 1
+    done
+}
+
+@test "a server that is never idle: answers of two writes are never late" {
+    no_late_round 2
+}
+
+@test "a server that is never idle: answers of five writes are never late" {
+    no_late_round 5
+}
+
+@test "a server that is never idle: answers of twenty writes are never late" {
+    no_late_round 20
+}

@@ -1,0 +1,480 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Beside other preloaded libraries, in sandboxes and odd programs the shim works, or stands aside and breaks nothing.
+# shellcheck disable=SC2030,SC2031 # each test sets its own
+# The library in odd company: beside others that are preloaded, in programs that are no ordinary ones, and
+# where something is missing that is nearly always there. Each test shows first that the client of Red Hat's
+# example stalls in the same company without the shim; then that the shim is there and cures it, or stands
+# aside.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    CLIENT=("$EXAMPLES/tcp_nodelay_client")
+    CLIENT_LOG=$T/client.log
+}
+
+teardown() {
+    ns_teardown
+    [[ ! -e $T/on-machine ]] || rm -f "$(<"$T/on-machine")"
+}
+
+cork='{"version": 1, "rules": [{"send": "auto-cork"}]}'
+
+# The object with this name where the dynamic loader finds it, in $object.
+object_named() {
+    object=$(ldconfig -p | awk -v name="$1" '$1 == name { print $NF; exit }')
+    [[ -n $object ]] || object=$(find /usr/lib -name "$1" -print -quit) || true
+    [[ -n $object ]] || ns_skip "$1 is not installed"
+}
+
+# packets ROUNDS WARMUP [VARIABLE=VALUE]...: the client, with these in its environment.
+packets() {
+    local rounds=$1 warmup=$2
+    shift 2
+    rm -f "$CLIENT_LOG"
+    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
+    ns_port server
+    timeout -s KILL 30 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "$@" "${CLIENT[@]}" \
+        --stats --warmup "$warmup" 127.0.0.1 "$port" "$rounds" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+        echo "the client failed with $?: $*"
+        cat "$T/client.err"
+        return 1
+    }
+    ns_join server
+    stalls=$(field stalls "$T/client.out")
+}
+
+# stalls [VARIABLE=VALUE]...: most packets do, and the shim had no part in it.
+stalls() {
+    local stalls
+    packets 20 4 "$@"
+    [[ $stalls -ge 12 && ! -e $CLIENT_LOG ]] || {
+        echo "$stalls of 20 packets stalled: $*"
+        cat "$CLIENT_LOG" || true
+        return 1
+    }
+}
+
+# flows [VARIABLE=VALUE]...: none does, because the shim treated the socket.
+flows() {
+    local stalls attempt
+    for attempt in 1 2 3; do
+        packets 100 10 "$@"
+        grep -qE '\bsockets [1-9]' "$CLIENT_LOG" || {
+            echo "the shim did not treat the client's socket: $*"
+            cat "$CLIENT_LOG" "$T/client.err" || true
+            return 1
+        }
+        if [[ $stalls -eq 0 ]] && holds "$(field median_us "$T/client.out") < 5000"; then
+            return 0
+        fi
+        echo "attempt $attempt: $stalls of 100 packets stalled: $*"
+    done
+    return 1
+}
+
+# flows_both [VARIABLE=VALUE]...: under the built-in policy, and one segment a packet under auto-cork.
+flows_both() {
+    flows "$@"
+    flows "$@" NAGLESHIM_POLICY="$cork"
+    holds "$(field segments_per_round "$T/client.out") < 1.1"
+}
+
+@test "with LD_BIND_NOW=1 it works" {
+    stalls LD_BIND_NOW=1
+    flows_both LD_BIND_NOW=1 LD_PRELOAD="$LIBRARY"
+}
+
+@test "listed twice in LD_PRELOAD it works as if listed once" {
+    stalls
+    flows_both LD_PRELOAD="$LIBRARY $LIBRARY"
+    ln -s "$LIBRARY" "$T/link.so"
+    flows_both LD_PRELOAD="$LIBRARY $T/link.so"
+    [[ $(wc -l <"$CLIENT_LOG") -eq 1 ]]
+}
+
+@test "two copies of it, one behind the other, work" {
+    cp "$LIBRARY" "$T/copy.so"
+    flows_both LD_PRELOAD="$LIBRARY $T/copy.so"
+    # Each writes its line: both were there.
+    [[ $(wc -l <"$CLIENT_LOG") -eq 2 ]]
+}
+
+@test "behind jemalloc, and before it, it works" {
+    local object
+    object_named libjemalloc.so.2
+    stalls LD_PRELOAD="$object"
+    flows_both LD_PRELOAD="$object $LIBRARY"
+    flows_both LD_PRELOAD="$LIBRARY $object"
+}
+
+@test "behind libasan it works in a program that is built with it" {
+    gcc -O1 -fsanitize=address,undefined -o "$T/client" examples/tcp_nodelay_client.c -lrt || ns_skip "no libasan"
+    CLIENT=("$T/client")
+    local asan
+    asan=$(gcc -print-file-name=libasan.so)
+    # It says so on stderr, and fails, where it finds fault with anybody.
+    export ASAN_OPTIONS=detect_leaks=0 # the client's own
+    stalls LD_PRELOAD="$asan"
+    flows_both LD_PRELOAD="$asan $LIBRARY"
+    [[ ! -s $T/client.err ]]
+    # Where the program has libasan in itself, there is nothing to list before us.
+    gcc -O1 -fsanitize=address -static-libasan -o "$T/client" examples/tcp_nodelay_client.c -lrt
+    flows_both LD_PRELOAD="$LIBRARY"
+    [[ ! -s $T/client.err ]]
+}
+
+@test "before socket_wrapper it works, and behind it or over its sockets it breaks nothing" {
+    local object order stalls
+    object_named libsocket_wrapper.so
+    stalls LD_PRELOAD="$object"
+    flows_both LD_PRELOAD="$LIBRARY $object"
+    # It calls libc past everybody who is behind it.
+    packets 20 4 LD_PRELOAD="$object $LIBRARY"
+    [[ $stalls -ge 12 ]]
+    grep -q 'sockets 0,' "$CLIENT_LOG"
+    # Now TCP sockets are UNIX sockets below, and that address is its own name for this machine. The
+    # programs check every byte.
+    mkdir "$T/wrapped"
+    export SOCKET_WRAPPER_DIR=$T/wrapped SOCKET_WRAPPER_DEFAULT_IFACE=1 NAGLESHIM_LOG=info
+    for order in "$object" "$object $LIBRARY" "$LIBRARY $object"; do
+        for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
+            rm -f "$T/log"
+            ns_start server env LD_PRELOAD="$order" NAGLESHIM_POLICY="$policy" \
+                "$EXAMPLES/queue_server" --connections 1 7000
+            ns_wait_for "$T/server.out" '^listening'
+            LD_PRELOAD=$order NAGLESHIM_POLICY=$policy NAGLESHIM_LOG_FILE=$T/log timeout 20 \
+                "$EXAMPLES/queue_put" fd00::5357:5f01 7000 50 >"$T/put.out"
+            ns_join server
+            [[ $(field rounds "$T/put.out") -eq 50 ]]
+            [[ $order == "$object" || -s $T/log ]]
+        done
+    done
+}
+
+@test "beside libfaketime it works, whatever time it is" {
+    local object when
+    object_named libfaketime.so.1
+    stalls LD_PRELOAD="$object" FAKETIME=-1d
+    for when in -1d +1d; do
+        flows_both LD_PRELOAD="$object $LIBRARY" FAKETIME="$when"
+        flows_both LD_PRELOAD="$LIBRARY $object" FAKETIME="$when"
+        # The deadline, by a clock that is not the kernel's: nobody waits on the thread that writes.
+        # One of 20 ms, so that what is held is still there when the probe looks.
+        env LD_PRELOAD="$LIBRARY $object" FAKETIME="$when" LIFE_HOLDS=1 LIFE_LIMIT_MS=100 LIFE_DELAY_MS=20 \
+            NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 20000}]}' \
+            "$PROBES/life_tcp" computes 3>&- >"$T/computes"
+        grep -qE '^held [1-9][0-9]* .*late 0 wrong 0$' "$T/computes" || {
+            cat "$T/computes"
+            return 1
+        }
+    done
+}
+
+@test "a program without libc runs, statically linked or not" {
+    cat >"$T/bare.c" <<'END'
+#include "life.h"
+void begin(void);
+void begin(void)
+{
+    static char text[4096];
+    long fd = RAW(openat, AT_FDCWD, "/proc/self/maps", O_RDONLY, 0), size;
+    while ((size = RAW(read, fd, text, sizeof text, 0)) > 0)
+        RAW(write, 1, text, size, 0);
+    RAW(exit_group, 7, 0, 0, 0);
+}
+END
+    local interpreter build=(gcc -O1 -w -I tests/probes -nostdlib -fno-stack-protector
+        "-Wl,--entry=begin" -ffunction-sections "-Wl,--gc-sections")
+    "${build[@]}" -static -o "$T/static" "$T/bare.c"
+    interpreter=$(readelf -lW "$EXAMPLES/queue_put" | sed -nE 's/.*interpreter: (.*)\]/\1/p')
+    "${build[@]}" -fPIE -pie "-Wl,--dynamic-linker=$interpreter" -o "$T/dynamic" "$T/bare.c"
+    [[ $(readelf -dW "$T/dynamic") != *NEEDED* ]]
+    run env LD_PRELOAD="$LIBRARY" "$T/static"
+    [[ $status -eq 7 && $output == */static* && $output != *libnagleshim* ]]
+    run env LD_PRELOAD="$LIBRARY" "$T/dynamic"
+    [[ $status -eq 7 && $output == */dynamic* && $output == *libnagleshim* ]]
+}
+
+# A copy of a program that runs with a group that is not its caller's: secure-exec, with the same rights.
+set_group_id() {
+    cp "$1" "$2"
+    chgrp 65534 "$2" 2>/dev/null || ns_skip "no second group"
+    chmod g+s "$2"
+    [[ ,$(findmnt -no OPTIONS -T "$2"), != *,nosuid,* ]] || ns_skip "the file system has no set-group-ID"
+}
+
+@test "a set-group-ID program is left alone" {
+    set_group_id "$EXAMPLES/tcp_nodelay_client" "$T/client"
+    CLIENT=("$T/client")
+    stalls LD_PRELOAD="$LIBRARY"
+    chmod g-s "$T/client"
+    flows LD_PRELOAD="$LIBRARY"
+}
+
+@test "a set-group-ID program is left alone also where the loader trusts the library" {
+    # ld.so loads from its own directories what has a name without a slash and is set-user-ID itself.
+    local mounts trusted name program
+    trusted=$(gcc -print-file-name=libc.so.6)
+    trusted=${trusted%/*}
+    set_group_id "$EXAMPLES/tcp_nodelay_server" "$T/secure"
+    cp "$EXAMPLES/tcp_nodelay_server" "$T/plain"
+    install -m 4755 "$LIBRARY" "$T/trusted.so"
+    ns_mount_namespace
+    # In the place of one that nothing here needs, or really there.
+    name=libanl.so.1
+    if [[ ${#mounts[@]} -eq 0 ]]; then
+        name=nagleshim-trusted.so # not lib: ldconfig would make a link to it
+        echo "$trusted/$name" >"$T/on-machine"
+        install -m 4755 "$LIBRARY" "$trusted/$name"
+    fi
+    for program in secure plain; do
+        # shellcheck disable=SC2016 # the inner shell expands them
+        ns_start server "${mounts[@]}" sh -c '[ -z "$5" ] || mount --bind "$1" "$2" || exit 1
+            export LD_PRELOAD="$3" && exec "$4" 0 0' \
+            sh "$T/trusted.so" "$trusted/$name" "$name" "$T/$program" "${mounts[*]}"
+        ns_port server
+        grep -q "$name" "/proc/${NS_PID[server]}/maps"
+        timeout 30 "$EXAMPLES/tcp_nodelay_client" --stats --warmup 4 127.0.0.1 "$port" 20 >"$T/$program.out"
+        ns_join server
+    done
+    cat "$T/secure.out" "$T/plain.out"
+    [[ $(field stalls "$T/secure.out") -ge 12 && $(field stalls "$T/plain.out") -le 1 ]]
+}
+
+# A directory with the client, the library and what both need, and nothing else: no /proc, no /etc.
+make_root() {
+    local file
+    mkdir -p "$1$T"
+    for file in "$EXAMPLES/tcp_nodelay_client" "$LIBRARY"; do
+        install -D "$file" "$1$file"
+        ldd "$file" | grep -oE '/[^ ]+' | while read -r file; do
+            install -D "$file" "$1$file"
+        done
+    done
+}
+
+@test "in a chroot without /proc and without policy files the built-in policy works" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root may chroot"
+    make_root "$T/root"
+    CLIENT=(chroot "$T/root" "${CLIENT[@]}")
+    CLIENT_LOG=$T/root$T/client.log
+    stalls
+    flows LD_PRELOAD="$LIBRARY"
+    [[ ! -s $T/client.err ]]
+}
+
+@test "in a chroot where the policy that is asked for is missing, the shim says so and stands aside" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root may chroot"
+    make_root "$T/root"
+    CLIENT=(chroot "$T/root" "${CLIENT[@]}")
+    echo "$cork" >"$T/policy.json"
+    CLIENT_LOG=$T/root$T/client.log
+    packets 20 4 LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/policy.json"
+    [[ $(field stalls "$T/client.out") -ge 12 ]]
+    grep -q "$T/policy.json: cannot be read" "$CLIENT_LOG"
+    # It is the file that was missing.
+    cp "$T/policy.json" "$T/root$T"
+    flows LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/policy.json"
+    holds "$(field segments_per_round "$T/client.out") < 1.1"
+}
+
+# crowded LIMIT NUMBER COMMAND...: with all descriptors below NUMBER open, and as many allowed as LIMIT, or
+# else as may be; in the array "command".
+crowded() {
+    ns_python
+    command=("$python" -c 'import fcntl, os, resource, sys
+most, number = int(sys.argv[1]), int(sys.argv[2])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+for limit in (most, 1 << 20, hard):
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        break
+    except (OSError, ValueError):
+        pass
+null = os.open("/dev/null", os.O_RDONLY)
+os.set_inheritable(null, True)
+while fcntl.fcntl(null, fcntl.F_DUPFD, 0) < number - 1:
+    pass
+os.execv(sys.argv[3], sys.argv[3:])' "$@")
+}
+
+@test "with the highest limit of descriptors, and a socket far up, it works" {
+    local command
+    # What some containers have, if it may be had here.
+    crowded 1000000000 3000 "${CLIENT[@]}"
+    CLIENT=("${command[@]}")
+    stalls
+    flows_both LD_PRELOAD="$LIBRARY"
+}
+
+@test "a socket whose number is beyond the table is left alone, and its bytes are right" {
+    # A table of 1024 stands in for one of 1 048 576, which few machines have more descriptors than.
+    mkdir "$T/small"
+    cp -r Makefile shim "$T/small"
+    sed -i 's/NS_FD_CHUNKS = 1024,/NS_FD_CHUNKS = 1,/' "$T/small/shim/conn/fds.h"
+    run ! diff -q shim/conn/fds.h "$T/small/shim/conn/fds.h"
+    local cjson
+    cjson=$(realpath "${CJSON_DIR:-$(compgen -G '.deps/cjson*' | head -n 1)}")
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 -C "$T/small" CJSON_DIR="$cjson" OPT=-O0 \
+        build/libnagleshim.so 3>&-
+    local small=$T/small/build/libnagleshim.so plain=("${CLIENT[@]}") policy command
+    crowded 4096 1100 "${plain[@]}"
+    CLIENT=("${command[@]}")
+    for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
+        packets 20 4 LD_PRELOAD="$small" NAGLESHIM_POLICY="$policy"
+        cat "$CLIENT_LOG" "$T/client.out"
+        grep -q 'sockets 0,' "$CLIENT_LOG"
+        [[ $(field stalls "$T/client.out") -ge 12 ]]
+    done
+    # To its last number the small table is as good.
+    crowded 4096 1023 "${plain[@]}"
+    CLIENT=("${command[@]}")
+    flows_both LD_PRELOAD="$small"
+}
+
+@test "where 0 to 2 are closed they stay the program's, and the stall is cured" {
+    local policy
+    for policy in '' '{"version": 1, "rules": [{}]}' "$cork"; do
+        rm -f "$T/closed" "$T/log"
+        ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
+        ns_port server
+        if [[ -n $policy ]]; then
+            echo "$policy" >"$T/policy.json"
+            export LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$T/policy.json NAGLESHIM_LOG=debug \
+                NAGLESHIM_LOG_FILE=$T/log
+        fi
+        # timeout would open them.
+        "$PROBES/closed_stdio" "$port" "$T/closed" <&- >&- 2>&- 3>&-
+        unset LD_PRELOAD
+        ns_join server
+        cat "$T/closed"
+        [[ $(field wrong "$T/closed") -eq 0 ]]
+        if [[ -z $policy ]]; then
+            [[ $(field stalls "$T/closed") -ge 8 && ! -e $T/log ]]
+        else
+            [[ $(field stalls "$T/closed") -le 2 ]]
+            grep -qE 'sockets [1-9]' "$T/log"
+        fi
+    done
+}
+
+@test "under valgrind it works, and valgrind finds no fault with it" {
+    command -v valgrind >/dev/null || ns_skip "valgrind is not installed"
+    # valgrind puts its own library in front.
+    CLIENT=(valgrind --quiet --error-exitcode=99 --log-file="$T/valgrind" "${CLIENT[@]}")
+    flows LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$cork"
+    cat "$T/valgrind"
+    [[ ! -s $T/valgrind ]]
+    # It would find one.
+    printf '%s\n' '#include <stdlib.h>' '__attribute__((constructor)) static void bad(void)' \
+        '{ volatile char *p = malloc(8); p[8] = 1; free((void *)p); }' >"$T/bad.c"
+    gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
+    run packets 1 1 LD_PRELOAD="$T/bad.so"
+    [[ $status -ne 0 && $output == *'failed with 99'* ]]
+}
+
+# A library that does what the shim must not do in a sandbox.
+careless_library() {
+    cat >"$T/careless.c" <<'END'
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+ssize_t read(int fd, void *data, size_t size)
+{
+    int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
+    return syscall(SYS_read, fd, data, size);
+}
+END
+    gcc -shared -fPIC -o "$T/careless.so" "$T/careless.c"
+}
+
+# in_allow_list HOW PRELOAD POLICY: the client that shuts itself in; its exit status.
+in_allow_list() {
+    local status=0
+    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
+    ns_port server
+    NAGLESHIM_POLICY=$3 LD_PRELOAD=$2 timeout 20 "$PROBES/allow_list" "$port" "$1" >"$T/shut.out" \
+        2>"$T/shut.err" 3>&- || status=$?
+    ns_join server || true
+    return "$status"
+}
+
+@test "a program that lets itself only read and write from some time on is cured until then, and lives" {
+    local how policy
+    in_allow_list prctl '' ''
+    [[ $(field ms_before "$T/shut.out") -ge 400 ]]
+    for how in prctl syscall; do
+        for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
+            in_allow_list "$how" "$LIBRARY" "$policy"
+            cat "$T/shut.out"
+            holds "$(field ms_before "$T/shut.out") < 400"
+            grep -qx 'shut in' "$T/shut.out"
+        done
+    done
+    careless_library
+    run in_allow_list prctl "$T/careless.so" ''
+    [[ $status -ne 0 ]]
+}
+
+# start_sshd PRELOAD POLICY: on a port that was free a moment ago, since it cannot choose one by itself.
+start_sshd() {
+    ns_python
+    port=$("$python" -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+    printf '%s\n' "Port $port" 'ListenAddress 127.0.0.1' "HostKey $T/host_key" \
+        "AuthorizedKeysFile $T/key.pub" 'StrictModes no' 'UsePAM no' 'PermitRootLogin yes' \
+        'PidFile none' >"$T/sshd_config"
+    rm -f "$T/sshd.err"
+    # It wants /run/sshd; the one of this machine stays as it is, unless it is to be thrown away.
+    # shellcheck disable=SC2016 # the inner shell expands them
+    ns_start sshd "${mounts[@]}" sh -c '[ -z "$1" ] || mount -t tmpfs none /run || exit 1
+        mkdir -p -m 755 /run/sshd && shift && exec "$@"' sh "${mounts[*]}" env LD_PRELOAD="$1" \
+        NAGLESHIM_POLICY="$2" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/sshd.log" \
+        "$(PATH=$PATH:/usr/sbin type -P sshd)" -D -e -f "$T/sshd_config"
+    ns_wait_for "$T/sshd.err" 'Server listening on 127.0.0.1'
+}
+
+# login [PRELOAD]: prints what a command prints there.
+login() {
+    LD_PRELOAD=${1-} timeout 30 ssh -F none -i "$T/key" -p "$port" -o BatchMode=yes -o IdentitiesOnly=yes \
+        -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
+        root@127.0.0.1 'echo here; head -c 100000 /dev/zero | cksum' 2>"$T/ssh.err" </dev/null 3>&-
+}
+
+@test "OpenSSH's server, whose filter kills on setsockopt, logs people in" {
+    local mounts expected policy
+    [[ $EUID -eq 0 ]] || ns_skip "only root may serve logins"
+    PATH=$PATH:/usr/sbin type -P sshd >/dev/null || ns_skip "sshd is not installed"
+    ns_mount_namespace
+    ssh-keygen -q -t ed25519 -N '' -f "$T/host_key"
+    ssh-keygen -q -t ed25519 -N '' -f "$T/key"
+    expected=here$'\n'$(head -c 100000 /dev/zero | cksum)
+    careless_library
+    start_sshd "$T/careless.so" ''
+    run login
+    [[ $status -ne 0 ]]
+    ns_stop sshd
+    for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
+        rm -f "$T/sshd.log"
+        start_sshd "$LIBRARY" "$policy"
+        mapped sshd
+        NAGLESHIM_POLICY=$policy run login "$LIBRARY"
+        [[ $status -eq 0 && $output == "$expected" ]] || {
+            echo "$output"
+            cat "$T/sshd.err" "$T/ssh.err"
+            return 1
+        }
+        ns_stop sshd
+        grep -qE 'sockets [1-9]' "$T/sshd.log"
+    done
+}

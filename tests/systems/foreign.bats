@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A peer with another TCP, which acknowledges after 250 ms, no longer slows a Linux program down.
+# shellcheck disable=SC2154 # $port: helpers/common.bash
+# A peer with another TCP: lwIP, as Debian has it, behind a TUN device. It delays each acknowledgement until
+# its timer ticks, every 250 ms, and knows nothing of what Linux does. Linux by itself would send a request
+# again after 200 ms, so the route gets a least retransmission time as Windows has it: 300 ms.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    ROUNDS=8
+}
+
+teardown() {
+    ns_teardown
+}
+
+start_lwip() {
+    ns_start server build/lwip/quote_server
+    ns_wait_for_tun server ' acknowledges after 250 ms$'
+    ip route replace 10.98.0.2/32 dev lwip rto_min 300ms
+    ns_port server
+}
+
+# quotes ROUNDS [COMMAND]...: asks for quotes on one connection that come on another.
+quotes() {
+    timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "${@:2}" \
+        "$EXAMPLES/quote_client" --warmup 4 10.98.0.2 "$port" "$1" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+        cat "$T/client.err" "$T/server.err"
+        return 1
+    }
+    cat "$T/client.out"
+    stalls=$(field stalls "$T/client.out")
+    median=$(field median_us "$T/client.out")
+    segments=$(field segments "$T/client.out")
+}
+
+# Each request waits for the acknowledgement of the one before it, and is sent once.
+stalled_by_lwip() {
+    [[ $stalls -eq $ROUNDS && $segments -eq $ROUNDS ]]
+    holds "$median > 200000 && $median < 300000"
+}
+
+# quotes_flow [POLICY]: with the shim on the client.
+quotes_flow() {
+    local attempt
+    for attempt in 1 2 3 4 5; do
+        quotes 100 LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="${1-}"
+        grep -qE '\bsockets 2\b' "$T/client.log"
+        [[ $stalls -ne 0 ]] || holds "$median >= 5000" || return 0
+        echo "attempt $attempt: $stalls stalls, median $median us"
+    done
+    return 1
+}
+
+@test "lwIP, which acknowledges after 250 ms: four quotes a second over two connections without the shim" {
+    start_lwip
+    quotes "$ROUNDS"
+    stalled_by_lwip
+    [[ ! -e $T/client.log ]]
+}
+
+@test "lwIP, which acknowledges after 250 ms: four quotes a second with a shim that leaves the sending side alone" {
+    start_lwip
+    quotes "$ROUNDS" LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "app"}]}'
+    grep -qE '\bsockets 2\b' "$T/client.log"
+    stalled_by_lwip
+}
+
+@test "lwIP, which acknowledges after 250 ms: quotes over two connections flow with the shim on the Linux client alone" {
+    start_lwip
+    quotes_flow
+}
+
+@test "lwIP, which acknowledges after 250 ms: quotes over two connections flow in every mode of the shim" {
+    local mode policy
+    start_lwip
+    tests/modes >"$T/modes"
+    [[ -s $T/modes ]]
+    while IFS='|' read -r mode policy; do
+        echo "$mode"
+        rm -f "$T/client.log"
+        quotes_flow "$policy"
+    done <"$T/modes"
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: On Linux 5.10 and newer the shim uses what the kernel has, does without what it lacks, and bears 100 000 sockets.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # helpers/matrix.bash uses what is set here, and sets $median, ...
+# What only a kernel of one's own shows, or only some kernels: tests/systems/kernels/run runs it in a virtual machine,
+# with the files that tests/systems/kernels/guest names. NS_KERNEL is the kernel that is to run there.
+
+bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
+load ../../helpers/common
+load ../../helpers/matrix
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    [[ ! -e $T/lossy ]] || tc qdisc del dev lo root
+    ns_teardown
+}
+
+rule() {
+    printf '{"version": 1, "rules": [{%s}]}' "$1"
+}
+
+@test "the kernel is the one that was asked for" {
+    [[ $(uname -r) == "$NS_KERNEL" && $NS_ISOLATED == 1 ]]
+}
+
+@test "the policy that is built in cures the stall on either end alone, and on both" {
+    local where
+    policy=''
+    for where in writing other both; do
+        flow redhat "$where" -
+        flow queue "$where" -
+    done
+}
+
+@test "options that this kernel lacks are refused as they are without the shim" {
+    cat >"$T/options.py" <<'END_OF_PROGRAM'
+import errno, socket
+
+def say(what, call):
+    try:
+        print(what, call())
+    except OSError as error:
+        print(what, errno.errorcode[error.errno])
+
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+for option in range(1, 64):
+    # TCP_INFO, TCP_TIMESTAMP and TCP_CC_INFO are not the same twice.
+    if option not in (11, 24, 26):
+        say(f"get {option}", lambda: near.getsockopt(socket.IPPROTO_TCP, option))
+for value in (8000, 40000):
+    say(f"set 46 to {value}", lambda: near.setsockopt(socket.IPPROTO_TCP, 46, value))
+    say("get 46", lambda: near.getsockopt(socket.IPPROTO_TCP, 46))
+END_OF_PROGRAM
+    python3 "$T/options.py" >"$T/without"
+    grep -c ENOPROTOOPT "$T/without"
+    NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY python3 "$T/options.py" >"$T/with"
+    grep -qE 'sockets [1-9]' "$T/log"
+    diff "$T/without" "$T/with"
+}
+
+has_kernel_tls() {
+    modprobe -q tls || ns_skip 'this kernel was built without kTLS'
+}
+
+@test "records of the kernel's own kTLS arrive whole and in time in every mode" {
+    local send buffer
+    has_kernel_tls
+    for send in nodelay auto-cork adaptive flush-before-read; do
+        for buffer in kernel user; do
+            [[ $buffer == kernel || $send == a* ]] || continue
+            NAGLESHIM_POLICY=$(rule "\"send\": \"$send\", \"buffer\": \"$buffer\", \"max_delay_us\": 100000") \
+                LIFE_LIMIT_MS=80 LD_PRELOAD=$LIBRARY timeout 20 "$PROBES/life_kernel" kernel-tls >"$T/out"
+            cat "$T/out"
+            run ! grep -q 'no kTLS here' "$T/out"
+            [[ $(field late "$T/out") -eq 0 ]]
+        done
+    done
+}
+
+@test "a record that is left open is found out" {
+    has_kernel_tls
+    cat >"$T/bad.c" <<'END_OF_PROGRAM'
+#include <sys/socket.h>
+ssize_t write(int fd, const void *data, size_t size) { return send(fd, data, size, MSG_MORE); }
+END_OF_PROGRAM
+    gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
+    run ! env LD_PRELOAD="$T/bad.so" timeout 20 "$PROBES/life_kernel" kernel-tls
+    [[ $output == *'did not arrive'* ]]
+}
+
+@test "OpenSSL's records, which the kernel encrypts, arrive whole, and stall only without the shim" {
+    local rules
+    has_kernel_tls
+    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout "$T/key" -out "$T/cert" 2>/dev/null
+    cat >"$T/tls.py" <<'END_OF_PROGRAM'
+import socket, ssl, sys, threading, time
+
+KTLS = 1 << 3  # SSL_OP_ENABLE_KTLS; Python has no name for it yet
+server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+server.load_cert_chain(sys.argv[1], sys.argv[2])
+client = ssl.create_default_context(cafile=sys.argv[1])
+for context in server, client:
+    context.options |= KTLS
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+def has_tls(sock):
+    return sock.getsockopt(socket.IPPROTO_TCP, 31, 4)[:3] == b"tls"
+
+def echo():
+    far = server.wrap_socket(listener.accept()[0], server_side=True)
+    while request := far.recv(30):
+        while len(request) < 30:
+            request += far.recv(30 - len(request))
+        for i in range(0, 30, 2):
+            far.sendall(request[i:i + 2])
+
+listener = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=echo, daemon=True).start()
+near = client.wrap_socket(socket.create_connection(listener.getsockname()), server_hostname="localhost")
+assert has_tls(near), "not given to the kernel"
+times = []
+for n in range(50):
+    text = b"%030d" % n
+    begin = time.monotonic()
+    for i in range(0, 30, 2):
+        near.sendall(text[i:i + 2])
+    answer = b""
+    while len(answer) < 30:
+        answer += near.recv(30 - len(answer))
+    assert answer == text, answer
+    times.append(time.monotonic() - begin)
+print("median_us", round(1e6 * sorted(times)[25]))
+END_OF_PROGRAM
+    timeout 60 python3 "$T/tls.py" "$T/cert" "$T/key" >"$T/out"
+    holds "$(field median_us "$T/out") > 30000"
+    for rules in '' "$(rule '"send": "auto-cork", "max_delay_us": 100000')" \
+        "$(rule '"send": "adaptive", "buffer": "user", "max_delay_us": 100000')"; do
+        NAGLESHIM_POLICY=$rules LD_PRELOAD=$LIBRARY timeout 60 python3 "$T/tls.py" "$T/cert" "$T/key" >"$T/out"
+        cat "$T/out"
+        holds "$(field median_us "$T/out") < 30000"
+    done
+}
+
+@test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory has a bound" {
+    # valgrind lets nobody have more than the soft limit it was started with.
+    ulimit -n "$(ulimit -Hn)"
+    tests/bench/run --quick --json "$T/scale.json" --baseline "$T/none" \
+        --only 'a write and a poll: *, 1 threads' --only 'each of 1 that owe' --only 'each of 100 that owe' \
+        --only 'memory: added, 100000'
+    # What was measured is told also where all is well.
+    python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
+import json, sys
+
+rows = {row["name"]: row for row in json.load(open(sys.argv[1]))["rows"]}
+pairs = [[f"added to a write and a poll: {n} sockets, 1 threads" for n in (10, 100000)]]
+pairs += [[f"added to epoll_wait: for each of {owed} that owe, {n} more" for n in (10, 100000)]
+          for owed in (1, 100)]
+for few, many in pairs:
+    values = [rows[name]["measured"] for name in (few, many)]
+    print(f"# {many}: {values[1]:.1f} instructions, {values[0]:.1f} with 10")
+    assert 0.95 <= values[1] / values[0] <= 1.05
+memory = rows["memory: added, 100000 sockets"]
+print(f"# {memory['name']}: {memory['measured']:.0f} KiB")
+assert memory["verdict"] == "ok"
+END_OF_PROGRAM
+}
+
+# A wire of 5 ms each way that loses and reorders.
+lossy() {
+    tc qdisc add dev lo root netem delay 5ms reorder 10% loss 2% || ns_skip 'no netem'
+    : >"$T/lossy"
+}
+
+# on_lossy SCENARIO WHERE ROUNDS [BY-HAND]: every byte is checked by the programs; sets $median.
+on_lossy() {
+    local server client rest writing stalls_by segments_by shimmed bare delayed
+    scenario "$1" "$3" 4
+    client+=("${@:4}")
+    run_both "$2"
+    check_where
+    median=$(field median_us "$T/$stalls_by.out")
+    echo "$1, $2: median $median us, $(field stalls "$T/$stalls_by.out") of $3 over 20 ms, $policy"
+}
+
+@test "on a wire that loses and reorders every byte is right, and what a round takes is the wire's" {
+    local median send wire
+    lossy
+    policy=''
+    on_lossy redhat nowhere 20
+    holds "$median > 40000"
+    # What the wire takes is what the cure by hand takes on it.
+    on_lossy redhat nowhere 100 no_delay
+    wire=$median
+    on_lossy redhat writing 100
+    holds "$median < 1.5 * $wire"
+    for send in '"adaptive"' '"auto-cork"' '"auto-cork", "buffer": "user"' '"adaptive", "buffer": "user"'; do
+        policy=$(rule "\"send\": $send, \"max_delay_us\": 100000, \"sockopt\": {\"SO_SNDBUF\": \"ignore\"}")
+        on_lossy redhat writing 100
+        holds "$median < 1.5 * $wire"
+        # Nagle's algorithm at the other end still waits for a round trip.
+        on_lossy redhat other 100
+        holds "$median < 1.5 * $wire + 15000"
+        on_lossy record writing 400
+        holds "$median < 20000"
+    done
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Calls reach the library that is preloaded behind the shim, however its symbol table is written.
+# The calls that the shim passes on reach the next definition in the loader's order: that of another preloaded
+# library behind it, whichever way its symbol table is written.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    cat >"$T/behind.c" <<'END'
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+static ssize_t say(const char *text, int fd, const void *data, size_t size)
+{
+    syscall(SYS_write, 2, text, 7);
+    return syscall(SYS_write, fd, data, size);
+}
+ssize_t newest(int fd, const void *data, size_t size) { return say("behind\n", fd, data, size); }
+ssize_t oldest(int fd, const void *data, size_t size) { return say("oldest\n", fd, data, size); }
+#ifdef INDIRECT
+static ssize_t (*choose(void))(int, const void *, size_t) { return newest; }
+ssize_t write(int fd, const void *data, size_t size) __attribute__((ifunc("choose")));
+#elif defined VERSIONS
+__asm__(".symver oldest, write@OLD");
+__asm__(".symver newest, write@@NEW");
+#else
+ssize_t write(int fd, const void *data, size_t size) { return newest(fd, data, size); }
+#endif
+END
+    cat >"$T/writes.c" <<'END'
+#include <unistd.h>
+int main(void) { return write(1, "text\n", 5) != 5; }
+END
+    gcc -o "$T/writes" "$T/writes.c"
+}
+
+# behind FLAG...: the program says "behind" with a library behind the shim that was built like this.
+behind() {
+    gcc -shared -fPIC -o "$T/behind.so" "$T/behind.c" "$@"
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$T/writes"
+    [[ $status -eq 0 && $output == text && -z $stderr ]]
+    run --separate-stderr env LD_PRELOAD="$LIBRARY $T/behind.so" NAGLESHIM_LOG=debug "$T/writes"
+    [[ $status -eq 0 && $output == text && $stderr == *nagleshim* && $stderr == *behind* && $stderr != *oldest* ]] || {
+        printf '%s\n' "$output" "$stderr"
+        return 1
+    }
+}
+
+@test "a library behind the shim is called, with a GNU hash table" {
+    behind -Wl,--hash-style=gnu
+}
+
+@test "a library behind the shim is called, with a System V hash table" {
+    behind -Wl,--hash-style=sysv
+}
+
+@test "a library behind the shim is called, with a function that it chooses at start-up" {
+    behind -DINDIRECT
+}
+
+@test "of several versions of a function the shim calls the one that programs are linked with" {
+    printf 'OLD { local: newest; oldest; };\nNEW { } OLD;\n' >"$T/map"
+    behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=gnu
+    behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=sysv
+}
+
+@test "a program that loads the shim itself can still write" {
+    cat >"$T/opens.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/types.h>
+int main(int argc, char **argv)
+{
+    void *shim = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    ssize_t (*put)(int, const void *, size_t) = shim ? dlsym(shim, "write") : NULL;
+    return put == NULL || put(1, "text\n", 5) != 5;
+}
+END
+    gcc -o "$T/opens" "$T/opens.c" -ldl
+    run "$T/opens" "$LIBRARY"
+    [[ $status -eq 0 && $output == text ]]
+}
+
+@test "a library that is opened after the libc, and not preloaded, passes its calls on all the same" {
+    python3 - "$LIBRARY" <<'EOF'
+import ctypes, os, sys
+shim, (reader, writer) = ctypes.CDLL(sys.argv[1]), os.pipe()
+assert shim.write(writer, b"passed on", 9) == 9 and os.read(reader, 20) == b"passed on"
+EOF
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: CPython's own tests of its sockets end as they do without the shim.
+# CPython's own tests of its socket module, with the shim and without, and that a difference would be noticed.
+# `make check-peers` runs more suites, and longer.
+
+bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=320
+load ../helpers/common
+
+setup() {
+    ns_setup
+    [[ $EUID -eq 0 ]] || ns_skip 'needs root for namespaces of its own'
+    [[ -e /usr/lib/python3.11/test/test_socket.py ]] || ns_skip "CPython's own tests are not installed"
+}
+
+@test "CPython's tests of its socket module end as without the shim, which treats their sockets" {
+    timeout -s KILL 300 tests/systems/peers/run -o "$T/peers" -w 'without default' cpython/test_socket >"$T/table" || {
+        cat "$T/table"
+        return 1
+    }
+    # Hundreds pass, and the shim has hundreds of sockets in one run and none in the other.
+    awk '$1 == "cpython/test_socket" { gsub("/", " / "); passed = $4; none = $7; same = $8; sockets = $11 }
+        END { exit !(passed > 500 && same == passed && none == 0 && sockets > 200) }' "$T/table" || {
+        cat "$T/table"
+        return 1
+    }
+}
+
+@test "a library that changes what a call answers is found out by CPython's tests" {
+    cat >"$T/bad.c" <<'SOURCE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/epoll.h>
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+    int (*next)(int, int, int, struct epoll_event *);
+    *(void **)&next = dlsym(RTLD_NEXT, "epoll_ctl");
+    int result = next(epfd, op, fd, event);
+    return op == EPOLL_CTL_DEL ? 0 : result;
+}
+SOURCE
+    gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c" -ldl
+    run timeout -s KILL 100 tests/systems/peers/run -w 'without default' -l "$T/bad.so" cpython/test_epoll
+    [[ $status -eq 1 && $output == *'differs pass fail '*test_epoll* ]] || {
+        echo "$output"
+        return 1
+    }
+}
