@@ -295,18 +295,6 @@ static int conclude_later(struct patient *patient)
     return NS_EXIT_ERROR;
 }
 
-/* Between fork and execve it runs what its parent runs. */
-static bool may_be_a_copy(const struct ns_proc *proc)
-{
-    char link[32], exe[PATH_MAX];
-    ssize_t n;
-
-    snprintf(link, sizeof(link), "/proc/%d/exe", proc->parent);
-    n = readlink(link, exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = '\0';
-    return n <= 0 || strcmp(exe, proc->exe) == 0;
-}
-
 static bool wants_shim(const struct ns_proc *proc)
 {
     const char *list = ns_proc_getenv(proc, "LD_PRELOAD");
@@ -315,8 +303,9 @@ static bool wants_shim(const struct ns_proc *proc)
     return list && ns_doctor_find_entry(list, entry);
 }
 
-/* Started within the last second? It may still be a copy of its parent, before execve; and musl's
- * loader is its libc, so that the maps do not tell whether it has got to what it preloads. */
+/* Started within the last second? It may still be a copy of its parent, or env(1) and its like,
+ * before the execve that counts; and musl's loader is its libc, so that the maps do not tell
+ * whether it has got to what it preloads. */
 static bool is_young(const struct ns_proc *proc)
 {
     double started = ns_proc_started(proc);
@@ -336,8 +325,7 @@ static bool is_starting(const struct patient *patient)
     if (loaded->state == NS_LOADED_STARTING)
         return true;
     return loaded->state == NS_LOADED_NO && !loaded->denied &&
-           ((is_young(&patient->proc) && (wants || may_be_a_copy(&patient->proc))) ||
-            (loaded->libcs == 0 && wants)) &&
+           (is_young(&patient->proc) || (loaded->libcs == 0 && wants)) &&
            program_of(&patient->proc)->has_interpreter;
 }
 
