@@ -61,8 +61,11 @@ PROBES := $(PROBE_SRC:tests/probes/%.c=$B/probes/%)
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 
+# What bash, zsh and fish complete, each by the name under which that shell looks for it.
+COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
+
 .PHONY: all
-all: $B/libnagleshim.so $B/nagleshim ## build the library and the command
+all: $B/libnagleshim.so $B/nagleshim $(COMPLETIONS) ## build the library and the command
 
 $(CJSON_C): | compiler
 	@tests/deps cjson
@@ -107,6 +110,19 @@ $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 
 $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ)
+
+# The compiler's preprocessor reads the table: a program that prints it could not run where the build is for another
+# machine.
+$B/completions/table: config/completions/verbs.in shim/cli/verbs.def shim/cli/levels.def shim/policy/modes.def
+	@mkdir -p $(@D)
+	$(CC) -E -P -x c -Ishim -o $@ $<
+
+$B/completions/nagleshim: SHELL_NAME := bash
+$B/completions/_nagleshim: SHELL_NAME := zsh
+$B/completions/nagleshim.fish: SHELL_NAME := fish
+$(COMPLETIONS): config/completions/generate.awk $B/completions/table
+	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
+	mv -f $@.new $@
 
 # Every symbol visible, for unit tests and fuzzers.
 $B/libnagleshim-testing.a: $(SHIM_OBJ)
@@ -326,6 +342,9 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
+	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
+	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim
+	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
 	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || \
 		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); ldconfig -p 2>/dev/null | grep -qF '=> $(LIBRARY)'; } || \
@@ -337,7 +356,10 @@ LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 uninstall: ## remove what install put there, and the directory of policies if it is empty
 	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
-		$(DESTDIR)$(MANDIR)/man7/nagleshim.7
+		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
+		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \
+		$(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim \
+		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
 	rm -rf $(SHARED)
 	@rmdir $(DESTDIR)$(POLICIES) 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }

@@ -66,5 +66,5 @@ finish() {
 
 # shimmed PROGRAM [ARGUMENT]...: with the shim, under its built-in policy.
 shimmed() {
-    env -u NAGLESHIM_OFF NAGLESHIM_POLICY="$policy" LD_PRELOAD="$library" "$@"
+    env -u NAGLESHIM_OFF NAGLESHIM_POLICY="$policy" LD_PRELOAD="$library${LD_PRELOAD:+:$LD_PRELOAD}" "$@"
 }

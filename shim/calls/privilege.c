@@ -157,7 +157,7 @@ NS_EXPORT int prctl(int option, ...)
     va_end(arguments);
     if (option == PR_SET_SECCOMP &&
         ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
-                    (long)argument[1]))
+                       (long)argument[1]))
         ns_before_filter();
     if (!is_per_thread(option))
         return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);

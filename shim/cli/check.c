@@ -4,7 +4,10 @@
  * async-signal-safe. */
 #include "cli/cli.h"
 
+#include "cli/effect.h"
+#include "cli/report.h"
 #include "cli/trust.h"
+#include "cli/verbs.h"
 
 #include "policy/find.h"
 
@@ -15,57 +18,171 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_warning(void *context, const struct ns_rule *rule, const char *text)
-{
-    const struct ns_policy_found *found = context;
+/* What is being checked: the mistakes of one source, and where they go. */
+struct check {
+    const struct ns_policy_found *found;
+    cJSON *entry; /* NULL: text */
+    struct ns_policy_error errors[NS_POLICY_ERRORS_MOST];
+    unsigned n_errors;
+};
 
-    if (!rule)
-        fprintf(stderr, "%s: warning: %s\n", found->path, text);
-    else if (rule->name)
-        fprintf(stderr, "%s: warning: rule %u \"%s\": %s\n", found->path, rule->index + 1,
-                rule->name, text);
+static void keep_error(void *context, const struct ns_policy_error *error)
+{
+    struct check *check = context;
+
+    if (check->n_errors < NS_POLICY_ERRORS_MOST)
+        check->errors[check->n_errors++] = *error;
+}
+
+/* The reader tells last what is missing; its place is at the beginning. */
+static int compare(const void *first, const void *second)
+{
+    const struct ns_policy_error *a = first, *b = second;
+
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    return a->column < b->column ? -1 : a->column > b->column;
+}
+
+static cJSON *add_entry(cJSON *to, const char *list)
+{
+    cJSON *entry = to ? cJSON_CreateObject() : NULL;
+
+    if (entry)
+        cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(to, list), entry);
+    return entry;
+}
+
+static void tell_warning(struct check *check, const struct ns_rule *rule, const char *text)
+{
+    cJSON *entry = add_entry(check->entry, "warnings");
+    char name[160] = "";
+
+    if (entry && rule)
+        cJSON_AddNumberToObject(entry, "rule", rule->index + 1);
+    else if (entry)
+        cJSON_AddNullToObject(entry, "rule");
+    ns_report_text(entry, "name", rule ? rule->name : NULL);
+    ns_report_text(entry, "message", text);
+    if (check->entry)
+        return;
+    if (rule) {
+        ns_effect_name(rule, name, sizeof(name) - 2);
+        strcat(name, ": ");
+    }
+    fprintf(stderr, "%s: warning: %s%s\n", check->found->path, name, text);
+}
+
+static void warn(void *context, const struct ns_rule *rule, const char *text)
+{
+    tell_warning(context, rule, text);
+}
+
+static void warn_distrust(void *context, const char *text)
+{
+    char sentence[256];
+
+    snprintf(sentence, sizeof(sentence), "it %s", text);
+    tell_warning(context, NULL, sentence);
+}
+
+static void tell_error(const struct check *check, const struct ns_policy_error *error)
+{
+    cJSON *entry = add_entry(check->entry, "errors");
+
+    if (entry && error->line) {
+        cJSON_AddNumberToObject(entry, "line", error->line);
+        cJSON_AddNumberToObject(entry, "column", error->column);
+    } else if (entry) {
+        cJSON_AddNullToObject(entry, "line");
+        cJSON_AddNullToObject(entry, "column");
+    }
+    ns_report_text(entry, "message", error->message);
+    if (check->entry)
+        return;
+    if (error->line)
+        fprintf(stderr, "%s:%u:%u: %s\n", check->found->path, error->line, error->column,
+                error->message);
     else
-        fprintf(stderr, "%s: warning: rule %u: %s\n", found->path, rule->index + 1, text);
+        fprintf(stderr, "%s: %s\n", check->found->path, error->message);
 }
 
-static void print_distrust(void *context, const char *text)
+static int tell_errors(struct check *check)
 {
-    const char *path = context;
+    const struct ns_policy_found *found = check->found;
+    bool is_full = check->n_errors == NS_POLICY_ERRORS_MOST;
 
-    fprintf(stderr, "%s: warning: it %s\n", path, text);
+    if (check->n_errors == 0)
+        tell_error(check, &found->where);
+    qsort(check->errors, check->n_errors, sizeof(check->errors[0]), compare);
+    for (unsigned i = 0; i < check->n_errors; i++)
+        tell_error(check, &check->errors[i]);
+    if (check->entry)
+        cJSON_AddBoolToObject(check->entry, "more", is_full);
+    else if (is_full)
+        fprintf(stderr, "%s: there may be more mistakes; the first %d are told\n", found->path,
+                NS_POLICY_ERRORS_MOST);
+    return found->error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
 }
 
-static int report(const struct ns_policy_found *found)
+static void begin_entry(struct check *check)
 {
-    char text[PATH_MAX + sizeof(found->where.message) + 32];
+    static const char *const origins[] = {
+        [NS_POLICY_BUILTIN] = "built-in",
+        [NS_POLICY_INLINE] = "environment",
+        [NS_POLICY_NAMED] = "file",
+        [NS_POLICY_IN_DIRECTORY] = "directory",
+    };
+    const struct ns_policy_found *found = check->found;
+    cJSON *entry = ns_report_entry("files");
+
+    check->entry = entry;
+    ns_report_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
+    ns_report_text(entry, "origin", origins[found->origin]);
+    if (!entry)
+        return;
+    cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
+    if (found->policy) {
+        cJSON_AddNumberToObject(entry, "rules", (double)found->policy->n_rules);
+        cJSON_AddBoolToObject(entry, "enabled", found->policy->enabled);
+    }
+    cJSON_AddArrayToObject(entry, "errors");
+    cJSON_AddArrayToObject(entry, "warnings");
+}
+
+static int report(struct check *check)
+{
+    const struct ns_policy_found *found = check->found;
     const struct ns_policy *policy = found->policy;
 
-    if (!policy) {
-        fprintf(stderr, "%s\n", ns_policy_error_text(found, text, sizeof(text)));
-        return found->error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
-    }
+    begin_entry(check);
+    if (!policy)
+        return tell_errors(check);
     if (found->origin == NS_POLICY_BUILTIN) {
-        printf(
-            "no policy file: the built-in policy is in force (send %s, ack %s, every TCP socket)\n",
-            ns_send_name(policy->rules[0].send), ns_ack_name(policy->rules[0].ack));
+        ns_report_line("no policy file: the built-in policy is in force (send %s, ack %s, every "
+                       "TCP socket)",
+                       ns_send_name(policy->rules[0].send), ns_ack_name(policy->rules[0].ack));
         return NS_EXIT_YES;
     }
-    ns_policy_warnings(policy, print_warning, (void *)found);
+    ns_policy_warnings(policy, warn, check);
     if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
-        ns_trust_judge_path(found->path, geteuid(), print_distrust, (void *)found->path);
-    printf("%s: valid, %zu rule%s%s\n", found->path, policy->n_rules,
-           policy->n_rules == 1 ? "" : "s",
-           policy->enabled ? "" : ", not enabled: every socket is left alone");
+        ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
+    ns_report_line("%s: valid, %zu rule%s%s", found->path, policy->n_rules,
+                   policy->n_rules == 1 ? "" : "s",
+                   policy->enabled ? "" : ", not enabled: every socket is left alone");
     return NS_EXIT_YES;
 }
 
 static int check_file(const char *file)
 {
     static struct ns_policy_found found;
+    static struct check check;
+    const struct ns_policy_errors all = {keep_error, &check};
     int status;
 
-    ns_policy_read(file, &found);
-    status = report(&found);
+    check = (struct check){.found = &found};
+    ns_policy_read_all(file, &found, &all);
+    status = report(&check);
     ns_policy_free((struct ns_policy *)found.policy);
     return status;
 }
@@ -74,14 +191,17 @@ static int check_file(const char *file)
 static int check_here(void)
 {
     static struct ns_policy_found found;
+    static struct check check = {.found = &found};
+    const struct ns_policy_errors all = {keep_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"),
-                                              .policy_dir = getenv("NAGLESHIM_POLICY_DIR")};
+                                              .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+                                              .all = &all};
     int status;
 
     if (ns_switched_off())
         ns_say("check", "warning: NAGLESHIM_OFF is set, so the shim is switched off");
     ns_policy_find(&request, &found, NULL, NULL);
-    status = report(&found);
+    status = report(&check);
     if (found.origin != NS_POLICY_BUILTIN)
         ns_policy_free((struct ns_policy *)found.policy);
     return status;
@@ -89,15 +209,16 @@ static int check_here(void)
 
 int ns_check_main(int argc, char **argv)
 {
-    static const struct option known[] = {{"help", no_argument, NULL, NS_OPTION_HELP}, {0}};
     int option, worst = NS_EXIT_YES;
 
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":", known, NULL)) != -1) {
-        if (option == NS_OPTION_HELP) {
+    ns_report_expect("files");
+    while ((option = ns_verbs_next_option("check", argc, argv)) != -1) {
+        if (option == NS_CHECK_HELP) {
             ns_help_print("check");
             return NS_EXIT_YES;
         }
+        if (option == NS_CHECK_JSON)
+            continue;
         ns_say_option("check", argv, option);
         return NS_EXIT_ERROR;
     }

@@ -18,33 +18,19 @@ enum {
     NS_EXIT_NOT_FOUND = 127,
 };
 
-/* The long options have no one-letter form, so that a wrong option can be told from its value. */
-enum ns_option {
-    NS_OPTION_HELP = 256,
-    NS_OPTION_SEND,
-    NS_OPTION_ACK,
-    NS_OPTION_MAX_DELAY_US,
-    NS_OPTION_LOG,
-    NS_OPTION_PROCESS,
-    NS_OPTION_ARG,
-    NS_OPTION_ROLE,
-    NS_OPTION_REMOTE,
-    NS_OPTION_LOCAL,
-    NS_OPTION_PID,
-};
-
 /* argv[0] is the subcommand's name. Each returns the exit status; ns_run_main only on failure. */
-int ns_run_main(int argc, char **argv);
-int ns_check_main(int argc, char **argv);
-int ns_explain_main(int argc, char **argv);
-int ns_doctor_main(int argc, char **argv);
+#define NS_VERB(word, function, operands, usage, summary, about)                                   \
+    int function(int argc, char **argv);
+#include "cli/verbs.def"
+#undef NS_VERB
 
 /* Print the help of a subcommand, or of the command as a whole if command is NULL, on stdout.
  * Returns false if there is no such subcommand. */
 bool ns_help_print(const char *command);
 void ns_help_usage(void); /* the short form, on stderr */
 
-/* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. */
+/* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. With
+ * --json it is also kept for the object that report.h prints. */
 __attribute__((format(printf, 2, 3))) void ns_say(const char *command, const char *format, ...);
 
 /* Say which option getopt_long did not like; result is what it returned ('?', or ':' where the
@@ -58,9 +44,8 @@ bool ns_switched_off(void);
 enum ns_words { NS_WORDS_SEND, NS_WORDS_ACK, NS_WORDS_ROLE, NS_WORDS_LOG };
 
 struct ns_word {
-    const char *name;    /* NULL past the end of the list */
-    const char *summary; /* half a line for a help text */
-    int value;           /* of the enumeration in policy.h */
+    const char *name; /* NULL past the end of the list */
+    int value;        /* of the enumeration in policy.h */
 };
 struct ns_word ns_words_at(enum ns_words list, unsigned position);
 

@@ -5,9 +5,13 @@
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
+#include "cli/effect.h"
 #include "cli/preload.h"
+#include "cli/report.h"
 #include "cli/subject.h"
+#include "cli/trial.h"
 #include "cli/trust.h"
+#include "cli/verbs.h"
 #include "cli/wrapper.h"
 
 #include <errno.h>
@@ -20,6 +24,7 @@
 #include <unistd.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
+#define FACT(...) ns_report_fact("facts", __VA_ARGS__)
 
 bool ns_doctor_find_entry(const char *list, char entry[PATH_MAX])
 {
@@ -90,7 +95,7 @@ static void judge_wrapper(const char *script, struct ns_findings *findings)
     if (wrapper.sets)
         ns_findings_reason(findings,
                            "line %u of %s sets LD_PRELOAD anew, so that what it starts loses the "
-                           "shim; \"LD_PRELOAD=...:$LD_PRELOAD\" would keep it",
+                           "shim; \"LD_PRELOAD=$LD_PRELOAD:...\" would keep it",
                            wrapper.sets, script);
     if (wrapper.unsets)
         ns_findings_reason(findings, "line %u of %s takes LD_PRELOAD out of the environment",
@@ -104,8 +109,8 @@ static void judge_wrapper(const char *script, struct ns_findings *findings)
         return;
     ns_reach_inspect(wrapper.program, &reach);
     reason = ns_reach_reason(reach.verdict);
-    printf("wrapper: line %u of %s runs %s\n", wrapper.becomes, script,
-           reach.program[0] ? reach.program : wrapper.program);
+    FACT("wrapper", "line %u of %s runs %s", wrapper.becomes, script,
+         reach.program[0] ? reach.program : wrapper.program);
     if (reason)
         ns_findings_reason(findings, "%s, which it becomes, %s", reach.file, reason);
 }
@@ -116,13 +121,13 @@ static void judge_file(const struct ns_reach *reach, struct ns_findings *finding
     const char *libc = ns_reach_libc(reach->loader);
 
     if (reach->is_script)
-        printf("program: %s, a script that %s runs\n", reach->program,
-               reach->file[0] ? reach->file : "nobody");
+        FACT("program", "%s, a script that %s runs", reach->program,
+             reach->file[0] ? reach->file : "nobody");
     else
-        printf("program: %s\n", reach->program);
+        FACT("program", "%s", reach->program);
     if (reach->loader[0])
-        printf("loader: %s%s%s%s\n", reach->loader, libc ? " (" : "", libc ? libc : "",
-               libc ? ")" : "");
+        FACT("loader", "%s%s%s%s", reach->loader, libc ? " (" : "", libc ? libc : "",
+             libc ? ")" : "");
     if (reason && reach->is_script)
         ns_findings_reason(findings, "its interpreter %s %s", reach->file, reason);
     else if (reason)
@@ -137,25 +142,68 @@ static void judge_file(const struct ns_reach *reach, struct ns_findings *finding
         judge_wrapper(reach->program, findings);
 }
 
-static void judge_library(struct ns_findings *findings)
+/* Does the library in this file load, as far as its bytes tell, and where the program's loader
+ * tries it? */
+static void judge_loading(const struct ns_reach *reach, const char *library,
+                          struct ns_findings *findings)
 {
-    const char *list = getenv("LD_PRELOAD");
-    char path[PATH_MAX], entry[PATH_MAX];
+    char reason[512];
+
+    if (ns_elf_path_is_unfit(library, reason, sizeof(reason))) {
+        ns_findings_reason(findings, "the library would not load: %s %s; install it again", library,
+                           reason);
+        return;
+    }
+    if (reach->verdict != NS_REACH_YES)
+        return;
+    switch (ns_trial_load(reach->loader, reach->file, library, reason, sizeof(reason))) {
+    case NS_TRIAL_LOADED:
+        FACT("trial", "the loader takes the library for this program");
+        break;
+    case NS_TRIAL_REFUSED:
+        ns_findings_reason(findings, "the library would not load: the loader says of %s: %s",
+                           library, reason);
+        break;
+    case NS_TRIAL_UNTRIED:
+        FACT("trial", "none: %s", reason);
+        break;
+    }
+}
+
+/* The library that belongs to this command, if LD_PRELOAD names no other. */
+static bool find_library(char path[PATH_MAX], struct ns_findings *findings)
+{
     int error = ns_preload_locate(path);
 
     if (error == -ENOENT)
         ns_findings_reason(findings, NS_LIBRARY_NAME
                            " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR);
     else
-        printf("library: %s\n", path);
+        FACT("library", "%s", path);
     if (error == -EINVAL)
         ns_findings_reason(findings,
                            "the library's path has a space, a colon or a dollar sign, which "
                            "LD_PRELOAD cannot have");
-    if (!list || !ns_doctor_find_entry(list, entry))
-        printf("LD_PRELOAD: does not name the library here; 'nagleshim run' adds it\n");
-    else if (strchr(entry, '/') && access(entry, R_OK) != 0)
-        ns_findings_warning(findings, "LD_PRELOAD names %s here: %s", entry, strerror(errno));
+    return error == 0;
+}
+
+static void judge_library(const struct ns_reach *reach, struct ns_findings *findings)
+{
+    const char *list = getenv("LD_PRELOAD");
+    char path[PATH_MAX], entry[PATH_MAX];
+    bool is_named = list && ns_doctor_find_entry(list, entry);
+
+    if (!is_named)
+        FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
+    if (is_named && strchr(entry, '/') && access(entry, R_OK) == 0) {
+        FACT("library", "%s, which LD_PRELOAD names here", entry);
+        judge_loading(reach, entry, findings);
+    } else {
+        if (is_named && strchr(entry, '/'))
+            ns_findings_warning(findings, "LD_PRELOAD names %s here: %s", entry, strerror(errno));
+        if (find_library(path, findings))
+            judge_loading(reach, path, findings);
+    }
     if (ns_switched_off())
         ns_findings_reason(findings, "NAGLESHIM_OFF is set here, which switches the shim off");
 }
@@ -171,6 +219,7 @@ static void print_rules(const struct ns_policy *policy, const struct ns_process 
                         struct ns_findings *findings)
 {
     unsigned n = 0;
+    char name[160];
 
     for (size_t i = 0; policy->enabled && i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
@@ -178,9 +227,8 @@ static void print_rules(const struct ns_policy *policy, const struct ns_process 
         if (!ns_match_process(rule, process))
             continue;
         n++;
-        printf("rule %u%s%s%s: send %s, ack %s\n", rule->index + 1, rule->name ? " \"" : "",
-               rule->name ? rule->name : "", rule->name ? "\"" : "", ns_send_name(rule->send),
-               ns_ack_name(rule->ack));
+        FACT(ns_effect_name(rule, name, sizeof(name)), "send %s, ack %s", ns_send_name(rule->send),
+             ns_ack_name(rule->ack));
     }
     if (!policy->enabled)
         ns_findings_reason(findings, "its policy says \"enabled\": false");
@@ -214,14 +262,14 @@ int ns_doctor_program(char **words, unsigned n)
     if (status != NS_EXIT_YES)
         return status;
     judge_file(&subject.reach, &findings);
-    judge_library(&findings);
+    judge_library(&subject.reach, &findings);
     judge_policy(&subject, &findings);
     ns_findings_print(&findings);
     if (ns_findings_have_reason(&findings)) {
-        puts("verdict: the shim would do nothing for this program");
+        ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;
     }
-    puts("verdict: the shim reaches this program");
+    ns_findings_conclude("yes", "the shim reaches this program");
     return NS_EXIT_YES;
 }
 
@@ -239,19 +287,19 @@ static bool parse_pid(const char *text, pid_t *pid)
 
 int ns_doctor_main(int argc, char **argv)
 {
-    static const struct option known[] = {{"pid", required_argument, NULL, NS_OPTION_PID},
-                                          {"help", no_argument, NULL, NS_OPTION_HELP},
-                                          {0}};
     pid_t pid = 0;
     int option;
 
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
-        if (option == NS_OPTION_HELP) {
+    ns_report_expect("facts");
+    ns_report_expect("tried");
+    while ((option = ns_verbs_next_option("doctor", argc, argv)) != -1) {
+        if (option == NS_DOCTOR_HELP) {
             ns_help_print("doctor");
             return NS_EXIT_YES;
         }
-        if (option != NS_OPTION_PID) {
+        if (option == NS_DOCTOR_JSON)
+            continue;
+        if (option != NS_DOCTOR_PID) {
             ns_say_option("doctor", argv, option);
             return NS_EXIT_ERROR;
         }

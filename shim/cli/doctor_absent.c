@@ -6,6 +6,7 @@
 
 #include "cli/preload.h"
 #include "cli/reach.h"
+#include "cli/report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +32,8 @@ static bool judge_program(const struct ns_proc *proc, struct ns_findings *findin
     ns_proc_tame(elf.interpreter);
     libc = ns_reach_libc(elf.interpreter);
     if (elf.interpreter[0])
-        printf("loader: %s%s%s%s\n", elf.interpreter, libc ? " (" : "", libc ? libc : "",
-               libc ? ")" : "");
+        ns_report_fact("facts", "loader", "%s%s%s%s", elf.interpreter, libc ? " (" : "",
+                       libc ? libc : "", libc ? ")" : "");
     if (reason)
         ns_findings_reason(findings, "it %s", reason);
     return reason != NULL;
@@ -76,10 +77,9 @@ static int open_library(const struct ns_proc *proc, const char *entry)
 static bool judge_file(const struct ns_proc *proc, int fd, const char *entry,
                        struct ns_findings *findings)
 {
-    static struct ns_elf elf;
     struct stat st;
     struct statvfs fs;
-    char link[32];
+    char link[32], reason[128];
     double changed;
     int readable;
 
@@ -96,12 +96,11 @@ static bool judge_file(const struct ns_proc *proc, int fd, const char *entry,
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     readable = open(link, O_RDONLY | O_CLOEXEC);
     if (readable >= 0) {
-        int error = ns_elf_inspect(readable, &elf);
+        bool unfit = ns_elf_is_unfit(readable, reason, sizeof(reason));
 
         close(readable);
-        if (error || !elf.native) {
-            ns_findings_reason(findings, "%s is %s", entry,
-                               error ? "no library" : "built for another kind of machine");
+        if (unfit) {
+            ns_findings_reason(findings, "%s %s", entry, reason);
             return true;
         }
     }
@@ -170,7 +169,7 @@ static void judge_starter(const struct ns_proc *proc, const char *list,
                           struct ns_findings *findings)
 {
     struct ns_proc parent;
-    char entry[PATH_MAX], copy[256] = "";
+    char entry[PATH_MAX], copy[256] = "", name[64];
     const char *inherited = NULL;
 
     if (list)
@@ -191,7 +190,7 @@ static void judge_starter(const struct ns_proc *proc, const char *list,
         ns_findings_reason(findings,
                            "its parent, process %d (%s), was started with the shim in LD_PRELOAD: "
                            "it was lost between the two",
-                           parent.process, parent.name);
+                           parent.process, ns_proc_name(&parent, name, sizeof(name)));
     ns_proc_close(&parent);
 }
 

@@ -4,6 +4,7 @@
  * forgotten. It must search as the shim does, where the process lives. Not async-signal-safe. */
 #include "cli/doctor.h"
 
+#include "cli/report.h"
 #include "cli/trust.h"
 
 #include "policy/find.h"
@@ -23,14 +24,18 @@ static int open_there(const char *path, const void *context)
 static void print_tried(void *context, const char *path, int error)
 {
     char text[PATH_MAX];
+    const char *result = error == 0         ? "would be taken"
+                         : error == -ENOENT ? "not there"
+                         : error == -EINVAL ? "invalid"
+                                            : strerror(-error);
+    cJSON *entry = ns_report_entry("tried");
 
     (void)context;
     snprintf(text, sizeof(text), "%s", path);
-    printf("tried now: %s: %s\n", ns_proc_tame(text),
-           error == 0         ? "would be taken"
-           : error == -ENOENT ? "not there"
-           : error == -EINVAL ? "invalid"
-                              : strerror(-error));
+    ns_proc_tame(text);
+    ns_report_text(entry, "path", text);
+    ns_report_text(entry, "result", result);
+    ns_report_line("tried now: %s: %s", text, result);
 }
 
 static void warn_distrust(void *context, const char *text)
@@ -85,7 +90,7 @@ void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looke
     const struct ns_policy_request request = {
         .policy = ns_proc_getenv(proc, "NAGLESHIM_POLICY"),
         .policy_dir = ns_proc_getenv(proc, "NAGLESHIM_POLICY_DIR"),
-        .argv0 = ns_proc_argument(proc, 0),
+        .argv0 = ns_proc_argv0(proc),
         .exe = proc->exe,
         .open = open_there,
         .open_context = proc,

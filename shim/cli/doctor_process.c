@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/loaded.h"
 #include "cli/reach.h"
+#include "cli/report.h"
 
 #include "base/stats.h"
 
@@ -15,9 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { RULES_MOST = 1000 }; /* more than anybody reads */
+#define FACT(...) ns_report_fact("facts", __VA_ARGS__)
+
+enum {
+    RULES_MOST = 1000, /* more than anybody reads */
+    START_MS = 2000,   /* how long a program that is being loaded is waited for */
+    STEP_MS = 20,
+};
 
 struct patient {
     struct ns_proc proc;
@@ -64,17 +72,15 @@ static int say_error(const struct ns_proc *proc, int error)
 
 static void print_process(const struct ns_proc *proc, pid_t asked)
 {
-    char exe[PATH_MAX];
+    char exe[PATH_MAX], thread[64] = "";
 
     snprintf(exe, sizeof(exe), "%s", proc->exe[0] ? proc->exe : proc->name);
-    printf("process: %d, %s", proc->process, ns_proc_tame(exe));
     if (asked != proc->process)
-        printf(" (%d is one of its threads)", asked);
-    putchar('\n');
+        snprintf(thread, sizeof(thread), " (%d is one of its threads)", asked);
+    FACT("process", "%d, %s%s", proc->process, ns_proc_tame(exe), thread);
     if (proc->seccomp)
-        printf("seccomp: %s\n", proc->seccomp == 1
-                                    ? "strict mode"
-                                    : "a filter is in force; it must allow setsockopt");
+        FACT("seccomp", "%s",
+             proc->seccomp == 1 ? "strict mode" : "a filter is in force; it must allow setsockopt");
 }
 
 static void print_library(const struct patient *patient)
@@ -85,12 +91,12 @@ static void print_library(const struct patient *patient)
 
     if (loaded->state == NS_LOADED_NO)
         return;
-    printf("library: %s%s%s%s\n", loaded->path, loaded->library[0] ? ", version " : "",
-           loaded->library,
-           loaded->deleted ? " (its file was replaced or removed; the process keeps the old one)"
-                           : "");
+    FACT("library", "%s%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
+         loaded->library,
+         loaded->deleted ? " (its file was replaced or removed; the process keeps the old one)"
+                         : "");
     if (!list || !ns_doctor_find_entry(list, entry))
-        puts("LD_PRELOAD: did not name it when the process was started (/etc/ld.so.preload may)");
+        FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
 static void print_rule(const struct patient *patient, unsigned number,
@@ -98,15 +104,16 @@ static void print_rule(const struct patient *patient, unsigned number,
 {
     const char *send = ns_send_name((enum ns_send)rule->send);
     const char *ack = ns_ack_name((enum ns_ack)rule->ack);
-    char name[128] = "";
+    char name[128] = "", title[160];
 
     if (!rule->applies)
         return;
     if (rule->name)
         ns_proc_text(&patient->proc, rule->name, name, sizeof(name));
-    printf("rule %u%s%s%s: send %s, ack %s; it took %" PRIu32 " socket%s\n", number,
-           name[0] ? " \"" : "", name, name[0] ? "\"" : "", send ? send : "unknown",
-           ack ? ack : "unknown", rule->sockets, rule->sockets == 1 ? "" : "s");
+    snprintf(title, sizeof(title), "rule %u%s%s%s", number, name[0] ? " \"" : "", name,
+             name[0] ? "\"" : "");
+    FACT(title, "send %s, ack %s; it took %" PRIu32 " socket%s", send ? send : "unknown",
+         ack ? ack : "unknown", rule->sockets, rule->sockets == 1 ? "" : "s");
 }
 
 static void print_rules(struct patient *patient)
@@ -129,24 +136,25 @@ static void print_counters(struct patient *patient)
 {
     const struct ns_status *status = &patient->loaded.status;
     struct ns_stats stats;
+    char line[1024]; /* a counter is one or two words and 20 digits at most */
+    size_t used = 0;
 
     if (status->n_counters < sizeof(stats) / sizeof(uint64_t) ||
         ns_proc_memory(&patient->proc, status->counters, &stats, sizeof(stats)) != 0)
         return;
     patient->seen = stats.sockets + stats.left_alone;
-    printf("so far: ");
 #define NS_COUNTER(name, text)                                                                     \
-    printf("%s%s %" PRIu64, separator, text, stats.name), separator = ", ";
-    const char *separator = "";
+    used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %" PRIu64, used ? ", " : "",  \
+                             text, stats.name);
     NS_COUNTERS(NS_COUNTER)
 #undef NS_COUNTER
-    putchar('\n');
+    FACT("so far", "%s", line);
 }
 
 static void print_policy(struct patient *patient)
 {
     const struct ns_status *status = &patient->loaded.status;
-    char path[PATH_MAX] = "";
+    char path[PATH_MAX] = "", rules[32] = "";
 
     if (!status->policy)
         return;
@@ -154,12 +162,14 @@ static void print_policy(struct patient *patient)
         ns_findings_warning(&patient->findings, "the name of its policy cannot be read");
         return;
     }
-    printf("policy: %s", status->origin == NS_POLICY_BUILTIN  ? "built in"
-                         : status->origin == NS_POLICY_INLINE ? "the text in NAGLESHIM_POLICY"
-                                                              : path);
     if (status->origin != NS_POLICY_BUILTIN && status->n_rules > 0)
-        printf(", %" PRIu32 " rule%s", status->n_rules, status->n_rules == 1 ? "" : "s");
-    putchar('\n');
+        snprintf(rules, sizeof(rules), ", %" PRIu32 " rule%s", status->n_rules,
+                 status->n_rules == 1 ? "" : "s");
+    FACT("policy", "%s%s",
+         status->origin == NS_POLICY_BUILTIN  ? "built in"
+         : status->origin == NS_POLICY_INLINE ? "the text in NAGLESHIM_POLICY"
+                                              : path,
+         rules);
     ns_doctor_policy(&patient->proc, path, (double)status->looked / 1e9, status->n_rules > 0,
                      &patient->findings);
 }
@@ -205,7 +215,7 @@ static void judge_sockets(struct patient *patient)
         ns_findings_warning(findings, "it %s", NS_REACH_BUN);
     if (ns_proc_sockets(&patient->proc, &open) != 0)
         return;
-    printf("TCP sockets that are connected or listen now: %u\n", open);
+    FACT("TCP sockets that are connected or listen now", "%u", open);
     if (patient->seen == 0 && (program->is_go || program->is_pascal))
         ns_findings_reason(findings, "it %s",
                            ns_reach_reason(program->is_go ? NS_REACH_GO : NS_REACH_PASCAL));
@@ -269,22 +279,84 @@ static int conclude(struct patient *patient)
     bool works = !ns_findings_have_reason(&patient->findings);
 
     ns_findings_print(&patient->findings);
-    printf("verdict: the shim %s in process %d\n", works ? "works" : "does not work",
-           patient->proc.process);
+    ns_findings_conclude(works ? "yes" : "no", "the shim %s in process %d",
+                         works ? "works" : "does not work", patient->proc.process);
     return works ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+/* A process that has not come to main is not blamed. */
+static int conclude_later(struct patient *patient)
+{
+    ns_findings_print(&patient->findings);
+    ns_findings_conclude("unknown",
+                         "process %d has not finished starting: ask again in a moment; if that "
+                         "stays so, it hangs in what runs before main",
+                         patient->proc.process);
+    return NS_EXIT_ERROR;
+}
+
+static bool wants_shim(const struct ns_proc *proc)
+{
+    const char *list = ns_proc_getenv(proc, "LD_PRELOAD");
+    char entry[PATH_MAX];
+
+    return list && ns_doctor_find_entry(list, entry);
+}
+
+/* Started within the last second? It may still be a copy of its parent, or env(1) and its like,
+ * before the execve that counts; and musl's loader is its libc, so that the maps do not tell
+ * whether it has got to what it preloads. */
+static bool is_young(const struct ns_proc *proc)
+{
+    double started = ns_proc_started(proc);
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return started > 0 && (double)now.tv_sec + (double)now.tv_nsec / 1e9 < started + 1;
+}
+
+/* Is it between execve and main? Before glibc's loader has mapped the libc it may not have got to
+ * what it preloads. */
+static bool is_starting(const struct patient *patient)
+{
+    const struct ns_loaded *loaded = &patient->loaded;
+    bool wants = wants_shim(&patient->proc);
+
+    if (loaded->state == NS_LOADED_STARTING)
+        return true;
+    return loaded->state == NS_LOADED_NO && !loaded->denied &&
+           (is_young(&patient->proc) || (loaded->libcs == 0 && wants)) &&
+           program_of(&patient->proc)->has_interpreter;
+}
+
+/* What it was started with and what is in its memory, once its start is over, or after START_MS. */
+static int look(struct patient *patient)
+{
+    const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
+    int error = 0;
+
+    for (int waited = 0; waited <= START_MS; waited += STEP_MS) {
+        error = ns_proc_look(&patient->proc);
+        if (!error)
+            error = ns_loaded_find(&patient->proc, &patient->loaded);
+        if (error || !is_starting(patient))
+            break;
+        nanosleep(&step, NULL);
+    }
+    return error;
 }
 
 static int examine(struct patient *patient, pid_t asked)
 {
     struct ns_proc *proc = &patient->proc;
-    int error = ns_proc_look(proc);
+    int error = look(patient);
 
-    if (!error)
-        error = ns_loaded_find(proc, &patient->loaded);
     print_process(proc, asked);
     if (error)
         return say_error(proc, error);
     print_library(patient);
+    if (is_starting(patient))
+        return ns_proc_is_gone(proc) ? say_gone(proc->process) : conclude_later(patient);
     switch (patient->loaded.state) {
     case NS_LOADED_NO:
         if (patient->loaded.denied)
@@ -295,9 +367,6 @@ static int examine(struct patient *patient, pid_t asked)
         ns_doctor_absent(proc, &patient->findings);
         break;
     case NS_LOADED_STARTING:
-        ns_findings_reason(&patient->findings,
-                           "the program is still being loaded, or hangs in what runs before main");
-        break;
     case NS_LOADED_YES:
         judge_loaded(patient);
         break;

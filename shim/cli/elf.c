@@ -5,9 +5,13 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The linker's name for the ELF header of this very command: what "native" means, without a list of
@@ -145,4 +149,74 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     elf->is_pascal = has_section(fd, &header, ".fpcdata", "FPC ");
     elf->is_bun = has_version(fd, &header, "BUN_");
     return 0;
+}
+
+/* The file's size as its program headers have it, or 0 if they are cut off themselves. */
+static uint64_t wanted_size(int fd, const ElfW(Ehdr) * header, bool *has_dynamic)
+{
+    uint64_t most = sizeof(*header);
+    ElfW(Phdr) segment;
+
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        uint64_t end;
+
+        if (!read_at(fd, &segment, sizeof(segment),
+                     header->e_phoff + (uint64_t)i * header->e_phentsize))
+            return 0;
+        *has_dynamic = *has_dynamic || segment.p_type == PT_DYNAMIC;
+        end = segment.p_offset + segment.p_filesz;
+        if (segment.p_type == PT_LOAD && end > most)
+            most = end;
+    }
+    return most;
+}
+
+static void judge_library(int fd, uint64_t has, char *reason, size_t size)
+{
+    ElfW(Ehdr) header;
+    struct ns_elf elf;
+    bool has_dynamic = false;
+    uint64_t wants;
+
+    if (has == 0)
+        snprintf(reason, size, "is empty");
+    else if (ns_elf_inspect(fd, &elf) != 0 || !read_at(fd, &header, sizeof(header), 0))
+        snprintf(reason, size, "is no library");
+    else if (!elf.native)
+        snprintf(reason, size, "is built for another kind of machine");
+    else if ((wants = wanted_size(fd, &header, &has_dynamic)) == 0)
+        snprintf(reason, size, "is cut off: its program headers are not there");
+    else if (wants > has)
+        snprintf(reason, size, "is cut off: it has %" PRIu64 " bytes, and needs %" PRIu64, has,
+                 wants);
+    else if (header.e_type != ET_DYN || !has_dynamic)
+        snprintf(reason, size, "is no library");
+}
+
+bool ns_elf_is_unfit(int fd, char *reason, size_t size)
+{
+    struct stat st;
+
+    reason[0] = '\0';
+    if (fstat(fd, &st) != 0)
+        snprintf(reason, size, "cannot be looked at: %s", strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        snprintf(reason, size, "is no regular file");
+    else
+        judge_library(fd, (uint64_t)st.st_size, reason, size);
+    return reason[0] != '\0';
+}
+
+bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool unfit;
+
+    if (fd < 0) {
+        snprintf(reason, size, "cannot be read: %s", strerror(errno));
+        return true;
+    }
+    unfit = ns_elf_is_unfit(fd, reason, size);
+    close(fd);
+    return unfit;
 }

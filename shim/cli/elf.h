@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct ns_elf {
     bool native;          /* same class, byte order and machine as this command */
@@ -18,5 +19,13 @@ struct ns_elf {
 /* Fills elf from the open file, whose offset stays where it is. 0; -ENOEXEC if it is no ELF file.
  * Beyond native, nothing is looked at in a file that is not native. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
+
+/* Would a loader refuse the open file as a library, or worse: one that is cut off it maps without a
+ * look at its size, and the process gets SIGBUS. Then true, and reason is the end of a sentence
+ * that begins with the file. */
+bool ns_elf_is_unfit(int fd, char *reason, size_t size);
+
+/* The same for a path; one that cannot be opened is unfit, too. */
+bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size);
 
 #endif

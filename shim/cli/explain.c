@@ -6,77 +6,145 @@
 
 #include "cli/effect.h"
 #include "cli/explain_options.h"
+#include "cli/report.h"
 #include "cli/subject.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void print_process(const struct ns_subject *subject, const char *word)
+__attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
+{
+    char text[2 * PATH_MAX];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    ns_report_line("warning: %s", text);
+    ns_report_list("warnings", text);
+}
+
+static void say_process(const struct ns_subject *subject, const char *word)
 {
     const struct ns_reach *reach = &subject->reach;
     const char *reason = ns_reach_reason(reach->verdict);
+    cJSON *entry =
+        ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "process") : NULL;
 
-    if (!subject->process.exe) {
-        printf("process: %s (%s; matched by this name alone)\n", word,
-               reach->program[0] != '\0' ? "its interpreter is missing"
-               : strchr(word, '/')       ? "there is no such file"
-                                         : "not found in PATH");
-        return;
-    }
-    printf("process: %s", subject->process.exe);
-    if (reach->is_script)
-        printf(" (the interpreter of %s)", reach->program);
+    ns_report_text(entry, "asked", word);
+    ns_report_text(entry, "path", subject->process.exe);
+    ns_report_text(entry, "script", reach->is_script ? reach->program : NULL);
+    if (!subject->process.exe)
+        ns_report_line("process: %s (%s; matched by this name alone)", word,
+                       reach->program[0] != '\0' ? "its interpreter is missing"
+                       : strchr(word, '/')       ? "there is no such file"
+                                                 : "not found in PATH");
+    else if (reach->is_script)
+        ns_report_line("process: %s (the interpreter of %s)", subject->process.exe, reach->program);
     else if (!strchr(word, '/'))
-        printf(" (%s in PATH is %s)", word, reach->program);
-    putchar('\n');
-    if (reason)
-        printf("warning: the shim will not reach this process: %s %s\n", reach->file, reason);
+        ns_report_line("process: %s (%s in PATH is %s)", subject->process.exe, word,
+                       reach->program);
+    else
+        ns_report_line("process: %s", subject->process.exe);
+    if (subject->process.exe && reason)
+        warn("the shim will not reach this process: %s %s", reach->file, reason);
 }
 
-static void print_socket(const struct ns_explain_options *options)
+static void say_socket(const struct ns_explain_options *options)
 {
-    bool is_known = options->facts.role != NS_ROLE_UNKNOWN;
+    const char *role =
+        options->facts.role == NS_ROLE_UNKNOWN ? NULL : ns_role_name(options->facts.role);
+    cJSON *entry =
+        ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "socket") : NULL;
 
-    printf("socket: %s, local %s, remote %s\n",
-           is_known ? ns_role_name(options->facts.role) : "role not given",
-           options->local ? options->local : "not given",
-           options->remote ? options->remote : "not given");
+    ns_report_text(entry, "role", role);
+    ns_report_text(entry, "local", options->local);
+    ns_report_text(entry, "remote", options->remote);
+    ns_report_line("socket: %s, local %s, remote %s", role ? role : "role not given",
+                   options->local ? options->local : "not given",
+                   options->remote ? options->remote : "not given");
 }
 
-static const char *mismatch_text(enum ns_mismatch mismatch)
+/* What became of a rule, and why. */
+struct judgement {
+    const char *result; /* "matches", "does not match" or "undecided" */
+    const char *why;    /* NULL: nothing is to be added */
+};
+
+static struct judgement judge(enum ns_mismatch mismatch, const struct ns_socket_facts *facts)
 {
+    static const char no[] = "does not match", open[] = "undecided";
+
     switch (mismatch) {
     case NS_MATCHES:
-        return "matches";
+        return (struct judgement){"matches", NULL};
     case NS_MISMATCH_PROCESS:
-        return "does not match: \"process\" names other programs";
+        return (struct judgement){no, "\"process\" names other programs"};
     case NS_MISMATCH_ARGS:
-        return "does not match: \"args\" is not among the arguments";
+        return (struct judgement){no, "\"args\" is not among the arguments"};
     case NS_MISMATCH_ROLE:
-        return "does not match: \"role\" is another";
+        return facts->role == NS_ROLE_UNKNOWN
+                   ? (struct judgement){open, "it asks for a \"role\", and no --role is given"}
+                   : (struct judgement){no, "\"role\" is another"};
     case NS_MISMATCH_LOCAL:
-        return "does not match: \"local\" has other addresses or ports";
+        if (facts->local.known)
+            return (struct judgement){no, "\"local\" has other addresses or ports"};
+        if (facts->role == NS_ROLE_CLIENT)
+            return (struct judgement){open, "it asks for \"local\", and no --local is given; a "
+                                            "client has one only if the program binds it"};
+        return (struct judgement){open, "it asks for \"local\", and no --local is given"};
     case NS_MISMATCH_REMOTE:
-        return "does not match: \"remote\" has other addresses or ports";
+        return facts->remote.known
+                   ? (struct judgement){no, "\"remote\" has other addresses or ports"}
+                   : (struct judgement){open, "it asks for \"remote\", and no --remote is given"};
     }
-    return "does not match";
+    return (struct judgement){no, NULL};
 }
 
-static void print_rules(const struct ns_policy *policy, const struct ns_subject *subject,
-                        const struct ns_socket_facts *facts, const struct ns_rule *last)
+/* Every rule up to the one that applies. Returns how many of them what was given does not decide.
+ */
+static unsigned say_rules(const struct ns_policy *policy, const struct ns_subject *subject,
+                          const struct ns_socket_facts *facts, const struct ns_rule *last)
 {
     char name[256];
+    unsigned undecided = 0;
 
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
         enum ns_mismatch mismatch = ns_match_explain(rule, &subject->process, facts);
+        struct judgement judgement = judge(mismatch, facts);
+        cJSON *entry = ns_report_entry("rules");
 
-        printf("%s: %s\n", ns_effect_name(rule, name, sizeof(name)), mismatch_text(mismatch));
+        if (entry)
+            cJSON_AddNumberToObject(entry, "number", rule->index + 1);
+        ns_report_text(entry, "name", rule->name);
+        ns_report_text(entry, "result", judgement.result);
+        ns_report_text(entry, "why", judgement.why);
+        ns_report_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof(name)), judgement.result,
+                       judgement.why ? ": " : "", judgement.why ? judgement.why : "");
+        undecided += *judgement.result == 'u';
         if (rule == last)
-            return;
+            break;
     }
+    return undecided;
+}
+
+static void say_rule(const struct ns_rule *rule, const struct ns_socket_facts *facts)
+{
+    cJSON *entry = ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "rule") : NULL;
+
+    if (entry) {
+        cJSON_AddNumberToObject(entry, "number", rule->index + 1);
+        cJSON_AddNumberToObject(entry, "max_delay_us", rule->max_delay_us);
+    }
+    ns_report_text(entry, "name", rule->name);
+    ns_report_text(entry, "send", ns_send_name(rule->send));
+    ns_report_text(entry, "ack", ns_ack_name(rule->ack));
+    ns_effect_print(rule, facts->role);
 }
 
 static int explain_socket(const struct ns_policy *policy, const struct ns_subject *subject,
@@ -84,9 +152,10 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
 {
     struct ns_ruleset set;
     const struct ns_rule *rule;
+    unsigned undecided;
 
     if (!policy->enabled) {
-        puts("the policy is not enabled: every socket is left alone");
+        ns_report_line("the policy is not enabled: every socket is left alone");
         return NS_EXIT_NO;
     }
     if (ns_ruleset_build(&set, policy, &subject->process) != 0) {
@@ -94,11 +163,14 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         return NS_EXIT_ERROR;
     }
     rule = ns_match_socket(&set, facts);
-    print_rules(policy, subject, facts, rule);
+    undecided = say_rules(policy, subject, facts, rule);
+    if (undecided)
+        warn("%u rule%s above %s on what was not given: what follows holds if none of them matches",
+             undecided, undecided == 1 ? "" : "s", undecided == 1 ? "depends" : "depend");
     if (rule)
-        ns_effect_print(rule, facts->role);
+        say_rule(rule, facts);
     else
-        puts("no rule matches: the socket is left alone");
+        ns_report_line("no rule matches: the socket is left alone");
     if (facts->role == NS_ROLE_SERVER)
         ns_effect_print_listener(&set, &facts->local);
     ns_ruleset_release(&set);
@@ -112,6 +184,10 @@ int ns_explain_main(int argc, char **argv)
     static struct ns_policy_found found;
     int status = NS_EXIT_ERROR;
 
+    ns_report_expect("tried");
+    ns_report_expect("rules");
+    ns_report_expect("effects");
+    ns_report_expect("warnings");
     if (!ns_explain_take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (options.help) {
@@ -119,10 +195,10 @@ int ns_explain_main(int argc, char **argv)
         return NS_EXIT_YES;
     }
     ns_subject_describe(&subject, options.process, options.args, options.n_args);
-    print_process(&subject, options.process);
-    print_socket(&options);
+    say_process(&subject, options.process);
+    say_socket(&options);
     if (ns_switched_off())
-        puts("warning: NAGLESHIM_OFF is set, so the shim is switched off here");
+        warn("NAGLESHIM_OFF is set, so the shim is switched off here");
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
     if (found.origin != NS_POLICY_BUILTIN)

@@ -4,6 +4,7 @@
 #include "cli/explain_options.h"
 
 #include "cli/cli.h"
+#include "cli/verbs.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -86,21 +87,23 @@ static bool take_arg(struct ns_explain_options *options)
 static bool take_option(int option, char **argv, struct ns_explain_options *options)
 {
     switch (option) {
-    case 'p':
+    case NS_EXPLAIN_POLICY:
         options->policy = optarg;
         return true;
-    case NS_OPTION_PROCESS:
+    case NS_EXPLAIN_PROCESS:
         options->process = optarg;
         return true;
-    case NS_OPTION_ARG:
+    case NS_EXPLAIN_ARG:
         return take_arg(options);
-    case NS_OPTION_ROLE:
+    case NS_EXPLAIN_ROLE:
         return take_role(&options->facts.role);
-    case NS_OPTION_REMOTE:
+    case NS_EXPLAIN_REMOTE:
         return take_address("--remote", &options->remote, &options->facts.remote);
-    case NS_OPTION_LOCAL:
+    case NS_EXPLAIN_LOCAL:
         return take_address("--local", &options->local, &options->facts.local);
-    case NS_OPTION_HELP:
+    case NS_EXPLAIN_JSON:
+        return true;
+    case NS_EXPLAIN_HELP:
         options->help = true;
         return true;
     default:
@@ -111,19 +114,9 @@ static bool take_option(int option, char **argv, struct ns_explain_options *opti
 
 bool ns_explain_take_options(int argc, char **argv, struct ns_explain_options *options)
 {
-    static const struct option known[] = {
-        {"process", required_argument, NULL, NS_OPTION_PROCESS},
-        {"arg", required_argument, NULL, NS_OPTION_ARG},
-        {"role", required_argument, NULL, NS_OPTION_ROLE},
-        {"remote", required_argument, NULL, NS_OPTION_REMOTE},
-        {"local", required_argument, NULL, NS_OPTION_LOCAL},
-        {"help", no_argument, NULL, NS_OPTION_HELP},
-        {0},
-    };
     int option;
 
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":p:", known, NULL)) != -1) {
+    while ((option = ns_verbs_next_option("explain", argc, argv)) != -1) {
         if (!take_option(option, argv, options))
             return false;
         if (options->help)

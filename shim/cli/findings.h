@@ -24,7 +24,11 @@ __attribute__((format(printf, 2, 3))) void ns_findings_warning(struct ns_finding
 
 bool ns_findings_have_reason(const struct ns_findings *findings);
 
-/* Print warnings, then reasons, on stdout. */
+/* Print warnings, then reasons. */
 void ns_findings_print(const struct ns_findings *findings);
+
+/* Print the verdict. works: "yes", "no", or "unknown" where nothing can be told yet. */
+__attribute__((format(printf, 2, 3))) void ns_findings_conclude(const char *works,
+                                                                const char *format, ...);
 
 #endif

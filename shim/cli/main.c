@@ -3,11 +3,14 @@
  * file must not know their options. */
 #include "cli/cli.h"
 
+#include "cli/report.h"
+#include "cli/verbs.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static int version_main(int argc, char **argv)
+int ns_version_main(int argc, char **argv)
 {
     if (argc > 1) {
         ns_say("version", "'%s': nothing may follow; see 'nagleshim help'", argv[1]);
@@ -17,7 +20,7 @@ static int version_main(int argc, char **argv)
     return NS_EXIT_YES;
 }
 
-static int help_main(int argc, char **argv)
+int ns_help_main(int argc, char **argv)
 {
     if (argc > 2) {
         ns_say("help", "'%s': only one command may be named", argv[2]);
@@ -32,30 +35,27 @@ static int help_main(int argc, char **argv)
 
 static int dispatch(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*main)(int argc, char **argv);
-    } commands[] = {
-        {"run", ns_run_main},        {"check", ns_check_main},  {"explain", ns_explain_main},
-        {"doctor", ns_doctor_main},  {"version", version_main}, {"help", help_main},
-        {"--version", version_main}, {"--help", help_main},
-    };
+    /* --version and --help are the words without the dashes. */
+    bool is_option =
+        argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0);
+    const struct ns_verb *verb = argc > 1 ? ns_verbs_find(argv[1] + (is_option ? 2 : 0)) : NULL;
 
     if (argc < 2) {
         ns_help_usage();
         return NS_EXIT_ERROR;
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(argv[1], commands[i].name) != 0)
-            continue;
-        /* One place for it: --help first must work before the subcommand asks for anything else. */
-        if (argc == 3 && strcmp(argv[2], "--help") == 0 && ns_help_print(argv[1]))
-            return NS_EXIT_YES;
-        return commands[i].main(argc - 1, argv + 1);
+    if (!verb) {
+        ns_say(NULL, "unknown %s '%s'; see 'nagleshim help'",
+               *argv[1] == '-' ? "option" : "command", argv[1]);
+        return NS_EXIT_ERROR;
     }
-    ns_say(NULL, "unknown %s '%s'; see 'nagleshim help'", *argv[1] == '-' ? "option" : "command",
-           argv[1]);
-    return NS_EXIT_ERROR;
+    /* One place for it: --help first must work before the subcommand asks for anything else. */
+    if (argc == 3 && !is_option && strcmp(argv[2], "--help") == 0 && ns_help_print(argv[1]))
+        return NS_EXIT_YES;
+    if (ns_verbs_have(verb->word, "json", argc - 1, argv + 1) &&
+        !ns_verbs_have(verb->word, "help", argc - 1, argv + 1))
+        ns_report_start(verb->word);
+    return ns_report_end(verb->main(argc - 1, argv + 1));
 }
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 #include "cli/preload.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,31 @@ bool ns_preload_is_the_library(const char *entry, size_t length)
            (length == name || entry[length - name - 1] == '/');
 }
 
+/* The run-time library of a sanitizer, gcc's or clang's: it must be the first of all, and says so
+ * where it is not. */
+static bool is_sanitizer(const char *entry, size_t length)
+{
+    static const char *const kinds[] = {"asan", "hwasan", "lsan", "msan", "tsan", "ubsan"};
+    const char *base = entry;
+    char name[64];
+
+    for (size_t i = 0; i < length; i++)
+        if (entry[i] == '/')
+            base = entry + i + 1;
+    snprintf(name, sizeof(name), "%.*s", (int)(length - (size_t)(base - entry)), base);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        char pattern[64];
+
+        snprintf(pattern, sizeof(pattern), "lib%s.so*", kinds[i]);
+        if (fnmatch(pattern, name, 0) == 0)
+            return true;
+        snprintf(pattern, sizeof(pattern), "libclang_rt.%s[.-]*", kinds[i]);
+        if (fnmatch(pattern, name, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
 static char *append(char *end, const char *start, const char *entry, size_t length)
 {
     if (end != start)
@@ -51,31 +77,33 @@ static char *append(char *end, const char *start, const char *entry, size_t leng
     return end + length;
 }
 
+/* What old lists, but for the library: the sanitizers, or the others. */
+static char *append_old(char *end, const char *start, const char *old, bool sanitizers)
+{
+    for (const char *entry = old; *entry != '\0';) {
+        size_t length = strcspn(entry, NS_PRELOAD_SEPARATORS);
+
+        if (length > 0 && !ns_preload_is_the_library(entry, length) &&
+            is_sanitizer(entry, length) == sanitizers)
+            end = append(end, start, entry, length);
+        entry += length;
+        entry += strspn(entry, NS_PRELOAD_SEPARATORS);
+    }
+    return end;
+}
+
 char *ns_preload_join(const char *old, const char *library)
 {
     const size_t own = strlen(library);
     char *list = malloc((old ? strlen(old) : 0) + own + 2);
     char *end = list;
-    bool present = false;
 
     if (!list)
         return NULL;
-    for (const char *entry = old ? old : ""; *entry != '\0';) {
-        size_t length = strcspn(entry, NS_PRELOAD_SEPARATORS);
-
-        if (ns_preload_is_the_library(entry, length)) {
-            if (!present)
-                end = append(end, list, library, own);
-            present = true;
-        } else if (length > 0) {
-            end = append(end, list, entry, length);
-        }
-        entry += length;
-        entry += strspn(entry, NS_PRELOAD_SEPARATORS);
-    }
-    /* Last: what was there first may have to be (the address sanitizer does). */
-    if (!present)
-        end = append(end, list, library, own);
+    end = append_old(end, list, old ? old : "", true);
+    /* Before every other: what stands between the program and the shim could hide calls from it. */
+    end = append(end, list, library, own);
+    end = append_old(end, list, old ? old : "", false);
     *end = '\0';
     return list;
 }

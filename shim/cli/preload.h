@@ -20,7 +20,8 @@ bool ns_preload_is_the_library(const char *entry, size_t length);
  */
 int ns_preload_locate(char path[PATH_MAX]);
 
-/* The new value of LD_PRELOAD: what old (may be NULL) lists, in its order, and library once.
+/* The new value of LD_PRELOAD: library once, behind the sanitizers' libraries alone, and what else
+ * old (may be NULL) lists behind it, in its order.
  * Another libnagleshim.so there gives way to this one: two of them in a process would undo each
  * other. Allocated; NULL if there is no memory. */
 char *ns_preload_join(const char *old, const char *library);

@@ -197,6 +197,9 @@ static int read_auxv(struct ns_proc *proc)
         memcpy(entry, bytes + i, sizeof(entry));
         if (entry[0] == AT_SECURE)
             proc->secure = entry[1] != 0;
+        if (entry[0] == AT_EXECFN &&
+            ns_proc_text(proc, entry[1], proc->execfn, sizeof(proc->execfn)) != 0)
+            proc->execfn[0] = '\0';
     }
     free(bytes);
     return 0;
@@ -207,6 +210,10 @@ int ns_proc_look(struct ns_proc *proc)
     ssize_t n = readlinkat(proc->dir, "exe", proc->exe, sizeof(proc->exe) - 1);
     int error = n < 0 ? -errno : 0;
 
+    free(proc->environ);
+    free(proc->arguments);
+    proc->environ = proc->arguments = NULL;
+    proc->execfn[0] = '\0';
     proc->exe[n > 0 ? n : 0] = '\0';
     if (!error)
         error = read_all(proc, "environ", &proc->environ, &proc->environ_size);

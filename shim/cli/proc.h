@@ -23,7 +23,8 @@ struct ns_proc {
     int seccomp; /* 0: none; 1: strict; 2: filter */
     bool is_kernel_thread;
     /* from ns_proc_look */
-    char exe[PATH_MAX]; /* with " (deleted)" if so; "" if there is none */
+    char exe[PATH_MAX];    /* with " (deleted)" if so; "" if there is none */
+    char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "" if memory cannot be read */
     char *environ, *arguments;
     size_t environ_size, arguments_size;
     bool secure; /* AT_SECURE: the loader ignores LD_PRELOAD */
@@ -33,7 +34,8 @@ struct ns_proc {
 int ns_proc_open(pid_t pid, struct ns_proc *proc);
 void ns_proc_close(struct ns_proc *proc);
 
-/* Read what only the same user and root may read. */
+/* Read what only the same user and root may read. May be called again: what was there is given up.
+ */
 int ns_proc_look(struct ns_proc *proc);
 
 /* Is it ending, or has it ended since ns_proc_open, if only to be a zombie? */
@@ -47,6 +49,14 @@ const char *ns_proc_getenv(const struct ns_proc *proc, const char *name);
 
 /* Its argument number n; NULL past the last. */
 const char *ns_proc_argument(const struct ns_proc *proc, unsigned n);
+
+/* What argv[0] was when it was started, as far as can be told: what execve was given, or the
+ * executable, where the process has written a title over its arguments (setproctitle). */
+const char *ns_proc_argv0(const struct ns_proc *proc);
+
+/* Its name, for a message: the kernel's, or the executable's where the process has given itself
+ * another. In buffer, tame. */
+const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
 /* One line of maps for each call of visit, until that returns false. */
 struct ns_mapping {

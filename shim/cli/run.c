@@ -4,8 +4,11 @@
  * would without it. Not async-signal-safe. */
 #include "cli/cli.h"
 
+#include "cli/elf.h"
+#include "cli/forewarn.h"
 #include "cli/preload.h"
 #include "cli/reach.h"
+#include "cli/verbs.h"
 
 #include "policy/find.h"
 
@@ -57,18 +60,18 @@ static bool take_delay(unsigned *delay)
 static bool take_option(int option, char **argv, struct run_options *options)
 {
     switch (option) {
-    case 'p':
+    case NS_RUN_POLICY:
         options->policy = optarg;
         return true;
-    case NS_OPTION_SEND:
+    case NS_RUN_SEND:
         return take_word(NS_WORDS_SEND, "--send", &options->send);
-    case NS_OPTION_ACK:
+    case NS_RUN_ACK:
         return take_word(NS_WORDS_ACK, "--ack", &options->ack);
-    case NS_OPTION_MAX_DELAY_US:
+    case NS_RUN_MAX_DELAY_US:
         return take_delay(&options->max_delay_us);
-    case NS_OPTION_LOG:
+    case NS_RUN_LOG:
         return take_word(NS_WORDS_LOG, "--log", &options->log);
-    case NS_OPTION_HELP:
+    case NS_RUN_HELP:
         options->help = true;
         return true;
     default:
@@ -79,25 +82,16 @@ static bool take_option(int option, char **argv, struct run_options *options)
 
 static bool take_options(int argc, char **argv, struct run_options *options)
 {
-    static const struct option known[] = {
-        {"send", required_argument, NULL, NS_OPTION_SEND},
-        {"ack", required_argument, NULL, NS_OPTION_ACK},
-        {"max-delay-us", required_argument, NULL, NS_OPTION_MAX_DELAY_US},
-        {"log", required_argument, NULL, NS_OPTION_LOG},
-        {"help", no_argument, NULL, NS_OPTION_HELP},
-        {0},
-    };
     int option;
 
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:p:", known, NULL)) != -1) {
+    while ((option = ns_verbs_next_option("run", argc, argv)) != -1) {
         if (!take_option(option, argv, options))
             return false;
         if (options->help)
             return true;
     }
     if (options->policy && (options->send || options->ack || options->max_delay_us)) {
-        SAY("-p excludes --send, --ack and --max-delay-us: write them into the policy file");
+        SAY("--policy excludes --send, --ack and --max-delay-us: write them into the policy file");
         return false;
     }
     if (optind >= argc) {
@@ -172,7 +166,7 @@ static bool put_policy(const struct run_options *options)
 
 static bool put_library(void)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], reason[128];
     char *list;
     int result = ns_preload_locate(path);
     bool ok;
@@ -187,6 +181,11 @@ static bool put_library(void)
             path);
         return false;
     }
+    /* The loader would end the program for a file that is cut off, and ignore another. */
+    if (ns_elf_path_is_unfit(path, reason, sizeof(reason))) {
+        SAY("the library would not load: %s %s; install it again", path, reason);
+        return false;
+    }
     list = ns_preload_join(getenv("LD_PRELOAD"), path);
     ok = put_environment("LD_PRELOAD", list);
     free(list);
@@ -197,8 +196,6 @@ static void warn_unreached(const struct ns_reach *reach)
 {
     const char *reason = ns_reach_reason(reach->verdict);
 
-    if (ns_switched_off())
-        SAY("warning: NAGLESHIM_OFF is set, so the shim is switched off");
     if (!reason)
         return;
     if (reach->is_script)
@@ -222,7 +219,7 @@ static int report_exec_failure(const char *word, const struct ns_reach *reach, i
 int ns_run_main(int argc, char **argv)
 {
     struct run_options options = {0};
-    static struct ns_reach reach;
+    static struct ns_subject subject;
 
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
@@ -233,8 +230,13 @@ int ns_run_main(int argc, char **argv)
     if (!put_policy(&options) || !put_library() ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
-    ns_reach_inspect(argv[optind], &reach);
-    warn_unreached(&reach);
+    ns_subject_describe(&subject, argv[optind], argv + optind + 1, (unsigned)(argc - optind - 1));
+    ns_forewarn_of_environment();
+    if (ns_switched_off())
+        SAY("warning: NAGLESHIM_OFF is set, so the shim is switched off");
+    else if (subject.reach.program[0])
+        ns_forewarn_of_policy(&subject);
+    warn_unreached(&subject.reach);
     execvp(argv[optind], argv + optind);
-    return report_exec_failure(argv[optind], &reach, errno);
+    return report_exec_failure(argv[optind], &subject.reach, errno);
 }

@@ -3,7 +3,11 @@
  * never exit: the caller decides what a failure means. Not async-signal-safe. */
 #include "cli/cli.h"
 
+#include "cli/report.h"
+#include "cli/verbs.h"
+
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,25 +15,29 @@
 
 void ns_say(const char *command, const char *format, ...)
 {
+    char text[2 * PATH_MAX];
     va_list args;
 
-    fprintf(stderr, command ? "nagleshim %s: " : "nagleshim: ", command);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fputc('\n', stderr);
+    if (command)
+        fprintf(stderr, "nagleshim %s: %s\n", command, text);
+    else
+        fprintf(stderr, "nagleshim: %s\n", text);
+    ns_report_list("messages", text);
 }
 
 void ns_say_option(const char *command, char *const *argv, int result)
 {
     char letter[] = {'-', (char)optopt, '\0'};
     /* Every long option's value is past the letters; getopt has stepped over its word by now. */
-    bool is_letter = optopt > 0 && optopt < NS_OPTION_HELP;
+    bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
     const char *option = is_letter ? letter : argv[optind - 1];
 
     if (result == ':')
         ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
-    else if (optopt >= NS_OPTION_HELP)
+    else if (optopt >= NS_OPTION_BASE)
         ns_say(command, "%s: this option takes no value", option);
     else
         ns_say(command, "unknown option %s; see 'nagleshim %s --help'", option, command);

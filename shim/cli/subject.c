@@ -4,6 +4,7 @@
 #include "cli/subject.h"
 
 #include "cli/cli.h"
+#include "cli/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,12 +41,38 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
 
 void ns_subject_print_tried(void *context, const char *path, int error)
 {
+    const char *result = error == 0         ? "taken"
+                         : error == -ENOENT ? "not there"
+                         : error == -EINVAL ? "invalid"
+                                            : strerror(-error);
+    cJSON *entry = ns_report_entry("tried");
+
     (void)context;
-    printf("tried: %s: %s\n", path,
-           error == 0         ? "taken"
-           : error == -ENOENT ? "not there"
-           : error == -EINVAL ? "invalid"
-                              : strerror(-error));
+    ns_report_text(entry, "path", path);
+    ns_report_text(entry, "result", result);
+    ns_report_line("tried: %s: %s", path, result);
+}
+
+static void say_policy(const struct ns_policy_found *found)
+{
+    const struct ns_policy *policy = found->policy;
+    bool is_builtin = found->origin == NS_POLICY_BUILTIN;
+    cJSON *entry =
+        ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "policy") : NULL;
+
+    ns_report_text(entry, "path", is_builtin ? NULL : found->path);
+    if (entry) {
+        cJSON_AddBoolToObject(entry, "valid", policy != NULL);
+        cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
+        cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
+    }
+    if (!policy)
+        ns_report_line("the shim stands aside: every socket is left alone");
+    else if (is_builtin)
+        ns_report_line("policy: built in");
+    else
+        ns_report_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
+                       policy->n_rules == 1 ? "" : "s");
 }
 
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
@@ -65,15 +92,8 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
     } else {
         ns_policy_find(&request, found, ns_subject_print_tried, NULL);
     }
-    if (!found->policy) {
+    if (!found->policy)
         ns_say(command, "%s", ns_policy_error_text(found, text, sizeof(text)));
-        puts("the shim stands aside: every socket is left alone");
-        return false;
-    }
-    if (found->origin == NS_POLICY_BUILTIN)
-        puts("policy: built in");
-    else
-        printf("policy: %s, %zu rule%s\n", found->path, found->policy->n_rules,
-               found->policy->n_rules == 1 ? "" : "s");
-    return true;
+    say_policy(found);
+    return found->policy != NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the lists of words that options take, with a summary of each for the help texts. The names
- * of modes are those of policy.h; this file must not spell them itself. Not async-signal-safe. */
+/* Owns the lists of words that options take. The words of modes are those of policy.h; this file
+ * must not spell them itself. Not async-signal-safe. */
 #include "cli/cli.h"
 
 #include "policy/policy.h"
@@ -8,27 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const send_summaries[] = {
-    [NS_SEND_NODELAY] = "every write leaves at once (TCP_NODELAY)",
-    [NS_SEND_AUTO_CORK] =
-        "a burst of writes leaves as one segment, before a wait or at the deadline",
-    [NS_SEND_ADAPTIVE] =
-        "as nodelay, and as auto-cork where bursts of small writes repeat; the default",
-    [NS_SEND_FLUSH_BEFORE_READ] =
-        "Nagle's algorithm stays on; what it holds is pushed before a wait",
-    [NS_SEND_APP] = "as the application has it",
-};
-
-static const char *const ack_summaries[] = {
-    [NS_ACK_BEFORE_WAIT] = "data read and not answered is acknowledged before a wait; the default",
-    [NS_ACK_APP] = "as the application has it",
-};
-
-static const struct ns_word log_levels[] = {
-    {"off", "nothing", 0},
-    {"error", "what is wrong; the default", 1},
-    {"info", "one line at exit: sockets, rules, pushes, acknowledgements", 2},
-    {"debug", "every decision", 3},
+static const char *const log_levels[] = {
+#define NS_LEVEL(word) word,
+#include "cli/levels.def"
+#undef NS_LEVEL
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -37,20 +20,15 @@ struct ns_word ns_words_at(enum ns_words list, unsigned position)
 {
     struct ns_word word = {.value = (int)position};
 
-    /* The name ends the list, not the summary, so that a new mode cannot be forgotten here. */
     if (list == NS_WORDS_SEND) {
         word.name = ns_send_name((enum ns_send)position);
-        word.summary = position < COUNT(send_summaries) ? send_summaries[position] : "";
     } else if (list == NS_WORDS_ACK) {
         word.name = ns_ack_name((enum ns_ack)position);
-        word.summary = position < COUNT(ack_summaries) ? ack_summaries[position] : "";
-    } else if (list == NS_WORDS_ROLE && position < NS_ROLE_SERVER) {
+    } else if (list == NS_WORDS_ROLE) {
         word.value = NS_ROLE_CLIENT + (int)position;
         word.name = ns_role_name((enum ns_role)word.value);
-        word.summary = word.value == NS_ROLE_CLIENT ? "this process connected"
-                                                    : "this process accepted, or listens";
     } else if (list == NS_WORDS_LOG && position < COUNT(log_levels)) {
-        word = log_levels[position];
+        word.name = log_levels[position];
     }
     return word;
 }

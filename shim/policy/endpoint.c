@@ -111,6 +111,16 @@ static const char *read_bracketed(struct span text, struct ns_endpoint *endpoint
     return read_ports((struct span){rest.at + 2, rest.len - 2}, endpoint);
 }
 
+/* fd00::1:443 is an address whose last part is 443, and who wrote it may have meant port 443. One
+ * without "::" has its eight parts, and a part of one digit is seldom a port. */
+static bool ends_like_a_port(const char *text)
+{
+    const char *last = strrchr(text, ':') + 1;
+    size_t digits = strspn(last, "0123456789");
+    return strstr(text, "::") && *text != ':' && last[-2] != ':' && last[digits] == '\0' &&
+           digits >= 2 && *last != '0';
+}
+
 static bool made_of(const char *text, const char *characters)
 {
     while (*text && strchr(characters, *text))
@@ -130,16 +140,36 @@ static const char *read_endpoint(const char *text, struct ns_endpoint *endpoint)
     struct span addr = span_until(&rest, ':');
     if (rest.len == 0)
         return read_address(addr, AF_INET, endpoint);
-    if (memchr(rest.at + 1, ':', rest.len - 1))
+    if (memchr(rest.at + 1, ':', rest.len - 1)) {
+        endpoint->ends_like_a_port = ends_like_a_port(text);
         return read_address(all, AF_INET6, endpoint);
+    }
     const char *problem = read_address(addr, AF_INET, endpoint);
     return problem ? problem : read_ports((struct span){rest.at + 1, rest.len - 1}, endpoint);
+}
+
+/* What is often written instead of an endpoint has a sentence of its own. */
+static const char *judge_form(const char *text)
+{
+    if (strstr(text, "://"))
+        return "it is a URL; write the address and the port alone, such as 10.0.0.1:80 or "
+               "[fd00::1]:80";
+    if (strpbrk(text, ",;"))
+        return "it is several in one string; write a list, such as [\"10.0.0.1\", \"10.0.0.2\"]";
+    if (strpbrk(text, " \t\r\n\v\f"))
+        return "it has a blank; write an endpoint without blanks, and several of them as a list";
+    return NULL;
 }
 
 int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size)
 {
     *endpoint = (struct ns_endpoint){.port_low = 0, .port_high = 65535};
-    const char *wrong = read_endpoint(text, endpoint);
+    const char *wrong = judge_form(text);
+    if (wrong) {
+        snprintf(problem, size, "%s", wrong);
+        return -EINVAL;
+    }
+    wrong = read_endpoint(text, endpoint);
     if (!wrong)
         return 0;
     snprintf(

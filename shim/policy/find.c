@@ -76,11 +76,12 @@ static void could_not_read(struct ns_policy_found *found, int error)
     snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s", why);
 }
 
-static void compile(struct content *content, struct ns_policy_found *found)
+static void compile(struct content *content, struct ns_policy_found *found,
+                    const struct ns_policy_errors *all)
 {
     struct ns_policy *policy;
-    found->error =
-        ns_policy_parse_in(&content->scratch, content->bytes, content->len, &policy, &found->where);
+    found->error = ns_policy_parse_in(&content->scratch, content->bytes, content->len, &policy,
+                                      &found->where, all);
     found->policy = policy;
 }
 
@@ -95,24 +96,29 @@ static void start(struct ns_policy_found *found, enum ns_policy_origin origin, c
     found->path[len] = '\0';
 }
 
-/* request is NULL for standard input. */
-static void load(const struct ns_policy_request *request, const char *path,
+static void load(const struct ns_policy_request *request, const char *path, bool is_stdin,
                  struct ns_policy_found *found)
 {
     struct content content = {0};
-    int error = request ? read_path(request, path, &content) : read_all(STDIN_FILENO, &content);
+    int error = is_stdin ? read_all(STDIN_FILENO, &content) : read_path(request, path, &content);
     if (error)
         could_not_read(found, error);
     else
-        compile(&content, found);
+        compile(&content, found, request->all);
     ns_arena_free(&content.scratch);
 }
 
 void ns_policy_read(const char *path, struct ns_policy_found *found)
 {
-    const struct ns_policy_request request = {0};
+    ns_policy_read_all(path, found, NULL);
+}
+
+void ns_policy_read_all(const char *path, struct ns_policy_found *found,
+                        const struct ns_policy_errors *all)
+{
+    const struct ns_policy_request request = {.all = all};
     start(found, NS_POLICY_NAMED, path);
-    load(strcmp(path, "-") == 0 ? NULL : &request, path, found);
+    load(&request, path, strcmp(path, "-") == 0, found);
 }
 
 /* NULL, or the base name of a path, if it can be the name of a policy file; its length is *len. A
@@ -147,7 +153,7 @@ static bool try_file(const struct ns_policy_request *request, const char *path,
                      struct ns_policy_found *found, ns_policy_tried *tried, void *context)
 {
     start(found, NS_POLICY_IN_DIRECTORY, path);
-    load(request, path, found);
+    load(request, path, false, found);
     if (tried)
         tried(context, path, found->error);
     return found->error != -ENOENT && found->error != -ENOTDIR;
@@ -185,13 +191,13 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
         first++;
     if (*first == '{') {
         start(found, NS_POLICY_INLINE, "NAGLESHIM_POLICY");
-        struct ns_policy *policy;
-        found->error = ns_policy_parse(named, strlen(named), &policy, &found->where);
-        found->policy = policy;
+        struct content content = {.bytes = (char *)named, .len = strlen(named)};
+        compile(&content, found, request->all);
+        ns_arena_free(&content.scratch);
     } else if (named[0]) {
         /* Not ns_policy_read: "-" is a file here, for standard input is the application's. */
         start(found, NS_POLICY_NAMED, named);
-        load(request, named, found);
+        load(request, named, false, found);
         if (tried)
             tried(context, named, found->error);
     } else if (!try_directory(request, found, tried, context)) {

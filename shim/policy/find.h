@@ -27,6 +27,7 @@ struct ns_policy_request {
      * another root than the caller. Returns a descriptor, or -errno. */
     int (*open)(const char *path, const void *context);
     const void *open_context;
+    const struct ns_policy_errors *all; /* who wants every mistake of the file taken; may be NULL */
 };
 
 struct ns_policy_found {
@@ -51,6 +52,10 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
  * origin NS_POLICY_NAMED. Regular files only (and standard input), at most NS_POLICY_SIZE_MOST
  * bytes. No descriptor below 3 is ever read from (but standard input) or left open. */
 void ns_policy_read(const char *path, struct ns_policy_found *found);
+
+/* The same, and every mistake is told to all. */
+void ns_policy_read_all(const char *path, struct ns_policy_found *found,
+                        const struct ns_policy_errors *all);
 
 /* "file:line:column: message", or "file: message" where there is no place. Returns buffer. */
 char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size);

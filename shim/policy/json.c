@@ -93,9 +93,12 @@ static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***li
     *list = ns_arena_alloc(reader->memory, (n + 1) * sizeof **list);
     if (!*list)
         return -ENOMEM;
-    for (size_t i = 0; i < n && !result; i++, entry = entry->next)
+    int worst = 0;
+    for (size_t i = 0; i < n && ns_reader_goes_on(reader, result); i++, entry = entry->next) {
         result = ns_reader_string(reader, entry, NS_PATTERN_LENGTH_MOST, &(*list)[i]);
-    return result;
+        worst = result ? result : worst;
+    }
+    return worst;
 }
 
 static int read_process(struct ns_reader *reader, const cJSON *item, void *into)
@@ -112,7 +115,7 @@ static int read_args(struct ns_reader *reader, const cJSON *item, void *into)
 
 static int read_endpoint(struct ns_reader *reader, const cJSON *item, struct ns_endpoint *endpoint)
 {
-    char problem[160], quote[44];
+    char problem[240], quote[44];
     if (!cJSON_IsString(item))
         return ns_reader_expected(reader, item, "a string");
     if (ns_endpoint_parse(item->valuestring, endpoint, problem, sizeof problem) == 0)
@@ -131,9 +134,12 @@ static int read_endpoints(struct ns_reader *reader, const cJSON *item, struct ns
     *list = ns_arena_alloc(reader->memory, *n * sizeof **list);
     if (!*list)
         return -ENOMEM;
-    for (size_t i = 0; i < *n && !result; i++, entry = entry->next)
+    int worst = 0;
+    for (size_t i = 0; i < *n && ns_reader_goes_on(reader, result); i++, entry = entry->next) {
         result = read_endpoint(reader, entry, &(*list)[i]);
-    return result;
+        worst = result ? result : worst;
+    }
+    return worst;
 }
 
 static int read_local(struct ns_reader *reader, const cJSON *item, void *into)
@@ -216,6 +222,19 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
                           ns_reader_quote(item->string, quote, sizeof quote), names);
 }
 
+static int read_sockopt(struct ns_reader *reader, const cJSON *child, struct ns_rule *rule)
+{
+    int option = ns_sockopt_by_name(child->string);
+    if (option < 0)
+        return unknown_option(reader, child);
+    if (ns_sockopt_action(rule, option))
+        return ns_reader_fail(reader, child, NS_TEXT_KEY,
+                              "duplicate key \"%s\"; an option may be given once", child->string);
+    struct ns_sockopt_action *action = &rule->sockopts[rule->n_sockopts++];
+    action->option = (unsigned)option;
+    return read_action(reader, child, action);
+}
+
 static int read_sockopts(struct ns_reader *reader, const cJSON *item, void *into)
 {
     struct ns_rule *rule = into;
@@ -229,21 +248,14 @@ static int read_sockopts(struct ns_reader *reader, const cJSON *item, void *into
     rule->sockopts = ns_arena_alloc(reader->memory, n * sizeof *rule->sockopts);
     if (!rule->sockopts)
         return -ENOMEM;
+    int worst = 0;
     for (const cJSON *child = item->child; child; child = child->next) {
-        int option = ns_sockopt_by_name(child->string);
-        if (option < 0)
-            return unknown_option(reader, child);
-        if (ns_sockopt_action(rule, option))
-            return ns_reader_fail(reader, child, NS_TEXT_KEY,
-                                  "duplicate key \"%s\"; an option may be given once",
-                                  child->string);
-        struct ns_sockopt_action *action = &rule->sockopts[rule->n_sockopts++];
-        action->option = (unsigned)option;
-        int result = read_action(reader, child, action);
-        if (result)
-            return result;
+        int result = read_sockopt(reader, child, rule);
+        worst = result ? result : worst;
+        if (!ns_reader_goes_on(reader, result))
+            break;
     }
-    return 0;
+    return worst;
 }
 
 static const struct ns_reader_key rule_keys[] = {
@@ -299,6 +311,7 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
     policy->rules = ns_arena_alloc(reader->memory, n * sizeof *policy->rules);
     if (!policy->rules)
         return -ENOMEM;
+    int worst = 0;
     for (const cJSON *child = item->child; child; child = child->next) {
         struct ns_rule *rule = &policy->rules[policy->n_rules];
         rule->index = (unsigned)policy->n_rules++;
@@ -306,10 +319,11 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
         rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
         int result = ns_reader_object(reader, child, "a rule", rule_keys,
                                       sizeof rule_keys / sizeof *rule_keys, rule);
-        if (result)
-            return result;
+        worst = result ? result : worst;
+        if (!ns_reader_goes_on(reader, result))
+            break;
     }
-    return 0;
+    return worst;
 }
 
 static const struct ns_reader_key policy_keys[] = {
@@ -324,14 +338,15 @@ static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
     const cJSON *root = reader->root;
     int result = ns_reader_object(reader, root, "a policy", policy_keys,
                                   sizeof policy_keys / sizeof *policy_keys, &draft);
-    if (result)
+    if (!ns_reader_goes_on(reader, result) || !cJSON_IsObject(root) || reader->is_beginning)
         return result;
     if (!draft.has_version)
-        return ns_reader_fail(reader, root, NS_TEXT_VALUE, "\"version\" is missing; it must be 1");
-    if (!draft.has_rules)
-        return ns_reader_fail(reader, root, NS_TEXT_VALUE,
-                              "\"rules\" is missing; it must be a list of rules");
-    return 0;
+        result =
+            ns_reader_fail(reader, root, NS_TEXT_VALUE, "\"version\" is missing; it must be 1");
+    if (!draft.has_rules && ns_reader_goes_on(reader, result))
+        result = ns_reader_fail(reader, root, NS_TEXT_VALUE,
+                                "\"rules\" is missing; it must be a list of rules");
+    return result;
 }
 
 /* The policy of a tree, in memory. */
@@ -349,12 +364,30 @@ static int compile(struct ns_reader *reader, struct ns_policy **policy)
     return 0;
 }
 
-static int parse(struct ns_arena *scratch, const char *text, size_t len, struct ns_policy **policy,
-                 struct ns_policy_error *error)
+/* The mistakes that stand before the place where the text stops being JSON, and that one. */
+static void judge_beginning(struct ns_arena *scratch, const char *text, size_t len,
+                            const struct ns_policy_error *stop, const struct ns_policy_errors *all)
 {
     struct ns_arena memory = {0};
-    struct ns_reader reader = {.text = text, .error = error, .memory = &memory};
+    struct ns_policy_error first;
+    struct ns_reader reader = {
+        .error = &first, .memory = &memory, .all = all, .is_beginning = true};
+    struct ns_policy *policy;
+    if (ns_text_parse_beginning(text, len, stop, scratch, &reader.text, &reader.root,
+                                &reader.unfinished) == 0)
+        compile(&reader, &policy);
+    ns_arena_free(&memory);
+    all->report(all->context, stop);
+}
+
+static int parse(struct ns_arena *scratch, const char *text, size_t len, struct ns_policy **policy,
+                 struct ns_policy_error *error, const struct ns_policy_errors *all)
+{
+    struct ns_arena memory = {0};
+    struct ns_reader reader = {.text = text, .error = error, .memory = &memory, .all = all};
     int result = ns_text_parse(text, len, scratch, &reader.root, error);
+    if (result == -EINVAL && all)
+        judge_beginning(scratch, text, len, error, all);
     if (!result)
         result = compile(&reader, policy);
     if (result)
@@ -363,7 +396,8 @@ static int parse(struct ns_arena *scratch, const char *text, size_t len, struct 
 }
 
 int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
-                       struct ns_policy **policy, struct ns_policy_error *error)
+                       struct ns_policy **policy, struct ns_policy_error *error,
+                       const struct ns_policy_errors *all)
 {
     *policy = NULL;
     *error = (struct ns_policy_error){0};
@@ -371,9 +405,11 @@ int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
         ns_text_place(text, 0, error);
         snprintf(error->message, sizeof error->message, "too large; a policy has at most %d bytes",
                  NS_POLICY_SIZE_MOST);
+        if (all)
+            all->report(all->context, error);
         return -EINVAL;
     }
-    int result = parse(scratch, text, len, policy, error);
+    int result = parse(scratch, text, len, policy, error, all);
     if (result == -ENOMEM)
         snprintf(error->message, sizeof error->message, "out of memory");
     return result;
@@ -383,7 +419,7 @@ int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
                     struct ns_policy_error *error)
 {
     struct ns_arena scratch = {0};
-    int result = ns_policy_parse_in(&scratch, text, len, policy, error);
+    int result = ns_policy_parse_in(&scratch, text, len, policy, error, NULL);
     ns_arena_free(&scratch);
     return result;
 }

@@ -188,6 +188,14 @@ enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_pr
         return NS_MISMATCH_PROCESS;
     if (!args_hold(rule, process))
         return NS_MISMATCH_ARGS;
+    /* What is known says more than what is not: a reason that stands comes first. */
+    if (rule->role != NS_ROLE_UNKNOWN && facts->role != NS_ROLE_UNKNOWN &&
+        rule->role != facts->role)
+        return NS_MISMATCH_ROLE;
+    if (facts->local.known && !endpoints_hold(rule->local, rule->n_local, &facts->local))
+        return NS_MISMATCH_LOCAL;
+    if (facts->remote.known && !endpoints_hold(rule->remote, rule->n_remote, &facts->remote))
+        return NS_MISMATCH_REMOTE;
     return socket_mismatch(rule, facts);
 }
 
@@ -217,7 +225,7 @@ static bool may_hold(const struct ns_endpoint *pattern, const struct ns_endpoint
            same_prefix(&pattern->addr, &range->addr, bits);
 }
 
-static bool must_hold(const struct ns_endpoint *pattern, const struct ns_endpoint *range)
+bool ns_match_holds_all(const struct ns_endpoint *pattern, const struct ns_endpoint *range)
 {
     return pattern->port_low <= range->port_low && range->port_high <= pattern->port_high &&
            pattern->prefix <= range->prefix &&
@@ -233,7 +241,7 @@ const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
         bool may = !rule->local, must = !rule->local;
         for (size_t j = 0; j < rule->n_local; j++) {
             may |= may_hold(&rule->local[j], &range);
-            must |= must_hold(&rule->local[j], &range);
+            must |= ns_match_holds_all(&rule->local[j], &range);
         }
         if (!may || !role_holds(rule, NS_ROLE_SERVER))
             continue;

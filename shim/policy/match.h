@@ -46,6 +46,9 @@ struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
 
 bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_address *address);
 
+/* Is every address and port of range one of the pattern's? */
+bool ns_match_holds_all(const struct ns_endpoint *pattern, const struct ns_endpoint *range);
+
 /* Do the rule's "process" and "args" hold for this process? */
 bool ns_match_process(const struct ns_rule *rule, const struct ns_process *process);
 
@@ -66,7 +69,8 @@ const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
                                         const struct ns_address *local, bool *settled);
 
-/* Why this rule does not hold, for `nagleshim explain`: the first key that fails. */
+/* Why this rule does not hold, for `nagleshim explain`: the first key that fails whatever is not
+ * known yet, else the first that fails because its fact is not known. */
 enum ns_mismatch {
     NS_MATCHES,
     NS_MISMATCH_PROCESS,

@@ -28,9 +28,9 @@ const struct ns_policy *ns_policy_builtin(void)
 const char *ns_send_name(enum ns_send send)
 {
     static const char *const names[] = {
-        [NS_SEND_NODELAY] = "nodelay",   [NS_SEND_AUTO_CORK] = "auto-cork",
-        [NS_SEND_ADAPTIVE] = "adaptive", [NS_SEND_FLUSH_BEFORE_READ] = "flush-before-read",
-        [NS_SEND_APP] = "app",
+#define NS_SEND_MODE(id, word) [NS_SEND_##id] = word,
+#include "policy/modes.def"
+#undef NS_SEND_MODE
     };
     return (size_t)send < sizeof names / sizeof *names ? names[send] : NULL;
 }
@@ -38,8 +38,9 @@ const char *ns_send_name(enum ns_send send)
 const char *ns_ack_name(enum ns_ack ack)
 {
     static const char *const names[] = {
-        [NS_ACK_BEFORE_WAIT] = "before-wait",
-        [NS_ACK_APP] = "app",
+#define NS_ACK_MODE(id, word) [NS_ACK_##id] = word,
+#include "policy/modes.def"
+#undef NS_ACK_MODE
     };
     return (size_t)ack < sizeof names / sizeof *names ? names[ack] : NULL;
 }
@@ -48,8 +49,9 @@ const char *ns_role_name(enum ns_role role)
 {
     static const char *const names[] = {
         [NS_ROLE_UNKNOWN] = "unknown",
-        [NS_ROLE_CLIENT] = "client",
-        [NS_ROLE_SERVER] = "server",
+#define NS_ROLE(id, word) [NS_ROLE_##id] = word,
+#include "policy/modes.def"
+#undef NS_ROLE
     };
     return (size_t)role < sizeof names / sizeof *names ? names[role] : NULL;
 }

@@ -12,15 +12,22 @@
 #include <stdint.h>
 
 enum ns_send {
-    NS_SEND_NODELAY,
-    NS_SEND_AUTO_CORK,
-    NS_SEND_ADAPTIVE,
-    NS_SEND_FLUSH_BEFORE_READ,
-    NS_SEND_APP,
+#define NS_SEND_MODE(id, word) NS_SEND_##id,
+#include "policy/modes.def"
+#undef NS_SEND_MODE
     NS_SEND_DEFAULT = NS_SEND_ADAPTIVE
 };
-enum ns_ack { NS_ACK_BEFORE_WAIT, NS_ACK_APP };
-enum ns_role { NS_ROLE_UNKNOWN, NS_ROLE_CLIENT, NS_ROLE_SERVER };
+enum ns_ack {
+#define NS_ACK_MODE(id, word) NS_ACK_##id,
+#include "policy/modes.def"
+#undef NS_ACK_MODE
+};
+enum ns_role {
+    NS_ROLE_UNKNOWN,
+#define NS_ROLE(id, word) NS_ROLE_##id,
+#include "policy/modes.def"
+#undef NS_ROLE
+};
 
 enum {
     NS_MAX_DELAY_US_LEAST = 50,
@@ -28,6 +35,7 @@ enum {
     NS_MAX_DELAY_US_DEFAULT = 200,
     NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
     NS_POLICY_NESTING_MOST = 8,       /* objects and arrays inside each other */
+    NS_POLICY_ERRORS_MOST = 100,      /* told of one text: finding the place of each walks it */
 };
 
 /* An address range and a port range. IPv4 is kept as IPv4-mapped IPv6 (RFC 4291, 2.5.5.2), so that
@@ -36,6 +44,7 @@ struct ns_endpoint {
     struct in6_addr addr;
     uint8_t prefix;               /* leading bits that must agree, 0 to 128; 0: any address */
     uint16_t port_low, port_high; /* host byte order, both ends included; 0 to 65535: any port */
+    bool ends_like_a_port; /* fd00::1:443, which is an address, and looks like one with a port */
 };
 
 /* One entry of a rule's "sockopt" object. */
@@ -92,6 +101,14 @@ struct ns_policy_error {
     char message[512]; /* what is wrong, and what is allowed; no newline */
 };
 
+/* Who wants to hear of every mistake, and not only of the first: report is called for each, but for
+ * no more than NS_POLICY_ERRORS_MOST. A text that stops being JSON is judged up to there, and that
+ * comes last; otherwise what is missing does. */
+struct ns_policy_errors {
+    void (*report)(void *context, const struct ns_policy_error *error);
+    void *context;
+};
+
 /* Compile len bytes of JSON. On success *policy is the new policy, to be freed with ns_policy_free.
  * Returns 0, -EINVAL (error says where and why: the first place where the text stops being JSON,
  * else the first mistake in the order of the text, else what is missing) or -ENOMEM (error is
@@ -99,9 +116,11 @@ struct ns_policy_error {
 int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
                     struct ns_policy_error *error);
 
-/* The same with what only the compiling needs in scratch, which may hold the text already. */
+/* The same with what only the compiling needs in scratch, which may hold the text already. all may
+ * be NULL: the first mistake ends the reading. */
 int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
-                       struct ns_policy **policy, struct ns_policy_error *error);
+                       struct ns_policy **policy, struct ns_policy_error *error,
+                       const struct ns_policy_errors *all);
 
 /* NULL and the built-in policy are allowed. */
 void ns_policy_free(struct ns_policy *policy);
@@ -115,6 +134,12 @@ const struct ns_policy *ns_policy_builtin(void);
 const char *ns_send_name(enum ns_send send);
 const char *ns_ack_name(enum ns_ack ack);
 const char *ns_role_name(enum ns_role role);
+
+/* Calls report for each rule that no socket can get, since rules before it take them all. */
+void ns_policy_unused_rules(const struct ns_policy *policy,
+                            void (*report)(void *context, const struct ns_rule *rule,
+                                           const char *text),
+                            void *context);
 
 /* Calls report once for each thing that is allowed but probably not meant (one half of a rule
  * alone, a rule that an earlier one hides, ...). rule is NULL for the policy as a whole. */

@@ -15,13 +15,26 @@ enum { QUOTE_SIZE = 44 };
 int ns_reader_fail(struct ns_reader *reader, const cJSON *item, enum ns_text_part part,
                    const char *format, ...)
 {
-    struct ns_policy_error *error = reader->error;
+    struct ns_policy_error error;
+    size_t offset = ns_text_locate(reader->text, reader->root, item, part);
     va_list args;
+    if (reader->unfinished && offset == reader->unfinished)
+        return -EINVAL;
     va_start(args, format);
-    vsnprintf(error->message, sizeof error->message, format, args);
+    vsnprintf(error.message, sizeof error.message, format, args);
     va_end(args);
-    ns_text_place(reader->text, ns_text_locate(reader->text, reader->root, item, part), error);
+    ns_text_place(reader->text, offset, &error);
+    if (reader->n_errors++ == 0)
+        *reader->error = error;
+    if (reader->all)
+        reader->all->report(reader->all->context, &error);
     return -EINVAL;
+}
+
+bool ns_reader_goes_on(const struct ns_reader *reader, int result)
+{
+    return result == 0 ||
+           (result == -EINVAL && reader->all && reader->n_errors < NS_POLICY_ERRORS_MOST);
 }
 
 const char *ns_reader_quote(const char *text, char *buffer, size_t size)
@@ -85,27 +98,36 @@ static int unknown_key(struct ns_reader *reader, const cJSON *item, const char *
                           ns_reader_quote(item->string, quote, sizeof quote), what, allowed);
 }
 
+/* One member of an object; seen has a bit for each key that there was. */
+static int read_member(struct ns_reader *reader, const cJSON *child, const char *what,
+                       const struct ns_reader_key *keys, size_t n_keys, uint32_t *seen, void *into)
+{
+    size_t i = 0;
+    while (i < n_keys && strcmp(keys[i].name, child->string) != 0)
+        i++;
+    if (i == n_keys)
+        return unknown_key(reader, child, what, keys, n_keys);
+    if (*seen & 1u << i)
+        return ns_reader_fail(reader, child, NS_TEXT_KEY,
+                              "duplicate key \"%s\"; %s may have it once", child->string, what);
+    *seen |= 1u << i;
+    return keys[i].read(reader, child, into);
+}
+
 int ns_reader_object(struct ns_reader *reader, const cJSON *item, const char *what,
                      const struct ns_reader_key *keys, size_t n_keys, void *into)
 {
     uint32_t seen = 0;
+    int worst = 0;
     if (!cJSON_IsObject(item))
         return ns_reader_expected(reader, item, "an object");
     for (const cJSON *child = item->child; child; child = child->next) {
-        size_t i = 0;
-        while (i < n_keys && strcmp(keys[i].name, child->string) != 0)
-            i++;
-        if (i == n_keys)
-            return unknown_key(reader, child, what, keys, n_keys);
-        if (seen & 1u << i)
-            return ns_reader_fail(reader, child, NS_TEXT_KEY,
-                                  "duplicate key \"%s\"; %s may have it once", child->string, what);
-        seen |= 1u << i;
-        int result = keys[i].read(reader, child, into);
-        if (result)
-            return result;
+        int result = read_member(reader, child, what, keys, n_keys, &seen, into);
+        worst = result ? result : worst;
+        if (!ns_reader_goes_on(reader, result))
+            break;
     }
-    return 0;
+    return worst;
 }
 
 int ns_reader_integer(struct ns_reader *reader, const cJSON *item, int least, int most, int *value)

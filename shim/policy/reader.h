@@ -15,7 +15,13 @@ enum {
 struct ns_reader {
     const char *text;
     const cJSON *root;
-    struct ns_policy_error *error;
+    struct ns_policy_error *error;      /* the first */
+    const struct ns_policy_errors *all; /* NULL: the first ends the reading */
+    unsigned n_errors;
+    /* Of a text that was cut off inside an object or list that is still empty: the place where that
+     * opens. That it is empty is no mistake. 0: none. */
+    size_t unfinished;
+    bool is_beginning;       /* of a text that is cut off: what is missing may have come later */
     struct ns_arena *memory; /* of the policy */
 };
 
@@ -31,6 +37,9 @@ struct ns_reader_key {
 __attribute__((format(printf, 4, 5))) int ns_reader_fail(struct ns_reader *reader,
                                                          const cJSON *item, enum ns_text_part part,
                                                          const char *format, ...);
+
+/* After this result of one entry, are the next ones to be read? */
+bool ns_reader_goes_on(const struct ns_reader *reader, int result);
 
 /* item is not what it must be: `"key" must be <expected>, not <what it is>`. Always -EINVAL. */
 int ns_reader_expected(struct ns_reader *reader, const cJSON *item, const char *expected);

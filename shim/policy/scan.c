@@ -40,9 +40,7 @@ bool ns_scan_in_object(const struct ns_scan *scan)
     return scan->depth > 0 && !(scan->arrays & 1u << (scan->depth - 1));
 }
 
-/* Bytes of the UTF-8 sequence at p; 0 if it is none (RFC 3629: no overlong forms, no surrogates).
- */
-static size_t utf8_length(const char *p, size_t left)
+size_t ns_scan_utf8(const char *p, size_t left)
 {
     unsigned char c[4] = {0};
     if ((unsigned char)*p < 0x80)
@@ -128,7 +126,7 @@ static const char *scan_string(const char *text, size_t len, size_t *at)
             return c ? "a raw control character in a string (no closing quote?); write \\n, \\t, "
                        "\\u001b ..."
                      : "a NUL byte; a policy is text";
-        size_t length = utf8_length(text + *at, len - *at);
+        size_t length = ns_scan_utf8(text + *at, len - *at);
         if (!length)
             return "not UTF-8; a policy is UTF-8 text";
         if (c == '\\')
@@ -203,7 +201,7 @@ static const char *scan_token(const char *text, size_t len, struct ns_scan *scan
         return "a NUL byte; a policy is text";
     if ((unsigned char)c < ' ')
         return "a control character; between tokens JSON has space, tab, CR and LF only";
-    size_t length = utf8_length(text + scan->at, len - scan->at);
+    size_t length = ns_scan_utf8(text + scan->at, len - scan->at);
     if (!length)
         return "not UTF-8; a policy is UTF-8 text";
     if ((c == '}' || c == ']') && scan->depth > 0)
@@ -227,4 +225,19 @@ const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan)
             return problem;
     }
     return NULL;
+}
+
+void ns_scan_whole(const char *text, size_t len, struct ns_scan *scan)
+{
+    struct ns_scan at = {0};
+    *scan = at;
+    while ((at.at = skip_blanks(text, len, at.at)) < len) {
+        char c = text[at.at];
+        if (c == ',')
+            *scan = at;
+        if (scan_token(text, len, &at))
+            return;
+        if (c == '{' || c == '[' || c == '}' || c == ']')
+            *scan = at;
+    }
 }

@@ -18,8 +18,16 @@ struct ns_scan {
  * there. */
 const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan);
 
+/* How far the text consists of whole values: *scan is what stands open behind the last of them, or
+ * behind the bracket that opens the container of the next. */
+void ns_scan_whole(const char *text, size_t len, struct ns_scan *scan);
+
 /* Is the innermost open container an object? */
 bool ns_scan_in_object(const struct ns_scan *scan);
+
+/* Bytes of the UTF-8 sequence at p; 0 if it is none (RFC 3629: no overlong forms, no surrogates).
+ */
+size_t ns_scan_utf8(const char *p, size_t left);
 
 /* What JSON calls whitespace. */
 bool ns_scan_is_blank(char c);

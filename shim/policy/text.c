@@ -175,6 +175,7 @@ static cJSON *parse_with(struct ns_arena *memory, const char *text, size_t len, 
     *no_memory = !root && errno == ENOMEM;
     errno = kept;
     *at = (size_t)(end - text);
+    cJSON_InitHooks(NULL); /* the command makes trees of its own, which the arena must not have */
     return root;
 }
 
@@ -223,4 +224,56 @@ int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const c
     while (*root && at < len && ns_scan_is_blank(text[at]))
         at++;
     return *root && at == len ? 0 : parse_copy(text, len, &scan, problem, memory, root, error);
+}
+
+/* The reverse of ns_text_place. */
+static size_t offset_of(const char *text, size_t len, const struct ns_policy_error *place)
+{
+    unsigned line = 1;
+    size_t at = 0;
+    while (line < place->line && at < len)
+        line += text[at++] == '\n';
+    at += place->column - 1;
+    return at < len ? at : len;
+}
+
+/* The first `at` bytes and what closes the containers that scan says are open, if that is JSON. */
+static int parse_closed(const char *text, size_t at, const struct ns_scan *scan,
+                        struct ns_arena *memory, const char **copy, const cJSON **root)
+{
+    char *closed = ns_arena_alloc(memory, at + scan->depth + 1);
+    bool no_memory;
+    size_t used = at, end;
+    if (!closed)
+        return -ENOMEM;
+    memcpy(closed, text, at);
+    for (unsigned level = scan->depth; level > 0; level--)
+        closed[used++] = scan->arrays & 1u << (level - 1) ? ']' : '}';
+    closed[used] = '\0';
+    *root = parse_with(memory, closed, used + 1, true, &end, &no_memory);
+    *copy = closed;
+    return *root ? 0 : no_memory ? -ENOMEM : -EINVAL;
+}
+
+int ns_text_parse_beginning(const char *text, size_t len, const struct ns_policy_error *stop,
+                            struct ns_arena *memory, const char **copy, const cJSON **root,
+                            size_t *unfinished)
+{
+    size_t at = offset_of(text, len, stop);
+    struct ns_scan scan, whole;
+    *unfinished = 0;
+    if (ns_scan_text(text, at, &scan)) /* in the middle of a token */
+        at = scan.token;
+    ns_scan_whole(text, at, &whole);
+    /* A comma or a key may stand between the last whole value and the place of the mistake. */
+    int result = parse_closed(text, at, &scan, memory, copy, root);
+    if (result == -EINVAL) {
+        at = whole.at;
+        result = parse_closed(text, at, &whole, memory, copy, root);
+    }
+    while (at > 0 && ns_scan_is_blank(text[at - 1]))
+        at--;
+    if (at > 0 && (text[at - 1] == '{' || text[at - 1] == '['))
+        *unfinished = at - 1;
+    return result;
 }

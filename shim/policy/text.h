@@ -16,6 +16,14 @@ enum ns_text_part { NS_TEXT_KEY, NS_TEXT_VALUE };
 int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const cJSON **root,
                   struct ns_policy_error *error);
 
+/* The part of a text before the place where it stops being JSON (stop, from ns_text_parse), with
+ * what is open there closed: *copy and *root, both in memory. *unfinished: where an object or list
+ * opens that is empty for this reason alone, or 0. Returns 0, -EINVAL if there is no such part, or
+ * -ENOMEM. One thread at a time. */
+int ns_text_parse_beginning(const char *text, size_t len, const struct ns_policy_error *stop,
+                            struct ns_arena *memory, const char **copy, const cJSON **root,
+                            size_t *unfinished);
+
 /* The offset of an item, or of its key, in a text that ns_text_parse turned into root. */
 size_t ns_text_locate(const char *text, const cJSON *root, const cJSON *item,
                       enum ns_text_part part);

@@ -3,8 +3,10 @@
  * never needed by the shim itself. Does not allocate; not async-signal-safe (snprintf). */
 #include "policy/policy.h"
 
+#include "policy/match.h"
 #include "policy/sockopt.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +53,23 @@ static void warn_match(const struct listener *to, const struct ns_rule *rule)
              "connects");
 }
 
+static void warn_endpoints(const struct listener *to, const struct ns_rule *rule, const char *key,
+                           const struct ns_endpoint *list, size_t n)
+{
+    char address[INET6_ADDRSTRLEN], host[INET6_ADDRSTRLEN], text[256];
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].ends_like_a_port)
+            continue;
+        inet_ntop(AF_INET6, &list[i].addr, address, sizeof address);
+        const char *port = strrchr(address, ':') + 1;
+        snprintf(host, sizeof host, "%.*s", (int)(port - address - 1), address);
+        snprintf(text, sizeof text,
+                 "\"%s\": %s is an address, of any port; if %s is the port, write [%s]:%s", key,
+                 address, port, host, port);
+        warn(to, rule, text);
+    }
+}
+
 static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
 {
     for (size_t i = 0; i < rule->n_sockopts; i++) {
@@ -67,19 +86,54 @@ static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
     }
 }
 
-/* Earlier rules that take every socket of a role; NS_ROLE_UNKNOWN: every socket. */
-struct takers {
-    const struct ns_rule *of[3];
-};
+/* Comparisons that a policy is worth: one of thousands of rules is judged as far as they go. */
+enum { COMPARISONS_MOST = 1000000 };
 
-static void warn_hidden(const struct listener *to, const struct ns_rule *rule,
-                        struct takers *takers)
+/* Is every pattern of later one of earlier's? NULL: the key is absent, and everything matches. */
+static bool takes_words(char *const *earlier, char *const *later, unsigned *left)
 {
-    const struct ns_rule *by = takers->of[NS_ROLE_UNKNOWN];
-    if (!by)
-        by = takers->of[rule->role];
-    if (by) {
+    for (size_t i = 0; earlier && later && later[i]; i++) {
+        size_t j = 0;
+        while (earlier[j] && *left > 0 && strcmp(earlier[j], later[i]) != 0)
+            j++, --*left;
+        if (!earlier[j] || *left == 0)
+            return false;
+    }
+    return !earlier || later;
+}
+
+static bool takes_endpoints(const struct ns_endpoint *earlier, size_t n_earlier,
+                            const struct ns_endpoint *later, size_t n_later, unsigned *left)
+{
+    for (size_t i = 0; earlier && i < n_later; i++) {
+        size_t j = 0;
+        while (j<n_earlier && * left> 0 && !ns_match_holds_all(&earlier[j], &later[i]))
+            j++, --*left;
+        if (j == n_earlier || *left == 0)
+            return false;
+    }
+    return !earlier || later;
+}
+
+/* Does the earlier rule hold wherever the later one does? */
+static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later, unsigned *left)
+{
+    return (earlier->role == NS_ROLE_UNKNOWN || earlier->role == later->role) &&
+           takes_words(earlier->process, later->process, left) &&
+           takes_words(earlier->args, later->args, left) &&
+           takes_endpoints(earlier->local, earlier->n_local, later->local, later->n_local, left) &&
+           takes_endpoints(earlier->remote, earlier->n_remote, later->remote, later->n_remote,
+                           left);
+}
+
+static void warn_hidden(const struct listener *to, const struct ns_policy *policy,
+                        const struct ns_rule *rule, unsigned *left)
+{
+    for (size_t i = 0; i<rule->index && * left> 0; i++, --*left) {
+        const struct ns_rule *by = &policy->rules[i];
         char text[200];
+        if (!takes_all(by, rule, left))
+            continue;
         snprintf(text, sizeof text,
                  "never used: rule %u%s%.64s%s before it already takes every socket it could match",
                  by->index + 1, by->name ? " (" : "", by->name ? by->name : "",
@@ -87,8 +141,17 @@ static void warn_hidden(const struct listener *to, const struct ns_rule *rule,
         warn(to, rule, text);
         return;
     }
-    if (!rule->process && !rule->args && !rule->local && !rule->remote)
-        takers->of[rule->role] = rule;
+}
+
+void ns_policy_unused_rules(const struct ns_policy *policy,
+                            void (*report)(void *context, const struct ns_rule *rule,
+                                           const char *text),
+                            void *context)
+{
+    struct listener to = {report, context};
+    unsigned left = COMPARISONS_MOST;
+    for (size_t i = 0; i < policy->n_rules; i++)
+        warn_hidden(&to, policy, &policy->rules[i], &left);
 }
 
 void ns_policy_warnings(const struct ns_policy *policy,
@@ -96,7 +159,7 @@ void ns_policy_warnings(const struct ns_policy *policy,
                         void *context)
 {
     struct listener to = {report, context};
-    struct takers takers = {{NULL}};
+    unsigned left = COMPARISONS_MOST;
     if (!policy->enabled)
         warn(&to, NULL, "\"enabled\" is false: nothing is touched");
     if (policy->n_rules == 0)
@@ -106,7 +169,9 @@ void ns_policy_warnings(const struct ns_policy *policy,
         warn_halves(&to, rule);
         warn_delay(&to, rule);
         warn_match(&to, rule);
+        warn_endpoints(&to, rule, "local", rule->local, rule->n_local);
+        warn_endpoints(&to, rule, "remote", rule->remote, rule->n_remote);
         warn_sockopts(&to, rule);
-        warn_hidden(&to, rule, &takers);
+        warn_hidden(&to, policy, rule, &left);
     }
 }

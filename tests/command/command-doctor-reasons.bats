@@ -173,6 +173,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     # shellcheck disable=SC2016 # for the inner shell
     ns_start p env LD_PRELOAD="$LIBRARY" bash -c 'LD_PRELOAD= "$0" pause & echo "child $!"; wait' "$PROBES/doctor_patient"
     ns_wait_for "$T/p.out" '^ready '
+    ns_wait_for "$T/p.out" '^child '
     also child "$(sed -n 's/^child //p' "$T/p.out")"
     doctor_of child
     expect_status 1

@@ -35,6 +35,11 @@ listed() {
     "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ]*\) .*/\1/p"
 }
 
+# The words that an option takes: in a help text they stand below it.
+words_of() {
+    "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n'
+}
+
 # Names of every "properties" member of a part of the schema.
 schema() {
     python3 -c 'import json, sys
@@ -55,9 +60,9 @@ print("\n".join(at))' "$@"
 
 @test "the synopsis has the options that each help text has, but for --help" {
     local command
-    for command in run explain doctor; do
+    for command in run check explain doctor; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -v -- --help >"$T/help"
-        sed -n "/^\.Cm $command\$/,/^\.Nm/p" "$MAN1" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
+        section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
         same_list "$T/help" "$T/man"
     done
@@ -100,7 +105,7 @@ print("\n".join(at))' "$@"
 }
 
 @test "the manual has the modes of the schema and of the help text" {
-    listed run 'modes of --send' >"$T/help"
+    words_of run --send >"$T/help"
     schema '$defs' rule properties send enum >"$T/schema"
     same_list "$T/help" "$T/schema"
     section Modes "$MAN5" | sed -nE '/^\.Bl -column/,/^\.El/s/^\.It ([a-z][-a-z]*) .*/\1/p' >"$T/man"
@@ -108,13 +113,13 @@ print("\n".join(at))' "$@"
     section 'nagleshim run' "$MAN1" | sed -n '/Fl -send/,/Fl -ack/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 
-    listed run 'modes of --ack' >"$T/help"
+    words_of run --ack >"$T/help"
     schema '$defs' rule properties ack enum >"$T/schema"
     same_list "$T/help" "$T/schema"
     section Modes "$MAN5" | sed -nE '/^\.Bl -tag/,/^\.El/s/^\.It ([-a-z]+)$/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 
-    listed run 'levels of --log' >"$T/help"
+    words_of run --log >"$T/help"
     section 'nagleshim run' "$MAN1" | sed -n '/Fl -log/,/Fl -help/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 }

@@ -94,10 +94,10 @@ setup() {
     done
 }
 
-@test "run keeps what LD_PRELOAD lists, in its order, and comes behind it" {
+@test "run keeps what LD_PRELOAD lists, in its order, and comes before it" {
     LD_PRELOAD="libm.so.6 libdl.so.2:libresolv.so.2" run --separate-stderr "$NS" run -- printenv LD_PRELOAD
     expect_status 0
-    expect_whole output "libm.so.6:libdl.so.2:libresolv.so.2:$LIBRARY"
+    expect_whole output "$LIBRARY:libm.so.6:libdl.so.2:libresolv.so.2"
 }
 
 @test "run inside run does not list the library twice" {
@@ -139,14 +139,14 @@ setup() {
     [[ ! -e $T/ran ]]
 }
 
-@test "run -p excludes each of --send, --ack and --max-delay-us" {
+@test "run --policy excludes each of --send, --ack and --max-delay-us" {
     local option file
     file=$(policy p '{}')
     for option in "--send app" "--ack app" "--max-delay-us 100"; do
         # shellcheck disable=SC2086 # two words
         run --separate-stderr "$NS" run $option -p "$file" -- touch "$T/ran"
         expect_status 125
-        expect_whole stderr "nagleshim run: -p excludes --send, --ack and --max-delay-us: write them into the policy file"
+        expect_whole stderr "nagleshim run: --policy excludes --send, --ack and --max-delay-us: write them into the policy file"
         [[ ! -e $T/ran ]]
     done
 }

@@ -429,8 +429,7 @@ policy: $T/policies/$real.json, 1 rule"
     expect_part output 'listener: gets rule 1 "one"; accepted sockets are matched one by one'
     policy p '{"match": {"remote": "10.0.0.0/8"}}, {"name": "all"}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: left alone, as a rule asks for "remote"; accepted sockets are matched
-    one by one'
+    expect_part output 'listener: left alone, as a rule asks for "remote"; accepted sockets are matched one by one'
     policy p '{"match": {"local": "81"}}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
     expect_part output "listener: left alone, and every socket accepted from it too"

@@ -15,6 +15,47 @@
 #include <errno.h>
 #include <stdarg.h>
 
+struct mistakes {
+    struct ns_policy_error first, last;
+    unsigned n;
+};
+
+static void count(void *context, const struct ns_policy_error *error)
+{
+    struct mistakes *mistakes = context;
+    if (mistakes->n++ == 0)
+        mistakes->first = *error;
+    mistakes->last = *error;
+    MUST(error->line >= 1 && error->column >= 1 && error->message[0]);
+}
+
+static bool same_error(const struct ns_policy_error *a, const struct ns_policy_error *b)
+{
+    return a->line == b->line && a->column == b->column && strcmp(a->message, b->message) == 0;
+}
+
+/* Who hears every mistake hears the one that the library says: first of a text that is JSON, last
+ * where it stops being that, and none before that place is behind it. */
+static void check_all(const char *text, size_t size, bool is_json, int result,
+                      const struct ns_policy_error *error)
+{
+    struct mistakes mistakes = {0};
+    const struct ns_policy_errors all = {count, &mistakes};
+    struct ns_policy_error again;
+    struct ns_policy *policy;
+    struct ns_arena scratch = {0};
+    MUST(ns_policy_parse_in(&scratch, text, size, &policy, &again, &all) == result);
+    MUST((mistakes.n == 0) == (result == 0) && mistakes.n <= NS_POLICY_ERRORS_MOST + 1);
+    if (result != 0)
+        MUST(same_error(&again, error) &&
+             same_error(is_json ? &mistakes.first : &mistakes.last, error));
+    if (result != 0 && !is_json)
+        MUST(mistakes.first.line < error->line ||
+             (mistakes.first.line == error->line && mistakes.first.column <= error->column));
+    ns_policy_free(policy);
+    ns_arena_free(&scratch);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_error(const struct ns_policy_error *error, const char *text, size_t size)
@@ -209,6 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(errno == 123);
     MUST(result == 0 || result == -EINVAL);
     MUST((result == 0) == (policy != NULL));
+    check_all(text, size, is_json, result, &error);
     if (policy) {
         MUST(is_json);
         check_round_trip(policy);

@@ -43,7 +43,7 @@ python_with_jsonschema() {
     [[ $failed -eq 0 ]]
 }
 
-@test "every kind of mistake is refused with the one line that says where and what" {
+@test "every mistake of a policy is refused with a line that says where and what" {
     cd "$FIXTURES/bad"
     local file name failed=0 n=0
     for file in *.json; do

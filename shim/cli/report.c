@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the object of --json: what is said is kept here until the end, so that it is one valid JSON
+ * text whatever went wrong on the way. Must not decide what is said. Where memory is short the
+ * object lacks something, and cJSON takes the NULL. Not async-signal-safe. */
+#include "cli/report.h"
+
+#include "cli/cli.h"
+
+#include "policy/scan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cJSON *object;
+
+enum { TEXT_MOST = 8192 };
+
+bool ns_report_is_json(void)
+{
+    return object != NULL;
+}
+
+cJSON *ns_report_object(void)
+{
+    return object;
+}
+
+/* The text with U+FFFD for each byte that is no UTF-8; JSON forbids those. */
+static char *clean(const char *text)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    size_t left = strlen(text);
+    char *copy = malloc(left * (sizeof(replacement) - 1) + 1), *to = copy;
+
+    while (copy && left > 0) {
+        size_t length = ns_scan_utf8(text, left);
+        size_t step = length ? length : 1;
+
+        memcpy(to, length ? text : replacement, length ? length : sizeof(replacement) - 1);
+        to += length ? length : sizeof(replacement) - 1;
+        text += step;
+        left -= step;
+    }
+    if (copy)
+        *to = '\0';
+    return copy;
+}
+
+void ns_report_text(cJSON *into, const char *name, const char *text)
+{
+    char *copy = into && text ? clean(text) : NULL;
+
+    if (into && !text)
+        cJSON_AddNullToObject(into, name);
+    else if (into)
+        cJSON_AddStringToObject(into, name, copy ? copy : "");
+    free(copy);
+}
+
+static cJSON *list_of(const char *name)
+{
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
+
+    return list ? list : cJSON_AddArrayToObject(object, name);
+}
+
+void ns_report_expect(const char *list)
+{
+    if (object)
+        list_of(list);
+}
+
+cJSON *ns_report_entry(const char *list)
+{
+    cJSON *entry = object ? cJSON_CreateObject() : NULL;
+
+    if (entry)
+        cJSON_AddItemToArray(list_of(list), entry);
+    return entry;
+}
+
+void ns_report_list(const char *list, const char *text)
+{
+    char *copy = object ? clean(text) : NULL;
+
+    if (copy)
+        cJSON_AddItemToArray(list_of(list), cJSON_CreateString(copy));
+    free(copy);
+}
+
+void ns_report_fact(const char *list, const char *name, const char *format, ...)
+{
+    char text[TEXT_MOST];
+    cJSON *entry;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (!object) {
+        printf("%s: %s\n", name, text);
+        return;
+    }
+    entry = ns_report_entry(list);
+    ns_report_text(entry, "name", name);
+    ns_report_text(entry, "text", text);
+}
+
+void ns_report_line(const char *format, ...)
+{
+    va_list arguments;
+
+    if (object)
+        return;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+void ns_report_start(const char *verb)
+{
+    object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "command", verb);
+    cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
+    /* In its place among the first members; the number comes at the end. */
+    cJSON_AddNumberToObject(object, "status", NS_EXIT_ERROR);
+    cJSON_AddArrayToObject(object, "messages");
+}
+
+int ns_report_end(int status)
+{
+    char *text;
+
+    if (!object)
+        return status;
+    cJSON_ReplaceItemInObjectCaseSensitive(object, "status", cJSON_CreateNumber(status));
+    text = cJSON_Print(object);
+    if (text)
+        puts(text);
+    else
+        status = NS_EXIT_ERROR;
+    free(text);
+    cJSON_Delete(object);
+    object = NULL;
+    return status;
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2016 # what stands in single quotes is for other shells
+# shellcheck disable=SC2034 # bash's completion reads COMP_WORDS
+# shellcheck disable=SC2154 # bats sets $output
+# What bash, zsh and fish offer behind `nagleshim`: the verbs and the options that the command has, and no others. The
+# help texts say which those are; they come to the command by another way than to the completions.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/command
+
+setup() {
+    command_setup
+    DIR=$PWD/build/completions
+    VERBS=$("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    [[ $(wc -l <<<"$VERBS") -ge 6 ]]
+}
+
+# The options of a verb's help, in both spellings.
+options_of() {
+    "$NS" "$1" --help | sed -n '/^options:/,/^$/p' | grep -oE '^  (-[a-z], )?--[-a-z]+' | tr -d ' ' | tr ',' '\n' | sort
+}
+
+# The words that an option takes, where its help lists them.
+words_of() {
+    "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n' | sort
+}
+
+# same WHAT EXPECTED OFFERED
+same() {
+    echo "of $1:"
+    [[ -n $2 ]]
+    diff <(printf '%s\n' "$2") <(printf '%s\n' "$3")
+}
+
+# bash_offers WORD...: what bash offers for the last of these words.
+bash_offers() {
+    COMP_WORDS=(nagleshim "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _nagleshim
+    printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+
+@test "bash offers the verbs, and each verb's options" {
+    local verb
+    # shellcheck source=/dev/null
+    source "$DIR/nagleshim"
+    [[ $(complete -p nagleshim) == *"-F _nagleshim"* ]]
+    same verbs "$(sort <<<"$VERBS")" "$(bash_offers '')"
+    same 'the verbs that begin with c' check "$(bash_offers c)"
+    for verb in $VERBS; do
+        same "$verb" "$(options_of "$verb")" "$(bash_offers "$verb" -)"
+    done
+    same 'options behind others' --max-delay-us "$(bash_offers run --send app --m)"
+}
+
+@test "bash offers the words that an option takes, files and programs" {
+    # shellcheck source=/dev/null
+    source "$DIR/nagleshim"
+    local option
+    for option in --send --ack --log; do
+        same "$option" "$(words_of run "$option")" "$(bash_offers run "$option" '')"
+        same "$option=" "$(words_of run "$option")" "$(bash_offers run "$option" =)"
+        same "$option=" "$(words_of run "$option")" "$(bash_offers run "$option" = '')"
+    done
+    same --role "$(words_of explain --role)" "$(bash_offers explain --role '')"
+    same help "$(sort <<<"$VERBS")" "$(bash_offers help '')"
+    touch "$T/policy.json"
+    # compopt is for a real completion alone
+    compopt() { :; }
+    same check "$T/policy.json" "$(bash_offers check "$T/policy")"
+    same --policy "$T/policy.json" "$(bash_offers run --policy "$T/policy")"
+    same -p "$T/policy.json" "$(bash_offers run -p "$T/policy")"
+    [[ $(bash_offers run --log info prin) == *printenv* ]]
+    # Behind the program stand its own words, which are none of ours.
+    _command_offset() { COMPREPLY=("offset $1"); }
+    same program 'offset 2' "$(bash_offers run printenv --)"
+    same program 'offset 5' "$(bash_offers run --log info -- printenv -)"
+    same program 'offset 6' "$(bash_offers run --log = info --ack=app printenv '' -)"
+}
+
+@test "zsh offers the verbs, and each verb's options" {
+    local verb
+    type -P zsh >/dev/null || cannot_here "no zsh"
+    zsh -n "$DIR/_nagleshim"
+    # zsh's own functions need a terminal; these say what they are given.
+    cat >"$T/stubs" <<'STUBS'
+_describe() {
+    local list=$argv[-1] row
+    for row in "${(@P)list}"; do print -r -- "${row%%:*}"; done
+}
+_arguments() {
+    local spec
+    for spec in "$@"; do
+        spec=${spec#\(-*\)} # what it excludes
+        [[ $spec == -[-a-z]* && $spec != -S ]] && print -r -- "${spec%%[=\[]*}"
+    done
+    return 0
+}
+STUBS
+    zsh_offers() {
+        zsh -f -c 'source $1; words=(nagleshim "${@[3,-1]}"); CURRENT=$#words; source $2' \
+            zsh "$T/stubs" "$DIR/_nagleshim" "$@" | sort
+    }
+    same verbs "$(sort <<<"$VERBS")" "$(zsh_offers '')"
+    for verb in $VERBS; do
+        same "$verb" "$(options_of "$verb")" "$(zsh_offers "$verb" -)"
+    done
+}
+
+@test "zsh completes a verb, an option and its value at a prompt" {
+    type -P zsh >/dev/null || cannot_here "no zsh"
+    mkdir "$T/functions"
+    cp "$DIR/_nagleshim" "$T/functions"
+    cat >"$T/ask.zsh" <<'ZSH'
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -d $1/dump; print READY"
+zpty -m -r shell seen '*READY*READY*'
+for line in $'nagleshim expl\t' $'nagleshim run --max\t' $'nagleshim run --send=auto\t' $'nagleshim explain --role ser\t'; do
+    zpty -n -w shell "$line"
+    sleep $2
+    zpty -n -w shell $'\C-aprint -r -- "<\C-e>"\n'
+    zpty -m -r shell seen '*>*>*'
+    print -r -- "$seen"
+done
+zpty -d shell
+ZSH
+    # The shell says nothing where it has completed nothing yet: a busy machine gets more time.
+    local wait
+    for wait in 1 3 6; do
+        run timeout 60 zsh -f "$T/ask.zsh" "$T/functions" "$wait"
+        [[ $output != *'<nagleshim explain'* || $output != *'--role server'* ]] || break
+    done
+    expect_part output '<nagleshim explain'
+    expect_part output '<nagleshim run --max-delay-us'
+    expect_part output '<nagleshim run --send=auto-cork'
+    expect_part output '<nagleshim explain --role server'
+}
+
+@test "fish offers the verbs, each verb's options, and the words that an option takes" {
+    local verb option
+    type -P fish >/dev/null || cannot_here "no fish"
+    fish -n "$DIR/nagleshim.fish"
+    fish_offers() {
+        HOME=$T fish --no-config -c "source $DIR/nagleshim.fish; complete -C '$1'" | cut -f1 | sort
+    }
+    same verbs "$(sort <<<"$VERBS")" "$(fish_offers 'nagleshim ')"
+    for verb in $VERBS; do
+        same "$verb" "$(options_of "$verb" | grep -- --)" "$(fish_offers "nagleshim $verb --")"
+    done
+    same letters -p "$(fish_offers 'nagleshim run -' | grep -v -- --)"
+    for option in --send --ack --log; do
+        same "$option" "$(words_of run "$option")" "$(fish_offers "nagleshim run $option ")"
+    done
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2154 # bats sets $output and $status
+# `--json` of check, explain and doctor: one JSON object on standard output whatever happens, with the members that
+# nagleshim.1 lists, and with the exit status that the text form has.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+# json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits so, prints one object in strict UTF-8 with that status in it,
+# and the expression, in Python, of the object o is true. The text form must have the same status.
+json() {
+    local expected=$1 expression=$2
+    shift 2
+    status=0
+    "$NS" "$@" >"$T/out" 2>"$T/err" || status=$?
+    output=$(cat "$T/out")
+    # shellcheck disable=SC2034 # what seen shows
+    stderr=$(cat "$T/err")
+    expect_status "$expected"
+    python3 - "$T/out" "$expected" "$expression" "$1" "$T/err" <<'PYTHON' || {
+import json, sys
+def once(pairs):
+    keys = [k for k, v in pairs]
+    assert len(keys) == len(set(keys)), keys
+    return dict(pairs)
+text = open(sys.argv[1], "rb").read().decode("utf-8")
+o = json.loads(text, object_pairs_hook=once, parse_constant=lambda c: sys.exit(c))
+assert o["status"] == int(sys.argv[2]), o["status"]
+assert o["command"] == sys.argv[4] and o["nagleshim"], o
+said = open(sys.argv[5], "rb").read().decode("utf-8", "replace").splitlines()
+assert len(said) == len(o["messages"]) and all(m in l for m, l in zip(o["messages"], said)), (said, o["messages"])
+assert eval("(" + sys.argv[3] + ")"), o
+PYTHON
+        seen
+        return 1
+    }
+}
+
+@test "check --json tells of every file: valid, with warnings, with mistakes, unreadable" {
+    local good bad
+    good=$(policy good '{}, {"name": "late"}')
+    bad=$T/bad.json
+    printf '{"rules": [\n {"send": "fast"},\n {"match": 3}]}\n' >"$bad"
+    json 0 'o["files"][0] == {"file": "'"$good"'", "origin": "file", "valid": True, "rules": 2, "enabled": True,
+        "errors": [], "warnings": [{"rule": 2, "name": "late",
+        "message": "never used: rule 1 before it already takes every socket it could match"}]}' check --json "$good"
+    json 2 '[f["valid"] for f in o["files"]] == [True, False, False] and o["files"][1]["more"] is False
+        and [(e["line"], e["column"]) for e in o["files"][1]["errors"]] == [(1, 1), (2, 11), (3, 12)]
+        and o["files"][2]["errors"] == [{"line": None, "column": None, "message": "cannot be read: No such file or directory"}]
+        ' check "$good" --json "$bad" "$T/none.json"
+    json 1 'len(o["files"]) == 2' check --json "$bad" "$good"
+    json 1 'o["files"][0]["file"] == "-" and "text ends too early" in o["files"][0]["errors"][-1]["message"]' \
+        check --json - <<<'{'
+    json 0 'o["files"][0]["file"] is None and o["files"][0]["origin"] == "built-in"' check --json
+    policy policies/default '{}' >/dev/null
+    json 0 'o["files"][0]["origin"] == "directory"' check --json
+    NAGLESHIM_OFF=1 json 0 'len(o["messages"]) == 1' check --json
+}
+
+@test "check --json says so where a file may have more mistakes than are told" {
+    python3 -c 'print("""{"version": 1, "rules": [%s]}""" % ", ".join(["{\"x\": 1}"] * 150))' >"$T/many.json"
+    json 1 'len(o["files"][0]["errors"]) == 100 and o["files"][0]["more"] is True' check --json "$T/many.json"
+}
+
+@test "explain --json has the process, the socket, every rule with its result, and what is done" {
+    policy p '{"name": "a \"quote\"", "match": {"process": "other"}}, {"match": {"remote": "10.0.0.1"}},
+        {"send": "auto-cork", "max_delay_us": 350, "sockopt": {"SO_SNDBUF": "ignore"}}' >/dev/null
+    json 0 'o["process"]["asked"] == "cat" and o["process"]["path"] and o["process"]["script"] is None
+        and o["socket"] == {"role": "client", "local": None, "remote": None}
+        and o["tried"] == [{"path": "'"$T"'/p.json", "result": "taken"}]
+        and o["policy"] == {"path": "'"$T"'/p.json", "valid": True, "enabled": True, "rules": 3}
+        and [(r["number"], r["name"], r["result"]) for r in o["rules"]] == [(1, "a \"quote\"", "does not match"),
+            (2, None, "undecided"), (3, None, "matches")]
+        and o["rule"] == {"number": 3, "max_delay_us": 350, "name": None, "send": "auto-cork", "ack": "before-wait"}
+        and len(o["effects"]) == 3 and not any("\n" in e or "  " in e for e in o["effects"])
+        and len(o["warnings"]) == 1 and "listener" not in o' explain --json -p "$T/p.json" --process cat --role client
+    json 0 'o["listener"].startswith("left alone")' explain -p "$T/p.json" --process cat --role server --json
+    policy p '{"match": {"role": "server"}}' >/dev/null
+    json 1 '"rule" not in o and o["effects"] == []' explain --json -p "$T/p.json" --process cat --role client
+    NAGLESHIM_OFF=1 json 0 'o["policy"]["path"] is None and "NAGLESHIM_OFF" in o["warnings"][0]' explain --json --process cat
+    json 2 'o["policy"]["valid"] is False and o["tried"][0]["result"] == "invalid" and o["messages"]' \
+        explain --json -p "$(broken_policy)" --process cat
+}
+
+@test "doctor --json has facts, warnings, reasons and the verdict of a program" {
+    program ordinary "$T/ordinary"
+    program static "$T/static"
+    json 0 'o["works"] == "yes" and o["verdict"] == "the shim reaches this program" and o["reasons"] == []
+        and {"name": "program", "text": "'"$T"'/ordinary"} in o["facts"] and o["warnings"] == []
+        and o["tried"][0] == {"path": "'"$T"'/policies/ordinary.json", "result": "not there"}' doctor --json "$T/ordinary"
+    json 1 'o["works"] == "no" and o["reasons"] == ["it is linked statically, so that nothing can be preloaded into it"]' \
+        doctor --json "$T/static"
+    # Behind the program it is the program's own.
+    run "$NS" doctor "$T/ordinary" --json
+    expect_status 0
+    expect_verdict "the shim reaches this program"
+}
+
+@test "doctor --json has the same of a process" {
+    may_look
+    patient p pause env LD_PRELOAD="$LIBRARY"
+    json 0 'o["works"] == "yes" and o["verdict"] == "the shim works in process '"${NS_PID[p]}"'"
+        and any(f["name"] == "so far" and f["text"].startswith("sockets ") for f in o["facts"])' doctor --pid "${NS_PID[p]}" --json
+    patient q pause
+    json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]' doctor --json --pid "${NS_PID[q]}"
+}
+
+@test "--json is JSON where the usage is wrong, nothing is there, or the bytes are no UTF-8" {
+    json 2 'o["files"] == [] and "unknown option --frobnicate" in o["messages"][0]' check --frobnicate --json
+    json 2 'o["rules"] == [] and "--process is missing" in o["messages"][0]' explain --json
+    json 2 '"--remote" in o["messages"][0]' explain --process cat --remote nowhere --json
+    json 2 '"needs a value" in o["messages"][0]' doctor --json --pid
+    json 2 '"there is no process" in o["messages"][0] and "works" not in o' doctor --json --pid 2147483647
+    json 2 '"cannot find" in o["messages"][0]' doctor --json no-such-program
+    json 2 'o["files"][0]["file"].endswith("/\ufffdx\u00e9.json")' check --json "$T/"$'\xffx\xc3\xa9.json'
+    printf '{"version": 1, "rules": [], "\xc3\xa9\\u0001\\"": 1}' >"$T/odd.json"
+    json 1 '"\u00e9" in o["files"][0]["errors"][0]["message"]' check --json "$T/odd.json"
+    # Cut in the middle of a character.
+    printf '{"version": 1, "rules": [{"name": 5}], "%s": 1}' "$(printf '\xc3\xa9%.0s' {1..60})" >"$T/long.json"
+    json 1 'len(o["files"][0]["errors"]) == 2' check --json "$T/long.json"
+    run --separate-stderr "$NS" check --json --help
+    expect_status 0
+    expect_part output "usage: nagleshim check"
+    run bash -c '"$0" check --json >/dev/full' "$NS"
+    expect_status 2
+}
