@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 #include "cli/effect.h"
-#include "cli/report.h"
+#include "cli/output.h"
 #include "cli/trust.h"
 #include "cli/verbs.h"
 
@@ -62,8 +62,8 @@ static void tell_warning(struct check *check, const struct ns_rule *rule, const 
         cJSON_AddNumberToObject(entry, "rule", rule->index + 1);
     else if (entry)
         cJSON_AddNullToObject(entry, "rule");
-    ns_report_text(entry, "name", rule ? rule->name : NULL);
-    ns_report_text(entry, "message", text);
+    ns_output_text(entry, "name", rule ? rule->name : NULL);
+    ns_output_text(entry, "message", text);
     if (check->entry)
         return;
     if (rule) {
@@ -97,7 +97,7 @@ static void tell_error(const struct check *check, const struct ns_policy_error *
         cJSON_AddNullToObject(entry, "line");
         cJSON_AddNullToObject(entry, "column");
     }
-    ns_report_text(entry, "message", error->message);
+    ns_output_text(entry, "message", error->message);
     if (check->entry)
         return;
     if (error->line)
@@ -134,11 +134,11 @@ static void begin_entry(struct check *check)
         [NS_POLICY_IN_DIRECTORY] = "directory",
     };
     const struct ns_policy_found *found = check->found;
-    cJSON *entry = ns_report_entry("files");
+    cJSON *entry = ns_output_entry("files");
 
     check->entry = entry;
-    ns_report_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
-    ns_report_text(entry, "origin", origins[found->origin]);
+    ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
+    ns_output_text(entry, "origin", origins[found->origin]);
     if (!entry)
         return;
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
@@ -159,7 +159,7 @@ static int report(struct check *check)
     if (!policy)
         return tell_errors(check);
     if (found->origin == NS_POLICY_BUILTIN) {
-        ns_report_line("no policy file: the built-in policy is in force (send %s, ack %s, every "
+        ns_output_line("no policy file: the built-in policy is in force (send %s, ack %s, every "
                        "TCP socket)",
                        ns_send_name(policy->rules[0].send), ns_ack_name(policy->rules[0].ack));
         return NS_EXIT_YES;
@@ -167,7 +167,7 @@ static int report(struct check *check)
     ns_policy_warnings(policy, warn, check);
     if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
         ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
-    ns_report_line("%s: valid, %zu rule%s%s", found->path, policy->n_rules,
+    ns_output_line("%s: valid, %zu rule%s%s", found->path, policy->n_rules,
                    policy->n_rules == 1 ? "" : "s",
                    policy->enabled ? "" : ", not enabled: every socket is left alone");
     return NS_EXIT_YES;
@@ -211,7 +211,7 @@ int ns_check_main(int argc, char **argv)
 {
     int option, worst = NS_EXIT_YES;
 
-    ns_report_expect("files");
+    ns_output_expect("files");
     while ((option = ns_verbs_next_option("check", argc, argv)) != -1) {
         if (option == NS_CHECK_HELP) {
             ns_help_print("check");

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/effect.h"
 #include "cli/preload.h"
-#include "cli/report.h"
+#include "cli/output.h"
 #include "cli/subject.h"
 #include "cli/trial.h"
 #include "cli/trust.h"
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
-#define FACT(...) ns_report_fact("facts", __VA_ARGS__)
+#define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 
 bool ns_doctor_find_entry(const char *list, char entry[PATH_MAX])
 {
@@ -290,8 +290,8 @@ int ns_doctor_main(int argc, char **argv)
     pid_t pid = 0;
     int option;
 
-    ns_report_expect("facts");
-    ns_report_expect("tried");
+    ns_output_expect("facts");
+    ns_output_expect("tried");
     while ((option = ns_verbs_next_option("doctor", argc, argv)) != -1) {
         if (option == NS_DOCTOR_HELP) {
             ns_help_print("doctor");

@@ -6,7 +6,7 @@
 
 #include "cli/preload.h"
 #include "cli/reach.h"
-#include "cli/report.h"
+#include "cli/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static bool judge_program(const struct ns_proc *proc, struct ns_findings *findin
     ns_proc_tame(elf.interpreter);
     libc = ns_reach_libc(elf.interpreter);
     if (elf.interpreter[0])
-        ns_report_fact("facts", "loader", "%s%s%s%s", elf.interpreter, libc ? " (" : "",
+        ns_output_fact("facts", "loader", "%s%s%s%s", elf.interpreter, libc ? " (" : "",
                        libc ? libc : "", libc ? ")" : "");
     if (reason)
         ns_findings_reason(findings, "it %s", reason);

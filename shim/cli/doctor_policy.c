@@ -4,7 +4,7 @@
  * forgotten. It must search as the shim does, where the process lives. Not async-signal-safe. */
 #include "cli/doctor.h"
 
-#include "cli/report.h"
+#include "cli/output.h"
 #include "cli/trust.h"
 
 #include "policy/find.h"
@@ -28,14 +28,14 @@ static void print_tried(void *context, const char *path, int error)
                          : error == -ENOENT ? "not there"
                          : error == -EINVAL ? "invalid"
                                             : strerror(-error);
-    cJSON *entry = ns_report_entry("tried");
+    cJSON *entry = ns_output_entry("tried");
 
     (void)context;
     snprintf(text, sizeof(text), "%s", path);
     ns_proc_tame(text);
-    ns_report_text(entry, "path", text);
-    ns_report_text(entry, "result", result);
-    ns_report_line("tried now: %s: %s", text, result);
+    ns_output_text(entry, "path", text);
+    ns_output_text(entry, "result", result);
+    ns_output_line("tried now: %s: %s", text, result);
 }
 
 static void warn_distrust(void *context, const char *text)

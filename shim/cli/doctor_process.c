@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/loaded.h"
 #include "cli/reach.h"
-#include "cli/report.h"
+#include "cli/output.h"
 
 #include "base/stats.h"
 
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FACT(...) ns_report_fact("facts", __VA_ARGS__)
+#define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 
 enum {
     RULES_MOST = 1000, /* more than anybody reads */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the words for what a rule does, in the kernel's terms. It must not decide anything: the
- * matcher has. A new mode needs its sentence here. Not async-signal-safe. */
+ * matcher has. What a mode does is told in modes.def. Not async-signal-safe. */
 #include "cli/effect.h"
 
-#include "cli/report.h"
+#include "cli/output.h"
 
 #include "policy/sockopt.h"
 
@@ -20,12 +20,12 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    ns_report_line("  %s", text);
+    ns_output_line("  %s", text);
     for (char *end; (end = strstr(text, "\n    "));) {
         *end = ' ';
         memmove(end + 1, end + 5, strlen(end + 5) + 1);
     }
-    ns_report_list("effects", text);
+    ns_output_list("effects", text);
 }
 
 /* When TCP_NODELAY is set. */
@@ -42,48 +42,52 @@ static const char *moment(enum ns_role role)
     return "on a listener, or before a connection's second write";
 }
 
+/* The text of modes.def with when and max_delay_us in their places. */
+static void say_filled(const char *key, const char *word, const char *effect, const char *when,
+                       uint32_t us)
+{
+    char text[480];
+    size_t used = 0;
+
+    while (*effect && used < sizeof(text)) {
+        char *to = text + used;
+        size_t room = sizeof(text) - used;
+        int n;
+        if (strncmp(effect, "{when}", 6) == 0) {
+            n = snprintf(to, room, "%s", when);
+            effect += 6;
+        } else if (strncmp(effect, "{us}", 4) == 0) {
+            n = snprintf(to, room, "%u", us);
+            effect += 4;
+        } else {
+            n = snprintf(to, room, "%c", *effect++);
+        }
+        used += n > 0 ? (size_t)n : 0;
+    }
+    say("%s %s: %s", key, word, text);
+}
+
 static void say_send(const struct ns_rule *rule, enum ns_role role)
 {
-    const char *when = moment(role);
+    static const char *const effects[NS_SEND_COUNT] = {
+#define NS_SEND_MODE(id, word, nodelay, holds, effect) effect,
+#include "policy/modes.def"
+#undef NS_SEND_MODE
+    };
 
-    switch (rule->send) {
-    case NS_SEND_NODELAY:
-        say("send nodelay: TCP_NODELAY is set to 1 %s;\n    nothing is held", when);
-        break;
-    case NS_SEND_AUTO_CORK:
-        say("send auto-cork: TCP_NODELAY is set to 1 %s;\n"
-            "    a burst is held with MSG_MORE and pushed (TCP_NODELAY is set to 1 again) before "
-            "a wait,\n    or by a thread of the shim after %u us (max_delay_us)",
-            when, rule->max_delay_us);
-        break;
-    case NS_SEND_ADAPTIVE:
-        say("send adaptive: TCP_NODELAY is set to 1 %s;\n"
-            "    while the program writes on and on without waiting it is set to 0, and before "
-            "the next\n    wait to 1 again, which pushes; if the program sets it itself it stays",
-            when);
-        break;
-    case NS_SEND_FLUSH_BEFORE_READ:
-        say("send flush-before-read: TCP_NODELAY stays as the application has it; where that is "
-            "off, what Nagle's\n"
-            "    algorithm may hold is pushed (TCP_NODELAY is set to 1, then 0) before a wait");
-        break;
-    case NS_SEND_APP:
-        say("send app: TCP_NODELAY stays as the application has it; nothing is held or pushed");
-        break;
-    }
+    say_filled("send", ns_send_name(rule->send), effects[rule->send], moment(role),
+               rule->max_delay_us);
 }
 
 static void say_ack(const struct ns_rule *rule)
 {
-    switch (rule->ack) {
-    case NS_ACK_BEFORE_WAIT:
-        say("ack before-wait: before a wait that blocks, data read and not answered is "
-            "acknowledged\n    (TCP_QUICKACK)");
-        break;
-    case NS_ACK_APP:
-        say("ack app: the kernel acknowledges when it would without the shim");
-        break;
-    }
+    static const char *const effects[] = {
+#define NS_ACK_MODE(id, word, effect) effect,
+#include "policy/modes.def"
+#undef NS_ACK_MODE
+    };
+
+    say("ack %s: %s", ns_ack_name(rule->ack), effects[rule->ack]);
 }
 
 static void say_sockopt(const struct ns_sockopt_action *action)
@@ -146,6 +150,6 @@ void ns_effect_print_listener(const struct ns_ruleset *set, const struct ns_addr
         snprintf(text, sizeof(text),
                  "left alone, as a rule asks for \"remote\"; accepted sockets are matched "
                  "one by one");
-    ns_report_line("listener: %s", text);
-    ns_report_text(ns_report_object(), "listener", text);
+    ns_output_line("listener: %s", text);
+    ns_output_text(ns_output_object(), "listener", text);
 }

@@ -6,7 +6,7 @@
 
 #include "cli/effect.h"
 #include "cli/explain_options.h"
-#include "cli/report.h"
+#include "cli/output.h"
 #include "cli/subject.h"
 
 #include <errno.h>
@@ -24,8 +24,8 @@ __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    ns_report_line("warning: %s", text);
-    ns_report_list("warnings", text);
+    ns_output_line("warning: %s", text);
+    ns_output_list("warnings", text);
 }
 
 static void say_process(const struct ns_subject *subject, const char *word)
@@ -33,23 +33,23 @@ static void say_process(const struct ns_subject *subject, const char *word)
     const struct ns_reach *reach = &subject->reach;
     const char *reason = ns_reach_reason(reach->verdict);
     cJSON *entry =
-        ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "process") : NULL;
+        ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "process") : NULL;
 
-    ns_report_text(entry, "asked", word);
-    ns_report_text(entry, "path", subject->process.exe);
-    ns_report_text(entry, "script", reach->is_script ? reach->program : NULL);
+    ns_output_text(entry, "asked", word);
+    ns_output_text(entry, "path", subject->process.exe);
+    ns_output_text(entry, "script", reach->is_script ? reach->program : NULL);
     if (!subject->process.exe)
-        ns_report_line("process: %s (%s; matched by this name alone)", word,
+        ns_output_line("process: %s (%s; matched by this name alone)", word,
                        reach->program[0] != '\0' ? "its interpreter is missing"
                        : strchr(word, '/')       ? "there is no such file"
                                                  : "not found in PATH");
     else if (reach->is_script)
-        ns_report_line("process: %s (the interpreter of %s)", subject->process.exe, reach->program);
+        ns_output_line("process: %s (the interpreter of %s)", subject->process.exe, reach->program);
     else if (!strchr(word, '/'))
-        ns_report_line("process: %s (%s in PATH is %s)", subject->process.exe, word,
+        ns_output_line("process: %s (%s in PATH is %s)", subject->process.exe, word,
                        reach->program);
     else
-        ns_report_line("process: %s", subject->process.exe);
+        ns_output_line("process: %s", subject->process.exe);
     if (subject->process.exe && reason)
         warn("the shim will not reach this process: %s %s", reach->file, reason);
 }
@@ -59,12 +59,12 @@ static void say_socket(const struct ns_explain_options *options)
     const char *role =
         options->facts.role == NS_ROLE_UNKNOWN ? NULL : ns_role_name(options->facts.role);
     cJSON *entry =
-        ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "socket") : NULL;
+        ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "socket") : NULL;
 
-    ns_report_text(entry, "role", role);
-    ns_report_text(entry, "local", options->local);
-    ns_report_text(entry, "remote", options->remote);
-    ns_report_line("socket: %s, local %s, remote %s", role ? role : "role not given",
+    ns_output_text(entry, "role", role);
+    ns_output_text(entry, "local", options->local);
+    ns_output_text(entry, "remote", options->remote);
+    ns_output_line("socket: %s, local %s, remote %s", role ? role : "role not given",
                    options->local ? options->local : "not given",
                    options->remote ? options->remote : "not given");
 }
@@ -117,14 +117,14 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
         const struct ns_rule *rule = &policy->rules[i];
         enum ns_mismatch mismatch = ns_match_explain(rule, &subject->process, facts);
         struct judgement judgement = judge(mismatch, facts);
-        cJSON *entry = ns_report_entry("rules");
+        cJSON *entry = ns_output_entry("rules");
 
         if (entry)
             cJSON_AddNumberToObject(entry, "number", rule->index + 1);
-        ns_report_text(entry, "name", rule->name);
-        ns_report_text(entry, "result", judgement.result);
-        ns_report_text(entry, "why", judgement.why);
-        ns_report_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof(name)), judgement.result,
+        ns_output_text(entry, "name", rule->name);
+        ns_output_text(entry, "result", judgement.result);
+        ns_output_text(entry, "why", judgement.why);
+        ns_output_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof(name)), judgement.result,
                        judgement.why ? ": " : "", judgement.why ? judgement.why : "");
         undecided += *judgement.result == 'u';
         if (rule == last)
@@ -135,15 +135,15 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 
 static void say_rule(const struct ns_rule *rule, const struct ns_socket_facts *facts)
 {
-    cJSON *entry = ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "rule") : NULL;
+    cJSON *entry = ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "rule") : NULL;
 
     if (entry) {
         cJSON_AddNumberToObject(entry, "number", rule->index + 1);
         cJSON_AddNumberToObject(entry, "max_delay_us", rule->max_delay_us);
     }
-    ns_report_text(entry, "name", rule->name);
-    ns_report_text(entry, "send", ns_send_name(rule->send));
-    ns_report_text(entry, "ack", ns_ack_name(rule->ack));
+    ns_output_text(entry, "name", rule->name);
+    ns_output_text(entry, "send", ns_send_name(rule->send));
+    ns_output_text(entry, "ack", ns_ack_name(rule->ack));
     ns_effect_print(rule, facts->role);
 }
 
@@ -155,7 +155,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     unsigned undecided;
 
     if (!policy->enabled) {
-        ns_report_line("the policy is not enabled: every socket is left alone");
+        ns_output_line("the policy is not enabled: every socket is left alone");
         return NS_EXIT_NO;
     }
     if (ns_ruleset_build(&set, policy, &subject->process) != 0) {
@@ -170,7 +170,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     if (rule)
         say_rule(rule, facts);
     else
-        ns_report_line("no rule matches: the socket is left alone");
+        ns_output_line("no rule matches: the socket is left alone");
     if (facts->role == NS_ROLE_SERVER)
         ns_effect_print_listener(&set, &facts->local);
     ns_ruleset_release(&set);
@@ -184,10 +184,10 @@ int ns_explain_main(int argc, char **argv)
     static struct ns_policy_found found;
     int status = NS_EXIT_ERROR;
 
-    ns_report_expect("tried");
-    ns_report_expect("rules");
-    ns_report_expect("effects");
-    ns_report_expect("warnings");
+    ns_output_expect("tried");
+    ns_output_expect("rules");
+    ns_output_expect("effects");
+    ns_output_expect("warnings");
     if (!ns_explain_take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (options.help) {

@@ -2,7 +2,7 @@
 /* Owns the list of what doctor has found. It must not judge. */
 #include "cli/findings.h"
 
-#include "cli/report.h"
+#include "cli/output.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,12 +45,12 @@ bool ns_findings_have_reason(const struct ns_findings *findings)
 
 static void print(const struct ns_findings *findings, bool reasons)
 {
-    ns_report_expect(reasons ? "reasons" : "warnings");
+    ns_output_expect(reasons ? "reasons" : "warnings");
     for (unsigned i = 0; i < findings->n; i++) {
         if (findings->list[i].is_reason != reasons)
             continue;
-        ns_report_line("%s: %s", reasons ? "reason" : "warning", findings->list[i].text);
-        ns_report_list(reasons ? "reasons" : "warnings", findings->list[i].text);
+        ns_output_line("%s: %s", reasons ? "reason" : "warning", findings->list[i].text);
+        ns_output_list(reasons ? "reasons" : "warnings", findings->list[i].text);
     }
 }
 
@@ -64,12 +64,12 @@ void ns_findings_conclude(const char *works, const char *format, ...)
 {
     char text[256];
     va_list arguments;
-    cJSON *object = ns_report_object();
+    cJSON *object = ns_output_object();
 
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    ns_report_line("verdict: %s", text);
-    ns_report_text(object, "works", works);
-    ns_report_text(object, "verdict", text);
+    ns_output_line("verdict: %s", text);
+    ns_output_text(object, "works", works);
+    ns_output_text(object, "verdict", text);
 }

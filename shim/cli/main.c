@@ -3,7 +3,7 @@
  * file must not know their options. */
 #include "cli/cli.h"
 
-#include "cli/report.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
@@ -54,8 +54,8 @@ static int dispatch(int argc, char **argv)
         return NS_EXIT_YES;
     if (ns_verbs_have(verb->word, "json", argc - 1, argv + 1) &&
         !ns_verbs_have(verb->word, "help", argc - 1, argv + 1))
-        ns_report_start(verb->word);
-    return ns_report_end(verb->main(argc - 1, argv + 1));
+        ns_output_start(verb->word);
+    return ns_output_end(verb->main(argc - 1, argv + 1));
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
  * never exit: the caller decides what a failure means. Not async-signal-safe. */
 #include "cli/cli.h"
 
-#include "cli/report.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 
 #include <getopt.h>
@@ -25,7 +25,7 @@ void ns_say(const char *command, const char *format, ...)
         fprintf(stderr, "nagleshim %s: %s\n", command, text);
     else
         fprintf(stderr, "nagleshim: %s\n", text);
-    ns_report_list("messages", text);
+    ns_output_list("messages", text);
 }
 
 void ns_say_option(const char *command, char *const *argv, int result)

@@ -4,7 +4,7 @@
 #include "cli/subject.h"
 
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "cli/output.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,12 +45,12 @@ void ns_subject_print_tried(void *context, const char *path, int error)
                          : error == -ENOENT ? "not there"
                          : error == -EINVAL ? "invalid"
                                             : strerror(-error);
-    cJSON *entry = ns_report_entry("tried");
+    cJSON *entry = ns_output_entry("tried");
 
     (void)context;
-    ns_report_text(entry, "path", path);
-    ns_report_text(entry, "result", result);
-    ns_report_line("tried: %s: %s", path, result);
+    ns_output_text(entry, "path", path);
+    ns_output_text(entry, "result", result);
+    ns_output_line("tried: %s: %s", path, result);
 }
 
 static void say_policy(const struct ns_policy_found *found)
@@ -58,20 +58,20 @@ static void say_policy(const struct ns_policy_found *found)
     const struct ns_policy *policy = found->policy;
     bool is_builtin = found->origin == NS_POLICY_BUILTIN;
     cJSON *entry =
-        ns_report_is_json() ? cJSON_AddObjectToObject(ns_report_object(), "policy") : NULL;
+        ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "policy") : NULL;
 
-    ns_report_text(entry, "path", is_builtin ? NULL : found->path);
+    ns_output_text(entry, "path", is_builtin ? NULL : found->path);
     if (entry) {
         cJSON_AddBoolToObject(entry, "valid", policy != NULL);
         cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
         cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
     }
     if (!policy)
-        ns_report_line("the shim stands aside: every socket is left alone");
+        ns_output_line("the shim stands aside: every socket is left alone");
     else if (is_builtin)
-        ns_report_line("policy: built in");
+        ns_output_line("policy: built in");
     else
-        ns_report_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
+        ns_output_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s");
 }
 

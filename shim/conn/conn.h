@@ -140,16 +140,7 @@ NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint32_t, ack_state)
 /* What the kernel's TCP_NODELAY is to be under the connection's rule. */
 static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 {
-    switch ((enum ns_send)NS_GET(conn, send)) {
-    case NS_SEND_NODELAY:
-    case NS_SEND_AUTO_CORK:
-    case NS_SEND_ADAPTIVE:
-        return 1;
-    case NS_SEND_FLUSH_BEFORE_READ: /* what the application sends at once is not Nagle's to hold */
-    case NS_SEND_APP:
-        break;
-    }
-    return NS_GET(conn, app_nodelay);
+    return ns_send_modes[NS_GET(conn, send)].nodelay || NS_GET(conn, app_nodelay);
 }
 
 /* What is owed on a connection. */

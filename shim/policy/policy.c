@@ -25,20 +25,21 @@ const struct ns_policy *ns_policy_builtin(void)
     return &builtin;
 }
 
-const char *ns_send_name(enum ns_send send)
-{
-    static const char *const names[] = {
-#define NS_SEND_MODE(id, word) [NS_SEND_##id] = word,
+const struct ns_send_mode ns_send_modes[NS_SEND_COUNT] = {
+#define NS_SEND_MODE(id, word, nodelay, holds, effect) {word, nodelay, holds},
 #include "policy/modes.def"
 #undef NS_SEND_MODE
-    };
-    return (size_t)send < sizeof names / sizeof *names ? names[send] : NULL;
+};
+
+const char *ns_send_name(enum ns_send send)
+{
+    return (size_t)send < NS_SEND_COUNT ? ns_send_modes[send].word : NULL;
 }
 
 const char *ns_ack_name(enum ns_ack ack)
 {
     static const char *const names[] = {
-#define NS_ACK_MODE(id, word) [NS_ACK_##id] = word,
+#define NS_ACK_MODE(id, word, effect) [NS_ACK_##id] = word,
 #include "policy/modes.def"
 #undef NS_ACK_MODE
     };

@@ -12,13 +12,14 @@
 #include <stdint.h>
 
 enum ns_send {
-#define NS_SEND_MODE(id, word) NS_SEND_##id,
+#define NS_SEND_MODE(id, word, nodelay, holds, effect) NS_SEND_##id,
 #include "policy/modes.def"
 #undef NS_SEND_MODE
+    NS_SEND_COUNT,
     NS_SEND_DEFAULT = NS_SEND_ADAPTIVE
 };
 enum ns_ack {
-#define NS_ACK_MODE(id, word) NS_ACK_##id,
+#define NS_ACK_MODE(id, word, effect) NS_ACK_##id,
 #include "policy/modes.def"
 #undef NS_ACK_MODE
 };
@@ -81,10 +82,17 @@ struct ns_rule {
     size_t n_sockopts;
 };
 
+/* A way of sending: see modes.def. */
+struct ns_send_mode {
+    const char *word;
+    bool nodelay, holds;
+};
+extern const struct ns_send_mode ns_send_modes[NS_SEND_COUNT];
+
 /* Does the rule hold bytes back, and need the deadline thread? */
 static inline bool ns_rule_holds(const struct ns_rule *rule)
 {
-    return rule->send == NS_SEND_AUTO_CORK;
+    return ns_send_modes[rule->send].holds;
 }
 
 struct ns_policy {

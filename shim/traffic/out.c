@@ -218,23 +218,13 @@ void ns_out_begin(struct ns_write *one)
         ns_thread_begin();
     ns_thread.wrote = true;
     if (!NS_GET(conn, app_corks)) {
-        switch ((enum ns_send)NS_GET(conn, send)) {
-        case NS_SEND_ADAPTIVE:
+        enum ns_send send = NS_GET(conn, send);
+        if (ns_send_modes[send].nodelay)
             set_nodelay_in_time(fd, conn);
-            if (one->size) /* what has no bytes is no piece of anything */
-                count_adaptive(fd, conn);
-            break;
-        case NS_SEND_NODELAY:
-            set_nodelay_in_time(fd, conn);
-            break;
-        case NS_SEND_AUTO_CORK:
-            set_nodelay_in_time(fd, conn);
+        if (send == NS_SEND_ADAPTIVE && one->size) /* what has no bytes is no piece of anything */
+            count_adaptive(fd, conn);
+        else if (ns_send_modes[send].holds)
             one->holds = is_to_be_held(fd, conn, one->plain ? 0 : one->size, one->flags);
-            break;
-        case NS_SEND_FLUSH_BEFORE_READ:
-        case NS_SEND_APP:
-            break;
-        }
     }
     if (one->holds)
         foresee_held(fd, conn);

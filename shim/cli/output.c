@@ -2,7 +2,7 @@
 /* Owns the object of --json: what is said is kept here until the end, so that it is one valid JSON
  * text whatever went wrong on the way. Must not decide what is said. Where memory is short the
  * object lacks something, and cJSON takes the NULL. Not async-signal-safe. */
-#include "cli/report.h"
+#include "cli/output.h"
 
 #include "cli/cli.h"
 
@@ -17,12 +17,12 @@ static cJSON *object;
 
 enum { TEXT_MOST = 8192 };
 
-bool ns_report_is_json(void)
+bool ns_output_is_json(void)
 {
     return object != NULL;
 }
 
-cJSON *ns_report_object(void)
+cJSON *ns_output_object(void)
 {
     return object;
 }
@@ -48,7 +48,7 @@ static char *clean(const char *text)
     return copy;
 }
 
-void ns_report_text(cJSON *into, const char *name, const char *text)
+void ns_output_text(cJSON *into, const char *name, const char *text)
 {
     char *copy = into && text ? clean(text) : NULL;
 
@@ -66,13 +66,13 @@ static cJSON *list_of(const char *name)
     return list ? list : cJSON_AddArrayToObject(object, name);
 }
 
-void ns_report_expect(const char *list)
+void ns_output_expect(const char *list)
 {
     if (object)
         list_of(list);
 }
 
-cJSON *ns_report_entry(const char *list)
+cJSON *ns_output_entry(const char *list)
 {
     cJSON *entry = object ? cJSON_CreateObject() : NULL;
 
@@ -81,7 +81,7 @@ cJSON *ns_report_entry(const char *list)
     return entry;
 }
 
-void ns_report_list(const char *list, const char *text)
+void ns_output_list(const char *list, const char *text)
 {
     char *copy = object ? clean(text) : NULL;
 
@@ -90,7 +90,7 @@ void ns_report_list(const char *list, const char *text)
     free(copy);
 }
 
-void ns_report_fact(const char *list, const char *name, const char *format, ...)
+void ns_output_fact(const char *list, const char *name, const char *format, ...)
 {
     char text[TEXT_MOST];
     cJSON *entry;
@@ -103,12 +103,12 @@ void ns_report_fact(const char *list, const char *name, const char *format, ...)
         printf("%s: %s\n", name, text);
         return;
     }
-    entry = ns_report_entry(list);
-    ns_report_text(entry, "name", name);
-    ns_report_text(entry, "text", text);
+    entry = ns_output_entry(list);
+    ns_output_text(entry, "name", name);
+    ns_output_text(entry, "text", text);
 }
 
-void ns_report_line(const char *format, ...)
+void ns_output_line(const char *format, ...)
 {
     va_list arguments;
 
@@ -120,7 +120,7 @@ void ns_report_line(const char *format, ...)
     putchar('\n');
 }
 
-void ns_report_start(const char *verb)
+void ns_output_start(const char *verb)
 {
     object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "command", verb);
@@ -130,7 +130,7 @@ void ns_report_start(const char *verb)
     cJSON_AddArrayToObject(object, "messages");
 }
 
-int ns_report_end(int status)
+int ns_output_end(int status)
 {
     char *text;
 
