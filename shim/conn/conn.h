@@ -78,8 +78,8 @@ enum { NS_HELD_OVERDUE = 1 };
 
 /* immediate */
 enum {
-    NS_IMMEDIATE_NEVER = 1,  /* kTLS, or pushing does not work */
-    NS_IMMEDIATE_UNSEEN = 2, /* others write, too, or the program waits where we do not see it */
+    NS_IMMEDIATE_NO_PUSH = 1, /* kTLS, or pushing does not work */
+    NS_IMMEDIATE_UNSEEN = 2,  /* others write, too, or the program waits where we do not see it */
 };
 
 enum ns_delack {

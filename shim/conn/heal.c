@@ -13,7 +13,7 @@ void ns_conn_heal(int fd, struct ns_conn *conn)
     NS_DEBUG(fd, "a call failed as it does on no TCP socket: asked again what it is");
     if (!ns_process_is_aside() && ns_kernel_ask(fd).tcp)
         /* A kernel that will not have our address: then plain writes. */
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER);
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
     else
         ns_fd_set(fd, NS_FD_UNKNOWN);
 }

@@ -246,7 +246,7 @@ struct ns_conn *ns_life_adopt(int fd, struct ns_conn *conn)
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(conn, lowat, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
     if (ns_kernel_has_ulp(fd)) /* kTLS: MSG_MORE would leave a record open */
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER);
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
     NS_PUT(conn, wrote, 1); /* as far as we know */
     ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1});
     if (kind.listens) {

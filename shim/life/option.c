@@ -80,7 +80,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case TCP_ULP:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER);
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
         break;
     default:
         break;

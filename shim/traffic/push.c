@@ -30,7 +30,7 @@ void ns_enforce_nodelay(int fd, struct ns_conn *conn)
     if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
     else
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER); /* nor could it be pushed */
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* nor could it be pushed */
     if (wanted && NS_GET(conn, kernel_nodelay))
         NS_COUNT(nodelay);
     NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(conn, kernel_nodelay));
@@ -41,7 +41,7 @@ void ns_nodelay_failed(int fd, struct ns_conn *conn, int error)
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_conn_heal(fd, conn);
     else /* what cannot be pushed must not be held (a filter, an LSM) */
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NEVER);
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
 }
 
 /* TCP_NODELAY sends at once what is held, even while corked and even if it is on already (tcp(7)
