@@ -34,16 +34,6 @@ static void give_back(int fd, struct ns_conn *conn)
     ns_delack_unbound(fd, conn);
 }
 
-/* A connection whose TCP_NODELAY is ours has the bound, and no other: so whoever else comes to have
- * it does not take that for the program's own. */
-static void mark_as_ours(int fd, struct ns_conn *conn)
-{
-    if (NS_GET(conn, app_nodelay))
-        ns_delack_unbound(fd, conn);
-    else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
-        ns_delack_bound(fd, conn);
-}
-
 static void is_unseen(int fd, struct ns_conn *conn)
 {
     ns_push(fd, conn);
@@ -66,7 +56,8 @@ void ns_handover_unseen(int fd)
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
     is_unseen(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_RULED)
-        mark_as_ours(fd, conn); /* and bound the ACKs of waits that we will not see, either */
+        ns_life_mark_as_ours(fd,
+                             conn); /* and bound the ACKs of waits that we will not see, either */
 }
 
 static void each_enforced(int fd, struct ns_conn *conn, void *context)
@@ -86,7 +77,7 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *context)
     NS_DEBUG(fd, "may be handed on to another program");
     each_enforced(fd, conn, context);
     if (NS_GET(conn, kind) == NS_CONN_RULED)
-        mark_as_ours(fd, conn);
+        ns_life_mark_as_ours(fd, conn);
 }
 
 static void each_unseen(int fd, struct ns_conn *conn, void *context)

@@ -24,6 +24,14 @@ void ns_life_open(const struct ns_ruleset *ruleset)
     ns_rewrite_open(ruleset);
 }
 
+void ns_life_mark_as_ours(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, app_nodelay))
+        ns_delack_unbound(fd, conn);
+    else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
+        ns_delack_bound(fd, conn);
+}
+
 void ns_life_changed(void)
 {
     atomic_store_explicit(&changed, true, memory_order_relaxed);
@@ -239,7 +247,7 @@ struct ns_conn *ns_life_adopt(int fd, struct ns_conn *conn)
         return NULL;
     }
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    /* Of a shim in the program that handed it on: see mark_as_ours. */
+    /* Of a shim in the program that handed it on: see ns_life_mark_as_ours. */
     bool ours = NS_GET(conn, origin) & NS_HANDED_ON && ns_delack_is_bound(fd, conn);
     NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
     NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && !ours));

@@ -34,6 +34,10 @@ void ns_life_closing(int fd);
 /* The same for descriptors low to high, both included. */
 void ns_life_closing_range(unsigned low, unsigned high);
 
+/* A connection whose TCP_NODELAY is ours has the bound on its delayed ACK, and no other has: so
+ * whoever else comes to have it does not take that for the program's own. */
+void ns_life_mark_as_ours(int fd, struct ns_conn *conn);
+
 /* Some socket is not as it is to be handed on: the program has set TCP_NODELAY itself, say. */
 void ns_life_changed(void);
 

@@ -59,9 +59,8 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
         if (value)
             NS_PUT(conn, joins, 0); /* what was joined has left */
         ns_life_changed();
-        /* The bound is what tells others that TCP_NODELAY is ours: see life.c. */
-        if (value && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
-            ns_delack_unbound(fd, conn);
+        if (NS_GET(conn, kind) == NS_CONN_RULED && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
+            ns_life_mark_as_ours(fd, conn);
         if (NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, immediate))
             ns_enforce_nodelay(fd, conn); /* elsewhere before the next write */
         break;

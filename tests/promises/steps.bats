@@ -248,7 +248,7 @@ does_under() {
 @test "what will be written where nobody sees it has TCP_NODELAY at once, and for good" {
     does 'connected write fdopen write*6' 'write nodelay=1 bound write*6'
     # The bound goes where TCP_NODELAY is the program's own.
-    does 'connected fdopen nodelay delay' 'nodelay=1 bound nodelay=1 bound nodelay=0 nodelay=1'
+    does 'connected fdopen nodelay delay' 'nodelay=1 bound nodelay=1 bound nodelay=0 bound nodelay=1'
     does 'connected hear write hear nodelay fdopen' 'read write read bound nodelay=1 bound'
     does 'connected write*5 fdopen' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 bound'
     does 'connected write repair write*6' 'write nodelay=1 write*6'
