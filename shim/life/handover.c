@@ -55,9 +55,9 @@ void ns_handover_unseen(int fd)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
     is_unseen(fd, conn);
+    /* And the ACKs of waits that we will not see, either, are bounded. */
     if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_life_mark_as_ours(fd,
-                             conn); /* and bound the ACKs of waits that we will not see, either */
+        ns_life_mark_as_ours(fd, conn);
 }
 
 static void each_enforced(int fd, struct ns_conn *conn, void *context)
