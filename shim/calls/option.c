@@ -67,26 +67,17 @@ static void after_fcntl(int fd, int command, long argument, int result)
 }
 
 /* Every fcntl takes at most one argument, an int, a long or a pointer: a long carries them all. */
-NS_EXPORT int fcntl(int fd, int command, ...)
-{
-    va_list arguments;
-    va_start(arguments, command);
-    long argument = va_arg(arguments, long);
-    va_end(arguments);
-    int result = NS_REAL(fcntl)(fd, command, argument);
-    if (result >= 0)
-        after_fcntl(fd, command, argument, result);
-    return result;
-}
-
-NS_EXPORT int fcntl64(int fd, int command, ...)
-{
-    va_list arguments;
-    va_start(arguments, command);
-    long argument = va_arg(arguments, long);
-    va_end(arguments);
-    int result = NS_REAL(fcntl64)(fd, command, argument);
-    if (result >= 0)
-        after_fcntl(fd, command, argument, result);
-    return result;
-}
+#define NS_FCNTL(name)                                                                             \
+    NS_EXPORT int name(int fd, int command, ...)                                                   \
+    {                                                                                              \
+        va_list arguments;                                                                         \
+        va_start(arguments, command);                                                              \
+        long argument = va_arg(arguments, long);                                                   \
+        va_end(arguments);                                                                         \
+        int result = NS_REAL(name)(fd, command, argument);                                         \
+        if (result >= 0)                                                                           \
+            after_fcntl(fd, command, argument, result);                                            \
+        return result;                                                                             \
+    }
+NS_FCNTL(fcntl)
+NS_FCNTL(fcntl64)

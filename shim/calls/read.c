@@ -30,26 +30,35 @@ static inline void before_other_read(int fd)
         ns_settle_unless_ready(fd, POLLIN);
 }
 
+/* The result of a read, and errno: LOOK is the call made without waiting, CALL as asked. conn is
+ * NULL where no rule governs fd. */
+#define NS_READ(fd, conn, flags, LOOK, CALL)                                                       \
+    ({                                                                                             \
+        ssize_t count;                                                                             \
+        int saved = errno;                                                                         \
+        if (__builtin_expect(conn != NULL, 1)) {                                                   \
+            if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)                                     \
+                count = CALL;                                                                      \
+            else if (count = LOOK, found_nothing(count, saved))                                    \
+                count = CALL;                                                                      \
+            ns_in_end(fd, conn, count, errno, flags);                                              \
+        } else {                                                                                   \
+            if (!((flags)&MSG_DONTWAIT))                                                           \
+                before_other_read(fd);                                                             \
+            count = CALL;                                                                          \
+        }                                                                                          \
+        count;                                                                                     \
+    })
+
 /* Out of line, so that what passes through stays short. */
 __attribute__((noinline)) static ssize_t read_governed(int fd, struct ns_conn *conn, void *data,
                                                        size_t size)
 {
+    if (size - 1 >= SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
+        return NS_REAL(read)(fd, data, size);
     conn = ns_life_if_ruled(fd, conn);
-    int saved = errno;
-    ssize_t result;
-    if (!conn) {
-        before_other_read(fd);
-        return NS_REAL(read)(fd, data, size);
-    }
-    if (!size ||
-        size > SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
-        return NS_REAL(read)(fd, data, size);
-    if (ns_in_begin(fd, conn, 0) == NS_READ_PLAIN)
-        result = NS_REAL(read)(fd, data, size);
-    else if (found_nothing(result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT), saved))
-        result = NS_REAL(read)(fd, data, size);
-    ns_in_end(fd, conn, result, errno, 0);
-    return result;
+    return NS_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
+                   NS_REAL(read)(fd, data, size));
 }
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
@@ -67,60 +76,26 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
                            socklen_t *len)
 {
     struct ns_conn *conn = ns_life_ruled_socket(fd);
-    int saved = errno;
-    ssize_t result;
-    if (!conn) {
-        if (!(flags & MSG_DONTWAIT))
-            before_other_read(fd);
-        return NS_REAL(recvfrom)(fd, data, size, flags, from, len);
-    }
-    if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)
-        result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
-    else if (found_nothing(result =
-                               NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
-                           saved))
-        result = NS_REAL(recvfrom)(fd, data, size, flags, from, len);
-    ns_in_end(fd, conn, result, errno, flags);
-    return result;
+    return NS_READ(fd, conn, flags,
+                   NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
+                   NS_REAL(recvfrom)(fd, data, size, flags, from, len));
 }
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
     struct ns_conn *conn = ns_life_ruled_socket(fd);
-    int saved = errno;
-    ssize_t result;
-    if (!conn) {
-        if (!(flags & MSG_DONTWAIT))
-            before_other_read(fd);
-        return NS_REAL(recv)(fd, data, size, flags);
-    }
-    if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)
-        result = NS_REAL(recv)(fd, data, size, flags);
-    else if (found_nothing(result = NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT), saved))
-        result = NS_REAL(recv)(fd, data, size, flags);
-    ns_in_end(fd, conn, result, errno, flags);
-    return result;
+    return NS_READ(fd, conn, flags, NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT),
+                   NS_REAL(recv)(fd, data, size, flags));
 }
 
 /* The kernel writes into the message only where there is something. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct ns_conn *conn = ns_life_ruled_socket(fd);
-    int saved = errno;
-    ssize_t result;
-    if (!conn) {
-        if (!(flags & MSG_DONTWAIT))
-            before_other_read(fd);
-        result = NS_REAL(recvmsg)(fd, message, flags);
-        if (result >= 0 && (uint32_t)message->msg_controllen)
-            ns_rights_arrive(message);
-        return result;
-    }
-    if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)
-        result = NS_REAL(recvmsg)(fd, message, flags);
-    else if (found_nothing(result = NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT), saved))
-        result = NS_REAL(recvmsg)(fd, message, flags);
-    ns_in_end(fd, conn, result, errno, flags);
+    ssize_t result = NS_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
+                             NS_REAL(recvmsg)(fd, message, flags));
+    if (!conn && result >= 0 && (uint32_t)message->msg_controllen)
+        ns_rights_arrive(message);
     return result;
 }
 

@@ -26,22 +26,6 @@
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 
-bool ns_doctor_find_entry(const char *list, char entry[PATH_MAX])
-{
-    while (*list != '\0') {
-        size_t length = strcspn(list, NS_PRELOAD_SEPARATORS);
-
-        if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
-            memcpy(entry, list, length);
-            entry[length] = '\0';
-            return true;
-        }
-        list += length;
-        list += strspn(list, NS_PRELOAD_SEPARATORS);
-    }
-    return false;
-}
-
 static bool is_library_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -191,7 +175,7 @@ static void judge_library(const struct ns_reach *reach, struct ns_findings *find
 {
     const char *list = getenv("LD_PRELOAD");
     char path[PATH_MAX], entry[PATH_MAX];
-    bool is_named = list && ns_doctor_find_entry(list, entry);
+    bool is_named = list && ns_preload_find(list, entry);
 
     if (!is_named)
         FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");

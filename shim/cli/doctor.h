@@ -19,7 +19,4 @@ void ns_doctor_absent(const struct ns_proc *proc, struct ns_findings *findings);
 void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looked, bool taken,
                       struct ns_findings *findings);
 
-/* The entry of a list as LD_PRELOAD has it that is the shim, copied to entry; false if none is. */
-bool ns_doctor_find_entry(const char *list, char entry[PATH_MAX]);
-
 #endif

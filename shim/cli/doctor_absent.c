@@ -161,7 +161,7 @@ static bool find_in_preload_file(const struct ns_proc *proc, char entry[PATH_MAX
     n = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    return ns_doctor_find_entry(text, entry);
+    return ns_preload_find(text, entry);
 }
 
 /* LD_PRELOAD did not name it: who took it out? */
@@ -186,7 +186,7 @@ static void judge_starter(const struct ns_proc *proc, const char *list,
         return;
     if (ns_proc_look(&parent) == 0)
         inherited = ns_proc_getenv(&parent, "LD_PRELOAD");
-    if (inherited && ns_doctor_find_entry(inherited, entry))
+    if (inherited && ns_preload_find(inherited, entry))
         ns_findings_reason(findings,
                            "its parent, process %d (%s), was started with the shim in LD_PRELOAD: "
                            "it was lost between the two",
@@ -208,7 +208,7 @@ void ns_doctor_absent(const struct ns_proc *proc, struct ns_findings *findings)
                            "there");
         return;
     }
-    if (list && ns_doctor_find_entry(list, entry))
+    if (list && ns_preload_find(list, entry))
         judge_entry(proc, ns_proc_tame(entry), "LD_PRELOAD", findings);
     else if (find_in_preload_file(proc, entry))
         judge_entry(proc, ns_proc_tame(entry), "/etc/ld.so.preload", findings);

@@ -7,6 +7,7 @@
 #include "cli/loaded.h"
 #include "cli/reach.h"
 #include "cli/output.h"
+#include "cli/preload.h"
 
 #include "base/stats.h"
 
@@ -95,7 +96,7 @@ static void print_library(const struct patient *patient)
          loaded->library,
          loaded->deleted ? " (its file was replaced or removed; the process keeps the old one)"
                          : "");
-    if (!list || !ns_doctor_find_entry(list, entry))
+    if (!list || !ns_preload_find(list, entry))
         FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
@@ -300,7 +301,7 @@ static bool wants_shim(const struct ns_proc *proc)
     const char *list = ns_proc_getenv(proc, "LD_PRELOAD");
     char entry[PATH_MAX];
 
-    return list && ns_doctor_find_entry(list, entry);
+    return list && ns_preload_find(list, entry);
 }
 
 /* Started within the last second? It may still be a copy of its parent, or env(1) and its like,

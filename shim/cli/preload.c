@@ -107,3 +107,19 @@ char *ns_preload_join(const char *old, const char *library)
     *end = '\0';
     return list;
 }
+
+bool ns_preload_find(const char *list, char entry[PATH_MAX])
+{
+    while (*list != '\0') {
+        size_t length = strcspn(list, NS_PRELOAD_SEPARATORS);
+
+        if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
+            memcpy(entry, list, length);
+            entry[length] = '\0';
+            return true;
+        }
+        list += length;
+        list += strspn(list, NS_PRELOAD_SEPARATORS);
+    }
+    return false;
+}

@@ -15,6 +15,10 @@
 /* Is this entry of LD_PRELOAD the library, in whatever directory? */
 bool ns_preload_is_the_library(const char *entry, size_t length);
 
+/* The entry of a list as LD_PRELOAD has it that is the library, copied to entry; false if none is.
+ */
+bool ns_preload_find(const char *list, char entry[PATH_MAX]);
+
 /* The library that belongs to this command: beside it, in ../lib, or where it was to be installed.
  * 0; -ENOENT if it is nowhere; -EINVAL if path, which is filled, cannot be written in LD_PRELOAD.
  */
