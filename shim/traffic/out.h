@@ -39,14 +39,18 @@ enum {
 void ns_out_begin(struct ns_write *one);
 
 /* Does a write change nothing but counts, so that it may be made at once, and nothing be told after
- * it? It counts it then. For a burst that goes on: what begins one is not as simple as that. */
+ * it? It counts it then. For a burst that goes on, and for nodelay: what begins a burst is not as
+ * simple as that. */
 __attribute__((always_inline)) static inline bool ns_out_passes(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, send) != NS_SEND_ADAPTIVE || NS_GET(conn, burst_epoch) != ns_thread.epoch ||
-        NS_GET(conn, app_corks))
-        return false;
     struct ns_ack_state ack = ns_conn_ack(conn);
-    if (ack.heard || ack.owed || ack.sent)
+    if (NS_GET(conn, app_corks) || ack.heard || ack.owed || ack.sent)
+        return false;
+    if (NS_GET(conn, send) == NS_SEND_NODELAY) {
+        ns_thread.wrote = true;
+        return NS_GET(conn, kernel_nodelay) && NS_GET(conn, wrote) && !ns_owes();
+    }
+    if (NS_GET(conn, send) != NS_SEND_ADAPTIVE || NS_GET(conn, burst_epoch) != ns_thread.epoch)
         return false;
     struct ns_burst burst = ns_conn_burst(conn);
     if (NS_GET(conn, joins)) {

@@ -397,6 +397,15 @@ does_under() {
     [[ $seen == *'listener:nodelay=1 listener:nodelay=0 listener:nodelay=1 wait'* ]]
 }
 
+@test "under nodelay only the second write of a connection has a call more, and what is owed is settled" {
+    local under='"send": "nodelay"'
+    does_under "$under" 'connected write*9 wait write*3' 'write nodelay=1 write*8 wait write*3'
+    does_under "$under" 'connected write*3 delay write*3' 'write nodelay=1 write*2 nodelay=0 nodelay=1 write*3'
+    does_under "$under" 'connected write*3 cork write*2 uncork write' 'write nodelay=1 write*2 cork=1 write*2 cork=0 write'
+    does_under "$under" 'connected write*2 hear write hear wait' 'write nodelay=1 write read write read bound look ack=2 wait'
+    does_under "$under" 'connected write*2 hear write hear write wait' 'write nodelay=1 write read write read bound write wait'
+}
+
 # The other number of the connection is "listener:" to what reads the trace.
 @test "what is written by a duplicate is one burst with what is written by the original" {
     does 'connected write*2 copy write swap write swap write*3 wait' \
