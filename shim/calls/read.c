@@ -22,7 +22,7 @@ static bool found_nothing(ssize_t result, int saved)
  * of a file. */
 static inline void before_other_read(int fd)
 {
-    if (!ns_owes())
+    if (!ns_owes() || !ns_owed())
         return;
     if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
         ns_fd_set(fd, NS_FD_FILE);

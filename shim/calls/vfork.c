@@ -8,7 +8,8 @@
 void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
-    if (!ns_is_elsewhere()) { /* a child that vforks: its parent is still the one to remember */
+    /* A child that vforks: its parent is still the one to remember. */
+    if (!ns_is_elsewhere() && !ns_process_is_aside()) {
         ns_handover_begins(true);
         ns_vfork_parent = getpid();
     }

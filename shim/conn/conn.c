@@ -4,6 +4,8 @@
  * Async-signal-safe. */
 #include "conn/conn.h"
 
+#include "conn/process.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -72,7 +74,7 @@ static struct ns_conn *take_new(void)
     for (;;) {
         uint32_t index = number / COUNT;
         struct slab *slab = index < SLABS ? atomic_load(&slabs[index]) : NULL;
-        if (!slab && index < SLABS)
+        if (!slab && index < SLABS && !ns_process_is_aside())
             slab = slab_make(index);
         if (!slab)
             return NULL;

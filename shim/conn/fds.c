@@ -4,6 +4,8 @@
  * Async-signal-safe. */
 #include "conn/fds.h"
 
+#include "conn/process.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -52,15 +54,18 @@ bool ns_fd_set(int fd, struct ns_conn *said)
         chunk = atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
         if (!chunk && said == NS_FD_UNKNOWN)
             return true;
-        if (!chunk)
+        if (!chunk && !ns_process_is_aside())
             chunk = chunk_make(number / NS_FD_CHUNK);
     }
     if (chunk && ns_fd_is_conn(said))
         is_used(number);
     if (chunk)
         said = atomic_exchange(&chunk[number % NS_FD_CHUNK], said);
-    if (ns_fd_is_conn(said))
+    if (ns_fd_is_conn(said)) {
+        /* Lists of debts are by number: under this one nobody finds it any more. */
+        NS_PUT(said, listed_by, 0);
         ns_conn_drop(said);
+    }
     return chunk != NULL;
 }
 
@@ -80,4 +85,13 @@ void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void
         else if (conn && ns_conn_is_ours(conn))
             visit((int)number, conn, context);
     }
+}
+
+int ns_fd_other(const struct ns_conn *conn, int but)
+{
+    unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
+    for (unsigned number = 0; number < end; number++)
+        if (number != (unsigned)but && ns_fd_look((int)number) == conn)
+            return (int)number;
+    return -1;
 }

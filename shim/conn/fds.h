@@ -83,6 +83,10 @@ bool ns_fd_set(int fd, struct ns_conn *said);
 /* A new connection, which fd names from now on; NULL where there is no room for it. */
 struct ns_conn *ns_fd_make(int fd);
 
+/* A descriptor, other than but, that names conn; -1: there is none. Looks through the whole table.
+ */
+int ns_fd_other(const struct ns_conn *conn, int but);
+
 /* Start-up: open the table, up to limit descriptors (at most what it can hold). */
 void ns_fd_open(unsigned limit);
 

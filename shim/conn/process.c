@@ -34,6 +34,8 @@ bool ns_process_has_threads(void)
 {
     struct stat tasks;
     int saved = errno;
+    if (ns_process_is_aside())
+        return false;
     /* A directory's link count is that of its subdirectories, and two. */
     /* By number: stat has a new symbol version in every other libc. */
     long result = NS_REAL(syscall)(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);

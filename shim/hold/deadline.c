@@ -6,6 +6,7 @@
 
 #include "hold/bare.h"
 #include "base/real.h"
+#include "conn/process.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -361,7 +362,7 @@ void ns_deadline_push_all(void)
 
 void ns_deadline_forked(void)
 {
-    if (shared)
+    if (shared && !ns_process_is_aside())
         atomic_store(&shared->owner, (pid_t)ns_bare_getpid());
 }
 

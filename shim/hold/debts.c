@@ -153,7 +153,9 @@ static void drop(unsigned index, int fd, struct ns_conn *conn, uint32_t owed)
         if (atomic_compare_exchange_strong(&ns_thread.owed, &owed, changed(owed, last)))
             return;
     }
-    /* It owes again, or a signal handler has changed the list: an entry too many does no harm. */
+    /* It owes again, or a signal handler has changed the list, and perhaps what fd is: an entry too
+     * many does no harm. */
+    conn = ns_fd_conn(fd);
     if (conn && ns_conn_owes(conn))
         ns_debts_add(fd, conn); /* into the room that it had */
 }

@@ -94,12 +94,14 @@ void ns_handover_all_unseen(void)
 
 void ns_handover_begins(bool replaced)
 {
+    int saved = errno;
     if (ns_process_is_aside())
         return;
     ns_rewrite_commit();
     ns_settle_process(); /* other threads' too: in the child nobody would know of them */
     if (replaced && ns_life_take_changed())
         ns_fd_each(each_handed_on, NULL);
+    errno = saved;
 }
 
 void ns_handover_forked(void)
@@ -142,9 +144,9 @@ void ns_handover_duplicated(int from, int to)
 {
     if (from == to)
         return;
-    struct ns_conn *conn = ns_fd_conn(from);
-    if (!conn || !ns_conn_hold(conn)) {
-        ns_fd_set(to, ns_fd_is_open(from) && !conn ? ns_fd_look(from) : NS_FD_UNKNOWN);
+    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_look(from) : NS_FD_UNKNOWN;
+    if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {
+        ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
         return;
     }
     NS_DEBUG_FROM(to, "the same connection as", from);

@@ -110,7 +110,7 @@ void ns_life_created(int fd, int domain, int type, int protocol)
 void ns_life_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn)
+    if (!conn || ns_process_is_aside())
         return;
     uint8_t kind = NS_GET(conn, kind);
     /* A socket whose connect failed may be connected to somebody else. */
@@ -272,19 +272,20 @@ struct ns_conn *ns_life_adopt(int fd, struct ns_conn *conn)
 void ns_life_closing(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (conn) {
-        NS_DEBUG(fd, "closed");
-        /* A close that is the last one sends what is held with its FIN, but who knows whether it
-         * is: a duplicate, a child, a thread that is inside a read keep the socket open for 200 ms.
-         * And a close with data unread is a reset (RFC 2525, 2.17), which drops what has not left.
-         */
-        ns_push(fd, conn);
-        if (NS_GET(conn, references) > 1 && ns_conn_owes(conn))
-            ns_acknowledge(fd, conn); /* whoever goes on with it has nothing of that on a list */
-        NS_PUT(conn, listed_by, 0);   /* the list has this number, which is about to be another's */
-    }
-    if (ns_fd_is_known(fd))
+    bool held = conn && ns_conn_hold(conn);
+    /* First, so that what is owed from now on is listed under other numbers. */
+    if (ns_fd_is_open(fd))
         ns_fd_set(fd, NS_FD_UNKNOWN);
+    if (!held)
+        return;
+    NS_DEBUG(fd, "closed");
+    /* A close that is the last one sends what is held with its FIN, but who knows whether it is: a
+     * duplicate, a child, a thread that is inside a read keep the socket open for 200 ms. And a
+     * close with data unread is a reset (RFC 2525, 2.17), which drops what has not left. */
+    ns_push(fd, conn);
+    if (NS_GET(conn, references) > 1 && ns_conn_owes(conn))
+        ns_acknowledge(fd, conn); /* whoever goes on with it has nothing of that on a list */
+    ns_conn_drop(conn);
 }
 
 struct range {

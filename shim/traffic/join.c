@@ -25,6 +25,10 @@ void ns_join(int fd, struct ns_conn *conn)
     int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
     if (!error) {
         NS_COUNT(joined);
+        /* Another thread that reads from the connection has pushed, perhaps before that call: then
+         * nobody owes a push any more. */
+        if (!atomic_load(&conn->joins) && ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0)
+            NS_PUT(conn, kernel_nodelay, 1);
         return;
     }
     NS_PUT(conn, joins, 0);

@@ -22,6 +22,17 @@ uint16_t ns_push_clock(void)
     return (uint16_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
+/* Set an option that makes the socket send. fd may have been closed past us, while another
+ * descriptor of the connection is there. 0 or -errno. */
+static int set(int fd, struct ns_conn *conn, int option, int value)
+{
+    int error = ns_kernel_set(fd, IPPROTO_TCP, option, value);
+    if (error != -EBADF && error != -ENOTSOCK)
+        return error;
+    int other = ns_fd_other(conn, fd);
+    return other < 0 ? error : ns_kernel_set(other, IPPROTO_TCP, option, value);
+}
+
 void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 {
     int wanted = ns_conn_wants_nodelay(conn);
@@ -50,11 +61,11 @@ static void push_joined(int fd, struct ns_conn *conn, bool ends)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE;
-    NS_PUT(conn, joins, 0); /* first: a signal handler may join anew */
+    atomic_store(&conn->joins, 0); /* first: a signal handler may join anew, and ns_join looks */
     NS_PUT(conn, heard, 0);
     if (NS_GET(conn, app_corks))
         return; /* the application's to send, with what it has corked since */
-    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    int error = set(fd, conn, TCP_NODELAY, 1);
     if (error) {
         ns_nodelay_failed(fd, conn, error);
         return;
@@ -64,7 +75,7 @@ static void push_joined(int fd, struct ns_conn *conn, bool ends)
         if (ends)
             ns_burst_pushed(&burst, ns_push_clock());
     } else {
-        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, kernel_nodelay));
+        set(fd, conn, TCP_NODELAY, NS_GET(conn, kernel_nodelay));
         burst.writes = 0;
     }
     ns_conn_burst_put(conn, burst);
@@ -91,7 +102,7 @@ static void push_held(int fd, struct ns_conn *conn)
     uint64_t overdue = NS_HELD_OVERDUE;
     if (!begin_push(conn))
         return;
-    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    int error = set(fd, conn, TCP_NODELAY, 1);
     /* Bytes that somebody has held since keep their mark. */
     atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
     if (error)
@@ -152,7 +163,7 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
         return;
     bool ends = ns_ack_sent(&state);
     ns_conn_ack_put(conn, state);
-    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, ends ? 1 : 2);
+    int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
         ns_conn_heal(fd, conn);
     else if (error)

@@ -118,6 +118,7 @@ static const struct word {
     {"idle", asks_idle},
     {"has-nodelay", has_nodelay_already},
     {"swap", swaps},
+    {"vanish", vanishes},
     {"reader", is_left_to_reader},
     {"reader-hears", reader_hears},
     {"unshare", unshares},

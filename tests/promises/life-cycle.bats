@@ -192,6 +192,28 @@ io_uring_permitted() {
     survives threads handler-writes 'only the bytes are counted'
 }
 
+# Each instruction of the library's, or each third, is where a signal handler comes.
+interrupted() {
+    [[ $(uname -m) == x86_64 ]] || ns_skip "single steps are taken on x86-64 only"
+    LIFE_SECONDS=100 LIFE_STRIDE=3 LD_PRELOAD="$LIBRARY" "$PROBES/life_interrupted" "$1"
+}
+
+@test "a handler that gives a number to another socket in the middle of dup mixes up nothing" {
+    interrupted dup
+}
+
+@test "a handler that reads by one descriptor in the middle of the other one's close stalls nobody" {
+    interrupted close
+}
+
+@test "a handler that accepts in the middle of a wait, by a number that was closed, stalls nobody" {
+    interrupted wait
+}
+
+@test "a handler that reads in the middle of a write leaves TCP_NODELAY as it is to be" {
+    interrupted join
+}
+
 @test "after a seccomp filter that kills on setsockopt the program lives, and sends what was held" {
     survives threads filter
 }

@@ -68,7 +68,7 @@ translate() {
         call == "exit" && $1 != first { say("gone") }
         call == "unshare" || call == "setgid" { say(call) }
         call == "prctl" && /KEEPCAPS/ { say("prctl") }
-        call == "getpid" && filtered { say(call) }
+        call ~ /^(getpid|getpeername|newfstatat|fstat|mmap)$/ && filtered { say(call) }
         call == "prctl" && /SECCOMP/ { filtered = 1; say("filter") }'
     awk "$program" "$1" "$1"
 }
@@ -421,7 +421,16 @@ does_under() {
     does 'connected copy hear write hear close swap wait' 'dup read write read bound ack=2 close wait'
 }
 
+@test "what one descriptor owed when it was closed past the library is settled by the other one" {
+    does 'connected copy hear write hear vanish swap wait' 'dup read write read bound close look ack=2 listener:ack=2 wait'
+    does 'connected copy write*5 vanish swap wait' \
+        'dup write nodelay=1 write*2 nodelay=0 write*2 close nodelay=1 listener:nodelay=1 wait'
+    does_under '"send": "auto-cork"' 'connected copy write*3 vanish swap wait' \
+        'dup nodelay=1 fork held more*2 close nodelay=1 listener:nodelay=1 wait'
+}
+
 @test "after a filter of the program's nothing is done any more" {
+    does 'connected hear write hear filter pipe vfork connect accept' 'read write read bound*2 filter pipe fork listen accept'
     does 'connected write*2 filter write*8 hear write hear wait connected write*8 hear write hear wait' \
         'write nodelay=1 write nodelay=0 filter write*8 read write read wait listen wait'
     does 'connected helper filter write*2 close' 'fork gone filter write*2 close'

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* What a signal handler does in the middle of a call of the library's, at each of its instructions
+ * in turn: the call is single-stepped, and at the N-th step something else happens to its
+ * descriptors. Each turn is a child's. LIFE_STRIDE: only each so many. For x86-64. */
+#include "life.h"
+
+#if defined(__x86_64__)
+#include <sys/ioctl.h>
+#include <ucontext.h>
+
+enum { TRAP_FLAG = 0x100, NOT_REACHED = 2 };
+
+static volatile int steps, at_step;
+static void (*volatile happens)(void);
+
+static void trapped(int number, siginfo_t *info, void *context)
+{
+    ucontext_t *before = context;
+    int saved = errno;
+    (void)number;
+    (void)info;
+    if (++steps == at_step) {
+        before->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+        happens();
+    }
+    errno = saved;
+}
+
+#define STEPPED(call)                                                                              \
+    do {                                                                                           \
+        __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");                 \
+        call;                                                                                      \
+        __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");               \
+    } while (0)
+
+static int two[2];
+static struct conn conn;
+static int other;
+
+/* --- dup of a pipe, whose number is given to a socket --- */
+
+static void pipe_becomes_socket(void)
+{
+    close(two[0]);
+    other = socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static int app_nodelay(int fd)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+    EXPECT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0);
+    return value;
+}
+
+static void dup_of_what_changes(void)
+{
+    int copy, on = 1;
+    EXPECT(pipe(two) == 0);
+    happens = pipe_becomes_socket;
+    STEPPED(copy = dup(two[0]));
+    if (steps < at_step || other != two[0])
+        return;
+    close(copy);
+    int another = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(setsockopt(other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
+    EXPECT(app_nodelay(another) == 0); /* the two share nothing */
+}
+
+/* --- close of one of two descriptors, while the other one is read from --- */
+
+static void exchange(struct conn with)
+{
+    char byte;
+    answer(with.peer, "!");
+    EXPECT(read(with.fd, &byte, 1) == 1);
+    EXPECT(write(with.fd, "!", 1) == 1);
+    EXPECT(RAW(read, with.peer, &byte, 1, 0) == 1);
+}
+
+static void reads_by_the_other(void)
+{
+    char byte;
+    answer(conn.peer, "!");
+    EXPECT(recv(other, &byte, 1, MSG_DONTWAIT) == 1);
+}
+
+/* Is the ACK sent before a wait? The peer's own socket tells what it has not seen acknowledged. */
+static void acknowledges(int fd, int peer)
+{
+    int unacknowledged = 1;
+    EXPECT(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1) == 0);
+    RAW(ioctl, peer, SIOCOUTQ, &unacknowledged, 0);
+    EXPECT(unacknowledged == 0);
+}
+
+static void close_of_one_of_two(void)
+{
+    int none = 0;
+    conn = open_conn();
+    other = dup(conn.fd);
+    for (int i = 0; i < 20; i++) /* the kernel's quick ACKs are over */
+        exchange(conn);
+    RAW(setsockopt, conn.fd, IPPROTO_TCP, TCP_QUICKACK, &none);
+    happens = reads_by_the_other;
+    STEPPED(close(conn.fd));
+    if (steps >= at_step)
+        acknowledges(other, conn.peer);
+}
+
+/* --- a wait, while a number on its list becomes another connection --- */
+
+static struct conn late;
+
+static void accepts_there(void)
+{
+    char byte;
+    late.fd = dup3(late.fd, conn.fd, 0);
+    exchange(late);
+    EXPECT(nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL) == 0);
+    answer(late.peer, "!");
+    EXPECT(read(late.fd, &byte, 1) == 1);
+}
+
+static void wait_while_one_arrives(void)
+{
+    struct conn busy = open_conn();
+    char byte;
+    conn = open_conn();
+    late = open_conn();
+    exchange(conn);
+    exchange(late);
+    for (int burst = 0; burst < 4; burst++) { /* so that the next one is joined at once */
+        for (int i = 0; i < 12; i++)
+            EXPECT(write(busy.fd, "piece", 5) == 5);
+        poll(NULL, 0, 1);
+    }
+    answer(conn.peer, "!");
+    EXPECT(read(conn.fd, &byte, 1) == 1);
+    for (int i = 0; i < 12; i++)
+        EXPECT(write(busy.fd, "piece", 5) == 5);
+    close(conn.fd);
+    happens = accepts_there;
+    STEPPED(poll(&(struct pollfd){.fd = busy.fd, .events = POLLOUT}, 1, 100));
+    if (steps >= at_step)
+        acknowledges(late.fd, late.peer);
+}
+
+/* --- a write that begins to join, while its connection is read from --- */
+
+static void reads_there(void)
+{
+    char byte;
+    answer(conn.peer, "!");
+    EXPECT(recv(conn.fd, &byte, 1, MSG_DONTWAIT) == 1);
+}
+
+static void join_while_read_from(void)
+{
+    conn = open_conn();
+    for (int i = 0; i < 3; i++) {
+        EXPECT(write(conn.fd, "piece", 5) == 5);
+    }
+    happens = reads_there;
+    STEPPED(EXPECT(write(conn.fd, "piece", 5) == 5));
+    poll(NULL, 0, 1);
+    if (steps >= at_step)
+        EXPECT(has_nodelay(conn.fd));
+}
+
+static bool reaches(int step, void (*turn)(void))
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        at_step = step;
+        alarm(10);
+        turn();
+        _exit(steps < at_step ? NOT_REACHED : 0);
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid);
+    if (!WIFEXITED(status))
+        wrong("step %d: status %#x", step, status);
+    return WIFEXITED(status) && WEXITSTATUS(status) != NOT_REACHED;
+}
+
+static void at_each_step(void (*turn)(void))
+{
+    struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    int step = 1, stride = (int)from_environment("LIFE_STRIDE", 1);
+    sigaction(SIGTRAP, &action, NULL);
+    while (results->wrong == 0 && reaches(step, turn))
+        step += stride;
+    printf("steps %d\n", step);
+    EXPECT(step > 50);
+}
+
+static void dups(void)
+{
+    at_each_step(dup_of_what_changes);
+}
+
+static void closes(void)
+{
+    at_each_step(close_of_one_of_two);
+}
+
+static void waits(void)
+{
+    at_each_step(wait_while_one_arrives);
+}
+
+static void joins(void)
+{
+    at_each_step(join_while_read_from);
+}
+
+static const struct scenario scenarios[] = {
+    {"dup", dups}, {"close", closes}, {"wait", waits}, {"join", joins}};
+
+LIFE_MAIN(scenarios)
+#else
+int main(void)
+{
+    puts("steps 0");
+    return 0;
+}
+#endif
