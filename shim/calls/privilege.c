@@ -23,7 +23,7 @@ static bool once_more(int result, int *tries, int saved)
         errno = saved;
         return false;
     }
-    if (errno != EINVAL || --*tries < 0 || !ns_deadline_ready())
+    if (errno != EINVAL || --*tries < 0 || !ns_deadline_ready() || ns_process_is_aside())
         return false;
     NS_REAL(nanosleep)(&moment, NULL);
     return true;

@@ -244,7 +244,7 @@ void ns_before_clone(unsigned long flags)
         return;
     if (!(flags & CLONE_VM))
         ns_before_child(false);
-    else if (!(flags & (CLONE_THREAD | CLONE_FILES)))
+    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_aside())
         atomic_store(&ns_clone_parent, getpid());
 }
 

@@ -25,7 +25,7 @@ static inline void before_other_read(int fd)
     if (!ns_owes() || !ns_owed())
         return;
     if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
-        ns_fd_set(fd, NS_FD_FILE);
+        ns_fd_fill(fd, NS_FD_FILE);
     if (!ns_fd_is_open(fd) || ns_fd_look(fd) != NS_FD_FILE)
         ns_settle_unless_ready(fd, POLLIN);
 }

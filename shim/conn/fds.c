@@ -46,33 +46,49 @@ static void is_used(unsigned number)
         ;
 }
 
-bool ns_fd_set(int fd, struct ns_conn *said)
+/* The place of fd; NULL where there is none, nor is to be one: for what needs none, or without
+ * memory. */
+static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
 {
-    struct ns_conn *_Atomic *chunk = NULL;
     unsigned number = (unsigned)fd;
-    if (ns_fd_is_open(fd)) {
-        chunk = atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
-        if (!chunk && said == NS_FD_UNKNOWN)
-            return true;
-        if (!chunk && !ns_process_is_aside())
-            chunk = chunk_make(number / NS_FD_CHUNK);
-    }
+    if (!ns_fd_is_open(fd))
+        return NULL;
+    struct ns_conn *_Atomic *chunk = atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
+    if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_aside())
+        chunk = chunk_make(number / NS_FD_CHUNK);
     if (chunk && ns_fd_is_conn(said))
         is_used(number);
-    if (chunk)
-        said = atomic_exchange(&chunk[number % NS_FD_CHUNK], said);
-    if (ns_fd_is_conn(said)) {
-        /* Lists of debts are by number: under this one nobody finds it any more. */
-        NS_PUT(said, listed_by, 0);
-        ns_conn_drop(said);
-    }
-    return chunk != NULL;
+    return chunk ? &chunk[number % NS_FD_CHUNK] : NULL;
+}
+
+static void drop(struct ns_conn *said)
+{
+    if (!ns_fd_is_conn(said))
+        return;
+    /* Lists of debts are by number: under this one nobody finds it any more. */
+    atomic_store(&said->listed_by, 0);
+    ns_conn_drop(said);
+}
+
+bool ns_fd_set(int fd, struct ns_conn *said)
+{
+    struct ns_conn *_Atomic *at = place(fd, said);
+    drop(at ? atomic_exchange(at, said) : said);
+    return at != NULL;
+}
+
+void ns_fd_fill(int fd, struct ns_conn *said)
+{
+    struct ns_conn *_Atomic *at = place(fd, said);
+    struct ns_conn *expected = NS_FD_UNKNOWN;
+    if (!at || !atomic_compare_exchange_strong(at, &expected, said))
+        drop(said);
 }
 
 struct ns_conn *ns_fd_make(int fd)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NULL;
-    return conn && ns_fd_set(fd, conn) ? conn : NULL;
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NS_FD_UNKNOWN;
+    return ns_fd_set(fd, conn) ? conn : NULL; /* without memory: not what was there before */
 }
 
 void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void *context)

@@ -80,6 +80,10 @@ static inline bool ns_fd_passes(int fd)
  * of said, if the table has no room for fd. */
 bool ns_fd_set(int fd, struct ns_conn *said);
 
+/* The same where nothing is known of fd; where something is, or there is no room, said loses its
+ * reference. For what is found out while another thread may find it out, too. */
+void ns_fd_fill(int fd, struct ns_conn *said);
+
 /* A new connection, which fd names from now on; NULL where there is no room for it. */
 struct ns_conn *ns_fd_make(int fd);
 

@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static char name[64];
+static pid_t process; /* whose counts these are: a bare system call forks past us */
 static _Atomic bool said;
 static bool forked;
 static _Atomic bool left_listener; /* of no count, since what it accepts has its own rules */
@@ -39,9 +41,11 @@ static struct counts count(void)
 void ns_report_open(const char *program)
 {
     const char *slash = program ? strrchr(program, '/') : NULL;
-    if (!ns_log_enabled(NS_LOG_INFO) || !program)
+    if (!ns_log_enabled(NS_LOG_INFO))
         return;
-    strncpy(name, slash ? slash + 1 : program, sizeof name - 1);
+    process = getpid();
+    if (program)
+        strncpy(name, slash ? slash + 1 : program, sizeof name - 1);
 }
 
 void ns_report_forked(void)
@@ -52,6 +56,8 @@ void ns_report_forked(void)
     else
         atomic_store(&said, false);
     forked = true;
+    if (ns_log_enabled(NS_LOG_INFO))
+        process = getpid();
     atomic_store(&left_listener, false);
 #define NS_COUNTER(name, text)                                                                     \
     atomic_store_explicit(&before.name,                                                            \
@@ -204,6 +210,8 @@ void ns_report_end(void)
 {
     static struct ns_line line; /* a signal handler's stack may be small; said guards it */
     if (!ns_log_enabled(NS_LOG_INFO) || ns_is_elsewhere())
+        return;
+    if (process != getpid())
         return;
     struct counts counts = count();
     /* acquire: with its reason */

@@ -129,9 +129,12 @@ bool ns_debts_add(int fd, struct ns_conn *conn)
     do {
         if (!append(fd, &owed)) /* first: see unlist */
             return false;
-        NS_PUT(conn, listed_by, ns_thread.token);
+        atomic_store(&conn->listed_by, ns_thread.token);
         /* A signal handler that came in between has taken the entry off. */
     } while (atomic_load(&ns_thread.owed) != owed);
+    /* Or the number is another's by now, and the entry says nothing of conn: see ns_fd_set. */
+    if (__builtin_expect(!ns_fd_names(fd, conn), 0))
+        atomic_store(&conn->listed_by, 0);
     return true;
 }
 

@@ -149,13 +149,16 @@ void ns_handover_duplicated(int from, int to)
         ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
         return;
     }
+    if (!ns_fd_names(from, conn)) { /* another thread has closed it, and conn may be another's */
+        ns_conn_drop(conn);
+        ns_fd_set(to, NS_FD_UNKNOWN);
+        return;
+    }
     NS_DEBUG_FROM(to, "the same connection as", from);
     /* Its debt to push is listed under from, which may be closed where we cannot see it. */
     ns_push(from, conn);
     if (!ns_fd_set(to, conn)) /* beyond the table: what is written there nobody sees */
         ns_handover_unseen(from);
-    else if (ns_fd_conn(from) != conn) /* another thread has closed it, and conn may be another's */
-        ns_fd_set(to, NS_FD_UNKNOWN);
     else if (to <= STDERR_FILENO && ns_conn_is_ours(conn)) /* stdio */
         ns_handover_unseen(to);
 }

@@ -198,39 +198,33 @@ void ns_life_accepted(int listener, int fd, int flags)
           NS_CONN_RULED);
 }
 
-/* A socket that came into the process by a way that we did not see. */
-static void arrived(int fd, uint8_t origin)
+/* What fd is, which came into the process by a way that we did not see: with one reference. */
+static struct ns_conn *found(int fd, uint8_t origin)
 {
-    if (ns_is_elsewhere())
-        return;
-    if (ns_process_is_aside()) {
-        ns_fd_set(fd, NS_FD_UNKNOWN);
-        return;
-    }
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
-    if (!kind.tcp) {
-        ns_fd_set(fd, kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER);
-        return;
-    }
-    struct ns_conn *conn = ns_fd_make(fd);
+    if (!kind.tcp)
+        return kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER;
+    struct ns_conn *conn = ns_conn_make();
     if (!conn)
-        return;
+        return NS_FD_UNKNOWN;
     NS_DEBUG(fd, "TCP socket that came from outside; its rule comes with its first use");
     NS_PUT(conn, domain, (uint8_t)kind.domain);
     NS_PUT(conn, nonblock, kind.nonblock);
     NS_PUT(conn, origin, origin);
     NS_PUT(conn, kind, NS_CONN_ASK);
+    return conn;
 }
 
 void ns_life_inherited(int fd)
 {
-    arrived(fd, NS_HANDED_ON);
+    if (ns_fd_is_open(fd) && !ns_is_elsewhere())
+        ns_fd_set(fd, ns_process_is_aside() ? NS_FD_UNKNOWN : found(fd, NS_HANDED_ON));
 }
 
 void ns_life_meet(int fd)
 {
-    if (ns_fd_is_open(fd) && !ns_process_is_aside())
-        arrived(fd, 0); /* made here, or a duplicate, past us */
+    if (ns_fd_is_open(fd) && !ns_process_is_aside() && !ns_is_elsewhere())
+        ns_fd_fill(fd, found(fd, 0)); /* made here, or a duplicate, past us */
 }
 
 struct ns_conn *ns_life_adopt(int fd, struct ns_conn *conn)

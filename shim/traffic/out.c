@@ -129,6 +129,13 @@ void ns_out_held(const struct ns_write *one, ssize_t result)
 {
     struct ns_conn *conn = one->conn;
     int fd = one->fd;
+    if (__builtin_expect(!ns_fd_names(fd, conn),
+                         0)) { /* closed meanwhile: whose is the push now? */
+        int other = ns_fd_other(conn, fd);
+        if (other >= 0)
+            ns_push(other, conn);
+        return;
+    }
     if (result <= 0) {
         forget_foreseen(conn);
         return;

@@ -146,6 +146,37 @@ static void wait_while_one_arrives(void)
         acknowledges(late.fd, late.peer);
 }
 
+/* --- a write by a number that is closed, while another one names the connection --- */
+
+static void closes_that(void)
+{
+    close(conn.fd);
+}
+
+static void write_by_what_closes(void)
+{
+    char byte;
+    conn = open_conn();
+    other = dup(conn.fd);
+    for (int pieces = 1; pieces <= 4; pieces++) { /* no two bursts alike: the next one is held */
+        for (int i = 0; i < pieces; i++)
+            EXPECT(write(conn.fd, "!", 1) == 1);
+        poll(NULL, 0, 1);
+        for (int i = 0; i < pieces; i++)
+            EXPECT(RAW(read, conn.peer, &byte, 1, 0) == 1);
+    }
+    happens = closes_that;
+    STEPPED(write(conn.fd, "!", 1));
+    if (steps < at_step)
+        return;
+    /* The other number's debts are listed from now on. */
+    EXPECT(write(other, "?", 1) == 1);
+    poll(NULL, 0, 1);
+    if (RAW(recvfrom, conn.peer, &byte, 1, MSG_DONTWAIT) == 1 && byte == '!')
+        EXPECT(RAW(recvfrom, conn.peer, &byte, 1, MSG_DONTWAIT) == 1);
+    EXPECT(byte == '?');
+}
+
 /* --- a write that begins to join, while its connection is read from --- */
 
 static void reads_there(void)
@@ -215,8 +246,14 @@ static void joins(void)
     at_each_step(join_while_read_from);
 }
 
+static void writes(void)
+{
+    at_each_step(write_by_what_closes);
+}
+
 static const struct scenario scenarios[] = {
-    {"dup", dups}, {"close", closes}, {"wait", waits}, {"join", joins}};
+    {"dup", dups}, {"close", closes}, {"wait", waits}, {"join", joins}, {"write", writes},
+};
 
 LIFE_MAIN(scenarios)
 #else

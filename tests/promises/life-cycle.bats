@@ -214,6 +214,11 @@ interrupted() {
     interrupted join
 }
 
+@test "a handler that closes in the middle of a held write leaves what another number writes to the next wait" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
+    interrupted write
+}
+
 @test "after a seccomp filter that kills on setsockopt the program lives, and sends what was held" {
     survives threads filter
 }
