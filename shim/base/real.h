@@ -47,7 +47,7 @@ extern struct ns_real ns_real;
          ? ns_real.name                                                                            \
          : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))
 
-/* The same where start-up is known to be done, that is where a descriptor has a slot; not for calls
+/* The same where start-up is known to be done (ns_fd_is_open says so); not for calls
  * that a glibc before 2.34 has in libpthread or libutil. */
 #define NS_NEXT(name) (ns_real.name)
 

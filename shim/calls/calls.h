@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of exported functions share. No policy here: look up, tell what is about to
  * happen, call, tell what came of it. */
-#ifndef NS_INTERPOSE_H
-#define NS_INTERPOSE_H
+#ifndef NS_CALLS_H
+#define NS_CALLS_H
 
 #include "traffic/in.h"
 #include "life/handover.h"

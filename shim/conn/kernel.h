@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What kind of socket is this: the only place that asks the kernel. errno is unchanged by all of
  * these; none blocks; all are async-signal-safe. */
-#ifndef NS_SOCK_H
-#define NS_SOCK_H
+#ifndef NS_KERNEL_H
+#define NS_KERNEL_H
 
 #include "policy/match.h"
 

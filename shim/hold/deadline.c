@@ -85,8 +85,8 @@ bool ns_deadline_ready(void)
     return shared && !atomic_load_explicit(&failed, memory_order_relaxed);
 }
 
-/* --- the thread. It has no thread-local memory of its own, and so must not touch errno, the C
- * library, or another file's functions: bare system calls only --- */
+/* --- the thread. It has no thread-local memory of its own, and so must not touch errno or call the
+ * C library: bare system calls only, also in the push that it is given --- */
 
 /* What the thread saw when it looked. */
 struct sight {
@@ -136,8 +136,8 @@ static struct sight look(uint64_t now, struct suspects *suspects)
     for (unsigned word = 0; word < used; word++) {
         if (!atomic_load(&watched[word]))
             continue;
-        /* Cleared first and read after, both sequentially consistent: whoever marks a conn after we
-         * have read it finds the bit gone, and sets it again. */
+        /* Cleared first and read after, both sequentially consistent: whoever marks a connection
+         * after we have read it finds the bit gone, and sets it again. */
         uint64_t bits = atomic_exchange(&watched[word], 0);
         sight.any = true;
         for (; bits; bits &= bits - 1) {
@@ -342,7 +342,7 @@ bool ns_deadline_watch(int fd)
     uint64_t bit = UINT64_C(1) << (unsigned)fd % WORD_BITS;
     while (used <= word && !atomic_compare_exchange_strong(&words_used, &used, word + 1))
         ;
-    /* The conn's mark was stored sequentially consistent, so this load comes after it. */
+    /* The connection's mark was stored sequentially consistent, so this load comes after it. */
     if (!(atomic_load(&watched[word]) & bit))
         atomic_fetch_or(&watched[word], bit);
     return atomic_load(&shared->state) == TICKING || rouse();

@@ -23,9 +23,9 @@ void ns_deadline_open(uint32_t most_us, struct ns_deadline_pushes pushes);
 /* May bytes be held? Not where no thread could be made. Async-signal-safe. */
 bool ns_deadline_ready(void);
 
-/* fd has just been given held bytes and its conn is marked. Starts the thread if there is none.
- * Returns false if there can be none here (a child that shares its parent's memory, a limit); then
- * the caller pushes. Two loads while it runs. errno unchanged; async-signal-safe. */
+/* fd has just been given held bytes and its connection is marked. Starts the thread if there is
+ * none. Returns false if there can be none here (a child that shares its parent's memory, a limit);
+ * then the caller pushes. Two loads while it runs. errno unchanged; async-signal-safe. */
 bool ns_deadline_watch(int fd);
 
 /* Push whatever is held in this process now. Async-signal-safe, errno unchanged. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See life.h. Owns the conn's kind and rule. Must never touch a socket that no rule matches. */
+/* See life.h. Owns a connection's kind and rule. Must never touch a socket that no rule matches. */
 #include "life/life.h"
 
 #include "base/stats.h"
@@ -47,7 +47,7 @@ bool ns_life_all_unseen(void)
     return atomic_exchange(&unseen, true);
 }
 
-/* The conn's rule says nothing of this socket. */
+/* No rule is for this socket. */
 static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
     NS_PUT(conn, send, NS_SEND_APP);

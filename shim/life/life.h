@@ -49,7 +49,7 @@ bool ns_life_take_changed(void);
 bool ns_life_all_unseen(void);
 
 /* The first use of a socket that came from outside, or of a fresh one that was connected by a way
- * that we did not see. Returns the conn if a rule governs it as a connection. */
+ * that we did not see. Returns conn if a rule governs it as a connection. */
 struct ns_conn *ns_life_adopt(int fd, struct ns_conn *conn);
 
 /* The first use, by a call that only sockets know, of a descriptor that nobody has told us of. */

@@ -43,7 +43,7 @@ static struct slab *slab_make(struct slab *_Atomic *current, struct slab *full)
     return expected; /* another thread was faster */
 }
 
-/* The view of a conn, made if need be; NULL without memory. */
+/* The view of a connection, made if need be; NULL without memory. */
 static struct ns_view *view_make(struct ns_conn *conn)
 {
     static struct slab *_Atomic current;
