@@ -4,6 +4,7 @@
 #ifndef NS_CALLS_H
 #define NS_CALLS_H
 
+#include "traffic/held.h"
 #include "traffic/in.h"
 #include "life/handover.h"
 #include "life/life.h"

@@ -41,11 +41,11 @@ static bool is_stale(int error)
 static bool is_held(struct ns_write *one, ssize_t result, int saved)
 {
     if (__builtin_expect(result >= 0 || !is_stale(errno), 1)) {
-        ns_out_held(one, result);
+        ns_held_after(one, result);
         return true;
     }
     errno = saved;
-    ns_out_refused(one);
+    ns_held_refused(one);
     return false;
 }
 
@@ -77,7 +77,7 @@ static bool writev_held(struct ns_write *one, const struct iovec *vector, int co
     if (*result >= 0 || errno != EPIPE)
         return is_held(one, *result, saved);
     errno = saved;
-    ns_out_held(one, *result);
+    ns_held_after(one, *result);
     /* writev tells of it by a signal, and where there are no bytes not at all */
     one->holds = false;
     return false;
@@ -88,11 +88,11 @@ static bool writev_held(struct ns_write *one, const struct iovec *vector, int co
 static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssize_t *result)
 {
     if (!ns_kernel_is_still_tcp(one->fd)) {
-        ns_out_refused(one);
+        ns_held_refused(one);
         return false;
     }
     *result = NS_REAL(sendmsg)(one->fd, message, one->flags | MSG_MORE);
-    ns_out_held(one, *result);
+    ns_held_after(one, *result);
     return true;
 }
 
@@ -110,7 +110,7 @@ __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, siz
     ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (__builtin_expect(result >= 0, 1)) {
-        ns_out_went_on(fd, result);
+        ns_held_went_on(fd, result);
         return result;
     }
     if (!conn || !is_stale(errno))
@@ -149,7 +149,7 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_c
         return GOVERNED;
     if (ns_out_passes(fd, conn))
         return AT_ONCE;
-    return ns_out_goes_on(fd, conn, size) ? AS_MORE : GOVERNED;
+    return ns_held_goes_on(fd, conn, size) ? AS_MORE : GOVERNED;
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
