@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -149,6 +150,18 @@ static int destination(void)
     return takes_line() ? 2 : -1;
 }
 
+/* Would a line of that size raise SIGXFSZ, which ends the program (setrlimit(2), RLIMIT_FSIZE)?
+ * Lines of other processes may come in between: so one of a whole line's size must fit twice. */
+static bool is_full(int fd)
+{
+    struct rlimit most;
+    struct stat file;
+    return SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
+           most.rlim_cur != RLIM_INFINITY && SYSTEM(SYS_fstat, fd, &file) == 0 &&
+           S_ISREG(file.st_mode) &&
+           (uint64_t)file.st_size + 2 * sizeof(struct ns_line) > most.rlim_cur;
+}
+
 void ns_line_begin(struct ns_line *line)
 {
     line->used = 0;
@@ -181,7 +194,7 @@ void ns_line_write(struct ns_line *line)
     int saved = errno;
     int fd = destination();
     line->text[line->used] = '\n';
-    if (fd >= 0) /* one write: lines of several processes in one file stay whole */
+    if (fd >= 0 && !is_full(fd)) /* one write: lines of several processes in one file stay whole */
         SYSTEM(SYS_write, fd, line->text, line->used + 1);
     if (fd > 2)
         SYSTEM(SYS_close, fd);

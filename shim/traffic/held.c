@@ -4,6 +4,7 @@
 
 #include "base/stats.h"
 #include "conn/heal.h"
+#include "conn/process.h"
 #include "hold/deadline.h"
 #include "traffic/settle.h"
 
@@ -18,6 +19,8 @@ bool ns_held_wants(int fd, struct ns_conn *conn, size_t size, int flags)
     if (NS_GET(conn, burst_epoch) != ns_thread.epoch && !NS_GET(conn, held_until))
         ns_cork_begin(&cork);
     bool small = size && size < NS_LARGE && !(flags & NS_NEVER_HELD) && ns_deadline_ready();
+    if (small && ns_is_elsewhere()) /* whoever pushes at the deadline has the table's descriptors */
+        small = false;
     if (small && !NS_GET(conn, kernel_nodelay))
         ns_enforce_nodelay(fd, conn); /* what cannot be pushed must not be held */
     bool holds = ns_cork_write(&cork, small && !NS_GET(conn, immediate));

@@ -287,3 +287,14 @@ PY
     grep -q ': listener given back as the program has it; ' "$T/told"
     grep -q ': may be handed on to another program$' "$T/told"
 }
+
+@test "a log as large as a file may get takes no line, and does not end the program" {
+    local size
+    for size in 0 9000 10240 20000; do
+        head -c "$size" /dev/zero >"$T/log"
+        (ulimit -f 10 && NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY \
+            "$PROBES/report" joins talks exit)
+        ((size > 0 || $(stat -c %s "$T/log") > 0))
+        ((size < 10240 || $(stat -c %s "$T/log") == size))
+    done
+}

@@ -110,8 +110,10 @@ static void make_block(struct maker *maker, enum place place, int lines)
 {
     enum place outer = maker->place;
     maker->place = place;
+    maker->children += place == IN_CHILD;
     for (int i = 0; i < lines; i++)
         make_line(maker);
+    maker->children -= place == IN_CHILD;
     maker->place = outer;
     say(maker, "}\n");
 }

@@ -35,7 +35,7 @@ void make_option(struct maker *maker)
         prefix(maker, false);
         say(maker, "setsockopt %c %s=%s %s\n", slot,
             /* What a forked child sets, its parent's shim cannot know of. */
-            maker->place == IN_CHILD
+            maker->children
                 ? "TCP_QUICKACK"
                 : one_of(maker, "TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK"),
             one_of(maker, "0 1 1 2"), percent(maker, 4) ? one_of(maker, "3 0 8") : "");

@@ -26,6 +26,7 @@ struct maker {
     size_t length;
     unsigned features;
     enum thing things[SLOTS];
+    int children; /* how many forked processes it is inside of */
     enum place place;
     bool has_alarm;
 };
