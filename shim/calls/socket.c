@@ -62,12 +62,6 @@ NS_EXPORT int listen(int fd, int backlog)
     return NS_REAL(listen)(fd, backlog);
 }
 
-/* SHUT_WR and SHUT_RDWR send what is held, together with the FIN. */
-NS_EXPORT int shutdown(int fd, int how)
-{
-    return NS_REAL(shutdown)(fd, how);
-}
-
 NS_EXPORT int close(int fd)
 {
     if (!ns_is_elsewhere())
