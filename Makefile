@@ -42,7 +42,8 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # What both the shim and the command use, and what unit tests and fuzzers test without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
-	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/base/arena.c
+	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/near.c \
+	shim/base/arena.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
 LARGE_SRC := shim/base/log.c shim/conn/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
 SHIM_SRC := $(filter-out $(LARGE_SRC) shim/cli/%,$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)

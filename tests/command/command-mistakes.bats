@@ -104,7 +104,7 @@ expect_places() {
         printf '{"version": 1, "rules": [{"match": {"remote": "%s"}}]}' "$text" >"$T/p.json"
         run --separate-stderr "$NS" check "$T/p.json"
         expect_status 1
-        expect_whole stderr "$T/p.json:1:47: \"$text\" is no endpoint: $expected"
+        expect_whole stderr "$T/p.json:1:47: \"$text\" is not an endpoint: $expected"
     done <<'CASES'
  10.0.0.1|it has a blank; write an endpoint without blanks, and several of them as a list
 10.0.0.1 |it has a blank; write an endpoint without blanks, and several of them as a list
