@@ -61,7 +61,7 @@ print("\n".join(at))' "$@"
 @test "the synopsis has the options that each help text has, but for --help" {
     local command
     for command in run check explain doctor; do
-        "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -v -- --help >"$T/help"
+        "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -vx -e -h >"$T/help"
         section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
         same_list "$T/help" "$T/man"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# Promise: `nagleshim check` tells every mistake of a policy with its place, and what is valid but probably not meant.
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 # What `nagleshim check` says of a file with several mistakes, of addresses that are spelt as people spell them
 # elsewhere, and what `explain` says where it was not told enough.
@@ -171,7 +172,7 @@ $T/p.json: warning: rule 1: \"remote\": fd00::1:443 is an address, of any port; 
         sed -n "/^\.Ss nagleshim $command\$/,/^\.S[sh] /p" config/man/nagleshim.1 >"$T/section"
         [[ -s $T/section ]]
         while read -r letter name; do
-            grep -q "^\.It Fl $letter Ar file , Fl -$name Ar file\$" "$T/section"
+            grep -qE "^\.It Fl $letter( Ar file)? , Fl -$name( Ar file)?\$" "$T/section"
         done < <("$NS" "$command" --help | sed -nE 's/^  -([a-z]), --([-a-z]+) .*/\1 \2/p')
     done
     [[ -n $letter$name ]] || "$NS" run --help | grep -q -- '-p, --policy FILE'
