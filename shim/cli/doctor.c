@@ -166,43 +166,59 @@ static bool find_library(char path[PATH_MAX], struct ns_findings *findings)
     return error == 0;
 }
 
-/* What LD_PRELOAD's entry stands for. Adds a reason if the loader does not find it. */
-static void judge_entry(const struct ns_reach *reach, const char *entry,
+/* What an entry of LD_PRELOAD, or of the file that source names, stands for. Adds a reason if the
+ * loader does not find it. */
+static void judge_entry(const struct ns_reach *reach, const char *entry, const char *source,
                         struct ns_findings *findings)
 {
     char own[PATH_MAX] = "/.../" NS_LIBRARY_NAME, path[PATH_MAX], reason[512];
 
     if (strchr(entry, '/') && access(entry, R_OK) == 0) {
-        FACT("library", "%s, which LD_PRELOAD names here", entry);
+        FACT("library", "%s, which %s names here", entry, source);
         judge_loading(reach, entry, findings);
         return;
     }
     if (strchr(entry, '/')) {
-        ns_findings_reason(findings, "LD_PRELOAD names %s: %s", entry, strerror(errno));
+        ns_findings_reason(findings, "%s names %s: %s", source, entry, strerror(errno));
         return;
     }
     if (reach->verdict != NS_REACH_YES)
         return;
     switch (ns_trial_find(reach->loader, reach->file, entry, path, reason, sizeof(reason))) {
     case NS_TRIAL_LOADED:
-        FACT("library", "%s, which the loader finds by the name in LD_PRELOAD here", path);
+        FACT("library", "%s, which the loader finds by the name in %s here", path, source);
         judge_loading(reach, path, findings);
         break;
     case NS_TRIAL_REFUSED:
         ns_preload_locate(own);
-        ns_findings_reason(
-            findings,
-            "LD_PRELOAD names %s, which the loader does not find; write its absolute "
-            "path: LD_PRELOAD=%s",
-            entry, own);
+        ns_findings_reason(findings,
+                           "%s names %s, which the loader does not find; write its absolute path: "
+                           "LD_PRELOAD=%s",
+                           source, entry, own);
         break;
     case NS_TRIAL_UNTRIED:
         ns_findings_warning(findings,
-                            "LD_PRELOAD names %s, and whether the loader finds it cannot be told: "
-                            "%s",
-                            entry, reason);
+                            "%s names %s, and whether the loader finds it cannot be told: %s",
+                            source, entry, reason);
         break;
     }
+}
+
+/* The file of names that glibc's loader preloads into every program. */
+#define PRELOAD_FILE "/etc/ld.so.preload"
+
+static bool find_in_preload_file(const char *libc, char entry[PATH_MAX])
+{
+    char text[4096];
+    FILE *stream = libc && strcmp(libc, "glibc") == 0 ? fopen(PRELOAD_FILE, "re") : NULL;
+    size_t n;
+
+    if (!stream)
+        return false;
+    n = fread(text, 1, sizeof(text) - 1, stream);
+    fclose(stream);
+    text[n] = '\0';
+    return ns_preload_find(text, entry);
 }
 
 /* Returns whether the library is preloaded here: named, though perhaps in vain. */
@@ -211,9 +227,10 @@ static bool judge_library(const struct ns_reach *reach, struct ns_findings *find
     const char *list = getenv("LD_PRELOAD");
     char path[PATH_MAX], entry[PATH_MAX], off[128];
     bool is_named = list && ns_preload_find(list, entry);
+    bool is_in_file = !is_named && find_in_preload_file(ns_reach_libc(reach->loader), entry);
 
-    if (is_named) {
-        judge_entry(reach, entry, findings);
+    if (is_named || is_in_file) {
+        judge_entry(reach, entry, is_named ? "LD_PRELOAD" : PRELOAD_FILE, findings);
     } else {
         FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
         if (find_library(path, findings))
@@ -221,7 +238,7 @@ static bool judge_library(const struct ns_reach *reach, struct ns_findings *find
     }
     if (ns_environment_off(off, sizeof(off)))
         ns_findings_reason(findings, "%s", off);
-    return is_named;
+    return is_named || is_in_file;
 }
 
 static void warn_distrust(void *context, const char *text)

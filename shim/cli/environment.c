@@ -160,8 +160,9 @@ bool ns_environment_off(char *text, size_t size)
     bool is_on = off && *off != '\0' && strcmp(off, "0") != 0;
 
     if (is_on)
-        snprintf(text, size, "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the shim is "
-                             "switched off",
+        snprintf(text, size,
+                 "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the shim is "
+                 "switched off",
                  off);
     return is_on;
 }

@@ -88,6 +88,20 @@ CASES
     expect_part output "reason: LD_PRELOAD names /nosuch/libnagleshim.so: No such file or directory"
 }
 
+@test "doctor knows a library that /etc/ld.so.preload names" {
+    local mounts
+    ns_mount_namespace
+    [[ ${mounts[0]:-} ]] || cannot_here "no mount namespace of one's own"
+    mkdir "$T/etc"
+    cp -a /etc/. "$T/etc" 2>/dev/null || true
+    echo "$LIBRARY" >"$T/etc/ld.so.preload"
+    # shellcheck disable=SC2016 # for the inner shell
+    run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "$2" doctor "$3"' - "$T/etc" "$NS" "$T/ordinary"
+    expect_status 0
+    expect_part output "library: $LIBRARY, which /etc/ld.so.preload names here"
+    expect_verdict "the shim reaches this program"
+}
+
 @test "doctor takes the library that LD_PRELOAD names, wherever it lies" {
     mkdir "$T/elsewhere" "$T/alone"
     cp "$LIBRARY" "$T/elsewhere"
