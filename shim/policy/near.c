@@ -50,7 +50,7 @@ void ns_near_try(struct ns_near *near, const char *known)
     if (length > LENGTH_MOST || strlen(near->word) > LENGTH_MOST)
         return;
     unsigned here = distance(near->word, known);
-    unsigned most = least(DISTANCE_MOST, (unsigned)(length + 2) / 3);
+    unsigned most = least(DISTANCE_MOST, (unsigned)(length + 1) / 3);
     if (here > most || (near->known && here >= near->distance))
         return;
     near->known = known;

@@ -81,6 +81,25 @@ expect_places() {
     expect_places "1:1"
 }
 
+@test "a misspelt key is told which one is near, and one that is near to none is not" {
+    local key meant
+    while read -r key meant; do
+        printf '{"version": 1, "rules": [{"%s": 1}]}' "$key" >"$T/p.json"
+        run --separate-stderr "$NS" check "$T/p.json"
+        expect_status 1
+        expect_whole stderr "$T/p.json:1:27: unknown key \"$key\"; a rule may have name, comment, match, send, ack, max_delay_us, sockopt${meant:+; is \"$meant\" meant?}"
+    done <<'CASES'
+sned send
+Match match
+max_delay max_delay_us
+sockopts sockopt
+akc ack
+mode
+port
+sand_all
+CASES
+}
+
 @test "run and the library say the first mistake alone" {
     printf '{"version": 1, "rules": [{"send": "fast", "ack": "slow"}]}' >"$T/p.json"
     run --separate-stderr "$NS" run -p "$T/p.json" -- true

@@ -64,6 +64,7 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 2 soc
 {"send": "app"}|; left to the program by "send": "app"
 {"send": "flush-before-read", "ack": "app"}|; left to the program by "ack": "app"
 {"send": "app", "ack": "app"}|; left to the program by "send": "app" and "ack": "app"
+{"send": "flush-before-read"}, {"send": "app", "ack": "app"}|
 CASES
 }
 
