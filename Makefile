@@ -42,7 +42,8 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # What both the shim and the command use, and what unit tests and fuzzers test without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
-	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/base/arena.c
+	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/near.c \
+	shim/base/arena.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
 LARGE_SRC := shim/base/log.c shim/conn/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
 SHIM_SRC := $(filter-out $(LARGE_SRC) shim/cli/%,$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
@@ -76,12 +77,15 @@ compiler:
 		{ echo "make: '$(CC)' is missing, or the C library's headers are: on Debian install gcc and libc6-dev" >&2; \
 		exit 1; }
 
-# What knows the directory of policies is built anew for another one.
+# What knows the directory of policies, or that of the library as the command does, is built anew for another one.
 .PHONY: always
-$B/sysconfdir: always
+$B/sysconfdir: DIRECTORIES = $(SYSCONFDIR)
+$B/directories: DIRECTORIES = $(SYSCONFDIR) $(LIBDIR)
+$B/sysconfdir $B/directories: always
 	@mkdir -p $(@D)
-	@echo '$(SYSCONFDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR)' >$@
+	@echo '$(DIRECTORIES)' | cmp -s - $@ || echo '$(DIRECTORIES)' >$@
 $B/pic/shim/policy/find.o $B/pic/shim/init.o: $B/sysconfdir
+$(filter $B/obj/shim/cli/%,$(CLI_OBJ)): $B/directories
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
@@ -339,14 +343,20 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 		$(SHARED)/systemd/nagleshim.conf
 	sed -i -E 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
 		$(SHARED)/container/*
+	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(SHARED)/default.json $(SHARED)/policies/*.json
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
+	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
+		$(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5
 	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
 	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim
 	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
-	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || \
-		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"
+	@# What to copy does not name a directory that is not there: it stands in a comment until somebody makes one.
+	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || { \
+		sed -i 's#^Environment=NAGLESHIM_POLICY_DIR=#\#&#' $(SHARED)/systemd/nagleshim.conf && \
+		sed -i -E 's#^( *)(NAGLESHIM_POLICY_DIR: |- $(POLICIES):)#\1\#\2#' $(SHARED)/container/compose.yaml && \
+		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"; }
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); ldconfig -p 2>/dev/null | grep -qF '=> $(LIBRARY)'; } || \
 		echo "note: ld.so does not search $(LIBDIR); type LD_PRELOAD=$(LIBRARY) or $(BINDIR)/nagleshim run -- PROGRAM"
 

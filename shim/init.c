@@ -183,7 +183,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     }
     bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
     if (!known)
-        ns_log(NS_LOG_ERROR, "NAGLESHIM_LOG is one of off, error, info and debug, not \"%s\"",
+        ns_log(NS_LOG_ERROR,
+               "NAGLESHIM_LOG must be off, error, info or debug, not '%s'; 'error' is used",
                getenv("NAGLESHIM_LOG"));
     ns_report_open(program_invocation_name);
     /* No rules: no table, so that every call passes at its first look. */

@@ -4,7 +4,9 @@
  * async-signal-safe. */
 #include "cli/cli.h"
 
+#include "cli/directory.h"
 #include "cli/effect.h"
+#include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/trust.h"
 #include "cli/verbs.h"
@@ -76,6 +78,12 @@ static void tell_warning(struct check *check, const struct ns_rule *rule, const 
 static void warn(void *context, const struct ns_rule *rule, const char *text)
 {
     tell_warning(context, rule, text);
+}
+
+static void warn_of_environment(void *context, const char *text)
+{
+    (void)context;
+    ns_say("check", "warning: %s", text);
 }
 
 static void warn_distrust(void *context, const char *text)
@@ -158,12 +166,6 @@ static int report(struct check *check)
     begin_entry(check);
     if (!policy)
         return tell_errors(check);
-    if (found->origin == NS_POLICY_BUILTIN) {
-        ns_output_line("no policy file: the built-in policy is in force (send %s, ack %s, every "
-                       "TCP socket)",
-                       ns_send_name(policy->rules[0].send), ns_ack_name(policy->rules[0].ack));
-        return NS_EXIT_YES;
-    }
     ns_policy_warnings(policy, warn, check);
     if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
         ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
@@ -173,7 +175,7 @@ static int report(struct check *check)
     return NS_EXIT_YES;
 }
 
-static int check_file(const char *file)
+static int check_file(const char *file, enum ns_policy_origin origin)
 {
     static struct ns_policy_found found;
     static struct check check;
@@ -182,29 +184,70 @@ static int check_file(const char *file)
 
     check = (struct check){.found = &found};
     ns_policy_read_all(file, &found, &all);
+    found.origin = origin;
     status = report(&check);
     ns_policy_free((struct ns_policy *)found.policy);
     return status;
 }
 
-/* The policy of a process that no file of the directory is named after. */
-static int check_here(void)
+/* The policy that NAGLESHIM_POLICY names, which is every program's. */
+static int check_named(void)
 {
     static struct ns_policy_found found;
     static struct check check = {.found = &found};
     const struct ns_policy_errors all = {keep_error, &check};
-    const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"),
-                                              .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
-                                              .all = &all};
+    const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
     int status;
 
-    if (ns_switched_off())
-        ns_say("check", "warning: NAGLESHIM_OFF is set, so the shim is switched off");
     ns_policy_find(&request, &found, NULL, NULL);
     status = report(&check);
-    if (found.origin != NS_POLICY_BUILTIN)
-        ns_policy_free((struct ns_policy *)found.policy);
+    ns_policy_free((struct ns_policy *)found.policy);
     return status;
+}
+
+struct directory {
+    int worst;
+    bool has_default;
+};
+
+static void check_in_directory(void *context, const char *path)
+{
+    struct directory *directory = context;
+    int status = check_file(path, NS_POLICY_IN_DIRECTORY);
+
+    directory->worst = status > directory->worst ? status : directory->worst;
+    directory->has_default |= strcmp(strrchr(path, '/'), "/default.json") == 0;
+}
+
+static void say_builtin(const char *directory)
+{
+    static struct ns_policy_found found = {.origin = NS_POLICY_BUILTIN};
+    struct check check = {.found = &found};
+    const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
+
+    found.policy = ns_policy_builtin();
+    begin_entry(&check);
+    ns_output_line("no default.json in %s: programs without a file of their own get the built-in "
+                   "policy (send %s, ack %s, every TCP socket)",
+                   directory, ns_send_name(rule->send), ns_ack_name(rule->ack));
+}
+
+/* Every policy that a program could get from this environment. */
+static int check_here(void)
+{
+    const char *named = getenv("NAGLESHIM_POLICY");
+    struct directory directory = {.worst = NS_EXIT_YES};
+    char off[128];
+
+    if (ns_environment_off(off, sizeof(off)))
+        ns_say("check", "warning: %s", off);
+    ns_environment_judge(false, warn_of_environment, NULL);
+    if (named && *named)
+        return check_named();
+    ns_directory_each(ns_environment_policies(), check_in_directory, &directory);
+    if (!directory.has_default)
+        say_builtin(ns_environment_policies());
+    return directory.worst;
 }
 
 int ns_check_main(int argc, char **argv)
@@ -225,7 +268,7 @@ int ns_check_main(int argc, char **argv)
     if (optind >= argc)
         return check_here();
     for (int i = optind; i < argc; i++) {
-        int status = check_file(argv[i]);
+        int status = check_file(argv[i], NS_POLICY_NAMED);
 
         worst = status > worst ? status : worst;
     }

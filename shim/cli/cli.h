@@ -37,9 +37,6 @@ __attribute__((format(printf, 2, 3))) void ns_say(const char *command, const cha
  * option string begins with a colon). */
 void ns_say_option(const char *command, char *const *argv, int result);
 
-/* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? */
-bool ns_switched_off(void);
-
 /* Lists of words that options and help texts have in common. */
 enum ns_words { NS_WORDS_SEND, NS_WORDS_ACK, NS_WORDS_ROLE, NS_WORDS_LOG };
 
@@ -52,7 +49,7 @@ struct ns_word ns_words_at(enum ns_words list, unsigned position);
 /* True, and *value set unless value is NULL, if word is in the list. */
 bool ns_words_find(enum ns_words list, const char *word, int *value);
 
-/* "a, b and c", cut to size. Returns buffer. */
+/* "a, b or c", cut to size. Returns buffer. */
 char *ns_words_join(enum ns_words list, char *buffer, size_t size);
 
 #endif

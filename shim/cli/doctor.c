@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/effect.h"
+#include "cli/environment.h"
 #include "cli/preload.h"
 #include "cli/output.h"
 #include "cli/subject.h"
@@ -49,8 +50,8 @@ static int find_program(const char *word, const struct ns_reach *reach)
         return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
     if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode)) {
-        SAY("'%s' is %s and no program", reach->program,
-            S_ISDIR(st.st_mode) ? "a directory" : "no regular file");
+        SAY("'%s' is %s, and no program", reach->program,
+            S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
         return NS_EXIT_ERROR;
     }
     if (access(reach->program, X_OK) != 0) {
@@ -58,7 +59,7 @@ static int find_program(const char *word, const struct ns_reach *reach)
         return NS_EXIT_ERROR;
     }
     if (reach->verdict == NS_REACH_STATIC && is_library_name(reach->file)) {
-        SAY("'%s' is a library and no program", reach->file);
+        SAY("'%s' is a library, and no program", reach->file);
         return NS_EXIT_ERROR;
     }
     if (reach->verdict == NS_REACH_UNKNOWN && access(reach->program, R_OK) != 0) {
@@ -69,34 +70,28 @@ static int find_program(const char *word, const struct ns_reach *reach)
     return NS_EXIT_YES;
 }
 
+static void add_reason(void *context, const char *text)
+{
+    ns_findings_reason(context, "%s", text);
+}
+
+static void add_warning(void *context, const char *text)
+{
+    ns_findings_warning(context, "%s", text);
+}
+
 static void judge_wrapper(const char *script, struct ns_findings *findings)
 {
     static struct ns_reach reach;
     static struct ns_wrapper wrapper;
-    const char *reason;
 
     ns_wrapper_read(script, &wrapper);
-    if (wrapper.sets)
-        ns_findings_reason(findings,
-                           "line %u of %s sets LD_PRELOAD anew, so that what it starts loses the "
-                           "shim; \"LD_PRELOAD=$LD_PRELOAD:...\" would keep it",
-                           wrapper.sets, script);
-    if (wrapper.unsets)
-        ns_findings_reason(findings, "line %u of %s takes LD_PRELOAD out of the environment",
-                           wrapper.unsets, script);
-    if (wrapper.clears)
-        ns_findings_reason(findings,
-                           "line %u of %s starts a program with an environment that has no "
-                           "LD_PRELOAD",
-                           wrapper.clears, script);
-    if (!wrapper.becomes)
-        return;
-    ns_reach_inspect(wrapper.program, &reach);
-    reason = ns_reach_reason(reach.verdict);
-    FACT("wrapper", "line %u of %s runs %s", wrapper.becomes, script,
-         reach.program[0] ? reach.program : wrapper.program);
-    if (reason)
-        ns_findings_reason(findings, "%s, which it becomes, %s", reach.file, reason);
+    if (wrapper.becomes) {
+        ns_reach_inspect(wrapper.program, &reach);
+        FACT("wrapper", "line %u of %s runs %s", wrapper.becomes, script,
+             reach.program[0] ? reach.program : wrapper.program);
+    }
+    ns_wrapper_judge(&wrapper, script, add_reason, findings);
 }
 
 static void judge_file(const struct ns_reach *reach, struct ns_findings *findings)
@@ -171,25 +166,79 @@ static bool find_library(char path[PATH_MAX], struct ns_findings *findings)
     return error == 0;
 }
 
-static void judge_library(const struct ns_reach *reach, struct ns_findings *findings)
+/* What an entry of LD_PRELOAD, or of the file that source names, stands for. Adds a reason if the
+ * loader does not find it. */
+static void judge_entry(const struct ns_reach *reach, const char *entry, const char *source,
+                        struct ns_findings *findings)
+{
+    char own[PATH_MAX] = "/.../" NS_LIBRARY_NAME, path[PATH_MAX], reason[512];
+
+    if (strchr(entry, '/') && access(entry, R_OK) == 0) {
+        FACT("library", "%s, which %s names here", entry, source);
+        judge_loading(reach, entry, findings);
+        return;
+    }
+    if (strchr(entry, '/')) {
+        ns_findings_reason(findings, "%s names %s: %s", source, entry, strerror(errno));
+        return;
+    }
+    if (reach->verdict != NS_REACH_YES)
+        return;
+    switch (ns_trial_find(reach->loader, reach->file, entry, path, reason, sizeof(reason))) {
+    case NS_TRIAL_LOADED:
+        FACT("library", "%s, which the loader finds by the name in %s here", path, source);
+        judge_loading(reach, path, findings);
+        break;
+    case NS_TRIAL_REFUSED:
+        ns_preload_locate(own);
+        ns_findings_reason(findings,
+                           "%s names %s, which the loader does not find; write its absolute path: "
+                           "LD_PRELOAD=%s",
+                           source, entry, own);
+        break;
+    case NS_TRIAL_UNTRIED:
+        ns_findings_warning(findings,
+                            "%s names %s, and whether the loader finds it cannot be told: %s",
+                            source, entry, reason);
+        break;
+    }
+}
+
+/* The file of names that glibc's loader preloads into every program. */
+#define PRELOAD_FILE "/etc/ld.so.preload"
+
+static bool find_in_preload_file(const char *libc, char entry[PATH_MAX])
+{
+    char text[4096];
+    FILE *stream = libc && strcmp(libc, "glibc") == 0 ? fopen(PRELOAD_FILE, "re") : NULL;
+    size_t n;
+
+    if (!stream)
+        return false;
+    n = fread(text, 1, sizeof(text) - 1, stream);
+    fclose(stream);
+    text[n] = '\0';
+    return ns_preload_find(text, entry);
+}
+
+/* Returns whether the library is preloaded here: named, though perhaps in vain. */
+static bool judge_library(const struct ns_reach *reach, struct ns_findings *findings)
 {
     const char *list = getenv("LD_PRELOAD");
-    char path[PATH_MAX], entry[PATH_MAX];
+    char path[PATH_MAX], entry[PATH_MAX], off[128];
     bool is_named = list && ns_preload_find(list, entry);
+    bool is_in_file = !is_named && find_in_preload_file(ns_reach_libc(reach->loader), entry);
 
-    if (!is_named)
-        FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (is_named && strchr(entry, '/') && access(entry, R_OK) == 0) {
-        FACT("library", "%s, which LD_PRELOAD names here", entry);
-        judge_loading(reach, entry, findings);
+    if (is_named || is_in_file) {
+        judge_entry(reach, entry, is_named ? "LD_PRELOAD" : PRELOAD_FILE, findings);
     } else {
-        if (is_named && strchr(entry, '/'))
-            ns_findings_warning(findings, "LD_PRELOAD names %s here: %s", entry, strerror(errno));
+        FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
         if (find_library(path, findings))
             judge_loading(reach, path, findings);
     }
-    if (ns_switched_off())
-        ns_findings_reason(findings, "NAGLESHIM_OFF is set here, which switches the shim off");
+    if (ns_environment_off(off, sizeof(off)))
+        ns_findings_reason(findings, "%s", off);
+    return is_named || is_in_file;
 }
 
 static void warn_distrust(void *context, const char *text)
@@ -239,6 +288,7 @@ int ns_doctor_program(char **words, unsigned n)
 {
     static struct ns_subject subject;
     static struct ns_findings findings;
+    bool is_preloaded;
     int status;
 
     ns_subject_describe(&subject, words[0], words + 1, n - 1);
@@ -246,14 +296,19 @@ int ns_doctor_program(char **words, unsigned n)
     if (status != NS_EXIT_YES)
         return status;
     judge_file(&subject.reach, &findings);
-    judge_library(&subject.reach, &findings);
+    is_preloaded = judge_library(&subject.reach, &findings);
+    ns_environment_judge(false, add_warning, &findings);
     judge_policy(&subject, &findings);
     ns_findings_print(&findings);
     if (ns_findings_have_reason(&findings)) {
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;
     }
-    ns_findings_conclude("yes", "the shim reaches this program");
+    if (is_preloaded)
+        ns_findings_conclude("yes", "the shim reaches this program");
+    else
+        ns_findings_conclude("yes", "the shim can reach this program; it is not preloaded here "
+                                    "('nagleshim run' does it)");
     return NS_EXIT_YES;
 }
 
@@ -288,12 +343,12 @@ int ns_doctor_main(int argc, char **argv)
             return NS_EXIT_ERROR;
         }
         if (!parse_pid(optarg, &pid)) {
-            SAY("--pid '%s' is no process id: a number from 1 on is", optarg);
+            SAY("--pid must be a process id, not '%s'", optarg);
             return NS_EXIT_ERROR;
         }
     }
     if (pid && optind < argc) {
-        SAY("'%s': a program and --pid exclude each other", argv[optind]);
+        SAY("'%s': a program and --pid cannot be used together", argv[optind]);
         return NS_EXIT_ERROR;
     }
     if (pid)

@@ -90,7 +90,7 @@ static bool judge_file(const struct ns_proc *proc, int fd, const char *entry,
     if (fstat(fd, &st) != 0)
         return false;
     if (!S_ISREG(st.st_mode)) {
-        ns_findings_reason(findings, "%s is no regular file", entry);
+        ns_findings_reason(findings, "%s is not a regular file", entry);
         return true;
     }
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);

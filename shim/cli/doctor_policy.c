@@ -27,7 +27,7 @@ static void print_tried(void *context, const char *path, int error)
     const char *result = error == 0         ? "would be taken"
                          : error == -ENOENT ? "not there"
                          : error == -EINVAL ? "invalid"
-                                            : strerror(-error);
+                                            : ns_policy_error_reason(error);
     cJSON *entry = ns_output_entry("tried");
 
     (void)context;

@@ -201,7 +201,7 @@ bool ns_elf_is_unfit(int fd, char *reason, size_t size)
     if (fstat(fd, &st) != 0)
         snprintf(reason, size, "cannot be looked at: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
-        snprintf(reason, size, "is no regular file");
+        snprintf(reason, size, "is not a regular file");
     else
         judge_library(fd, (uint64_t)st.st_size, reason, size);
     return reason[0] != '\0';

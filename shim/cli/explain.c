@@ -5,8 +5,10 @@
 #include "cli/cli.h"
 
 #include "cli/effect.h"
+#include "cli/environment.h"
 #include "cli/explain_options.h"
 #include "cli/output.h"
+#include "cli/program.h"
 #include "cli/subject.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
 {
@@ -26,6 +29,26 @@ __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
     va_end(arguments);
     ns_output_line("warning: %s", text);
     ns_output_list("warnings", text);
+}
+
+static void warn_of_environment(void *context, const char *text)
+{
+    (void)context;
+    warn("%s", text);
+}
+
+/* A name that is not in PATH and is a file here: what runs it is looked for in the file. A name
+ * with a slash is taken as it is. Returns the name to go by. */
+static char *name_of_process(char *word, char here[PATH_MAX])
+{
+    struct stat st;
+    char path[PATH_MAX];
+    int length = snprintf(here, PATH_MAX, "./%s", word);
+
+    if (strchr(word, '/') || ns_program_locate(word, path, sizeof(path)) || length >= PATH_MAX ||
+        stat(here, &st) != 0 || !S_ISREG(st.st_mode))
+        return word;
+    return here;
 }
 
 static void say_process(const struct ns_subject *subject, const char *word)
@@ -182,6 +205,8 @@ int ns_explain_main(int argc, char **argv)
     static struct ns_explain_options options;
     static struct ns_subject subject;
     static struct ns_policy_found found;
+    static char here[PATH_MAX];
+    char off[128], *word;
     int status = NS_EXIT_ERROR;
 
     ns_output_expect("tried");
@@ -194,11 +219,13 @@ int ns_explain_main(int argc, char **argv)
         ns_help_print("explain");
         return NS_EXIT_YES;
     }
-    ns_subject_describe(&subject, options.process, options.args, options.n_args);
-    say_process(&subject, options.process);
+    word = name_of_process(options.process, here);
+    ns_subject_describe(&subject, word, options.args, options.n_args);
+    say_process(&subject, word);
     say_socket(&options);
-    if (ns_switched_off())
-        warn("NAGLESHIM_OFF is set, so the shim is switched off here");
+    if (ns_environment_off(off, sizeof(off)))
+        warn("%s here", off);
+    ns_environment_judge(false, warn_of_environment, NULL);
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
     if (found.origin != NS_POLICY_BUILTIN)

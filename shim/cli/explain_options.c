@@ -51,12 +51,19 @@ static bool parse_address(const char *text, struct ns_address *address)
 
 static bool take_address(const char *option, const char **text, struct ns_address *address)
 {
+    struct in6_addr unused;
+
     *text = optarg;
     if (parse_address(optarg, address))
         return true;
-    SAY("%s '%s' is not an address: 10.0.0.1:7001 or [::1]:7001 would be (no host names, and a "
-        "port from 1 to 65535)",
-        option, optarg);
+    if (inet_pton(AF_INET, optarg, &unused) == 1)
+        SAY("%s needs a port: %s:7001", option, optarg);
+    else if (inet_pton(AF_INET6, optarg, &unused) == 1)
+        SAY("%s needs brackets and a port: [%s]:7001", option, optarg);
+    else
+        SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
+            "names, and a port from 1 to 65535)",
+            option, optarg);
     return false;
 }
 
@@ -66,8 +73,8 @@ static bool take_role(enum ns_role *role)
     int value;
 
     if (!ns_words_find(NS_WORDS_ROLE, optarg, &value)) {
-        SAY("--role '%s' is not known: %s are", optarg,
-            ns_words_join(NS_WORDS_ROLE, known, sizeof(known)));
+        SAY("--role must be %s, not '%s'", ns_words_join(NS_WORDS_ROLE, known, sizeof(known)),
+            optarg);
         return false;
     }
     *role = (enum ns_role)value;
@@ -123,7 +130,7 @@ bool ns_explain_take_options(int argc, char **argv, struct ns_explain_options *o
             return true;
     }
     if (optind < argc) {
-        SAY("'%s' is no option; an argument of the program is given with --arg", argv[optind]);
+        SAY("'%s' is not an option; an argument of the program is given with --arg", argv[optind]);
         return false;
     }
     if (!options->process || *options->process == '\0') {

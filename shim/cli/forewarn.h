@@ -6,12 +6,14 @@
 
 #include "cli/subject.h"
 
-/* Variables that nothing reads, a level of the log that there is not, a log file that cannot be
- * written. */
+/* What is wrong with the variables, see environment.h. */
 void ns_forewarn_of_environment(void);
 
 /* The policy that the program will get from the environment as it is now: broken, for others, with
  * rules that never match; and what is broken beside it in its directory. */
 void ns_forewarn_of_policy(const struct ns_subject *subject);
+
+/* The program that the shim does not reach, or that loses it on the way to another. */
+void ns_forewarn_of_reach(const struct ns_reach *reach);
 
 #endif

@@ -6,6 +6,8 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 
+#include "policy/near.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,24 +35,40 @@ int ns_help_main(int argc, char **argv)
     return NS_EXIT_YES;
 }
 
+static void say_unknown(const char *word)
+{
+    struct ns_near near = {.word = word};
+
+    for (size_t i = 0; *word != '-' && ns_verbs_at(i); i++)
+        ns_near_try(&near, ns_verbs_at(i)->word);
+    if (near.known)
+        ns_say(NULL, "unknown command '%s'; is '%s' meant? see 'nagleshim help'", word, near.known);
+    else
+        ns_say(NULL, "unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command",
+               word);
+}
+
 static int dispatch(int argc, char **argv)
 {
     /* --version and --help are the words without the dashes. */
+    bool is_letter = argc > 1 && strcmp(argv[1], "-h") == 0;
     bool is_option =
-        argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0);
-    const struct ns_verb *verb = argc > 1 ? ns_verbs_find(argv[1] + (is_option ? 2 : 0)) : NULL;
+        is_letter ||
+        (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0));
+    const char *word = is_letter ? "help" : argc > 1 ? argv[1] + (is_option ? 2 : 0) : "";
+    const struct ns_verb *verb = ns_verbs_find(word);
 
     if (argc < 2) {
         ns_help_usage();
         return NS_EXIT_ERROR;
     }
     if (!verb) {
-        ns_say(NULL, "unknown %s '%s'; see 'nagleshim help'",
-               *argv[1] == '-' ? "option" : "command", argv[1]);
+        say_unknown(argv[1]);
         return NS_EXIT_ERROR;
     }
     /* One place for it: --help first must work before the subcommand asks for anything else. */
-    if (argc == 3 && !is_option && strcmp(argv[2], "--help") == 0 && ns_help_print(argv[1]))
+    if (argc == 3 && !is_option && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) &&
+        ns_help_print(argv[1]))
         return NS_EXIT_YES;
     if (ns_verbs_have(verb->word, "json", argc - 1, argv + 1) &&
         !ns_verbs_have(verb->word, "help", argc - 1, argv + 1))

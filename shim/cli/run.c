@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include "cli/elf.h"
+#include "cli/environment.h"
 #include "cli/forewarn.h"
 #include "cli/preload.h"
 #include "cli/reach.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("run", __VA_ARGS__)
@@ -36,7 +38,7 @@ static bool take_word(enum ns_words list, const char *option, const char **word)
         *word = optarg;
         return true;
     }
-    SAY("%s '%s' is not known: %s are", option, optarg, ns_words_join(list, known, sizeof(known)));
+    SAY("%s must be %s, not '%s'", option, ns_words_join(list, known, sizeof(known)), optarg);
     return false;
 }
 
@@ -49,8 +51,8 @@ static bool take_delay(unsigned *delay)
     value = strtoul(optarg, &end, 10);
     if (*optarg < '0' || *optarg > '9' || *end != '\0' || errno != 0 ||
         value < NS_MAX_DELAY_US_LEAST || value > NS_MAX_DELAY_US_MOST) {
-        SAY("--max-delay-us '%s' is not allowed: a number from %d to %d is", optarg,
-            NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST);
+        SAY("--max-delay-us must be a number from %d to %d, not '%s'", NS_MAX_DELAY_US_LEAST,
+            NS_MAX_DELAY_US_MOST, optarg);
         return false;
     }
     *delay = (unsigned)value;
@@ -91,7 +93,8 @@ static bool take_options(int argc, char **argv, struct run_options *options)
             return true;
     }
     if (options->policy && (options->send || options->ack || options->max_delay_us)) {
-        SAY("--policy excludes --send, --ack and --max-delay-us: write them into the policy file");
+        SAY("--policy cannot be used together with --send, --ack or --max-delay-us; write these "
+            "into the policy file");
         return false;
     }
     if (optind >= argc) {
@@ -113,8 +116,16 @@ static bool put_environment(const char *name, const char *value)
 static bool put_policy_file(const char *file)
 {
     static struct ns_policy_found found;
+    struct stat st;
     char path[PATH_MAX], text[PATH_MAX + sizeof(found.where.message) + 32];
 
+    /* The program reads it once more, and so may others that it starts. */
+    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode)) {
+        SAY("cannot read policy '%s': it is not a regular file; the JSON itself may be in "
+            "NAGLESHIM_POLICY",
+            file);
+        return false;
+    }
     if (!realpath(file, path)) {
         SAY("cannot read policy '%s': %s", file, strerror(errno));
         return false;
@@ -138,6 +149,7 @@ static char *write_policy(const struct run_options *options)
 
     if (!ok)
         cJSON_Delete(rule);
+    ok = ok && cJSON_AddStringToObject(rule, "name", NS_POLICY_OF_RUN);
     if (options->send)
         ok = ok && cJSON_AddStringToObject(rule, "send", options->send);
     if (options->ack)
@@ -192,19 +204,6 @@ static bool put_library(void)
     return ok;
 }
 
-static void warn_unreached(const struct ns_reach *reach)
-{
-    const char *reason = ns_reach_reason(reach->verdict);
-
-    if (!reason)
-        return;
-    if (reach->is_script)
-        SAY("warning: the shim will not reach %s: its interpreter %s %s", reach->program,
-            reach->file, reason);
-    else
-        SAY("warning: the shim will not reach %s: it %s", reach->program, reason);
-}
-
 static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
 {
     if (error == ENOENT && reach->program[0] == '\0' && !strchr(word, '/'))
@@ -220,6 +219,7 @@ int ns_run_main(int argc, char **argv)
 {
     struct run_options options = {0};
     static struct ns_subject subject;
+    char off[128];
 
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
@@ -232,11 +232,11 @@ int ns_run_main(int argc, char **argv)
         return NS_EXIT_RUN_FAILED;
     ns_subject_describe(&subject, argv[optind], argv + optind + 1, (unsigned)(argc - optind - 1));
     ns_forewarn_of_environment();
-    if (ns_switched_off())
-        SAY("warning: NAGLESHIM_OFF is set, so the shim is switched off");
+    if (ns_environment_off(off, sizeof(off)))
+        SAY("warning: %s", off);
     else if (subject.reach.program[0])
         ns_forewarn_of_policy(&subject);
-    warn_unreached(&subject.reach);
+    ns_forewarn_of_reach(&subject.reach);
     execvp(argv[optind], argv + optind);
     return report_exec_failure(argv[optind], &subject.reach, errno);
 }

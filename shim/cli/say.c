@@ -6,11 +6,12 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 
+#include "policy/near.h"
+
 #include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void ns_say(const char *command, const char *format, ...)
@@ -28,6 +29,25 @@ void ns_say(const char *command, const char *format, ...)
     ns_output_list("messages", text);
 }
 
+static void say_unknown(const char *command, const char *option)
+{
+    char name[64];
+    const struct ns_verb_option *row;
+    struct ns_near near = {0};
+
+    /* "--sned=app" */
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(option, "="), option);
+    near.word = name + strspn(name, "-");
+    for (size_t i = 0; option[1] == '-' && (row = ns_verbs_option_at(i)); i++)
+        if (strcmp(row->verb, command) == 0)
+            ns_near_try(&near, row->name);
+    if (near.known)
+        ns_say(command, "unknown option %s; is --%s meant? see 'nagleshim %s --help'", option,
+               near.known, command);
+    else
+        ns_say(command, "unknown option %s; see 'nagleshim %s --help'", option, command);
+}
+
 void ns_say_option(const char *command, char *const *argv, int result)
 {
     char letter[] = {'-', (char)optopt, '\0'};
@@ -40,12 +60,5 @@ void ns_say_option(const char *command, char *const *argv, int result)
     else if (optopt >= NS_OPTION_BASE)
         ns_say(command, "%s: this option takes no value", option);
     else
-        ns_say(command, "unknown option %s; see 'nagleshim %s --help'", option, command);
-}
-
-bool ns_switched_off(void)
-{
-    const char *off = getenv("NAGLESHIM_OFF");
-
-    return off && *off != '\0' && strcmp(off, "0") != 0;
+        say_unknown(command, option);
 }

@@ -44,7 +44,7 @@ void ns_subject_print_tried(void *context, const char *path, int error)
     const char *result = error == 0         ? "taken"
                          : error == -ENOENT ? "not there"
                          : error == -EINVAL ? "invalid"
-                                            : strerror(-error);
+                                            : ns_policy_error_reason(error);
     cJSON *entry = ns_output_entry("tried");
 
     (void)context;

@@ -54,7 +54,7 @@ char *ns_words_join(enum ns_words list, char *buffer, size_t size)
 
     buffer[0] = '\0';
     for (unsigned i = 0; (word = ns_words_at(list, i)).name && used < size; i++) {
-        const char *before = ns_words_at(list, i + 1).name ? ", " : " and ";
+        const char *before = ns_words_at(list, i + 1).name ? ", " : " or ";
         int n = snprintf(buffer + used, size - used, "%s%s", i == 0 ? "" : before, word.name);
         used += n > 0 ? (size_t)n : 0;
     }

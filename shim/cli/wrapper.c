@@ -3,6 +3,9 @@
  * understand the shell: it knows the few lines that wrappers consist of. */
 #include "cli/wrapper.h"
 
+#include "cli/reach.h"
+
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,4 +120,46 @@ void ns_wrapper_read(const char *script, struct ns_wrapper *wrapper)
         wrapper->sets = 0;
     if (stream)
         fclose(stream);
+}
+
+struct listener {
+    void (*report)(void *context, const char *text);
+    void *context;
+};
+
+__attribute__((format(printf, 2, 3))) static void tell(const struct listener *to,
+                                                       const char *format, ...)
+{
+    char text[2 * PATH_MAX];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    to->report(to->context, text);
+}
+
+void ns_wrapper_judge(const struct ns_wrapper *wrapper, const char *script,
+                      void (*report)(void *context, const char *text), void *context)
+{
+    static struct ns_reach reach;
+    const struct listener to = {report, context};
+    const char *reason;
+
+    if (wrapper->sets)
+        tell(&to,
+             "line %u of %s sets LD_PRELOAD anew, so that what it starts loses the shim; "
+             "\"LD_PRELOAD=$LD_PRELOAD:...\" would keep it",
+             wrapper->sets, script);
+    if (wrapper->unsets)
+        tell(&to, "line %u of %s takes LD_PRELOAD out of the environment", wrapper->unsets, script);
+    if (wrapper->clears)
+        tell(&to, "line %u of %s starts a program with an environment that has no LD_PRELOAD",
+             wrapper->clears, script);
+    if (!wrapper->becomes)
+        return;
+    ns_reach_inspect(wrapper->program, &reach);
+    reason = ns_reach_reason(reach.verdict);
+    if (reason)
+        tell(&to, "%s, which it becomes, %s", reach.file, reason);
 }

@@ -21,4 +21,9 @@ bool ns_wrapper_is_shell(const char *path);
  * counts, too. */
 void ns_wrapper_read(const char *script, struct ns_wrapper *wrapper);
 
+/* Says what the script does by which a program that it starts loses the shim: calls report with a
+ * sentence for each. wrapper is what ns_wrapper_read found in it. */
+void ns_wrapper_judge(const struct ns_wrapper *wrapper, const char *script,
+                      void (*report)(void *context, const char *text), void *context);
+
 #endif

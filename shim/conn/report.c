@@ -77,10 +77,16 @@ static void add_count(struct ns_line *line, uint64_t number, const char *one, co
     ns_line_add(line, number == 1 ? one : many);
 }
 
+/* Is it the rule that `nagleshim run` has made of its options? */
+static bool is_of_run(const char *rule)
+{
+    return rule && strcmp(rule, NS_POLICY_OF_RUN) == 0;
+}
+
 static void add_rule_name(struct ns_line *line, const char *rule, uint32_t index)
 {
     ns_line_add(line, "rule ");
-    if (rule)
+    if (rule && !is_of_run(rule))
         ns_line_add(line, rule);
     else
         ns_line_add_number(line, (uint64_t)index + 1);
@@ -88,12 +94,16 @@ static void add_rule_name(struct ns_line *line, const char *rule, uint32_t index
 
 static void add_policy(struct ns_line *line)
 {
+    const struct ns_status_rule *rules = (const struct ns_status_rule *)(uintptr_t)ns_status.rules;
     switch ((enum ns_policy_origin)ns_status.origin) {
     case NS_POLICY_BUILTIN:
         ns_line_add(line, "the built-in policy");
         break;
     case NS_POLICY_INLINE:
-        ns_line_add(line, "the policy in NAGLESHIM_POLICY");
+        ns_line_add(line,
+                    ns_status.n_rules == 1 && is_of_run((const char *)(uintptr_t)rules[0].name)
+                        ? "run's options"
+                        : "the policy in NAGLESHIM_POLICY");
         break;
     case NS_POLICY_NAMED:
     case NS_POLICY_IN_DIRECTORY:
@@ -161,6 +171,25 @@ static void add_sockets(struct ns_line *line, const struct counts *counts)
     }
 }
 
+/* Nothing was done: what a rule that took sockets leaves to the program may be why. */
+static void add_no_deed(struct ns_line *line)
+{
+    const struct ns_status_rule *rules = (const struct ns_status_rule *)(uintptr_t)ns_status.rules;
+    bool send = false, ack = false;
+    for (uint32_t i = 0; i < ns_status.n_rules; i++) {
+        bool took = rules[i].sockets != rules[i].before;
+        send |= took && rules[i].send == NS_SEND_APP;
+        ack |= took && rules[i].ack == NS_ACK_APP;
+    }
+    ns_line_add(line, ": nothing was set or sent");
+    if (send || ack)
+        ns_line_add(line, "; left to the program by ");
+    if (send)
+        ns_line_add(line, "\"send\": \"app\"");
+    if (ack)
+        ns_line_add(line, send ? " and \"ack\": \"app\"" : "\"ack\": \"app\"");
+}
+
 /* What was done. */
 static void add_deeds(struct ns_line *line, const struct counts *counts)
 {
@@ -184,7 +213,7 @@ static void add_deeds(struct ns_line *line, const struct counts *counts)
             separator = ", ";
         }
     if (counts->sockets > 0 && *separator == ':')
-        ns_line_add(line, ": no TCP_NODELAY, push or ACK was needed");
+        add_no_deed(line);
 }
 
 /* The same for scripts: every count, by the name that `nagleshim doctor` gives it. */

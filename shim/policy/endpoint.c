@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char beyond_prefix[] = "the address has bits set beyond its prefix";
+
 struct span {
     const char *at;
     size_t len;
@@ -65,7 +67,8 @@ static bool set_beyond(const struct in6_addr *addr, unsigned prefix)
     return false;
 }
 
-/* ADDR or ADDR/N of one family. */
+/* ADDRESS or ADDRESS/BITS of one family. Bits that are set beyond the prefix are the caller's to
+ * tell: see tell_network. */
 static const char *read_address(struct span text, int family, struct ns_endpoint *endpoint)
 {
     char digits[INET6_ADDRSTRLEN];
@@ -90,12 +93,24 @@ static const char *read_address(struct span text, int family, struct ns_endpoint
     }
     endpoint->addr = result;
     endpoint->prefix = (uint8_t)(v4 ? bits + 96 : bits);
-    if (set_beyond(&result, endpoint->prefix))
-        return "the address has bits set beyond its prefix";
-    return NULL;
+    return set_beyond(&result, endpoint->prefix) ? beyond_prefix : NULL;
 }
 
-/* [ADDR6/N] or [ADDR6/N]:PORTS */
+/* The address has bits set beyond its prefix: say which network it is in. */
+static void tell_network(const struct ns_endpoint *endpoint, char *problem, size_t size)
+{
+    struct in6_addr network = endpoint->addr;
+    char text[INET6_ADDRSTRLEN];
+    bool v4 = IN6_IS_ADDR_V4MAPPED(&network) && endpoint->prefix >= 96;
+    for (unsigned bit = endpoint->prefix; bit < 128; bit++)
+        network.s6_addr[bit / 8] &= (uint8_t) ~(0x80 >> bit % 8);
+    inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? &network.s6_addr[12] : network.s6_addr, text,
+              sizeof text);
+    snprintf(problem, size, "%s; write %s/%u", beyond_prefix, text,
+             v4 ? endpoint->prefix - 96u : endpoint->prefix);
+}
+
+/* [ADDRESS/BITS] or [ADDRESS/BITS]:PORTS */
 static const char *read_bracketed(struct span text, struct ns_endpoint *endpoint)
 {
     text.at++;
@@ -172,10 +187,12 @@ int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *prob
     wrong = read_endpoint(text, endpoint);
     if (!wrong)
         return 0;
-    snprintf(
-        problem, size,
-        "%s; allowed are ADDR, ADDR/N, PORT, LOW-HIGH, ADDR[/N]:PORT[-HIGH], and for IPv6 with "
-        "a port [ADDR/N]:PORT",
-        wrong);
+    if (wrong == beyond_prefix)
+        tell_network(endpoint, problem, size);
+    else
+        snprintf(problem, size,
+                 "%s; allowed are ADDRESS, ADDRESS/BITS, PORT, LOW-HIGH, "
+                 "ADDRESS[/BITS]:PORT[-HIGH], and for IPv6 with a port [ADDRESS/BITS]:PORT",
+                 wrong);
     return -EINVAL;
 }

@@ -68,12 +68,17 @@ static int read_path(const struct ns_policy_request *request, const char *path,
     return result;
 }
 
+const char *ns_policy_error_reason(int error)
+{
+    return error == -ESPIPE ? "it is not a regular file" : strerror(-error);
+}
+
 static void could_not_read(struct ns_policy_found *found, int error)
 {
-    const char *why = error == -ESPIPE ? "not a regular file" : strerror(-error);
     found->error = error;
     found->where = (struct ns_policy_error){0};
-    snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s", why);
+    snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s",
+             ns_policy_error_reason(error));
 }
 
 static void compile(struct content *content, struct ns_policy_found *found,
@@ -119,6 +124,8 @@ void ns_policy_read_all(const char *path, struct ns_policy_found *found,
     const struct ns_policy_request request = {.all = all};
     start(found, NS_POLICY_NAMED, path);
     load(&request, path, strcmp(path, "-") == 0, found);
+    if (found->error == -ESPIPE)
+        strcat(found->where.message, "; '-' is standard input");
 }
 
 /* NULL, or the base name of a path, if it can be the name of a policy file; its length is *len. A

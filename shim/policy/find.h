@@ -10,6 +10,10 @@
 
 #define NS_POLICY_DIR_DEFAULT NS_SYSCONFDIR /* the Makefile's */
 
+/* The name of the rule that `nagleshim run` makes of its options. Who reads of it has no policy
+ * that he knows of. */
+#define NS_POLICY_OF_RUN "options of nagleshim run"
+
 enum ns_policy_origin {
     NS_POLICY_BUILTIN,
     NS_POLICY_INLINE, /* the JSON itself in NAGLESHIM_POLICY */
@@ -56,6 +60,9 @@ void ns_policy_read(const char *path, struct ns_policy_found *found);
 /* The same, and every mistake is told to all. */
 void ns_policy_read_all(const char *path, struct ns_policy_found *found,
                         const struct ns_policy_errors *all);
+
+/* Why a file could not be read, of an error other than -EINVAL. */
+const char *ns_policy_error_reason(int error);
 
 /* "file:line:column: message", or "file: message" where there is no place. Returns buffer. */
 char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size);

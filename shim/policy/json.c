@@ -120,7 +120,7 @@ static int read_endpoint(struct ns_reader *reader, const cJSON *item, struct ns_
         return ns_reader_expected(reader, item, "a string");
     if (ns_endpoint_parse(item->valuestring, endpoint, problem, sizeof problem) == 0)
         return 0;
-    return ns_reader_fail(reader, item, NS_TEXT_VALUE, "\"%s\" is no endpoint: %s",
+    return ns_reader_fail(reader, item, NS_TEXT_VALUE, "\"%s\" is not an endpoint: %s",
                           ns_reader_quote(item->valuestring, quote, sizeof quote), problem);
 }
 
@@ -207,7 +207,8 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
 {
     static const char *const owned[] = {"TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK",
                                         "TCP_DELACK_MAX_US"};
-    char quote[44], names[400] = "";
+    char quote[44], meant[44], names[400] = "";
+    struct ns_near near = {.word = item->string};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         if (strcmp(item->string, owned[i]) == 0)
             return ns_reader_fail(reader, item, NS_TEXT_KEY,
@@ -216,10 +217,12 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
                                   owned[i]);
     for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
         size_t used = strlen(names);
+        ns_near_try(&near, ns_sockopts[i].name);
         snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", ns_sockopts[i].name);
     }
-    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s",
-                          ns_reader_quote(item->string, quote, sizeof quote), names);
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s%s",
+                          ns_reader_quote(item->string, quote, sizeof quote), names,
+                          ns_reader_meant(&near, meant, sizeof meant));
 }
 
 static int read_sockopt(struct ns_reader *reader, const cJSON *child, struct ns_rule *rule)

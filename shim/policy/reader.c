@@ -51,6 +51,14 @@ const char *ns_reader_quote(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
+const char *ns_reader_meant(const struct ns_near *near, char *buffer, size_t size)
+{
+    buffer[0] = '\0';
+    if (near->known)
+        snprintf(buffer, size, "; is \"%s\" meant?", near->known);
+    return buffer;
+}
+
 /* What item is, for the end of a message. */
 static const char *describe(const cJSON *item, char *buffer, size_t size)
 {
@@ -89,13 +97,16 @@ int ns_reader_expected(struct ns_reader *reader, const cJSON *item, const char *
 static int unknown_key(struct ns_reader *reader, const cJSON *item, const char *what,
                        const struct ns_reader_key *keys, size_t n_keys)
 {
-    char quote[QUOTE_SIZE], allowed[120] = "";
+    char quote[QUOTE_SIZE], meant[QUOTE_SIZE], allowed[120] = "";
+    struct ns_near near = {.word = item->string};
     for (size_t i = 0; i < n_keys; i++) {
         size_t used = strlen(allowed);
+        ns_near_try(&near, keys[i].name);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", keys[i].name);
     }
-    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown key \"%s\"; %s may have %s",
-                          ns_reader_quote(item->string, quote, sizeof quote), what, allowed);
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown key \"%s\"; %s may have %s%s",
+                          ns_reader_quote(item->string, quote, sizeof quote), what, allowed,
+                          ns_reader_meant(&near, meant, sizeof meant));
 }
 
 /* One member of an object; seen has a bit for each key that there was. */

@@ -4,6 +4,7 @@
 #ifndef NS_POLICY_READER_H
 #define NS_POLICY_READER_H
 
+#include "policy/near.h"
 #include "policy/policy.h"
 #include "policy/text.h"
 
@@ -62,6 +63,9 @@ int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, c
 /* A string or a list of strings: how many entries, and the first of them (->next has the others).
  */
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n);
+
+/* "; is \"name\" meant?" in buffer if a key is near to what was written, "" otherwise. */
+const char *ns_reader_meant(const struct ns_near *near, char *buffer, size_t size);
 
 /* A user's text for a message: short, on one line, in buffer. */
 const char *ns_reader_quote(const char *text, char *buffer, size_t size);

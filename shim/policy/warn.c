@@ -34,7 +34,7 @@ static void warn_halves(const struct listener *to, const struct ns_rule *rule)
     if (acks && !sends)
         warn(to, rule,
              "only the ack half is on: it can create a stall that was not there; both halves "
-             "together never did (\"send\": \"nodelay\")");
+             "together never did (\"send\": \"adaptive\")");
 }
 
 static void warn_delay(const struct listener *to, const struct ns_rule *rule)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# Promise: The shells' completions offer the verbs, options and words that the command has, and no others.
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2034 # bash's completion reads COMP_WORDS
 # shellcheck disable=SC2154 # bats sets $output
@@ -150,7 +151,7 @@ ZSH
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb" | grep -- --)" "$(fish_offers "nagleshim $verb --")"
     done
-    same letters -p "$(fish_offers 'nagleshim run -' | grep -v -- --)"
+    same letters $'-h\n-p' "$(fish_offers 'nagleshim run -' | grep -v -- --)"
     for option in --send --ack --log; do
         same "$option" "$(words_of run "$option")" "$(fish_offers "nagleshim run $option ")"
     done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# Promise: `nagleshim doctor` tells whether the library would load into a program, and which library that is.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # `nagleshim doctor` and the library itself: whether it loads into a program, which library that is, and what is said
 # of processes that have just started or call themselves something else.
@@ -64,6 +65,41 @@ CASES
     cp "$LIBRARY" "$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
     expect_status 0
+}
+
+@test "doctor finds a bare name in LD_PRELOAD where the program's loader does, and says how to write it where that does not" {
+    mkdir "$T/found"
+    cp "$LIBRARY" "$T/found"
+    # The command's own loader says on standard error what it cannot preload.
+    run --separate-stderr env LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
+    if ldconfig -p 2>/dev/null | grep -q libnagleshim.so; then
+        cannot_here "the library is installed"
+    fi
+    expect_status 1
+    expect_part output "reason: LD_PRELOAD names libnagleshim.so, which the loader does not find; write its absolute path: LD_PRELOAD=$LIBRARY"
+    expect_verdict "the shim would do nothing for this program"
+    run --separate-stderr env LD_LIBRARY_PATH="$T/found" LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
+    expect_status 0
+    expect_part output "library: $T/found/libnagleshim.so, which the loader finds by the name in LD_PRELOAD here"
+    expect_verdict "the shim reaches this program"
+    # A path is that of a file, or of none.
+    run --separate-stderr env LD_PRELOAD=/nosuch/libnagleshim.so "$NS" doctor "$T/ordinary"
+    expect_status 1
+    expect_part output "reason: LD_PRELOAD names /nosuch/libnagleshim.so: No such file or directory"
+}
+
+@test "doctor knows a library that /etc/ld.so.preload names" {
+    local mounts
+    ns_mount_namespace
+    [[ ${mounts[0]:-} ]] || cannot_here "no mount namespace of one's own"
+    mkdir "$T/etc"
+    cp -a /etc/. "$T/etc" 2>/dev/null || true
+    echo "$LIBRARY" >"$T/etc/ld.so.preload"
+    # shellcheck disable=SC2016 # for the inner shell
+    run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "$2" doctor "$3"' - "$T/etc" "$NS" "$T/ordinary"
+    expect_status 0
+    expect_part output "library: $LIBRARY, which /etc/ld.so.preload names here"
+    expect_verdict "the shim reaches this program"
 }
 
 @test "doctor takes the library that LD_PRELOAD names, wherever it lies" {

@@ -23,7 +23,11 @@ teardown() {
     doctor "$T/ordinary"
     expect_status 0
     expect_whole stderr ""
+    expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
+    LD_PRELOAD=$LIBRARY run --separate-stderr "$NS" doctor "$T/ordinary"
+    expect_status 0
     expect_verdict "the shim reaches this program"
+    doctor "$T/ordinary"
     expect_part output "program: $T/ordinary"
     expect_part output "(glibc)"
     expect_part output "library: $LIBRARY"
@@ -82,7 +86,7 @@ CASES
     doctor "$T/bun"
     expect_status 0
     expect_part output "warning: it $said"
-    expect_verdict "the shim reaches this program"
+    expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
     printf '#!%s\n' "$T/bun" >"$T/script"
     chmod +x "$T/script"
     doctor "$T/script"
@@ -176,7 +180,7 @@ CASES
     program ordinary "$T/ordinary"
     NAGLESHIM_OFF=1 doctor "$T/ordinary"
     expect_status 1
-    expect_part output "reason: NAGLESHIM_OFF is set here, which switches the shim off"
+    expect_part output "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
     NAGLESHIM_POLICY=$(broken_policy) doctor "$T/ordinary"
     expect_status 1
     expect_part stderr "nagleshim doctor: $T/broken.json:2:21: "
@@ -185,14 +189,27 @@ CASES
     expect_status 1
     expect_part output 'reason: its policy says "enabled": false'
     LD_PRELOAD=$T/none/libnagleshim.so run --separate-stderr "$NS" doctor "$T/ordinary"
-    expect_status 0
-    expect_part output "warning: LD_PRELOAD names $T/none/libnagleshim.so here: No such file or directory"
+    expect_status 1
+    expect_part output "reason: LD_PRELOAD names $T/none/libnagleshim.so: No such file or directory"
     cp "$NS" "$T/nagleshim"
     run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
     [[ -e /usr/local/lib/libnagleshim.so ]] || {
         expect_status 1
         expect_part output "reason: libnagleshim.so is neither beside this command, nor in ../lib, nor in /usr/local/lib"
     }
+}
+
+@test "doctor warns of variables that are misspelt, have no such value, or name what is not there" {
+    program ordinary "$T/ordinary"
+    run --separate-stderr env NAGLESHIM_LOGFILE=x NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE="$T/none/log" \
+        NAGLESHIM_POLICY_DIR="$T/ordinary" "$NS" doctor "$T/ordinary"
+    expect_status 0
+    expect_part output "warning: NAGLESHIM_LOGFILE is set, which nothing reads; is NAGLESHIM_LOG_FILE meant?"
+    expect_part output "warning: NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
+    expect_part output "warning: NAGLESHIM_LOG_FILE '$T/none/log' cannot be written, and what the shim logs is lost: No such file or directory"
+    expect_part output "warning: NAGLESHIM_POLICY_DIR '$T/ordinary' is not a directory, so no policy is taken from it"
+    doctor "$T/ordinary"
+    expect_no_part output "warning: "
 }
 
 @test "doctor says what is wrong with the question, and exits 2" {
@@ -211,24 +228,24 @@ CASES
 --frobnicate|unknown option --frobnicate; see 'nagleshim doctor --help'
 -p|unknown option -p; see 'nagleshim doctor --help'
 --pid|--pid needs a value; see 'nagleshim doctor --help'
---pid 1 cat|'cat': a program and --pid exclude each other
---pid=|--pid '' is no process id: a number from 1 on is
---pid 0|--pid '0' is no process id: a number from 1 on is
---pid -1|--pid '-1' is no process id: a number from 1 on is
---pid +1|--pid '+1' is no process id: a number from 1 on is
---pid 1x|--pid '1x' is no process id: a number from 1 on is
---pid 2147483648|--pid '2147483648' is no process id: a number from 1 on is
---pid 99999999999999999999|--pid '99999999999999999999' is no process id: a number from 1 on is
+--pid 1 cat|'cat': a program and --pid cannot be used together
+--pid=|--pid must be a process id, not ''
+--pid 0|--pid must be a process id, not '0'
+--pid -1|--pid must be a process id, not '-1'
+--pid +1|--pid must be a process id, not '+1'
+--pid 1x|--pid must be a process id, not '1x'
+--pid 2147483648|--pid must be a process id, not '2147483648'
+--pid 99999999999999999999|--pid must be a process id, not '99999999999999999999'
 --pid 2147483647|there is no process 2147483647
 no-such-program|cannot find 'no-such-program' in PATH
 DIR/none|'DIR/none': No such file or directory
-DIR|'DIR' is a directory and no program
-/dev/null|'/dev/null' is no regular file and no program
+DIR|'DIR' is a directory, and no program
+/dev/null|'/dev/null' is not a regular file, and no program
 DIR/plain|'DIR/plain' is not executable: Permission denied
 CASES
     doctor ''
     expect_status 2
     doctor "$LIBRARY"
     expect_status 2
-    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library and no program"
+    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, and no program"
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# Promise: `nagleshim run` warns of what lies in the environment before it starts a program, and starts none under a broken library.
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 # What `nagleshim run` says before it starts a program. What is wrong with its own words or with the library starts
@@ -89,8 +90,13 @@ CASES
     NAGLESHIM_LOG_FILE=new run_touch
     expect_nothing
     NAGLESHIM_LOG=verbose run --separate-stderr "$NS" run -- touch "$T/ran"
-    [[ ${stderr_lines[0]} == "nagleshim run: warning: NAGLESHIM_LOG is 'verbose', which is no level: off, error, info and debug are" ]]
     expect_status 0
+    # The library says it, once for each process.
+    [[ $(grep -c "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" <<<"$stderr") -eq 1 && $stderr == nagleshim\[* ]]
+    # Where that goes to a file somebody is told here.
+    NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE=$T/log run_touch
+    expect_warning "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
+    grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
 }
 
 @test "run names the variable that was probably meant by one that nothing reads" {
@@ -117,6 +123,40 @@ CASES
     expect_whole stderr ""
 }
 
+@test "run, check and explain warn of a NAGLESHIM_POLICY_DIR that is no directory" {
+    local said="is not a directory, so no policy is taken from it"
+    touch "$T/file"
+    for directory in /nosuch "$T/file"; do
+        NAGLESHIM_POLICY_DIR=$directory run_touch
+        expect_warning "NAGLESHIM_POLICY_DIR '$directory' $said"
+        NAGLESHIM_POLICY_DIR=$directory run --separate-stderr "$NS" check
+        expect_status 0
+        expect_whole stderr "nagleshim check: warning: NAGLESHIM_POLICY_DIR '$directory' $said"
+        NAGLESHIM_POLICY_DIR=$directory run --separate-stderr "$NS" explain --process cat
+        expect_part output "warning: NAGLESHIM_POLICY_DIR '$directory' $said"
+    done
+    # Where a policy is named nobody looks into it.
+    NAGLESHIM_POLICY_DIR=/nosuch run_touch --send app
+    expect_nothing
+}
+
+@test "run warns of a shell script that drops the shim, and of no other" {
+    local body expected
+    while IFS='|' read -r body expected; do
+        printf '#!/bin/sh\n%b\n' "${body//DIR/$T}" >"$T/script"
+        chmod +x "$T/script"
+        run --separate-stderr "$NS" run -- "$T/script"
+        expect_status 0
+        expect_whole stderr "${expected:+nagleshim run: warning: the shim may not reach what $T/script starts: ${expected//DIR/$T}}"
+    done <<'CASES'
+export LD_PRELOAD=\\nexec true|line 2 of DIR/script sets LD_PRELOAD anew, so that what it starts loses the shim; "LD_PRELOAD=$LD_PRELOAD:..." would keep it
+unset LD_PRELOAD|line 2 of DIR/script takes LD_PRELOAD out of the environment
+exec env -i true|line 2 of DIR/script starts a program with an environment that has no LD_PRELOAD
+exec true|
+LD_PRELOAD=$LD_PRELOAD:libm.so.6 true|
+CASES
+}
+
 @test "run warns of a broken policy that the program would get from the environment" {
     NAGLESHIM_POLICY=$(broken_policy) run_touch
     expect_status 0
@@ -134,7 +174,7 @@ CASES
     run_touch -p "$(policy p '{}')"
     expect_nothing
     NAGLESHIM_OFF=1 run_touch
-    expect_warning "NAGLESHIM_OFF is set, so the shim is switched off"
+    expect_warning "NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
 @test "run warns of the broken policies of other programs in the directory, and names five" {

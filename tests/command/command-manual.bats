@@ -61,7 +61,7 @@ print("\n".join(at))' "$@"
 @test "the synopsis has the options that each help text has, but for --help" {
     local command
     for command in run check explain doctor; do
-        "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -v -- --help >"$T/help"
+        "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -vx -e -h >"$T/help"
         section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
         same_list "$T/help" "$T/man"
@@ -110,6 +110,8 @@ print("\n".join(at))' "$@"
     same_list "$T/help" "$T/schema"
     section Modes "$MAN5" | sed -nE '/^\.Bl -column/,/^\.El/s/^\.It ([a-z][-a-z]*) .*/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
+    sed -nE '/^\| `send`/,/^$/s/^\| `([a-z-]+)`( \(default\))? \| [0-9].*/\1/p' README.md >"$T/readme"
+    same_list "$T/help" "$T/readme"
     section 'nagleshim run' "$MAN1" | sed -n '/Fl -send/,/Fl -ack/s/^\.Cm \([-a-z]*\).*/\1/p' >"$T/man"
     same_list "$T/help" "$T/man"
 
@@ -153,10 +155,21 @@ print("\n".join(at))' "$@"
     [[ $n -ge 4 ]]
 }
 
+@test "the README's first table has the rows and the columns that make demo prints" {
+    sed -nE "s/^row '([^']*)'.*/\1/p" tests/demo >"$T/demo"
+    sed -nE 's/^\| ((without|the shim|by hand)[^|]*) \|.*/\1/p' README.md >"$T/readme"
+    [[ $(wc -l <"$T/demo") -ge 7 ]]
+    diff "$T/demo" "$T/readme"
+    sed -nE "s/^printf '%-38s (.*)\\\\n' ''$/\1/p" tests/demo | sed -E 's/ {2,}/ | /g' >"$T/demo"
+    sed -nE '/µs a packet/s/^\| \| (.*) \|$/\1/p' README.md >"$T/readme"
+    [[ -s $T/demo ]]
+    diff "$T/demo" "$T/readme"
+}
+
 @test "the manual pages are free of what the formatters warn of" {
     local page
     type -P mandoc >/dev/null || type -P groff >/dev/null || cannot_here "neither mandoc nor groff"
-    for page in "$MAN1" "$MAN5"; do
+    for page in config/man/*; do
         if type -P groff >/dev/null; then
             run --separate-stderr groff -mandoc -Tutf8 -ww -z "$page"
             expect_status 0

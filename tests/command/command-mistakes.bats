@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# Promise: `nagleshim check` tells every mistake of a policy with its place, and what is valid but probably not meant.
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 # What `nagleshim check` says of a file with several mistakes, of addresses that are spelt as people spell them
 # elsewhere, and what `explain` says where it was not told enough.
@@ -80,6 +81,25 @@ expect_places() {
     expect_places "1:1"
 }
 
+@test "a misspelt key is told which one is near, and one that is near to none is not" {
+    local key meant
+    while read -r key meant; do
+        printf '{"version": 1, "rules": [{"%s": 1}]}' "$key" >"$T/p.json"
+        run --separate-stderr "$NS" check "$T/p.json"
+        expect_status 1
+        expect_whole stderr "$T/p.json:1:27: unknown key \"$key\"; a rule may have name, comment, match, send, ack, max_delay_us, sockopt${meant:+; is \"$meant\" meant?}"
+    done <<'CASES'
+sned send
+Match match
+max_delay max_delay_us
+sockopts sockopt
+akc ack
+mode
+port
+sand_all
+CASES
+}
+
 @test "run and the library say the first mistake alone" {
     printf '{"version": 1, "rules": [{"send": "fast", "ack": "slow"}]}' >"$T/p.json"
     run --separate-stderr "$NS" run -p "$T/p.json" -- true
@@ -104,7 +124,7 @@ expect_places() {
         printf '{"version": 1, "rules": [{"match": {"remote": "%s"}}]}' "$text" >"$T/p.json"
         run --separate-stderr "$NS" check "$T/p.json"
         expect_status 1
-        expect_whole stderr "$T/p.json:1:47: \"$text\" is no endpoint: $expected"
+        expect_whole stderr "$T/p.json:1:47: \"$text\" is not an endpoint: $expected"
     done <<'CASES'
  10.0.0.1|it has a blank; write an endpoint without blanks, and several of them as a list
 10.0.0.1 |it has a blank; write an endpoint without blanks, and several of them as a list
@@ -171,7 +191,7 @@ $T/p.json: warning: rule 1: \"remote\": fd00::1:443 is an address, of any port; 
         sed -n "/^\.Ss nagleshim $command\$/,/^\.S[sh] /p" config/man/nagleshim.1 >"$T/section"
         [[ -s $T/section ]]
         while read -r letter name; do
-            grep -q "^\.It Fl $letter Ar file , Fl -$name Ar file\$" "$T/section"
+            grep -qE "^\.It Fl $letter( Ar file)? , Fl -$name( Ar file)?\$" "$T/section"
         done < <("$NS" "$command" --help | sed -nE 's/^  -([a-z]), --([-a-z]+) .*/\1 \2/p')
     done
     [[ -n $letter$name ]] || "$NS" run --help | grep -q -- '-p, --policy FILE'

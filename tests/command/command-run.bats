@@ -139,6 +139,17 @@ setup() {
     [[ ! -e $T/ran ]]
 }
 
+@test "run -p of a pipe says what a policy file must be, and runs nothing" {
+    mkfifo "$T/fifo"
+    run --separate-stderr "$NS" run -p "$T/fifo" -- touch "$T/ran"
+    expect_status 125
+    expect_whole stderr "nagleshim run: cannot read policy '$T/fifo': it is not a regular file; the JSON itself may be in NAGLESHIM_POLICY"
+    run --separate-stderr "$NS" run -p <(echo '{"version": 1, "rules": []}') -- touch "$T/ran"
+    expect_status 125
+    expect_part stderr ": it is not a regular file; "
+    [[ ! -e $T/ran ]]
+}
+
 @test "run --policy excludes each of --send, --ack and --max-delay-us" {
     local option file
     file=$(policy p '{}')
@@ -146,13 +157,13 @@ setup() {
         # shellcheck disable=SC2086 # two words
         run --separate-stderr "$NS" run $option -p "$file" -- touch "$T/ran"
         expect_status 125
-        expect_whole stderr "nagleshim run: --policy excludes --send, --ack and --max-delay-us: write them into the policy file"
+        expect_whole stderr "nagleshim run: --policy cannot be used together with --send, --ack or --max-delay-us; write these into the policy file"
         [[ ! -e $T/ran ]]
     done
 }
 
 @test "--send, --ack and --max-delay-us make a policy of one rule that check accepts" {
-    local expected='{"version":1,"rules":[{"send":"auto-cork","ack":"app","max_delay_us":500}]}'
+    local expected='{"version":1,"rules":[{"name":"options of nagleshim run","send":"auto-cork","ack":"app","max_delay_us":500}]}'
     run --separate-stderr "$NS" run --send auto-cork --ack app --max-delay-us 500 -- printenv NAGLESHIM_POLICY
     expect_status 0
     expect_whole output "$expected"
@@ -160,9 +171,9 @@ setup() {
     expect_status 0
     expect_whole output "NAGLESHIM_POLICY: valid, 1 rule"
     run --separate-stderr "$NS" run --ack app -- printenv NAGLESHIM_POLICY
-    expect_whole output '{"version":1,"rules":[{"ack":"app"}]}'
+    expect_whole output '{"version":1,"rules":[{"name":"options of nagleshim run","ack":"app"}]}'
     run --separate-stderr "$NS" run --max-delay-us 50 -- printenv NAGLESHIM_POLICY
-    expect_whole output '{"version":1,"rules":[{"max_delay_us":50}]}'
+    expect_whole output '{"version":1,"rules":[{"name":"options of nagleshim run","max_delay_us":50}]}'
 }
 
 @test "run without options for a policy leaves the environment's as it is" {
@@ -181,18 +192,18 @@ setup() {
     done
     run --separate-stderr "$NS" run --log loud -- touch "$T/ran"
     expect_status 125
-    expect_whole stderr "nagleshim run: --log 'loud' is not known: off, error, info and debug are"
+    expect_whole stderr "nagleshim run: --log must be off, error, info or debug, not 'loud'"
     [[ ! -e $T/ran ]]
 }
 
 @test "run names the modes that there are when it is given another" {
     run --separate-stderr "$NS" run --send quick -- touch "$T/ran"
     expect_status 125
-    expect_part stderr "nagleshim run: --send 'quick' is not known: nodelay, "
-    expect_part stderr " and app are"
+    expect_part stderr "nagleshim run: --send must be nodelay, "
+    expect_part stderr " or app, not 'quick'"
     run --separate-stderr "$NS" run --ack late -- touch "$T/ran"
     expect_status 125
-    expect_whole stderr "nagleshim run: --ack 'late' is not known: before-wait and app are"
+    expect_whole stderr "nagleshim run: --ack must be before-wait or app, not 'late'"
     [[ ! -e $T/ran ]]
 }
 
@@ -205,7 +216,7 @@ setup() {
     for delay in 49 100001 1e3 -5 "" " 60" 60us 99999999999999999999; do
         run --separate-stderr "$NS" run --max-delay-us "$delay" -- touch "$T/ran"
         expect_status 125
-        expect_whole stderr "nagleshim run: --max-delay-us '$delay' is not allowed: a number from 50 to 100000 is"
+        expect_whole stderr "nagleshim run: --max-delay-us must be a number from 50 to 100000, not '$delay'"
         [[ ! -e $T/ran ]]
     done
 }
@@ -257,7 +268,7 @@ CASES
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" run -- echo ran
     expect_status 0
     expect_whole output ran
-    expect_whole stderr "nagleshim run: warning: NAGLESHIM_OFF is set, so the shim is switched off"
+    expect_whole stderr "nagleshim run: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
     local off
     for off in "" 0; do
         NAGLESHIM_OFF=$off run --separate-stderr "$NS" run -- echo ran

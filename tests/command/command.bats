@@ -34,6 +34,9 @@ explain() {
         expect_whole stderr ""
         expect_part output "usage: nagleshim $command"
         by_option=$output
+        run --separate-stderr "$NS" "$command" -h
+        expect_status 0
+        expect_whole output "$by_option"
         run --separate-stderr "$NS" help "$command"
         expect_status 0
         expect_whole output "$by_option"
@@ -41,6 +44,10 @@ explain() {
     run --separate-stderr "$NS" --help
     expect_status 0
     expect_part output "usage: nagleshim COMMAND"
+    by_option=$output
+    run --separate-stderr "$NS" -h
+    expect_status 0
+    expect_whole output "$by_option"
 }
 
 @test "--help behind other options prints the help, too" {
@@ -77,6 +84,10 @@ help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
 help run check| help: 'check': only one command may be named
 version 2| version: '2': nothing may follow; see 'nagleshim help'
 check --frobnicate| check: unknown option --frobnicate; see 'nagleshim check --help'
+chekc|: unknown command 'chekc'; is 'check' meant? see 'nagleshim help'
+check --jsno| check: unknown option --jsno; is --json meant? see 'nagleshim check --help'
+explain --remoet=1| explain: unknown option --remoet=1; is --remote meant? see 'nagleshim explain --help'
+explain --max-delay-us=1| explain: unknown option --max-delay-us=1; see 'nagleshim explain --help'
 check -x| check: unknown option -x; see 'nagleshim check --help'
 check --help=yes| check: --help=yes: this option takes no value
 explain --frobnicate| explain: unknown option --frobnicate; see 'nagleshim explain --help'
@@ -205,15 +216,32 @@ $file: warning: it can be replaced by user 65533, whose directory it is in"
     expect_part stderr "-:2:21: "
 }
 
-@test "check without a file says which policy is in force here: built in, by directory, by environment" {
+@test "check without a file checks every policy that a program could get here: built in, of the directory, of the environment" {
+    local builtin="no default.json in $T/policies: programs without a file of their own get the built-in policy (send adaptive, ack before-wait, every TCP socket)"
     run --separate-stderr "$NS" check
     expect_status 0
-    expect_whole output "no policy file: the built-in policy is in force (send adaptive, ack before-wait, every TCP socket)"
-    policy policies/default '{}'
+    expect_whole output "$builtin"
     policy policies/nagleshim '{}, {}, {}'
+    cp "$(broken_policy)" "$T/policies/.hidden.json"
+    cp "$T/broken.json" "$T/policies/other.txt"
     run --separate-stderr "$NS" check
     expect_status 0
-    expect_whole output "$T/policies/default.json: valid, 1 rule"
+    expect_whole output "$T/policies/nagleshim.json: valid, 3 rules
+$builtin"
+    policy policies/default '{}'
+    run --separate-stderr "$NS" check
+    expect_status 0
+    expect_whole output "$T/policies/default.json: valid, 1 rule
+$T/policies/nagleshim.json: valid, 3 rules"
+    cp "$T/broken.json" "$T/policies/cli.json"
+    run --separate-stderr "$NS" check
+    expect_status 1
+    expect_part stderr "$T/policies/cli.json:2:21: "
+    expect_part output "$T/policies/nagleshim.json: valid, 3 rules"
+    rm "$T/policies/default.json"
+    run --separate-stderr "$NS" check
+    expect_status 1
+    expect_part output "$builtin"
     NAGLESHIM_POLICY=$(policy named '{"match": {"role": "client"}}, {}') run --separate-stderr "$NS" check
     expect_status 0
     expect_whole output "$T/named.json: valid, 2 rules"
@@ -231,7 +259,7 @@ $file: warning: it can be replaced by user 65533, whose directory it is in"
     expect_part stderr "$T/none.json: cannot be read"
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" check
     expect_status 0
-    expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is set, so the shim is switched off"
+    expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
 @test "explain says which rule a socket gets and why the rules before it do not match" {
@@ -330,7 +358,7 @@ policy: $T/policies/$real.json, 1 rule"
     expect_part output "warning: the shim will not reach this process: $T/static is linked statically"
     NAGLESHIM_OFF=1 explain --process cat
     expect_status 0
-    expect_part output "warning: NAGLESHIM_OFF is set, so the shim is switched off here"
+    expect_part output "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off here"
 }
 
 @test "explain understands IPv6 addresses, and takes an IPv4-mapped one for IPv4" {
@@ -347,14 +375,49 @@ policy: $T/policies/$real.json, 1 rule"
 @test "explain refuses what is no address with a port" {
     local address option
     for option in --remote --local; do
-        for address in localhost:80 10.0.0.1 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 ::1:80 '[::1]' '[::1]80' \
+        for address in localhost:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 '[::1]' '[::1]80' \
             '[10.0.0.1]:80' 10.0.0.1:80x '' '[]:80' '[fe80::1%lo]:80'; do
             explain --process cat "$option" "$address"
             expect_status 2
             expect_whole output ""
-            expect_whole stderr "nagleshim explain: $option '$address' is not an address: 10.0.0.1:7001 or [::1]:7001 would be (no host names, and a port from 1 to 65535)"
+            expect_whole stderr "nagleshim explain: $option must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '$address' (no host names, and a port from 1 to 65535)"
         done
     done
+}
+
+@test "explain says of an address without a port what it lacks" {
+    explain --process cat --remote 10.0.0.1
+    expect_status 2
+    expect_whole stderr "nagleshim explain: --remote needs a port: 10.0.0.1:7001"
+    explain --process cat --local ::1:80
+    expect_status 2
+    expect_whole stderr "nagleshim explain: --local needs brackets and a port: [::1:80]:7001"
+}
+
+@test "explain takes the interpreter of a script that lies here and is not in PATH" {
+    printf '#!/bin/sh\n' >"$T/job.py"
+    cd "$T"
+    explain --process job.py
+    expect_status 0
+    expect_part output "process: $(realpath /bin/sh) (the interpreter of ./job.py)"
+    expect_part output "tried: $T/policies/sh.json: not there"
+    expect_no_part output "job.py.json"
+    explain --process none.py
+    expect_part output "tried: $T/policies/none.py.json: not there"
+}
+
+@test "check and explain say of a pipe that it is not a regular file, and how standard input is written" {
+    mkfifo "$T/fifo"
+    run --separate-stderr "$NS" check "$T/fifo"
+    expect_status 2
+    expect_whole stderr "$T/fifo: cannot be read: it is not a regular file; '-' is standard input"
+    explain -p "$T/fifo" --process cat
+    expect_status 2
+    expect_part output "tried: $T/fifo: it is not a regular file"
+    expect_whole stderr "nagleshim explain: $T/fifo: cannot be read: it is not a regular file; '-' is standard input"
+    explain -p - --process cat <"$(policy p '{"name": "read"}')"
+    expect_status 0
+    expect_part output 'rule 1 "read": matches'
 }
 
 @test "explain says what else is wrong with its options" {
@@ -363,10 +426,10 @@ policy: $T/policies/$real.json, 1 rule"
     expect_whole stderr "nagleshim explain: --process is missing: a program's path or name; see 'nagleshim explain --help'"
     explain --process cat --role peer
     expect_status 2
-    expect_whole stderr "nagleshim explain: --role 'peer' is not known: client and server are"
+    expect_whole stderr "nagleshim explain: --role must be client or server, not 'peer'"
     explain --process cat file
     expect_status 2
-    expect_whole stderr "nagleshim explain: 'file' is no option; an argument of the program is given with --arg"
+    expect_whole stderr "nagleshim explain: 'file' is not an option; an argument of the program is given with --arg"
 }
 
 @test "explain of a broken or unreadable policy says where, that the shim stands aside, and exits 2" {

@@ -118,6 +118,10 @@ fails() {
     grep -qx "Environment=LD_PRELOAD=$home/lib/libnagleshim.so" "$share/systemd/nagleshim.conf"
     grep -qx " *- $home/lib/libnagleshim.so:/usr/local/lib/libnagleshim.so:ro" "$share/container/compose.yaml"
     grep -q -- "-v $home/lib/libnagleshim.so:/usr/local/lib/" "$share/container/nagleshim.env"
+    # The directory that could not be made stands in comments alone.
+    grep -qx '#Environment=NAGLESHIM_POLICY_DIR=/etc/nagleshim' "$share/systemd/nagleshim.conf"
+    grep -qx ' *#NAGLESHIM_POLICY_DIR: /etc/nagleshim' "$share/container/compose.yaml"
+    grep -qx ' *#- /etc/nagleshim:/etc/nagleshim:ro' "$share/container/compose.yaml"
     make_there uninstall CJSON_DIR="$CJSON" PREFIX="$home"
     [[ -z $(find "$home" -type f) ]]
 }
@@ -152,4 +156,12 @@ fails() {
     grep -qF ", rule here of $etc/nagleshim/default.json: " "$T/err"
     grep -qx "Environment=NAGLESHIM_POLICY_DIR=$etc/nagleshim" \
         "$T/home/usr/share/nagleshim/systemd/nagleshim.conf"
+    # The help text, the manuals and the policies to copy say the same.
+    grep -qF "$T/home/usr/lib" "$T/home/usr/bin/nagleshim"
+    "$T/home/usr/bin/nagleshim" help | grep -qF "(default $etc/nagleshim)"
+    grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man1/nagleshim.1"
+    grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man5/nagleshim-policy.5"
+    run grep -rlE '(^|[^a-z])/etc/nagleshim' "$T/home/usr/share/man" "$T/home/usr/share/nagleshim/default.json" \
+        "$T/home/usr/share/nagleshim/policies"
+    [[ -z $output ]]
 }

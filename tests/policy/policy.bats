@@ -104,7 +104,7 @@ python_with_jsonschema() {
     mkfifo "$T/fifo.json"
     run --separate-stderr timeout 10 "$NS" check "$T/fifo.json"
     expect_status 2
-    [[ $stderr == "$T/fifo.json: cannot be read: not a regular file" ]]
+    [[ $stderr == "$T/fifo.json: cannot be read: it is not a regular file; '-' is standard input" ]]
 }
 
 @test "the schema and the parser agree" {

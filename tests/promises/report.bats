@@ -51,6 +51,28 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 2 soc
     [[ $stderr == *", $held bursts held to leave as one each, $pushes push"*" before a wait; counts: "* ]]
 }
 
+@test "the report of a process in which nothing was done says who left it to the program" {
+    local rule expected
+    while IFS='|' read -r rule expected; do
+        NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [$rule]}" says serves exit
+        [[ $stderr == *", rule 1 of the policy in NAGLESHIM_POLICY: nothing was set or sent$expected; counts: "* ]] || {
+            printf '%s\n' "$rule" "$stderr"
+            return 1
+        }
+    done <<'CASES'
+{"send": "flush-before-read"}|
+{"send": "app"}|; left to the program by "send": "app"
+{"send": "flush-before-read", "ack": "app"}|; left to the program by "ack": "app"
+{"send": "app", "ack": "app"}|; left to the program by "send": "app" and "ack": "app"
+{"send": "flush-before-read"}, {"send": "app", "ack": "app"}|
+CASES
+}
+
+@test "the report of a program that run has given a mode speaks of run's options" {
+    run --separate-stderr build/nagleshim run --log info --send nodelay -- "$PROBES/report" joins talks exit
+    [[ $status -eq 0 && $stderr == *": report: 3 TCP sockets, rule 1 of run's options: "* ]]
+}
+
 @test "a process without a TCP socket says nothing, and that it had none where every decision is told" {
     says
     [[ $status -eq 0 && -z $stderr ]]

@@ -236,7 +236,7 @@ static void test_endpoints(void)
     }
     for (size_t i = 0; i < sizeof bad_endpoints / sizeof *bad_endpoints; i++)
         OK(ns_endpoint_parse(bad_endpoints[i], &endpoint, problem, sizeof problem) == -EINVAL,
-           "\"%s\" is no endpoint", bad_endpoints[i]);
+           "\"%s\" is not an endpoint", bad_endpoints[i]);
 }
 
 static void count_warning(void *context, const struct ns_rule *rule, const char *text)

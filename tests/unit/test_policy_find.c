@@ -121,7 +121,7 @@ static void test_broken(void)
         abort();
     OK(is(find(NULL, "directory", NULL), "") && found.error == -EISDIR, "so does a directory");
     OK(is(find(NULL, "fifo", NULL), "") && found.error == -ESPIPE, "a FIFO, without blocking");
-    snprintf(expected, sizeof expected, "%s: cannot be read: not a regular file",
+    snprintf(expected, sizeof expected, "%s: cannot be read: it is not a regular file",
              in_dir("fifo.json"));
     OK(is(ns_policy_error_text(&found, text, sizeof text), expected), "%s", text);
     OK(is(find(NULL, "loop", NULL), "") && found.error == -ELOOP, "a symbolic link to itself");
