@@ -100,7 +100,7 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private override CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def

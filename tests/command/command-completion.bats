@@ -110,36 +110,6 @@ STUBS
     done
 }
 
-@test "zsh completes a verb, an option and its value at a prompt" {
-    type -P zsh >/dev/null || cannot_here "no zsh"
-    mkdir "$T/functions"
-    cp "$DIR/_nagleshim" "$T/functions"
-    cat >"$T/ask.zsh" <<'ZSH'
-zmodload zsh/zpty
-zpty shell zsh -f -i
-zpty -w shell "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -d $1/dump; print READY"
-zpty -m -r shell seen '*READY*READY*'
-for line in $'nagleshim expl\t' $'nagleshim run --max\t' $'nagleshim run --send=auto\t' $'nagleshim explain --role ser\t'; do
-    zpty -n -w shell "$line"
-    sleep $2
-    zpty -n -w shell $'\C-aprint -r -- "<\C-e>"\n'
-    zpty -m -r shell seen '*>*>*'
-    print -r -- "$seen"
-done
-zpty -d shell
-ZSH
-    # The shell says nothing where it has completed nothing yet: a busy machine gets more time.
-    local wait
-    for wait in 1 3 6; do
-        run timeout 60 zsh -f "$T/ask.zsh" "$T/functions" "$wait"
-        [[ $output != *'<nagleshim explain'* || $output != *'--role server'* ]] || break
-    done
-    expect_part output '<nagleshim explain'
-    expect_part output '<nagleshim run --max-delay-us'
-    expect_part output '<nagleshim run --send=auto-cork'
-    expect_part output '<nagleshim explain --role server'
-}
-
 @test "fish offers the verbs, each verb's options, and the words that an option takes" {
     local verb option
     type -P fish >/dev/null || cannot_here "no fish"
