@@ -75,7 +75,7 @@ policy_of() {
 
 @test "the policy that is built in needs no file" {
     policy=''
-    flow redhat writing 1
+    flow redhat writing 2
     [[ ! -s $T/client.err && ! -s $T/server.err ]]
 }
 
