@@ -28,7 +28,7 @@ static const struct row {
 #undef NS_CALL
 };
 
-enum { LIBRARIES = 4 };
+enum { LIBRARIES = 5 };
 
 /* The file that a name was found in. */
 static const char *home(void *function)
@@ -37,11 +37,11 @@ static const char *home(void *function)
     return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "?";
 }
 
-/* libpthread and libutil are libraries of their own before glibc 2.34. */
+/* libpthread, libutil and libdl are libraries of their own before glibc 2.34. */
 static bool libc_has(const char *name)
 {
     static const char *const names[LIBRARIES] = {"libc.so.6", "libpthread.so.0", "libutil.so.1",
-                                                 "libc.so"};
+                                                 "libdl.so.2", "libc.so"};
     static void *libraries[LIBRARIES];
     for (int i = 0; i < LIBRARIES; i++) {
         void *found;
