@@ -4,7 +4,6 @@
 #include "conn/report.h"
 
 #include "base/stats.h"
-#include "conn/process.h"
 #include "conn/status.h"
 
 #include <errno.h>
@@ -238,7 +237,7 @@ static bool any(const struct counts *counts)
 void ns_report_end(void)
 {
     static struct ns_line line; /* a signal handler's stack may be small; said guards it */
-    if (!ns_log_enabled(NS_LOG_INFO) || ns_is_elsewhere())
+    if (!ns_log_enabled(NS_LOG_INFO))
         return;
     if (process != getpid())
         return;
