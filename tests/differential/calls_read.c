@@ -125,21 +125,6 @@ static void call_recvfrom(struct op *op)
     note_number(op, " family ", address.ss_family);
 }
 
-/* So that the bytes lie in a row, whatever is cut. */
-static int cut(struct iovec *pieces, int count, long size, bool bad_buffer)
-{
-    char *data = incoming_bytes();
-    if (count > PIECES)
-        count = PIECES;
-    for (int i = 0; i < count; i++) {
-        long n = i == count - 1 ? size : i % 3 == 1 ? 0 : size / 2;
-        pieces[i] = (struct iovec){bad_buffer ? BAD_ADDRESS : data, (size_t)n};
-        data += n;
-        size -= n;
-    }
-    return count;
-}
-
 #define READ_PIECES(name, flags, waits, expression)                                                \
     static void name(struct op *op)                                                                \
     {                                                                                              \
@@ -147,7 +132,8 @@ static int cut(struct iovec *pieces, int count, long size, bool bad_buffer)
         int fd = slot->fd, flag = (flags);                                                         \
         long size = wanted(op);                                                                    \
         struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
-        int count = cut(pieces, (int)word_number(op, 3), size, op->bad_buffer);                    \
+        int count = cut_in_pieces(pieces, (int)word_number(op, 3), incoming_bytes(), size,         \
+                                  op->bad_buffer);                                                 \
         prepare(op, slot, count ? size : 0, (waits) ? 0 : MSG_DONTWAIT);                           \
         CALL_ONLY(op, expression);                                                                 \
         came(op, slot, size, 0);                                                                   \
@@ -168,7 +154,8 @@ static void call_recvmsg(struct op *op)
                             .msg_namelen = sizeof address,
                             .msg_iov = pieces,
                             .msg_iovlen =
-                                (size_t)cut(pieces, (int)word_number(op, 3), size, op->bad_buffer),
+                                (size_t)cut_in_pieces(pieces, (int)word_number(op, 3),
+                                                      incoming_bytes(), size, op->bad_buffer),
                             .msg_control = control,
                             .msg_controllen = sizeof control};
     prepare(op, slot, size, flag);

@@ -93,20 +93,6 @@ WRITE(call_write, 0, write(fd, data, (size_t)size))
 WRITE(call_send, word_flags(op, 3), send(fd, data, (size_t)size, flag))
 WRITE(call_sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL, 0))
 
-/* Cuts size bytes in pieces of which some may be empty. */
-static int cut(struct iovec *pieces, int count, char *data, long size, bool bad_buffer)
-{
-    if (count > PIECES)
-        count = PIECES;
-    for (int i = 0; i < count; i++) {
-        long n = i == count - 1 ? size : i % 3 == 1 ? 0 : size / 2;
-        pieces[i] = (struct iovec){bad_buffer ? BAD_ADDRESS : data, (size_t)n};
-        data += n;
-        size -= n;
-    }
-    return count;
-}
-
 #define WRITE_PIECES(name, flags, expression)                                                      \
     static void name(struct op *op)                                                                \
     {                                                                                              \
@@ -115,8 +101,8 @@ static int cut(struct iovec *pieces, int count, char *data, long size, bool bad_
         long size = prepare(op, slot, word_number(op, 2), flag);                                   \
         bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
         struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
-        int count = cut(pieces, (int)word_number(op, 3), outgoing_bytes(slot, size), size,         \
-                        op->bad_buffer);                                                           \
+        int count = cut_in_pieces(pieces, (int)word_number(op, 3), outgoing_bytes(slot, size),     \
+                                  size, op->bad_buffer);                                           \
         struct msghdr header = {.msg_iov = vector, .msg_iovlen = (size_t)count};                   \
         (void)header;                                                                              \
         CALL_ONLY(op, expression);                                                                 \

@@ -129,6 +129,10 @@ void drain(const struct slot *slot);
 void feed_now(struct slot *slot, long bytes);
 /* Bytes that the slot's end is to write; they stay until the next call. */
 char *outgoing_bytes(const struct slot *slot, long size);
+
+/* Cuts size bytes at data into at most count pieces, which lie in a row and of which some may be
+ * empty. Returns how many there are. */
+int cut_in_pieces(struct iovec *pieces, int count, char *data, long size, bool bad_buffer);
 void set_slot(struct slot *slot, int fd, int connection, int end);
 void before_last_close(const struct slot *slot);
 void after_close(int connection, int end);

@@ -298,3 +298,16 @@ void after_close(int connection, int end)
     if (other && references(&closed) == 0 && connection_of(other)->kind == PAIR)
         raw_poll(other->fd, POLLRDHUP, 200);
 }
+
+int cut_in_pieces(struct iovec *pieces, int count, char *data, long size, bool bad_buffer)
+{
+    if (count > PIECES)
+        count = PIECES;
+    for (int i = 0; i < count; i++) {
+        long n = i == count - 1 ? size : i % 3 == 1 ? 0 : size / 2;
+        pieces[i] = (struct iovec){bad_buffer ? BAD_ADDRESS : data, (size_t)n};
+        data += n;
+        size -= n;
+    }
+    return count;
+}
