@@ -126,6 +126,13 @@ static bool push_if_due(int fd, struct ns_conn *conn, uint64_t now, uint64_t *un
     return true;
 }
 
+/* When to look again at what is overdue: a push that goes on for so long has been jumped out of. */
+static uint64_t until_abandoned(void)
+{
+    enum { MOST_NS = 50000000 };
+    return tick_ns < MOST_NS ? tick_ns : MOST_NS;
+}
+
 /* Push what is due at the time now, and keep a bit for what is not. */
 static struct sight look(uint64_t now, struct suspects *suspects)
 {
@@ -150,7 +157,9 @@ static struct sight look(uint64_t now, struct suspects *suspects)
                 sight.late |= until > NS_HELD_OVERDUE;
             } else if (until) {
                 atomic_fetch_or(&watched[word], bits & -bits);
-                if (until > NS_HELD_OVERDUE && until < sight.next)
+                if (until == NS_HELD_OVERDUE)
+                    until = now + until_abandoned();
+                if (until < sight.next)
                     sight.next = until;
             }
         }

@@ -130,7 +130,7 @@ static void abandoned_push(void)
 static void takes_long(void)
 {
     *interrupted = NULL;
-    compute_ms(100);
+    compute_ms(75);
 }
 
 /* A push that takes so long that the deadline comes: nobody else makes it, too. */
