@@ -43,11 +43,13 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 # What both the shim and the command use, and what unit tests and fuzzers test without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/near.c \
-	shim/base/arena.c
+	shim/base/arena.c shim/conn/look.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
 LARGE_SRC := shim/base/log.c shim/conn/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
-SHIM_SRC := $(filter-out $(LARGE_SRC) shim/cli/%,$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
-CLI_SRC := $(wildcard shim/cli/*.c)
+# The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
+JUDGE_SRC := $(wildcard shim/judge/*.c)
+CLI_SRC := $(wildcard shim/cli/*.c shim/watch/*.c) $(JUDGE_SRC)
+SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
 
@@ -113,7 +115,7 @@ $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
-	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ)
+	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm
 
 # The compiler's preprocessor reads the table: a program that prints it could not run where the build is for another
 # machine.
@@ -129,9 +131,10 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # Every symbol visible, for unit tests and fuzzers.
-$B/libnagleshim-testing.a: $(SHIM_OBJ)
+JUDGE_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o)
+$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ))
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
@@ -149,7 +152,7 @@ $B/probes/life_uring: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl
+	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl -lm
 
 # Another TCP, to be the peer of programs under the shim: Debian's lwIP.
 $B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
@@ -262,7 +265,7 @@ deps: ## install what building and testing need (says what first)
 # The fuzzers and what they test, by clang, with its sanitizers; an error ends them.
 FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
-FUZZ_OBJ := $(CORE_SRC:%.c=$B/fuzz/obj/%.o) $B/fuzz/obj/cJSON.o
+FUZZ_OBJ := $(CORE_SRC:%.c=$B/fuzz/obj/%.o) $(JUDGE_SRC:%.c=$B/fuzz/obj/%.o) $B/fuzz/obj/cJSON.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
 
 $B/fuzz/obj/cJSON.o: $(CJSON_C)
