@@ -8,6 +8,7 @@
 #include "judge/judge.h"
 #include "policy/match.h"
 
+#include <limits.h>
 #include <sys/types.h>
 
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
