@@ -137,7 +137,7 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
             begin = judge->last.at;
     }
     judge->hold = (struct ns_hold){.begin = begin, .slack = saturated(look->at - begin)};
-    judge->held = look[0];
+    judge->held = *look;
     judge->seen = 1;
     judge->busy_ns = judge->paused_at = 0;
     judge->answered_early = false;
@@ -342,8 +342,10 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 {
     bool ended = false;
     if (judge->verdict.looks > 0 && look->at < judge->last.at)
-        return false;               /* out of order, it would say anything */
-    if (starts_over(judge, look)) { /* another connection: nothing holds across it */
+        return false; /* out of order, it would say anything */
+
+    /* Another connection: nothing holds across it. */
+    if (starts_over(judge, look)) {
         judge->state = FREE;
         judge->wait.at = 0;
         judge->spoke = false;

@@ -77,6 +77,13 @@ static void window_is_shut(struct ns_look *look)
 {
     look->window = HEAD + TAIL - 1;
 }
+static void window_is_probed(struct ns_look *look)
+{
+    window_is_shut(look);
+    look->probes = 1;
+    look->backoff = 1;
+}
+
 static void window_unknown(struct ns_look *look)
 {
     look->flags &= (uint16_t)~NS_LOOK_KNOWS_WINDOW;
@@ -155,6 +162,7 @@ static void check_conditions(void)
         {"nothing is in flight", nothing_in_flight, none, NS_CAUSE_CORK},
         {"the congestion window is full", cwnd_is_full, none, NS_CAUSE_PACING},
         {"the peer's window is shut", window_is_shut, none, NS_CAUSE_WINDOW},
+        {"a shut window is probed, which is no loss", window_is_probed, none, NS_CAUSE_WINDOW},
         {"segments are lost", recovers, none, NS_CAUSE_LOSS},
         {"the window is probed", probes, none, NS_CAUSE_LOSS},
         {"the timer backs off", backs_off, none, NS_CAUSE_LOSS},

@@ -101,7 +101,7 @@ static void check_arrivals(void)
     static const uint32_t on_tick[NS_PHASES] = {9, 3}, few[NS_PHASES] = {5, 2},
                           spread[NS_PHASES] = {3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2},
                           own_timer[NS_PHASES] = {[8] = 12},
-                          two_places[NS_PHASES] = {[0] = 8, [8] = 3};
+                          two_places[NS_PHASES] = {[0] = 10, [8] = 2};
     struct ns_verdict verdict = arrivals(on_tick, 60);
     OK(verdict.grade == NS_GRADE_LIKELY && verdict.receiving == 12 &&
            verdict.receiving_ns == 500 * (uint64_t)MS,
