@@ -383,7 +383,7 @@ void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;
-    if (judge->outstanding)
+    if (judge->outstanding && judge->last.at - judge->hold.end > prompt(judge))
         verdict->late++;
     if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
         ns_verdict_doubt(verdict);

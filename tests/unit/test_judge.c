@@ -332,9 +332,18 @@ static void check_releases(void)
     talk_pass(&talk, 44 * MS);
     talk_let_go(&talk);
     talk_look(&talk, NS_LOOK_WOKE, 0);
+    OK(talk_verdict(&talk).late == 0, "an answer may still come");
+    talk_pass(&talk, 10 * MS);
+    talk_look(&talk, NS_LOOK_SAMPLE, 0);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_LATE && verdict.late == 1, "without an answer nobody waited");
     OK(talk.holds == 0, "and the hold is not judged before that is known");
+    talk_begin(&talk);
+    talk_write_twice(&talk);
+    talk_look(&talk, NS_LOOK_WAIT, 0);
+    talk_pass(&talk, 44 * MS);
+    talk_let_go(&talk);
+    talk_look(&talk, NS_LOOK_WOKE, 0);
     talk_pass(&talk, 60 * US);
     talk_answer(&talk);
     talk_pass(&talk, 500 * MS);
