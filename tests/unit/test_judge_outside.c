@@ -132,6 +132,11 @@ static void check_ends(void)
     verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_LATE && verdict.late == 1,
        "where the program writes on without an answer nobody waited");
+}
+
+static void check_no_holds(void)
+{
+    struct talk talk;
     talk_begin(&talk);
     watch(&talk, 10 * MS);
     talk_write_twice(&talk);
@@ -140,7 +145,7 @@ static void check_ends(void)
     watch(&talk, 2 * MS);
     talk_answer(&talk);
     watch(&talk, 10 * MS);
-    verdict = talk_verdict(&talk);
+    struct ns_verdict verdict = talk_verdict(&talk);
     OK(talk.holds == 0 && verdict.causes[NS_CAUSE_CORK] == 1,
        "released without an ACK, it may be the program's own cork");
     talk_begin(&talk);
@@ -194,6 +199,11 @@ static void check_causes(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 1, "a round trip is the wire's");
+}
+
+static void check_blocked(void)
+{
+    struct talk talk;
     talk_begin(&talk);
     watch(&talk, 10 * MS);
     talk_send(&talk, HEAD);
@@ -203,7 +213,7 @@ static void check_causes(void)
     talk_release(&talk);
     talk_answer(&talk);
     watch(&talk, 10 * MS);
-    verdict = talk_verdict(&talk);
+    struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.causes[NS_CAUSE_CORK] == 1 &&
            about(verdict.causes_ns[NS_CAUSE_CORK], 200, 4),
        "bytes that wait for 200 ms with nothing in flight are the program's own cork");
@@ -292,7 +302,9 @@ int main(void)
     check_stalls();
     check_exact_bytes();
     check_ends();
+    check_no_holds();
     check_causes();
+    check_blocked();
     check_lags();
     check_odd_looks();
     return ns_unit_done();
