@@ -174,7 +174,7 @@ static void print_row(FILE *stream, const struct ns_diagnosis *diagnosis,
     fprintf(stream,
             "<td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64
             "</td><td class=\"n\">%.1f</td><td class=\"n\">%.1f</td></tr>\n",
-            verdict->requests, ns_words_holds(row) ? verdict->stalls : verdict->receiving,
+            verdict->requests, ns_words_stall_count(row),
             ns_words_lost_ms(row),
             (double)(verdict->waited_ns ? verdict->waited_ns : verdict->watched_ns) / MS);
     if (row->pattern[0])

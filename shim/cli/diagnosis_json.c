@@ -112,11 +112,14 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
     add_number(object, "looks", (double)verdict->looks);
     add_number(object, "requests", (double)verdict->requests);
     add_number(object, "stalls", (double)verdict->stalls);
+    add_number(object, "late_acks", (double)verdict->late_acks);
+    add_number(object, "maybe", (double)verdict->maybe);
     add_number(object, "late", (double)verdict->late);
     add_number(object, "receiving", (double)verdict->receiving);
     add_number(object, "segments", (double)verdict->segments);
     add_number(object, "lost_ms", ns_words_lost_ms(row));
     add_ms(object, "certain_ms", verdict->certain_ns);
+    add_ms(object, "most_ms", verdict->most_ns);
     add_ms(object, "watched_ms", verdict->watched_ns);
     add_ms(object, "waited_ms", verdict->waited_ns);
     add_ms(object, "shortest_ms", verdict->shortest_ns);

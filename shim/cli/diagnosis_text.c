@@ -42,23 +42,23 @@ static void print_wrapped(FILE *stream, const char *label, const char *text, int
 static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    bool holds = ns_words_holds(row);
-    uint64_t n = holds ? verdict->stalls : verdict->receiving;
-    bool certain = holds && verdict->certain_ns == verdict->most_ns;
     double lost = ns_words_lost_ms(row), of = (double)verdict->waited_ns / MS;
     int used;
 
     if (of < lost)
         of = (double)verdict->watched_ns / MS;
     used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stalls",
-                    row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests, n);
-    if (holds && verdict->longest_ns)
+                    row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
+                    ns_words_stall_count(row));
+    if (ns_words_holds(row) && verdict->longest_ns)
         used += snprintf(text + used, size - (size_t)used, " of %.1f to %.1f ms",
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);
-    used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost", certain ? "" : "at most ",
-                     lost);
+    used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost", ns_words_certain(row) ? "" : "at most ", lost);
     if (of > 0)
-        snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
+        used += snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
+    if (ns_words_certain(row) && verdict->maybe)
+        snprintf(text + used, size - (size_t)used, ", and %.0f more at most",
+                 (double)(verdict->most_ns - verdict->certain_ns) / MS);
 }
 
 static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,

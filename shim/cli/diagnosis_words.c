@@ -73,6 +73,9 @@ const char *ns_words_doubt(enum ns_doubt doubt)
     case NS_DOUBT_NO_WINDOW:
         return "this kernel does not tell the peer's window (Linux 5.4 does), and a shut one looks "
                "the same";
+    case NS_DOUBT_ANSWERS:
+        return "bytes were held, and the answers came so late after them that they may not have "
+               "waited for them; --experiment tells";
     case NS_DOUBT_NOTHING:
         break;
     }
@@ -89,11 +92,30 @@ bool ns_words_holds(const struct ns_diagnosed *row)
     return row->verdict.stalls > 0 || row->verdict.receiving == 0;
 }
 
-double ns_words_lost_ms(const struct ns_diagnosed *row)
+uint64_t ns_words_stall_count(const struct ns_diagnosed *row)
 {
     if (!ns_words_stalls(row))
         return 0;
-    return (double)(ns_words_holds(row) ? row->verdict.most_ns : row->verdict.receiving_ns) / MS;
+    return !ns_words_holds(row)  ? row->verdict.receiving
+           : row->verdict.stalls ? row->verdict.stalls
+                                 : row->verdict.maybe;
+}
+
+double ns_words_lost_ms(const struct ns_diagnosed *row)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+
+    if (!ns_words_stalls(row))
+        return 0;
+    return (double)(!ns_words_holds(row)  ? verdict->receiving_ns
+                    : verdict->certain_ns ? verdict->certain_ns
+                                          : verdict->most_ns) /
+           MS;
+}
+
+bool ns_words_certain(const struct ns_diagnosed *row)
+{
+    return ns_words_holds(row) && row->verdict.certain_ns > 0;
 }
 
 static bool same_address(const struct ns_address *one, const struct ns_address *other)
@@ -139,10 +161,10 @@ unsigned ns_words_cures(const struct ns_diagnosed *row, struct ns_cure cures[2])
 {
     const struct ns_verdict *verdict = &row->verdict;
     bool holds = ns_words_holds(row);
-    uint64_t n = holds ? verdict->stalls : verdict->receiving;
+    uint64_t n = ns_words_stall_count(row);
     double rtt = (double)verdict->rtt_us / 1e3, each;
 
-    if (!ns_words_stalls(row) || n == 0)
+    if (n == 0)
         return 0;
     each = ns_words_lost_ms(row) / (double)n;
     for (unsigned i = 0; i < 2; i++) {
@@ -161,10 +183,10 @@ unsigned ns_words_cures(const struct ns_diagnosed *row, struct ns_cure cures[2])
 
 static char *say_likely(const struct ns_verdict *verdict, char *buffer, size_t size)
 {
-    if (verdict->stalls > 0)
+    if (verdict->receiving == 0)
         snprintf(buffer, size,
                  "%" PRIu64 " waits fit a hold by Nagle's algorithm, and none could be proven",
-                 verdict->stalls);
+                 verdict->maybe);
     else
         snprintf(buffer, size,
                  "the peer's data came on the ticks of this kernel's clock, on which delayed ACKs "
@@ -233,7 +255,7 @@ static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     const struct ns_verdict *worst = &diagnosis->rows[0].verdict;
     double lost = ns_words_total_lost_ms(diagnosis);
     double waited = (double)worst->waited_ns / MS;
-    bool certain = worst->certain_ns == worst->most_ns && ns_words_holds(&diagnosis->rows[0]);
+    bool certain = ns_words_certain(&diagnosis->rows[0]);
     char text[160];
 
     if (diagnosis->n_rows > 1 || waited < lost)
@@ -248,14 +270,16 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
     const struct ns_diagnosed *row = &diagnosis->rows[0];
     const struct ns_verdict *verdict = &row->verdict;
     const char *really = verdict->grade == NS_GRADE_PROVEN ? "" : "probably ";
+    uint64_t stalls = ns_words_stall_count(row);
     size_t others = 0;
     char text[96];
 
     if (ns_words_holds(row))
         snprintf(buffer, size,
                  "it %sstalls: %" PRIu64 " of %" PRIu64
-                 " requests of %s were held by Nagle's algorithm until the peer's delayed ACK",
-                 really, verdict->stalls, verdict->requests, row->process->name);
+                 " requests of %s were held by Nagle's algorithm until the peer's %sACK came",
+                 really, stalls, verdict->requests > stalls ? verdict->requests : stalls,
+                 row->process->name, verdict->late_acks ? "delayed " : "");
     else
         snprintf(buffer, size,
                  "it %sstalls: Nagle's algorithm at the peer of %s held %" PRIu64

@@ -36,8 +36,12 @@ bool ns_words_stalls(const struct ns_diagnosed *row);
 const struct ns_diagnosed *ns_words_other_end(const struct ns_diagnosis *diagnosis,
                                               const struct ns_diagnosed *row);
 
-/* What was lost at most, in ms; and how much of it for certain. */
+/* How many requests of the row stalled, or seem to have. */
+uint64_t ns_words_stall_count(const struct ns_diagnosed *row);
+
+/* What they lost, in ms: for certain, or else at most. */
 double ns_words_lost_ms(const struct ns_diagnosed *row);
+bool ns_words_certain(const struct ns_diagnosed *row);
 
 /* The same of all rows, each connection counted once though both its ends were looked at. */
 double ns_words_total_lost_ms(const struct ns_diagnosis *diagnosis);
