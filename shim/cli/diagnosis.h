@@ -54,6 +54,7 @@ struct ns_diagnosis {
     enum ns_grade grade;   /* the worst */
     struct ns_diagnosed *rows; /* worst first */
     size_t n_rows;
+    unsigned next_id;
     struct ns_diagnosed_process **processes;
     size_t n_processes;
     struct ns_diagnosed_hold *holds; /* in the order of time; the first NS_DIAGNOSIS_HOLDS_MOST */
@@ -69,6 +70,7 @@ struct ns_diagnosed_connection {
     enum ns_source source;
     enum ns_role role;
     struct ns_address local, remote;
+    unsigned connections; /* of which this is the verdict; 0 is 1 */
     const struct ns_verdict *verdict;
     const char *pattern; /* "" if not known */
 };
@@ -77,16 +79,29 @@ struct ns_diagnosed_connection {
  * if there is no memory. */
 struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
+/* Another one, whatever pids are there: execve makes another program of a process. */
+struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
+
 /* Fill it from /proc while it is there: its name, whether the shim is in it, whether a preload can
  * reach it. What cannot be read stays as it is. */
 void ns_diagnosed_process_look(struct ns_diagnosed_process *process);
 
-/* The id of its row, or -ENOMEM. */
+/* The id of the row that such a connection belongs to, made if there is none; or -ENOMEM. verdict is not
+ * looked at. */
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection);
+
+/* Add it, when all is known of it. The id of its row, or -ENOMEM. */
 int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection);
 
 /* A hold of the row that has this id; one too many is counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
+
+/* Take away the rows for which this is true, and their holds. Before ns_diagnosis_finish. */
+void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
+                       bool (*drop)(const struct ns_diagnosis *diagnosis,
+                                    const struct ns_diagnosed *row));
 
 /* After the last: the rows worst first, the holds in the order of time, the grade of all. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
