@@ -33,6 +33,12 @@ void ns_closely_take(struct ns_closely *closely, const struct ns_closely_call *c
                      struct ns_connection *connection, const struct ns_diag_socket *seen);
 
 bool ns_closely_is_busy(const struct ns_connection *connection, uint64_t now);
+/* Is there room for so many? Then none takes turns. */
+static inline bool ns_closely_has(const struct ns_closely *closely, size_t connections)
+{
+    return connections <= closely->room;
+}
+
 void ns_closely_leave(struct ns_closely *closely, struct ns_connection *connection);
 
 /* Look at those that are due. gone: those that are not there any more. */

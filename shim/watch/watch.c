@@ -26,11 +26,15 @@
 
 enum {
     DESCRIPTORS_MS = 8,
-    LIST_MS = 100,      /* where nothing new is known of */
+    DESCRIPTORS_CALM_MS = 20, /* where no socket was new for some time */
+    CALM_MS = 2000,
+    LIST_MS = 50, /* where nothing new is known of */
+    LIST_RARE_MS = 1000,
     LIST_WANTED_MS = 5, /* where a socket was found that no list has had */
     LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
     SHARE = 50,         /* a kind of round takes one part in so many of a processor */
     SHARE_WANTED = 20,
+    SHARE_CALM = 100,
     DETAILS_MOST = 2000, /* connections: of more, lists tell only which have something to send */
 };
 
@@ -44,6 +48,7 @@ struct ns_watch {
     struct ns_closely closely;
     struct pace descriptors, lists;
     uint64_t tick;
+    uint64_t fresh_at;     /* when a descriptor round found a new socket last */
     bool owners_wanted;    /* a list had a socket whose owner is not known */
     unsigned lists_wanted; /* so many lists more, since sockets were found that no list has had */
     uint32_t list;         /* number of the last one */
@@ -148,8 +153,10 @@ static int read_descriptors(struct ns_watch *watch)
     int error = ns_owners_round(&watch->table.owners);
 
     watch->owners_wanted = false;
-    if (watch->table.owners.fresh > 0)
+    if (watch->table.owners.fresh > 0) {
         watch->lists_wanted = LIST_TRIES;
+        watch->fresh_at = begin;
+    }
     done(&watch->descriptors, begin);
     return error;
 }
@@ -158,16 +165,22 @@ static int read_descriptors(struct ns_watch *watch)
  * costs more than a list, which tells when it is worth it. */
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
-    uint64_t soon = due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
+    bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
+    uint64_t soon = calm ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
+                         : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
 
     return !watch->all || watch->owners_wanted ? soon : soon + 1000 * (uint64_t)MS;
 }
 
+/* Where every connection is under close look, a list has nothing to tell but what nobody asked for.
+ */
 static uint64_t lists_due(const struct ns_watch *watch)
 {
     if (watch->lists_wanted > 0)
         return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    return due(&watch->lists, watch->all ? LIST_MS / 4 : LIST_MS, SHARE);
+    if (!watch->all && ns_closely_has(&watch->closely, watch->tally.connections))
+        return due(&watch->lists, LIST_RARE_MS, SHARE);
+    return due(&watch->lists, LIST_MS, SHARE);
 }
 
 int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
