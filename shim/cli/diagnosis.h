@@ -28,11 +28,13 @@ struct ns_diagnosed_process {
 };
 
 struct ns_diagnosed {
-    struct ns_diagnosed_process *process;
+    unsigned id; /* in the order of coming */
+    const struct ns_diagnosed_process *process;
     enum ns_source source;
     enum ns_role role;
     struct ns_address service; /* client: the remote end; server: the local end; unknown role: the remote end */
     struct ns_address local, remote; /* of the connection that lost most */
+    uint64_t worst_ns; /* what that one lost */
     unsigned connections;
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "" if not known */
@@ -40,7 +42,8 @@ struct ns_diagnosed {
 
 /* One hold, for the picture of when it stalled. */
 struct ns_diagnosed_hold {
-    const struct ns_diagnosed *row;
+    unsigned id;                    /* of its row */
+    const struct ns_diagnosed *row; /* once ns_diagnosis_finish has put them in order */
     struct ns_hold hold;
 };
 
@@ -51,11 +54,43 @@ struct ns_diagnosis {
     enum ns_grade grade;   /* the worst */
     struct ns_diagnosed *rows; /* worst first */
     size_t n_rows;
-    struct ns_diagnosed_process *processes;
+    struct ns_diagnosed_process **processes;
     size_t n_processes;
-    struct ns_diagnosed_hold *holds; /* in the order of time; the first HOLDS_MOST */
+    struct ns_diagnosed_hold *holds; /* in the order of time; the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
     uint64_t holds_untold; /* further ones */
 };
+
+enum { NS_DIAGNOSIS_HOLDS_MOST = 4096 };
+
+/* One connection, to be added to its row. */
+struct ns_diagnosed_connection {
+    const struct ns_diagnosed_process *process; /* of this diagnosis */
+    enum ns_source source;
+    enum ns_role role;
+    struct ns_address local, remote;
+    const struct ns_verdict *verdict;
+    const char *pattern; /* "" if not known */
+};
+
+/* A process of the diagnosis, all zero but for its pid, or the one that has this pid already; NULL
+ * if there is no memory. */
+struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid);
+
+/* Fill it from /proc while it is there: its name, whether the shim is in it, whether a preload can
+ * reach it. What cannot be read stays as it is. */
+void ns_diagnosed_process_look(struct ns_diagnosed_process *process);
+
+/* The id of its row, or -ENOMEM. */
+int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection);
+
+/* A hold of the row that has this id; one too many is counted. */
+void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
+
+/* After the last: the rows worst first, the holds in the order of time, the grade of all. */
+void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
+
+void ns_diagnosis_release(struct ns_diagnosis *diagnosis);
 
 #endif
