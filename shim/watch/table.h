@@ -7,7 +7,7 @@
 #include "watch/diag.h"
 #include "watch/owners.h"
 #include "watch/space.h"
-#include "watch/watch.h"
+#include "watch/watched.h"
 
 enum {
     NS_TABLE_EAGER = 8192, /* connections that are kept even if they do nothing */
