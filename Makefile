@@ -115,7 +115,7 @@ $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
-	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm
+	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
 
 # The compiler's preprocessor reads the table: a program that prints it could not run where the build is for another
 # machine.
