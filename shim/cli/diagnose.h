@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct ns_diagnose_options {
+    const char *verb; /* in whose name messages are printed */
     char **program; /* NULL: look at what runs */
     pid_t pid;      /* 0: none was named */
     bool all;
@@ -21,6 +22,7 @@ struct ns_diagnose_options {
     const char *json, *page, *policy; /* files to write; NULL: not asked for */
     enum ns_experiment experiment;
     bool outside;
+    bool silent; /* no progress */
     bool help;
 };
 

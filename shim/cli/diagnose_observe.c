@@ -97,7 +97,12 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
              observation->directory);
     observation->environment[0] = observation->preload;
     observation->environment[1] = observation->texts[0];
+    snprintf(observation->texts[2], sizeof(observation->texts[2]), "NAGLESHIM_EXPERIMENT%s",
+             options->experiment == NS_EXPERIMENT_PUSH          ? "=push"
+             : options->experiment == NS_EXPERIMENT_ACKNOWLEDGE ? "=acknowledge"
+                                                                : "");
     observation->environment[2] = observation->texts[1];
+    observation->environment[3] = observation->texts[2];
     return true;
 }
 

@@ -58,10 +58,10 @@ static bool take_experiment(enum ns_experiment *experiment)
 {
     if (strcmp(optarg, "push") == 0)
         *experiment = NS_EXPERIMENT_PUSH;
-    else if (strcmp(optarg, "ack") == 0)
+    else if (strcmp(optarg, "acknowledge") == 0)
         *experiment = NS_EXPERIMENT_ACKNOWLEDGE;
     else
-        SAY("--experiment must be push or ack, not '%s'", optarg);
+        SAY("--experiment must be push or acknowledge, not '%s'", optarg);
     return *experiment != NS_EXPERIMENT_NONE;
 }
 
@@ -123,7 +123,7 @@ bool ns_diagnose_take_options(int argc, char **argv, struct ns_diagnose_options 
 {
     int option;
 
-    *options = (struct ns_diagnose_options){.max_lost_ms = -1};
+    *options = (struct ns_diagnose_options){.verb = "diagnose", .max_lost_ms = -1};
     while ((option = ns_verbs_next_option("diagnose", argc, argv)) != -1) {
         if (!take_option(option, argv, options))
             return false;

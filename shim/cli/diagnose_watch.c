@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("diagnose", __VA_ARGS__)
+#define SAY(...) ns_say(options->verb, __VA_ARGS__)
 
 #define SECOND UINT64_C(1000000000)
 
@@ -180,10 +180,9 @@ static bool is_over(struct session *session, int signals, struct ns_diagnose_end
 {
     bool asked = ns_child_take_signals(signals, session->child);
 
+    end->interrupted = end->interrupted || asked;
     if (session->child)
         return ns_child_has_ended(session->child);
-    if (asked)
-        end->interrupted = true;
     return asked || (session->options->pid && is_gone(session->options->pid));
 }
 
@@ -258,7 +257,8 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
 
 static int release(struct session *session)
 {
-    const char *word = session->options->program[0];
+    const struct ns_diagnose_options *options = session->options;
+    const char *word = options->program[0];
     int error = ns_child_release(session->child);
 
     if (!error)
@@ -284,7 +284,8 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     if (options->seconds > 0)
         session.deadline = diagnosis->begin + (uint64_t)(options->seconds * (double)SECOND);
     /* A line that is written again and again would be in the way of what the program prints there. */
-    session.progress = isatty(STDERR_FILENO) && !(child && isatty(STDOUT_FILENO));
+    session.progress =
+        !options->silent && isatty(STDERR_FILENO) && !(child && isatty(STDOUT_FILENO));
     session.next_progress = diagnosis->begin + SECOND;
     if (child)
         end->failure = release(&session);

@@ -206,8 +206,8 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
     else
         snprintf(range, sizeof(range), "%.1f ms", held);
     if (rtt_us)
-        snprintf(round_trip, sizeof(round_trip), "; a round trip takes %.*f ms",
-                 rtt_us < 1000 ? 2 : 1, rtt_us / 1e3);
+        snprintf(round_trip, sizeof(round_trip), "; a round trip takes %s%.*f ms",
+                 rtt_us < 10 ? "under " : "", rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
     snprintf(buffer, size,
              "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window (%" PRIu32
              " bytes) and the congestion window (%" PRIu32 " segments) open, TCP_NODELAY off; "
