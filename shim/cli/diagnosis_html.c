@@ -57,6 +57,8 @@ static const char head[] =
     "svg .axis { stroke: var(--line); fill: none; } svg .held { stroke: var(--bad); fill: none; }\n"
     "svg .late { stroke: var(--maybe); fill: none; } svg rect.held { fill: var(--bad); stroke: none; }\n"
     "svg rect.other { fill: var(--other); } svg rect.late { fill: var(--maybe); stroke: none; }\n"
+    "i { display: inline-block; width: .8em; height: .8em; margin-right: .35em; }\n"
+    "i.bad { background: var(--bad); } i.maybe { background: var(--maybe); } i.other { background: var(--other); }\n"
     "</style>\n"
     "</head>\n"
     "<body>\n";
@@ -110,7 +112,10 @@ static void print_verdict(FILE *stream, const struct ns_diagnosis_report *report
     fputs("<h1>nagleshim diagnose: ", stream);
     print_escaped(stream, report->subject);
     fprintf(stream, "</h1>\n<p class=\"verdict %s\">", grade_class(diagnosis->grade));
-    print_escaped(stream, ns_words_headline(diagnosis, text, sizeof(text)));
+    ns_words_headline(diagnosis, text, sizeof(text));
+    if (*text >= 'a' && *text <= 'z')
+        *text = (char)(*text - 'a' + 'A');
+    print_escaped(stream, text);
     fprintf(stream, ".</p>\n<p class=\"soft\">Watched for %.1f s from %s, in %" PRIu64 " looks",
             (double)(diagnosis->end - diagnosis->begin) / MS / 1e3, when, diagnosis->looks);
     if (diagnosis->missed)

@@ -101,9 +101,9 @@ void ns_diagnosis_draw_holds(FILE *stream, const struct ns_diagnosis *diagnosis)
     draw_scale(stream, seconds, " s", false);
     draw_lines(stream, diagnosis, true, seconds, most);
     draw_lines(stream, diagnosis, false, seconds, most);
-    fputs("</svg>\n<p class=\"soft\">A line is a hold. The program waited for those in ", stream);
-    fputs("<span class=\"grade proven\">this colour</span>, and for those in "
-          "<span class=\"grade likely\">this one</span> nobody did.", stream);
+    fputs("</svg>\n<p class=\"soft\">A line is a hold: <i class=\"bad\"></i>the program waited; "
+          "<i class=\"maybe\"></i>nobody did.",
+          stream);
     if (diagnosis->holds_untold)
         fprintf(stream, " %" PRIu64 " later ones are not drawn.", diagnosis->holds_untold);
     fputs("</p>\n", stream);
@@ -138,7 +138,7 @@ static void sum_up(const struct ns_diagnosis *diagnosis, struct histogram *sum)
 /* From 2^bucket microseconds on. */
 static void print_duration(FILE *stream, unsigned bucket)
 {
-    double us = pow(2, bucket);
+    double us = ldexp(1, (int)bucket);
 
     if (us < 1000)
         fprintf(stream, "%.0f µs", us);
@@ -160,6 +160,10 @@ static void draw_bar(FILE *stream, const struct histogram *sum, unsigned bucket)
             HEIGHT - BOTTOM + 16);
     if (slots <= 15 || (bucket - sum->first) % 2 == 0)
         print_duration(stream, bucket);
+    if (slots <= 6) {
+        fputs(" to ", stream);
+        print_duration(stream, bucket + 1);
+    }
     fputs("</text>\n", stream);
     if (sum->all[bucket] == 0)
         return;
@@ -185,7 +189,7 @@ void ns_diagnosis_draw_waits(FILE *stream, const struct ns_diagnosis *diagnosis)
     draw_frame(stream, "How many waits took how long, with and without a hold");
     for (unsigned i = sum.first; i <= sum.last; i++)
         draw_bar(stream, &sum, i);
-    fputs("</svg>\n<p class=\"soft\">Waits for an answer, by powers of two of a microsecond; a mark is where its bar "
-          "begins. In <span class=\"grade proven\">this colour</span>: bytes were held meanwhile.</p>\n",
+    fputs("</svg>\n<p class=\"soft\">Waits for an answer, by powers of two of a microsecond: "
+          "<i class=\"bad\"></i>bytes were held meanwhile; <i class=\"other\"></i>none were.</p>\n",
           stream);
 }
