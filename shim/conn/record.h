@@ -74,8 +74,9 @@ struct ns_record_slot {
     /* How long it took from a wait that followed a write, with nothing unsent, until data arrived.
      */
     _Atomic uint32_t buckets[NS_RECORD_BUCKETS];
-    /* Data that arrived 30 ms or more after data that was read and not answered: in which part of
-     * the tick; and how long it took. */
+    /* Data that arrived 30 ms or more after data that was read and not answered, and that was
+     * answered then: in which part of the tick, since the tick; and how long it took, all together.
+     */
     _Atomic uint32_t phases[NS_RECORD_PHASES];
     _Atomic uint64_t late_ns;
     /* The writes before the last wait that followed one: the sizes of the first ones. */

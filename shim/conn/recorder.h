@@ -22,6 +22,8 @@ struct ns_seat {
     _Atomic uint32_t life;       /* the slot's lives, with this one */
     _Atomic uint64_t wait_began; /* a wait that followed a write, with nothing unsent; 0: none */
     _Atomic uint64_t read_at;    /* when data was read last, if nothing was written since; 0 */
+    _Atomic uint64_t late_ns;    /* the last data came so long after what was read before; 0 */
+    _Atomic uint32_t late_phase; /* and in this part of the tick */
     _Atomic uint64_t received;   /* bytes, at the last WAIT */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait that looked */
 };

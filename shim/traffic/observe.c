@@ -19,17 +19,19 @@
 
 /* ns_seat.flags */
 enum {
-    WROTE = 1,    /* since the last wait */
-    ASKED = 2,    /* written, and nothing read since */
-    HELD = 4,     /* bytes were unsent at the last look */
-    WAITING = 8,  /* and that look was before a wait, which goes on */
-    AWAITED = 16, /* they have left since, and the answer is yet to come */
-    READ = 32,    /* for the experiment that acknowledges: read, and not answered */
+    WROTE = 1,     /* since the last wait */
+    ASKED = 2,     /* written, and nothing read since */
+    HELD = 4,      /* bytes were unsent at the last look */
+    WAITING = 8,   /* and that look was before a wait, which goes on */
+    AWAITED = 16,  /* they have left since, and the answer is yet to come */
+    MEASURED = 64, /* a look has told the round trip */
+    READ = 32,     /* for the experiment that acknowledges: read, and not answered */
 };
 
 enum {
     LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
     NS_PER_US = 1000,
+    NS_PER_S = 1000000000,
 };
 
 static _Thread_local struct {
@@ -41,7 +43,7 @@ static uint64_t now(void)
 {
     struct timespec time = {0};
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
 }
 
 /* --- the list --- */
@@ -198,12 +200,13 @@ static bool before(struct ns_seat *seat)
         NS_PUT(slot, last, at);
     }
     NS_PUT(seat, n_writes, 0);
+    uint8_t stays = flags & (ASKED | MEASURED);
     if (looks)
-        flags = (flags & ASKED) | HELD | WAITING;
+        flags = stays | HELD | WAITING;
     else if (flags & (HELD | AWAITED)) /* they have left between two waits */
-        flags = (flags & ASKED) | AWAITED;
+        flags = stays | AWAITED;
     else
-        flags &= ASKED;
+        flags = stays;
     NS_PUT(seat, flags, flags);
     return looks;
 }
@@ -273,12 +276,45 @@ void ns_observe_write(int fd, struct ns_conn *conn)
     NS_PUT(seat, flags, NS_GET(seat, flags) & (uint8_t) ~(HELD | AWAITED));
 }
 
+/* The peer's next bytes came late, and what it had sent before was not answered, so that only an
+ * ACK could have carried the news: did they come when one of ours was sent on its timer? That
+ * leaves on the tick, which is when the coarse clock moves on. */
+static void note_late(struct ns_seat *seat, uint64_t at, uint64_t took)
+{
+    struct timespec coarse = {0}, tick = {0};
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+    uint64_t length = tick.tv_nsec > 0 ? (uint64_t)tick.tv_nsec : 1;
+    uint64_t ticked = (uint64_t)coarse.tv_sec * NS_PER_S + (uint64_t)coarse.tv_nsec;
+    /* The clock may have moved on since it was woken. */
+    uint64_t since =
+        at >= ticked ? (at - ticked) % length : (length - (ticked - at) % length) % length;
+    NS_PUT(seat, late_phase, (uint32_t)(since * NS_RECORD_PHASES / length));
+    NS_PUT(seat, late_ns, took);
+}
+
+/* What came late is answered now. The first time a look tells the round trip. */
+static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
+                       struct ns_record_slot *slot)
+{
+    struct ns_look look;
+    uint8_t flags = NS_GET(seat, flags);
+    if (!(flags & MEASURED) && take(fd, conn, NS_LOOK_WOKE, &look))
+        ns_recorder_put(seat, &look);
+    NS_PUT(seat, flags, flags | MEASURED);
+    NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
+    NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
+    NS_PUT(seat, late_ns, 0);
+}
+
 void ns_observe_wrote(int fd, struct ns_conn *conn, size_t size)
 {
     struct ns_seat *seat = ns_recorder_seat(fd, conn);
     struct ns_record_slot *slot = seat ? ns_recorder_slot(seat) : NULL;
     if (!slot)
         return;
+    if (NS_GET(seat, late_ns))
+        count_late(fd, conn, seat, slot);
     NS_RECORD_ADD(slot->writes, 1);
     NS_PUT(slot, nodelay, NS_GET(conn, app_nodelay));
     uint32_t n = NS_GET(seat, n_writes);
@@ -301,22 +337,6 @@ static void count_wait(struct ns_record_slot *slot, uint64_t took)
     NS_RECORD_ADD(slot->waited_ns, took);
 }
 
-/* The peer's next bytes came late, and what it had sent before was not answered, so that only an
- * ACK could have carried the news: did they come when one of ours was sent on its timer? */
-static void count_late(struct ns_record_slot *slot, uint64_t at, uint64_t took)
-{
-    static _Atomic uint32_t known;
-    uint32_t tick = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!tick) {
-        struct timespec resolution = {.tv_nsec = 1};
-        clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
-        tick = resolution.tv_nsec > 0 ? (uint32_t)resolution.tv_nsec : 1;
-        atomic_store_explicit(&known, tick, memory_order_relaxed);
-    }
-    NS_RECORD_ADD(slot->phases[at % tick * NS_RECORD_PHASES / tick], 1);
-    NS_RECORD_ADD(slot->late_ns, took);
-}
-
 void ns_observe_read(int fd, struct ns_conn *conn)
 {
     struct ns_seat *seat = ns_recorder_seat(fd, conn);
@@ -334,7 +354,7 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     if (began)
         count_wait(slot, at - began);
     else if (before_it && at - before_it >= LATE_NS)
-        count_late(slot, at, at - before_it);
+        note_late(seat, at, at - before_it);
     NS_PUT(seat, wait_began, 0);
     NS_PUT(seat, read_at, at);
     NS_PUT(slot, last, at);
