@@ -40,7 +40,7 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
     for (size_t i = 0; i < length && used + 3 < size; i++) {
         unsigned char c = (unsigned char)name[i];
 
-        if (strchr("*?[]\\", c))
+        if (strchr("*[]\\", c)) /* a question mark may stand for what was tamed */
             pattern[used++] = '\\';
         pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
     }

@@ -88,5 +88,5 @@ PYTHON
 END
     compare -p "$(broken_policy)" -- true
     expect_status 2
-    expect_part stderr "broken.json:2:24: "
+    expect_part stderr "broken.json:2:21: "
 }
