@@ -337,7 +337,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
 	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
-	install -m 0644 config/policy.schema.json config/default.json $(SHARED)/
+	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
 	install -m 0644 config/systemd/* $(SHARED)/systemd/
 	install -m 0644 config/container/* $(SHARED)/container/

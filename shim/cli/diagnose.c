@@ -109,7 +109,7 @@ static double lost_ms(const struct ns_diagnosis *diagnosis, enum ns_grade grade)
 
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (diagnosis->rows[i].verdict.grade >= grade)
-            sum += ns_words_lost_ms(&diagnosis->rows[i]);
+            sum += ns_diagnosis_lost_ms(&diagnosis->rows[i]);
     return sum;
 }
 

@@ -233,8 +233,6 @@ static void take_tally(struct session *session)
     session->diagnosis->denied = tally.denied;
 }
 
-/* A started program is observed from inside, too, where it can be: then it runs although nothing can be
- * seen from outside. */
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)
 {
     const struct ns_diagnose_options *options = session->options;
@@ -242,7 +240,7 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
     struct ns_watch_wish wish = {
         .pids = &pid,
         .n_pids = options->all ? 0 : 1,
-        .children = session->child != NULL,
+        .children = true,
         .all = options->all,
         .interval_ns = (uint64_t)(options->interval_ms * 1e6),
     };

@@ -112,7 +112,7 @@ static void print_verdict(FILE *stream, const struct ns_diagnosis_report *report
     fputs("<h1>nagleshim diagnose: ", stream);
     print_escaped(stream, report->subject);
     fprintf(stream, "</h1>\n<p class=\"verdict %s\">", grade_class(diagnosis->grade));
-    ns_words_headline(diagnosis, text, sizeof(text));
+    ns_diagnosis_headline(diagnosis, text, sizeof(text));
     if (*text >= 'a' && *text <= 'z')
         *text = (char)(*text - 'a' + 'A');
     print_escaped(stream, text);
@@ -133,10 +133,10 @@ static void print_more(FILE *stream, const char *label, const char *text)
 static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
                         const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     struct ns_cure cures[2];
     char text[TEXT_MOST];
-    unsigned n = ns_words_cures(row, cures);
+    unsigned n = ns_diagnosis_cures(row, cures);
 
     for (unsigned i = 0; i < n; i++) {
         const struct ns_diagnosed_process *at = i == 0 ? row->process : other ? other->process : NULL;
@@ -158,7 +158,7 @@ static void print_causes(FILE *stream, const struct ns_verdict *verdict)
         if (!verdict->causes[cause] || (double)verdict->causes_ns[cause] < MS)
             continue;
         snprintf(text, sizeof(text), "%s, %" PRIu64 " times, %.1f ms each",
-                 ns_words_cause_meaning(cause), verdict->causes[cause],
+                 ns_diagnosis_cause_meaning(cause), verdict->causes[cause],
                  (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
         print_more(stream, "Besides", text);
     }
@@ -173,19 +173,19 @@ static void print_row(FILE *stream, const struct ns_diagnosis *diagnosis,
     fputs("<tbody><tr><td>", stream);
     print_escaped(stream, row->process->name);
     fprintf(stream, " <span class=\"soft\">%d</span></td><td>", row->process->pid);
-    print_escaped(stream, ns_words_where(row, text, sizeof(text)));
+    print_escaped(stream, ns_diagnosis_where(row, text, sizeof(text)));
     fprintf(stream, "</td><td class=\"grade %s\">%s</td>", grade_class(verdict->grade),
             ns_grade_name(verdict->grade));
     fprintf(stream,
             "<td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64
             "</td><td class=\"n\">%.1f</td><td class=\"n\">%.1f</td></tr>\n",
-            verdict->requests, ns_words_stall_count(row),
-            ns_words_lost_ms(row),
+            verdict->requests, ns_diagnosis_stall_count(row),
+            ns_diagnosis_lost_ms(row),
             (double)(verdict->waited_ns ? verdict->waited_ns : verdict->watched_ns) / MS);
     if (row->pattern[0])
         print_more(stream, "Pattern", row->pattern);
     print_more(stream, verdict->grade == NS_GRADE_PROVEN ? "Proof" : "Signs",
-               ns_words_proof(row, text, sizeof(text)));
+               ns_diagnosis_proof(row, text, sizeof(text)));
     print_causes(stream, verdict);
     print_cures(stream, diagnosis, row);
     fputs("</tbody>\n", stream);

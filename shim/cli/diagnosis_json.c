@@ -30,7 +30,7 @@ static void add_address(cJSON *object, const char *name, const struct ns_address
     char text[64];
 
     ns_output_text(object, name,
-                   address->known ? ns_words_address(address, text, sizeof(text)) : NULL);
+                   address->known ? ns_diagnosis_address(address, text, sizeof(text)) : NULL);
 }
 
 static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
@@ -58,8 +58,8 @@ static void add_causes(cJSON *row, const struct ns_verdict *verdict)
         if (!entry)
             continue;
         cJSON_AddItemToArray(list, entry);
-        cJSON_AddStringToObject(entry, "cause", ns_words_cause(cause));
-        cJSON_AddStringToObject(entry, "meaning", ns_words_cause_meaning(cause));
+        cJSON_AddStringToObject(entry, "cause", ns_diagnosis_cause(cause));
+        cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_cause_meaning(cause));
         add_number(entry, "times", (double)verdict->causes[cause]);
         add_ms(entry, "ms", verdict->causes_ns[cause]);
     }
@@ -68,10 +68,10 @@ static void add_causes(cJSON *row, const struct ns_verdict *verdict)
 static void add_cures(cJSON *row_object, const struct ns_diagnosis *diagnosis,
                       const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     struct ns_cure cures[2];
-    unsigned n = ns_words_cures(row, cures);
+    unsigned n = ns_diagnosis_cures(row, cures);
 
     for (unsigned i = 0; i < n; i++) {
         const struct ns_diagnosed_process *at = i == 0 ? row->process : other ? other->process : NULL;
@@ -117,7 +117,7 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
     add_number(object, "late", (double)verdict->late);
     add_number(object, "receiving", (double)verdict->receiving);
     add_number(object, "segments", (double)verdict->segments);
-    add_number(object, "lost_ms", ns_words_lost_ms(row));
+    add_number(object, "lost_ms", ns_diagnosis_lost_ms(row));
     add_ms(object, "certain_ms", verdict->certain_ns);
     add_ms(object, "most_ms", verdict->most_ns);
     add_ms(object, "watched_ms", verdict->watched_ns);
@@ -134,7 +134,7 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
 static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
                     const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     const struct ns_verdict *verdict = &row->verdict;
     const char *role = ns_role_name(row->role);
     cJSON *object = cJSON_CreateObject();
@@ -150,7 +150,7 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
     add_address(object, "remote", &row->remote);
     add_number(object, "connections", row->connections);
     cJSON_AddStringToObject(object, "grade", ns_grade_name(verdict->grade));
-    ns_output_text(object, "proof", ns_words_proof(row, text, sizeof(text)));
+    ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof(text)));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
     add_causes(object, verdict);
@@ -204,9 +204,9 @@ char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
     else
         cJSON_AddNullToObject(object, "status");
     ns_output_text(object, "subject", report->subject);
-    ns_output_text(object, "verdict", ns_words_headline(diagnosis, text, sizeof(text)));
+    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof(text)));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
-    add_number(object, "lost_ms", ns_words_total_lost_ms(diagnosis));
+    add_number(object, "lost_ms", ns_diagnosis_total_lost_ms(diagnosis));
     add_number(object, "began", diagnosis->began);
     add_ms(object, "watched_ms", diagnosis->end - diagnosis->begin);
     add_number(object, "looks", (double)diagnosis->looks);
