@@ -30,7 +30,7 @@ static void add_address(cJSON *object, const char *name, const struct ns_address
     char text[64];
 
     ns_output_text(object, name,
-                   address->known ? ns_diagnosis_address(address, text, sizeof(text)) : NULL);
+                   address->known ? ns_words_address(address, text, sizeof(text)) : NULL);
 }
 
 static void add_process(cJSON *row, const struct ns_diagnosed_process *process)

@@ -210,7 +210,7 @@ static void print_other_end(FILE *stream, const struct target *target,
     } else {
         fprintf(stream, " PROGRAM, at the other end: %s %s",
                 target->role == NS_ROLE_SERVER ? "what serves" : "what has connected from",
-                ns_diagnosis_address(&row->remote, address, sizeof(address)));
+                ns_words_address(&row->remote, address, sizeof(address)));
     }
 }
 

@@ -11,7 +11,7 @@
 
 #define MS 1e6 /* nanoseconds */
 
-char *ns_diagnosis_address(const struct ns_address *address, char *buffer, size_t size)
+char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
 {
     char text[INET6_ADDRSTRLEN] = "?";
     bool v4 = IN6_IS_ADDR_V4MAPPED(&address->addr);
@@ -35,7 +35,7 @@ char *ns_diagnosis_where(const struct ns_diagnosed *row, char *buffer, size_t si
              row->role == NS_ROLE_CLIENT   ? "client of"
              : row->role == NS_ROLE_SERVER ? "server on"
                                            : "connected to",
-             ns_diagnosis_address(&row->service, address, sizeof(address)));
+             ns_words_address(&row->service, address, sizeof(address)));
     return buffer;
 }
 

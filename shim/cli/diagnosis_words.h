@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* "127.0.0.1:80", "[::1]:80", or "?" if it is not known. */
-char *ns_diagnosis_address(const struct ns_address *address, char *buffer, size_t size);
+char *ns_words_address(const struct ns_address *address, char *buffer, size_t size);
 
 /* "client of 127.0.0.1:80", "server on 127.0.0.1:80" */
 char *ns_diagnosis_where(const struct ns_diagnosed *row, char *buffer, size_t size);
