@@ -14,6 +14,7 @@
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -37,6 +38,7 @@ enum {
 static _Thread_local struct {
     _Atomic uint64_t list; /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
     uint64_t woke_at;      /* when the last wait was over */
+    const struct ns_record_slot *heard; /* what has ended it, if a read did: for after */
 } mine;
 
 static uint64_t now(void)
@@ -211,6 +213,15 @@ static bool before(struct ns_seat *seat)
     return looks;
 }
 
+/* Data has come from the same peer by another connection: an answer, where a conversation has two.
+ */
+static bool has_heard_elsewhere(const struct ns_record_slot *slot)
+{
+    const struct ns_record_slot *heard = mine.heard;
+    return slot && heard && heard != slot && heard->remote.known && slot->remote.known &&
+           memcmp(heard->remote.addr, slot->remote.addr, sizeof slot->remote.addr) == 0;
+}
+
 /* The wait is over, or another thread has read the answer. Returns whether bytes are still unsent.
  */
 static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
@@ -222,7 +233,7 @@ static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
         return false;
     }
     bool arrived = look.received > NS_GET(seat, received);
-    if (arrived)
+    if (arrived || has_heard_elsewhere(ns_recorder_slot(seat)))
         look.flags |= NS_LOOK_ARRIVED;
     ns_recorder_put(seat, &look);
     if (look.unsent)
@@ -256,10 +267,14 @@ void ns_observe_wait(struct ns_conn *conn)
         each(before);
 }
 
-void ns_observe_woke(void)
+void ns_observe_woke(const struct ns_conn *conn)
 {
-    if (has_listed())
+    if (has_listed()) {
+        const struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
+        mine.heard = seat ? ns_recorder_slot(seat) : NULL;
         each(after);
+        mine.heard = NULL;
+    }
     mine.woke_at = now();
 }
 
@@ -355,6 +370,10 @@ void ns_observe_read(int fd, struct ns_conn *conn)
         count_wait(slot, at - began);
     else if (before_it && at - before_it >= LATE_NS)
         note_late(seat, at, at - before_it);
+    /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
+    bool delays = slot->role != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
+    if (NS_GET(seat, late_ns) && delays)
+        count_late(fd, conn, seat, slot);
     NS_PUT(seat, wait_began, 0);
     NS_PUT(seat, read_at, at);
     NS_PUT(slot, last, at);
