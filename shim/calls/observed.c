@@ -82,7 +82,7 @@ static bool may_wait(int fd, int flags)
             ns_observe_wait(conn);                                                                 \
         type result = below.name arguments;                                                        \
         if (waits)                                                                                 \
-            ns_observe_woke();                                                                     \
+            ns_observe_woke(result > 0 ? conn : NULL);                                             \
         if (conn && result > 0 && !((flags) & (MSG_PEEK | MSG_ERRQUEUE)) && ns_fd_names(fd, conn)) \
             ns_observe_read(fd, conn);                                                             \
         return result;                                                                             \
@@ -114,7 +114,7 @@ static ssize_t observed_splice(int from, off64_t *from_offset, int to, off64_t *
         ns_observe_wait(source);
     ssize_t result = below.splice(from, from_offset, to, to_offset, size, flags);
     if (waits)
-        ns_observe_woke();
+        ns_observe_woke(NULL);
     if (target && result > 0 && ns_fd_names(to, target))
         ns_observe_wrote(to, target, (size_t)result);
     if (source && result > 0 && ns_fd_names(from, source))
@@ -131,7 +131,7 @@ static ssize_t observed_splice(int from, off64_t *from_offset, int to, off64_t *
             return below.name arguments;                                                           \
         ns_observe_wait(NULL);                                                                     \
         type result = below.name arguments;                                                        \
-        ns_observe_woke();                                                                         \
+        ns_observe_woke(NULL);                                                                     \
         return result;                                                                             \
     }
 #define WAIT(type, name, parameters, arguments) WAIT_IF(type, name, parameters, arguments, true)
@@ -233,7 +233,7 @@ static long observed_syscall(long number, ...)
         ns_observe_wait(NULL);
     long result = below.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (waits)
-        ns_observe_woke();
+        ns_observe_woke(NULL);
     return result;
 }
 
@@ -253,12 +253,14 @@ PRIVILEGES(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effecti
 
 #define EACH(_)                                                                                    \
     _(write)                                                                                       \
-    _(writev) _(pwritev2) _(send) _(sendto) _(sendmsg) _(sendmmsg) _(sendfile) _(sendfile64)       \
-        _(vdprintf) _(__vdprintf_chk) _(read) _(readv) _(preadv2) _(recv) _(recvfrom) _(recvmsg)   \
-            _(recvmmsg) _(splice) _(poll) _(ppoll) _(select) _(pselect) _(epoll_wait)              \
-                _(epoll_pwait) _(epoll_pwait2) _(accept) _(accept4) _(connect) _(nanosleep)        \
-                    _(clock_nanosleep) _(usleep) _(sleep) _(thrd_sleep) _(pause) _(sigsuspend)     \
-                        _(sigwait) _(sigwaitinfo) _(sigtimedwait) _(pthread_cond_wait)             \
+    _(writev)                                                                                      \
+    _(pwritev2)                                                                                    \
+    _(send) _(sendto) _(sendmsg) _(sendmmsg) _(sendfile) _(sendfile64) _(vdprintf)                 \
+        _(__vdprintf_chk) _(read) _(readv) _(preadv2) _(recv) _(recvfrom) _(recvmsg) _(recvmmsg)   \
+            _(splice) _(poll) _(ppoll) _(select) _(pselect) _(epoll_wait) _(epoll_pwait)           \
+                _(epoll_pwait2) _(accept) _(accept4) _(connect) _(nanosleep) _(clock_nanosleep)    \
+                    _(usleep) _(sleep) _(thrd_sleep) _(pause) _(sigsuspend) _(sigwait)             \
+                        _(sigwaitinfo) _(sigtimedwait) _(pthread_cond_wait)                        \
                             _(pthread_cond_timedwait) _(pthread_cond_clockwait) _(cnd_wait)        \
                                 _(cnd_timedwait) _(pthread_join) _(thrd_join) _(sem_wait)          \
                                     _(sem_timedwait) _(sem_clockwait) _(wait) _(waitpid) _(wait3)  \

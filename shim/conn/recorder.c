@@ -393,6 +393,7 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     NS_PUT(seat, read_at, 0);
     NS_PUT(seat, late_ns, 0);
     NS_PUT(seat, received, 0);
+    NS_PUT(seat, looked_at, 0);
     NS_PUT(seat, n_writes, 0);
     NS_PUT(seat, tag, tag);
     NS_PUT(conn, burst, tag);

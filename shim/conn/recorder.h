@@ -25,6 +25,7 @@ struct ns_seat {
     _Atomic uint64_t late_ns;    /* the last data came so long after what was read before; 0 */
     _Atomic uint32_t late_phase; /* and in this part of the tick */
     _Atomic uint64_t received;   /* bytes, at the last WAIT */
+    _Atomic uint64_t looked_at;  /* when the last look was put down */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait that looked */
 };
 

@@ -14,6 +14,7 @@
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -29,6 +30,7 @@ enum {
 };
 
 enum {
+    SAME_NS = 1000000,
     LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
@@ -37,6 +39,7 @@ enum {
 static _Thread_local struct {
     _Atomic uint64_t list; /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
     uint64_t woke_at;      /* when the last wait was over */
+    const struct ns_record_slot *heard; /* what has ended it, if a read did: for after */
 } mine;
 
 static uint64_t now(void)
@@ -117,6 +120,12 @@ static bool take(int fd, const struct ns_conn *conn, enum ns_look_kind kind, str
     return true;
 }
 
+static void put(struct ns_seat *seat, const struct ns_look *look)
+{
+    ns_recorder_put(seat, look);
+    NS_PUT(seat, looked_at, look->at);
+}
+
 static bool has_unsent(int fd)
 {
     int unsent = 0, saved = errno;
@@ -184,13 +193,15 @@ static bool before(struct ns_seat *seat)
     if (!conn || !slot)
         return false;
     uint8_t flags = NS_GET(seat, flags);
+    if ((flags & (WAITING | WROTE)) == WAITING) /* see is_same_wait */
+        return true;
     bool held = !NS_GET(conn, app_nodelay) && has_unsent(fd);
     bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
     if (flags & WROTE)
         note_writes(seat, slot);
     if (looks) {
         experiment(fd, flags, &look);
-        ns_recorder_put(seat, &look);
+        put(seat, &look);
         NS_PUT(seat, received, look.received);
         NS_PUT(seat, wait_began, 0);
         NS_PUT(slot, last, look.at);
@@ -211,6 +222,15 @@ static bool before(struct ns_seat *seat)
     return looks;
 }
 
+/* Data has come from the same peer by another connection: an answer, where a conversation has two.
+ */
+static bool has_heard_elsewhere(const struct ns_record_slot *slot)
+{
+    const struct ns_record_slot *heard = mine.heard;
+    return slot && heard && heard != slot && heard->remote.known && slot->remote.known &&
+           memcmp(heard->remote.addr, slot->remote.addr, sizeof slot->remote.addr) == 0;
+}
+
 /* The wait is over, or another thread has read the answer. Returns whether bytes are still unsent.
  */
 static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
@@ -222,15 +242,24 @@ static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
         return false;
     }
     bool arrived = look.received > NS_GET(seat, received);
-    if (arrived)
+    if (arrived || has_heard_elsewhere(ns_recorder_slot(seat)))
         look.flags |= NS_LOOK_ARRIVED;
-    ns_recorder_put(seat, &look);
+    put(seat, &look);
     if (look.unsent)
         flags |= HELD;
     else if (!arrived)
         flags |= AWAITED;
     NS_PUT(seat, flags, flags);
     return look.unsent != 0;
+}
+
+/* Woken so soon after the last look, by whatever else, with the bytes still there: the wait that
+ * follows is taken for the same one. So a busy event loop does not look at what is held a thousand
+ * times. */
+static bool is_same_wait(int fd, const struct ns_seat *seat)
+{
+    return NS_GET(seat, flags) & HELD && now() - NS_GET(seat, looked_at) < SAME_NS &&
+           has_unsent(fd);
 }
 
 /* After a wait. */
@@ -244,6 +273,8 @@ static bool after(struct ns_seat *seat)
     if (!(flags &
           WAITING)) /* a signal handler has written, or another thread has read the answer */
         return flags & (WROTE | HELD | READ);
+    if (is_same_wait(fd, seat))
+        return true;
     return look_after(fd, conn, seat) || flags & (WROTE | READ);
 }
 
@@ -256,10 +287,14 @@ void ns_observe_wait(struct ns_conn *conn)
         each(before);
 }
 
-void ns_observe_woke(void)
+void ns_observe_woke(const struct ns_conn *conn)
 {
-    if (has_listed())
+    if (has_listed()) {
+        const struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
+        mine.heard = seat ? ns_recorder_slot(seat) : NULL;
         each(after);
+        mine.heard = NULL;
+    }
     mine.woke_at = now();
 }
 
@@ -272,7 +307,7 @@ void ns_observe_write(int fd, struct ns_conn *conn)
     if (!seat || !(NS_GET(seat, flags) & (HELD | AWAITED)))
         return;
     if (NS_GET(seat, flags) & HELD && take(fd, conn, NS_LOOK_WRITE, &look))
-        ns_recorder_put(seat, &look);
+        put(seat, &look);
     NS_PUT(seat, flags, NS_GET(seat, flags) & (uint8_t) ~(HELD | AWAITED));
 }
 
@@ -300,7 +335,7 @@ static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
     struct ns_look look;
     uint8_t flags = NS_GET(seat, flags);
     if (!(flags & MEASURED) && take(fd, conn, NS_LOOK_WOKE, &look))
-        ns_recorder_put(seat, &look);
+        put(seat, &look);
     NS_PUT(seat, flags, flags | MEASURED);
     NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
     NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
@@ -355,6 +390,10 @@ void ns_observe_read(int fd, struct ns_conn *conn)
         count_wait(slot, at - began);
     else if (before_it && at - before_it >= LATE_NS)
         note_late(seat, at, at - before_it);
+    /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
+    bool delays = slot->role != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
+    if (NS_GET(seat, late_ns) && delays)
+        count_late(fd, conn, seat, slot);
     NS_PUT(seat, wait_began, 0);
     NS_PUT(seat, read_at, at);
     NS_PUT(slot, last, at);

@@ -25,9 +25,10 @@ void ns_observe_write(int fd, struct ns_conn *conn);
 void ns_observe_wrote(int fd, struct ns_conn *conn, size_t size);
 
 /* Before a call of this thread that may wait, and after it. conn: the observed connection that it
- * waits for in a read, whichever thread has written there; NULL: another wait. */
+ * waits for in a read, whichever thread has written there, or that has given it data; NULL: another
+ * wait. */
 void ns_observe_wait(struct ns_conn *conn);
-void ns_observe_woke(void);
+void ns_observe_woke(const struct ns_conn *conn);
 
 /* Data was read from conn. */
 void ns_observe_read(int fd, struct ns_conn *conn);
