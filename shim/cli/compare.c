@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim compare`: the same program without and with the shim, by turns, and whether the difference is
- * more than chance. Both arms are watched from outside alike, so that what the watching costs is no
- * difference. Not async-signal-safe. */
+/* Owns `nagleshim compare`: the same program without and with the shim, by turns, and whether the
+ * difference is more than chance. Both arms are watched from outside alike, so that what the
+ * watching costs is no difference. Not async-signal-safe. */
 #include "cli/compare.h"
 
 #include "cli/child.h"
@@ -47,7 +47,8 @@ static bool take_runs(unsigned *runs)
     if (*optarg >= '0' && *optarg <= '9' && *end == '\0' && value >= RUNS_LEAST &&
         value <= NS_COMPARE_RUNS_MOST)
         return true;
-    SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, NS_COMPARE_RUNS_MOST, optarg);
+    SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, NS_COMPARE_RUNS_MOST,
+        optarg);
     return false;
 }
 
@@ -117,7 +118,8 @@ static bool take_library(struct comparison *comparison)
     return comparison->preload != NULL;
 }
 
-/* A counter of this network namespace, from a file that has names and numbers on lines of their own. */
+/* A counter of this network namespace, from a file that has names and numbers on lines of their
+ * own. */
 static uint64_t read_counter(const char *file, const char *group, const char *name)
 {
     char names[4096], values[4096], *rest_names, *rest_values, *word, *number;
@@ -217,7 +219,8 @@ static int run_once(struct comparison *comparison, unsigned arm, int errors)
     if (!end.failure && !end.interrupted && end.status != 0) {
         read_words(errors, words);
         SAY("a run %s the shim ended with status %d, so that its time means nothing%s%s",
-            arm == NS_ARM_WITH ? "with" : "without", end.status, *words ? "; it said: " : "", words);
+            arm == NS_ARM_WITH ? "with" : "without", end.status, *words ? "; it said: " : "",
+            words);
         end.failure = NS_EXIT_ERROR;
     } else if (!end.failure && !end.interrupted) {
         count(&comparison->result.arms[arm], &diagnosis, segments_now() - segments,

@@ -20,7 +20,7 @@ struct ns_comparison_arm {
 struct ns_comparison {
     unsigned wanted; /* runs of each arm */
     struct ns_comparison_arm arms[2];
-    double p;      /* that chance makes such a difference */
+    double p;       /* that chance makes such a difference */
     double p_least; /* the smallest that so few runs can have */
 };
 

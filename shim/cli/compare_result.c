@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a comparison is said to show. It must not call a difference one that chance makes as easily. Pure
- * but for what it prints. */
+/* Owns what a comparison is said to show. It must not call a difference one that chance makes as
+ * easily. Pure but for what it prints. */
 #include "cli/compare.h"
 
 #include "judge/statistics.h"
@@ -17,15 +17,15 @@ void ns_compare_conclude(struct ns_comparison *comparison)
     struct ns_comparison_arm *with = &comparison->arms[NS_ARM_WITH];
     unsigned n = without->n < with->n ? without->n : with->n;
 
-    comparison->p =
-        ns_statistics_mann_whitney(without->ms, without->n, with->ms, with->n);
+    comparison->p = ns_statistics_mann_whitney(without->ms, without->n, with->ms, with->n);
     for (int i = 0; i < 2; i++) {
         struct ns_comparison_arm *arm = &comparison->arms[i];
 
         arm->median_ms = ns_statistics_median(arm->ms, arm->n);
         arm->longest_ms = arm->n ? arm->ms[arm->n - 1] : 0;
     }
-    /* Every run of one arm shorter than every one of the other: one of the orders in which they may come. */
+    /* Every run of one arm shorter than every one of the other: one of the orders in which they may
+     * come. */
     comparison->p_least = 2;
     for (unsigned i = 1; i <= n; i++)
         comparison->p_least *= (double)i / (double)(n + i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim diagnose` from its words to its exit status: what is started, which reports are
- * written, and what the status says. Standard output stays the program's own. Not async-signal-safe. */
+ * written, and what the status says. Standard output stays the program's own. Not
+ * async-signal-safe. */
 #include "cli/diagnose.h"
 
 #include "cli/child.h"
@@ -24,8 +25,8 @@
 
 enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
 
-/* A file to write at the end. It is opened at the beginning: whoever has watched for an hour wants no
- * message then. */
+/* A file to write at the end. It is opened at the beginning: whoever has watched for an hour wants
+ * no message then. */
 struct output {
     const char *name;
     int fd; /* -1: not asked for */
@@ -113,8 +114,8 @@ static double lost_ms(const struct ns_diagnosis *diagnosis, enum ns_grade grade)
     return sum;
 }
 
-static int status_of(const struct ns_diagnose_options *options, const struct ns_diagnosis *diagnosis,
-                     const struct ns_diagnose_end *end)
+static int status_of(const struct ns_diagnose_options *options,
+                     const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
 {
     if (!options->fail_on)
         return options->program ? end->status : NS_EXIT_YES;

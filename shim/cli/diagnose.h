@@ -12,11 +12,11 @@
 
 struct ns_diagnose_options {
     const char *verb; /* in whose name messages are printed */
-    char **program; /* NULL: look at what runs */
-    pid_t pid;      /* 0: none was named */
+    char **program;   /* NULL: look at what runs */
+    pid_t pid;        /* 0: none was named */
     bool all;
-    double seconds;       /* 0: until it ends, or until somebody ends us */
-    double interval_ms;   /* 0: as the watch thinks best */
+    double seconds;        /* 0: until it ends, or until somebody ends us */
+    double interval_ms;    /* 0: as the watch thinks best */
     enum ns_grade fail_on; /* 0: the exit status is the program's own */
     double max_lost_ms;
     const char *json, *page, *policy; /* files to write; NULL: not asked for */
@@ -57,13 +57,13 @@ struct ns_observation {
     char *preload;
 };
 
-/* Prepare to observe the program from inside. False, with a note why, where that cannot be: then it is
- * watched from outside alone. */
+/* Prepare to observe the program from inside. False, with a note why, where that cannot be: then it
+ * is watched from outside alone. */
 bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
                       struct ns_diagnose_end *end);
 
-/* Take what was left there into the diagnosis, in place of what was seen of the same connections from
- * outside. */
+/* Take what was left there into the diagnosis, in place of what was seen of the same connections
+ * from outside. */
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
                         struct ns_diagnose_end *end);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the view from inside: the library that looks and changes nothing, preloaded into the program that
- * diagnose starts, and the private directory in which its records are left. The directory must not outlive the
- * command. Not async-signal-safe. */
+/* Owns the view from inside: the library that looks and changes nothing, preloaded into the program
+ * that diagnose starts, and the private directory in which its records are left. The directory must
+ * not outlive the command. Not async-signal-safe. */
 #include "cli/diagnose.h"
 
 #include "cli/cli.h"
@@ -53,8 +53,9 @@ static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagno
         return true;
     }
     if (list && ns_preload_find(list, entry)) {
-        ns_diagnose_note(end, "LD_PRELOAD names the shim already: the program was run under it, and "
-                              "seen from outside alone");
+        ns_diagnose_note(end,
+                         "LD_PRELOAD names the shim already: the program was run under it, and "
+                         "seen from outside alone");
         return true;
     }
     return false;
@@ -66,7 +67,8 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
 
     if (!temporary || *temporary != '/' || strlen(temporary) > 40)
         temporary = "/tmp";
-    snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX", temporary);
+    snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX",
+             temporary);
     if (mkdtemp(observation->directory))
         return true;
     ns_diagnose_note(end, "seen from outside alone: cannot make a directory in %s: %s", temporary,
@@ -92,7 +94,8 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
         return false;
     }
     snprintf(observation->texts[0], sizeof(observation->texts[0]),
-             "NAGLESHIM_POLICY={\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":\"observe\"}]}");
+             "NAGLESHIM_POLICY={\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":"
+             "\"observe\"}]}");
     snprintf(observation->texts[1], sizeof(observation->texts[1]), "NAGLESHIM_RECORD=%s",
              observation->directory);
     observation->environment[0] = observation->preload;
@@ -159,8 +162,8 @@ static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_p
             ns_diagnosis_add_hold(diagnosis, (unsigned)row, &kept->holds[i].hold);
 }
 
-static void note_experiment(const struct ns_recorded_process *recorded, struct ns_diagnosis *diagnosis,
-                            struct ns_diagnose_end *end)
+static void note_experiment(const struct ns_recorded_process *recorded,
+                            struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
 {
     const char *what = recorded->experiment == NS_EXPERIMENT_PUSH ? "pushed" : "acknowledged";
     double with, without, p;
@@ -168,23 +171,25 @@ static void note_experiment(const struct ns_recorded_process *recorded, struct n
     if (recorded->experiment == NS_EXPERIMENT_NONE)
         return;
     if (recorded->n_treated == 0 || recorded->n_untreated == 0) {
-        ns_diagnose_note(end, "experiment in %s[%d]: there was no wait at which something could have been %s",
-                         recorded->name, recorded->pid, what);
+        ns_diagnose_note(
+            end, "experiment in %s[%d]: there was no wait at which something could have been %s",
+            recorded->name, recorded->pid, what);
         return;
     }
     p = ns_statistics_mann_whitney(recorded->treated, recorded->n_treated, recorded->untreated,
                                    recorded->n_untreated);
     with = ns_statistics_median(recorded->treated, recorded->n_treated);
     without = ns_statistics_median(recorded->untreated, recorded->n_untreated);
-    ns_diagnose_note(end,
-                     "experiment in %s[%d]: %s at %zu waits by a coin, answers after %.2f ms; at the other %zu "
-                     "not, %.2f ms; %s (p %.2g)",
-                     recorded->name, recorded->pid, what, recorded->n_treated, with,
-                     recorded->n_untreated, without,
-                     p >= 0.01          ? "no more difference than chance makes"
-                     : with < without   ? "that is no chance: it is a cure"
-                                        : "that is no chance: it makes things worse",
-                     p);
+    ns_diagnose_note(
+        end,
+        "experiment in %s[%d]: %s at %zu waits by a coin, answers after %.2f ms; at the other %zu "
+        "not, %.2f ms; %s (p %.2g)",
+        recorded->name, recorded->pid, what, recorded->n_treated, with, recorded->n_untreated,
+        without,
+        p >= 0.01        ? "no more difference than chance makes"
+        : with < without ? "that is no chance: it is a cure"
+                         : "that is no chance: it makes things worse",
+        p);
     (void)diagnosis;
 }
 
@@ -212,8 +217,8 @@ static bool same_service(const struct ns_address *one, const struct ns_address *
            memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
 }
 
-/* Has a record told of this row's connections, more exactly? In a container a process has another number
- * for itself. */
+/* Has a record told of this row's connections, more exactly? In a container a process has another
+ * number for itself. */
 static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
 {
     if (row->source == NS_SOURCE_INSIDE)

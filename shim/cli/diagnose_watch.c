@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the time that `nagleshim diagnose` watches: when it looks, when it stops, and what becomes of connections
- * that have ended. It must neither stop nor alter what it watches. Not async-signal-safe. */
+/* Owns the time that `nagleshim diagnose` watches: when it looks, when it stops, and what becomes
+ * of connections that have ended. It must neither stop nor alter what it watches. Not
+ * async-signal-safe. */
 #include "cli/diagnose.h"
 
 #include "cli/child.h"
@@ -23,8 +24,9 @@
 #define SECOND UINT64_C(1000000000)
 
 enum {
-    PROCESS_MS = 20,   /* a process that lives shorter stays without a name */
-    HARVEST_MS = 1000, /* what has ended is put into its row, so that its memory can be used again */
+    PROCESS_MS = 20, /* a process that lives shorter stays without a name */
+    HARVEST_MS =
+        1000, /* what has ended is put into its row, so that its memory can be used again */
     PROGRESS_MS = 500,
 };
 
@@ -281,7 +283,8 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     diagnosis->begin = now_ns();
     if (options->seconds > 0)
         session.deadline = diagnosis->begin + (uint64_t)(options->seconds * (double)SECOND);
-    /* A line that is written again and again would be in the way of what the program prints there. */
+    /* A line that is written again and again would be in the way of what the program prints there.
+     */
     session.progress =
         !options->silent && isatty(STDERR_FILENO) && !(child && isatty(STDOUT_FILENO));
     session.next_progress = diagnosis->begin + SECOND;

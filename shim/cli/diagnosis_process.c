@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a diagnosis knows of a process: its name, whether the shim is in it, and whether a preload can reach
- * it. It reads /proc and nothing else, and takes nothing there for granted. Not async-signal-safe. */
+/* Owns what a diagnosis knows of a process: its name, whether the shim is in it, and whether a
+ * preload can reach it. It reads /proc and nothing else, and takes nothing there for granted. Not
+ * async-signal-safe. */
 #include "cli/diagnosis.h"
 
 #include "cli/elf.h"
@@ -57,8 +58,8 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     close(fd);
 }
 
-/* The base name of its executable, since a policy's pattern is tried on that; the kernel's name is cut, and
- * the only one to be had of another user's process. */
+/* The base name of its executable, since a policy's pattern is tried on that; the kernel's name is
+ * cut, and the only one to be had of another user's process. */
 static void take_name(struct ns_diagnosed_process *process, const struct ns_proc *proc)
 {
     const char *slash = strrchr(process->exe, '/');

@@ -96,9 +96,9 @@ uint64_t ns_diagnosis_stall_count(const struct ns_diagnosed *row)
 {
     if (!ns_diagnosis_stalls(row))
         return 0;
-    return !ns_diagnosis_holds(row)  ? row->verdict.receiving
-           : row->verdict.stalls ? row->verdict.stalls
-                                 : row->verdict.maybe;
+    return !ns_diagnosis_holds(row) ? row->verdict.receiving
+           : row->verdict.stalls    ? row->verdict.stalls
+                                    : row->verdict.maybe;
 }
 
 double ns_diagnosis_lost_ms(const struct ns_diagnosed *row)
@@ -107,9 +107,9 @@ double ns_diagnosis_lost_ms(const struct ns_diagnosed *row)
 
     if (!ns_diagnosis_stalls(row))
         return 0;
-    return (double)(!ns_diagnosis_holds(row)  ? verdict->receiving_ns
-                    : verdict->certain_ns ? verdict->certain_ns
-                                          : verdict->most_ns) /
+    return (double)(!ns_diagnosis_holds(row) ? verdict->receiving_ns
+                    : verdict->certain_ns    ? verdict->certain_ns
+                                             : verdict->most_ns) /
            MS;
 }
 
@@ -125,7 +125,7 @@ static bool same_address(const struct ns_address *one, const struct ns_address *
 }
 
 const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
-                                              const struct ns_diagnosed *row)
+                                                  const struct ns_diagnosed *row)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
@@ -151,7 +151,8 @@ double ns_diagnosis_total_lost_ms(const struct ns_diagnosis *diagnosis)
         const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
 
         /* What a process loses to its peer's Nagle is what that peer is seen to hold. */
-        if (ns_diagnosis_holds(row) || !other || !ns_diagnosis_stalls(other) || !ns_diagnosis_holds(other))
+        if (ns_diagnosis_holds(row) || !other || !ns_diagnosis_stalls(other) ||
+            !ns_diagnosis_holds(other))
             sum += ns_diagnosis_lost_ms(row);
     }
     return sum;
@@ -209,7 +210,8 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
         snprintf(round_trip, sizeof(round_trip), "; a round trip takes %s%.*f ms",
                  rtt_us < 10 ? "under " : "", rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
     snprintf(buffer, size,
-             "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window (%" PRIu32
+             "%" PRIu32 " byte%s unsent behind %" PRIu32
+             " unacknowledged segment%s, the window (%" PRIu32
              " bytes) and the congestion window (%" PRIu32 " segments) open, TCP_NODELAY off; "
              "released after %s, when the peer's ACK came%s",
              look->unsent, look->unsent == 1 ? "" : "s", look->unacked,
@@ -227,8 +229,7 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     case NS_GRADE_LIKELY:
         return say_likely(verdict, buffer, size);
     case NS_GRADE_LATE:
-        snprintf(buffer, size,
-                 "bytes were held %" PRIu64 " time%s, and no answer depended on them",
+        snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, and no answer depended on them",
                  verdict->late, verdict->late == 1 ? "" : "s");
         break;
     case NS_GRADE_NONE:

@@ -34,7 +34,7 @@ bool ns_diagnosis_stalls(const struct ns_diagnosed *row);
 
 /* The row of the same connections' other end, where that process was looked at, too. */
 const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
-                                              const struct ns_diagnosed *row);
+                                                  const struct ns_diagnosed *row);
 
 /* How many requests of the row stalled, or seem to have. */
 uint64_t ns_diagnosis_stall_count(const struct ns_diagnosed *row);
@@ -46,7 +46,8 @@ bool ns_diagnosis_certain(const struct ns_diagnosed *row);
 /* The same of all rows, each connection counted once though both its ends were looked at. */
 double ns_diagnosis_total_lost_ms(const struct ns_diagnosis *diagnosis);
 
-/* What one end can do, and what is expected of it: how long a request that stalls takes, and how long it will. */
+/* What one end can do, and what is expected of it: how long a request that stalls takes, and how
+ * long it will. */
 struct ns_cure {
     const char *end;  /* "this end", "other end" */
     const char *does; /* "send adaptive", "ack before-wait" */
