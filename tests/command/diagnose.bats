@@ -111,7 +111,6 @@ PYTHON
 }
 
 @test "a static program is seen from outside, and its cure is at the other end" {
-    local pid
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     victim
     run --separate-stderr "$NS" diagnose --json "$T/o.json" --policy "$T/cure.json" -- \
@@ -157,16 +156,16 @@ PYTHON
 
 @test "exit statuses: the program's own, or what --fail-on and --max-lost-ms ask for" {
     victim
-    local client=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
+    local stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
     run "$NS" diagnose -- sh -c 'exit 7'
     expect_status 7
     run "$NS" diagnose -- sh -c 'kill -TERM $$'
     expect_status 143
-    run "$NS" diagnose --fail-on proven -- "${client[@]}"
+    run "$NS" diagnose --fail-on proven -- "${stalling[@]}"
     expect_status 1
-    run "$NS" diagnose --max-lost-ms 100 -- "${client[@]}"
+    run "$NS" diagnose --max-lost-ms 100 -- "${stalling[@]}"
     expect_status 1
-    run "$NS" diagnose --max-lost-ms 100000 -- "${client[@]}"
+    run "$NS" diagnose --max-lost-ms 100000 -- "${stalling[@]}"
     expect_status 0
     run --separate-stderr "$NS" diagnose --fail-on likely -- true
     expect_status 2
