@@ -132,9 +132,11 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 
 # Every symbol visible, for unit tests and fuzzers.
 JUDGE_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o)
-$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ)
+# What is told of a diagnosis, which asks the system for nothing.
+TOLD_OBJ := $(addprefix $B/obj/shim/cli/,diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ) $(TOLD_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ)
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ) $(TOLD_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)

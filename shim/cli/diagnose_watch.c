@@ -224,7 +224,7 @@ static int say_denied(const struct ns_diagnose_options *options, int error)
     return NS_EXIT_ERROR;
 }
 
-static void take_tally(struct session *session)
+static void take_tally(struct session *session, struct ns_diagnose_end *end)
 {
     struct ns_watch_tally tally;
 
@@ -233,6 +233,16 @@ static void take_tally(struct session *session)
     session->diagnosis->missed = tally.missed;
     session->diagnosis->forgotten = tally.forgotten;
     session->diagnosis->denied = tally.denied;
+    if (tally.missed > tally.rounds / 20)
+        ns_diagnose_note(
+            end, "%llu of %llu looks from outside came too late: holds may have been missed",
+            (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
+    if (tally.forgotten)
+        ns_diagnose_note(end, "%llu connections were too short, or too many, to be looked at",
+                         (unsigned long long)tally.forgotten);
+    if (tally.denied && session->options->all)
+        ns_diagnose_note(end, "%llu processes of other users could not be looked into; root can",
+                         (unsigned long long)tally.denied);
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)
@@ -295,7 +305,7 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     diagnosis->end = now_ns();
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);
-    take_tally(&session);
+    take_tally(&session, end);
     ns_watch_close(session.watch);
     if (child) {
         end->running = !child->ended;

@@ -168,8 +168,9 @@ static void print_causes(FILE *stream, const struct ns_verdict *verdict)
     for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++) {
         if (!verdict->causes[cause] || (double)verdict->causes_ns[cause] < MS)
             continue;
-        snprintf(text, sizeof(text), "%s, %" PRIu64 " times, %.1f ms each",
+        snprintf(text, sizeof(text), "%s, %" PRIu64 " time%s, %.1f ms each",
                  ns_diagnosis_cause_meaning(cause), verdict->causes[cause],
+                 verdict->causes[cause] == 1 ? "" : "s",
                  (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
         print_more(stream, "Besides", text);
     }
@@ -194,8 +195,9 @@ static void print_row(FILE *stream, const struct ns_diagnosis *diagnosis,
             (double)(verdict->waited_ns ? verdict->waited_ns : verdict->watched_ns) / MS);
     if (row->pattern[0])
         print_more(stream, "Pattern", row->pattern);
-    print_more(stream, verdict->grade == NS_GRADE_PROVEN ? "Proof" : "Signs",
-               ns_diagnosis_proof(row, text, sizeof(text)));
+    if (verdict->grade != NS_GRADE_NONE)
+        print_more(stream, verdict->grade == NS_GRADE_PROVEN ? "Proof" : "Signs",
+                   ns_diagnosis_proof(row, text, sizeof(text)));
     print_causes(stream, verdict);
     print_cures(stream, diagnosis, row);
     fputs("</tbody>\n", stream);

@@ -121,6 +121,10 @@ static void sum_up(const struct ns_diagnosis *diagnosis, struct histogram *sum)
     sum->first = NS_VERDICT_BUCKETS;
     for (unsigned i = 0; i < NS_VERDICT_BUCKETS; i++) {
         for (size_t row = 0; row < diagnosis->n_rows; row++) {
+            /* The worst rows come first: those that do not stall are not mixed with those that do.
+             */
+            if (diagnosis->rows[row].verdict.grade < diagnosis->grade)
+                break;
             sum->all[i] += diagnosis->rows[row].verdict.waits[i];
             sum->held[i] += diagnosis->rows[row].verdict.held_waits[i];
         }
@@ -191,7 +195,8 @@ void ns_diagnosis_draw_waits(FILE *stream, const struct ns_diagnosis *diagnosis)
     draw_frame(stream, "How many waits took how long, with and without a hold");
     for (unsigned i = sum.first; i <= sum.last; i++)
         draw_bar(stream, &sum, i);
-    fputs("</svg>\n<p class=\"soft\">Waits for an answer, by powers of two of a microsecond: "
+    fputs("</svg>\n<p class=\"soft\">Waits for an answer where it is worst, by powers of two of a "
+          "microsecond: "
           "<i class=\"bad\"></i>bytes were held meanwhile; <i class=\"other\"></i>none were.</p>\n",
           stream);
 }

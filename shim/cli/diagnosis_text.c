@@ -147,8 +147,8 @@ static void print_short(FILE *stream, const struct ns_diagnosis *diagnosis,
     say_cause(&row->verdict, cause, sizeof(cause));
     fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
             ns_diagnosis_where(row, where, sizeof(where)), ns_grade_name(row->verdict.grade));
-    if (ns_diagnosis_stalls(row) && other && ns_diagnosis_stalls(other))
-        fprintf(stream, "; the other end of the one above\n");
+    if (other && ns_diagnosis_stalls(other) && other < row)
+        fprintf(stream, "; the other end of one above\n");
     else if (ns_diagnosis_stalls(row))
         fprintf(stream, "; %.0f ms lost\n", ns_diagnosis_lost_ms(row));
     else if (row->verdict.grade == NS_GRADE_CANNOT_TELL)

@@ -52,7 +52,7 @@ const char *ns_diagnosis_cause(enum ns_cause cause)
 const char *ns_diagnosis_cause_meaning(enum ns_cause cause)
 {
     static const char *const meanings[NS_CAUSE_COUNT] = {
-        [NS_CAUSE_PEER] = "the peer took its time to answer",
+        [NS_CAUSE_PEER] = "the peer took its time",
         [NS_CAUSE_WINDOW] = "the peer's window was shut: it does not read",
         [NS_CAUSE_LOSS] = "segments were lost and sent again",
         [NS_CAUSE_WIRE] = "the wire is that long",
