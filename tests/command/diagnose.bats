@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim diagnose` proves the stalls that are there and no others, prices them, and its policy ends them.
+# shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 # The programs are the examples, as they are. What is said of them is held against what they measure themselves.
 
@@ -14,6 +15,30 @@ setup() {
 
 teardown() {
     ns_teardown
+}
+
+# on_a_terminal KEYS WORD...: runs it on a terminal of its own and types KEYS there after 1.5 s; what it shows is in
+# $T/seen, and at its end its status.
+on_a_terminal() {
+    "$python" - "$@" >"$T/seen" <<'PYTHON'
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+time.sleep(1.5)
+os.write(terminal, sys.argv[1].encode())
+text = b""
+while True:
+    try:
+        piece = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    text += piece
+print(text.decode(errors="replace"))
+print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PYTHON
 }
 
 # A server for clients that write in pieces: sets port.
@@ -170,6 +195,11 @@ PYTHON
     run --separate-stderr "$NS" diagnose --fail-on likely -- true
     expect_status 2
     expect_part stderr "cannot tell: no TCP connection"
+    slow_server 1
+    cat_client
+    run --separate-stderr "$NS" diagnose --fail-on likely -- sh -c '"$@"; exit 7' sh "$python" "$T/client.py" "$port" 40
+    expect_status 2
+    expect_part stderr "the program itself ended with status 7"
     run -127 --separate-stderr "$NS" diagnose -- no-such-program
     expect_whole stderr "nagleshim diagnose: cannot find 'no-such-program' in PATH"
     run -126 --separate-stderr "$NS" diagnose -- /
@@ -240,27 +270,22 @@ END
 
 @test "^C ends the program as it would, and the report comes all the same" {
     victim
-    "$python" - "$NS" "$EXAMPLES/tcp_nodelay_client" "$port" >"$T/seen" <<'PYTHON'
-import os, pty, sys, time
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(sys.argv[1], [sys.argv[1], "diagnose", "--", *sys.argv[2:3], "127.0.0.1", sys.argv[3], "1000"])
-time.sleep(1.5)
-os.write(terminal, b"\x03")
-text = b""
-while True:
-    try:
-        piece = os.read(terminal, 65536)
-    except OSError:
-        break
-    if not piece:
-        break
-    text += piece
-print(text.decode(errors="replace"))
-print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-PYTHON
+    on_a_terminal $'\x03' "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000
     grep -q 'it stalls: [0-9]* of [0-9]* requests of tcp_nodelay_client' "$T/seen"
     grep -qx 'status 130' "$T/seen"
+}
+
+@test "on a terminal a line counts while a process is watched, and ^C ends that and not the process" {
+    victim
+    ns_start client "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 60
+    on_a_terminal $'\x03' "$NS" diagnose --pid "${NS_PID[client]}"
+    grep -qE 'watching for 1 s: 1 connection, [0-9]+ stalls' "$T/seen"
+    grep -q 'it stalls: ' "$T/seen"
+    grep -qx 'status 0' "$T/seen"
+    ns_join client
+    # Elsewhere there is no such line.
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 1.2
+    expect_no_part stderr watching
 }
 
 @test "a signal to the command alone is handed on to the program" {
