@@ -145,7 +145,7 @@ static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
     const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     struct ns_cure cures[2];
     char text[TEXT_MOST];
-    unsigned n = ns_diagnosis_cures(row, cures);
+    unsigned n = ns_diagnosis_cures(diagnosis, row, cures);
 
     for (unsigned i = 0; i < n; i++) {
         const struct ns_diagnosed_process *at = i == 0  ? row->process

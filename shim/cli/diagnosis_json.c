@@ -71,7 +71,7 @@ static void add_cures(cJSON *row_object, const struct ns_diagnosis *diagnosis,
     const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     struct ns_cure cures[2];
-    unsigned n = ns_diagnosis_cures(row, cures);
+    unsigned n = ns_diagnosis_cures(diagnosis, row, cures);
 
     for (unsigned i = 0; i < n; i++) {
         const struct ns_diagnosed_process *at = i == 0  ? row->process

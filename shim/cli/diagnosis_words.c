@@ -158,8 +158,10 @@ double ns_diagnosis_total_lost_ms(const struct ns_diagnosis *diagnosis)
     return sum;
 }
 
-unsigned ns_diagnosis_cures(const struct ns_diagnosed *row, struct ns_cure cures[2])
+unsigned ns_diagnosis_cures(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row,
+                            struct ns_cure cures[2])
 {
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     const struct ns_verdict *verdict = &row->verdict;
     bool holds = ns_diagnosis_holds(row);
     uint64_t n = ns_diagnosis_stall_count(row);
@@ -179,7 +181,11 @@ unsigned ns_diagnosis_cures(const struct ns_diagnosed *row, struct ns_cure cures
             .to_ms = fmin(pushes ? rtt : 2 * rtt, each + rtt),
         };
     }
-    return 2;
+    /* What was seen to hold nothing has nothing to push. */
+    return !holds && other && other->source == NS_SOURCE_INSIDE && other->verdict.stalls == 0 &&
+                   other->verdict.maybe == 0 && other->verdict.late == 0
+               ? 1
+               : 2;
 }
 
 static char *say_likely(const struct ns_verdict *verdict, char *buffer, size_t size)
@@ -282,15 +288,16 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
                  really, stalls, verdict->requests > stalls ? verdict->requests : stalls,
                  row->process->name, verdict->late_acks ? "delayed " : "");
     else
-        snprintf(buffer, size,
-                 "it %sstalls: Nagle's algorithm at the peer of %s held %" PRIu64
-                 " answers until this end's delayed ACK",
-                 really, row->process->name, verdict->receiving);
+        snprintf(
+            buffer, size,
+            "it %sstalls: the peer of %s seems to be held until this end's delayed ACK, %" PRIu64
+            " times",
+            really, row->process->name, verdict->receiving);
     for (size_t i = 1; i < diagnosis->n_rows; i++)
         others += ns_diagnosis_stalls(&diagnosis->rows[i]) &&
                   ns_diagnosis_other_end(diagnosis, &diagnosis->rows[i]) != row;
     if (others) {
-        snprintf(text, sizeof(text), ", and so were those of %zu more", others);
+        snprintf(text, sizeof(text), "; and %zu more", others);
         add(buffer, size, text);
     }
     add_price(diagnosis, buffer, size);

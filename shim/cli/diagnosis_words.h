@@ -54,7 +54,8 @@ struct ns_cure {
     double from_ms, to_ms;
 };
 
-/* 0 if there is nothing to cure, else 2: this end first. */
-unsigned ns_diagnosis_cures(const struct ns_diagnosed *row, struct ns_cure cures[2]);
+/* 0 if there is nothing to cure, 1 or 2: this end first. */
+unsigned ns_diagnosis_cures(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row,
+                            struct ns_cure cures[2]);
 
 #endif
