@@ -44,12 +44,18 @@ static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
 static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnose_end *end)
 {
     const char *list = getenv("LD_PRELOAD");
+    static struct ns_reach reach;
     char entry[PATH_MAX], off[128];
 
     if (options->outside)
         return true;
     if (ns_environment_off(off, sizeof(off))) {
         ns_diagnose_note(end, "seen from outside alone: NAGLESHIM_OFF is set");
+        return true;
+    }
+    ns_reach_inspect(options->program[0], &reach);
+    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would complain of the library */
+        ns_diagnose_note(end, "seen from outside alone: it %s", ns_reach_reason(reach.verdict));
         return true;
     }
     if (list && ns_preload_find(list, entry)) {
@@ -65,7 +71,7 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
 {
     const char *temporary = getenv("TMPDIR");
 
-    if (!temporary || *temporary != '/' || strlen(temporary) > 40)
+    if (!temporary || *temporary != '/' || strlen(temporary) > sizeof(observation->directory) - 32)
         temporary = "/tmp";
     snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX",
              temporary);
@@ -162,39 +168,30 @@ static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_p
             ns_diagnosis_add_hold(diagnosis, (unsigned)row, &kept->holds[i].hold);
 }
 
-static void note_experiment(const struct ns_recorded_process *recorded,
-                            struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+static void add_experiment(struct ns_diagnosis *diagnosis,
+                           const struct ns_diagnosed_process *process,
+                           const struct ns_recorded_process *recorded)
 {
-    const char *what = recorded->experiment == NS_EXPERIMENT_PUSH ? "pushed" : "acknowledged";
-    double with, without, p;
+    struct ns_diagnosed_experiment *experiment;
 
-    if (recorded->experiment == NS_EXPERIMENT_NONE)
+    if (recorded->experiment == NS_EXPERIMENT_NONE ||
+        diagnosis->n_experiments == NS_EXPERIMENTS_MOST)
         return;
-    if (recorded->n_treated == 0 || recorded->n_untreated == 0) {
-        ns_diagnose_note(
-            end, "experiment in %s[%d]: there was no wait at which something could have been %s",
-            recorded->name, recorded->pid, what);
-        return;
-    }
-    p = ns_statistics_mann_whitney(recorded->treated, recorded->n_treated, recorded->untreated,
-                                   recorded->n_untreated);
-    with = ns_statistics_median(recorded->treated, recorded->n_treated);
-    without = ns_statistics_median(recorded->untreated, recorded->n_untreated);
-    ns_diagnose_note(
-        end,
-        "experiment in %s[%d]: %s at %zu waits by a coin, answers after %.2f ms; at the other %zu "
-        "not, %.2f ms; %s (p %.2g)",
-        recorded->name, recorded->pid, what, recorded->n_treated, with, recorded->n_untreated,
-        without,
-        p >= 0.01        ? "no more difference than chance makes"
-        : with < without ? "that is no chance: it is a cure"
-                         : "that is no chance: it makes things worse",
-        p);
-    (void)diagnosis;
+    experiment = &diagnosis->experiments[diagnosis->n_experiments++];
+    *experiment = (struct ns_diagnosed_experiment){
+        .process = process,
+        .what = recorded->experiment == NS_EXPERIMENT_PUSH ? "push" : "acknowledge",
+        .done = recorded->n_treated,
+        .left = recorded->n_untreated,
+        .p = ns_statistics_mann_whitney(recorded->treated, recorded->n_treated, recorded->untreated,
+                                        recorded->n_untreated),
+    };
+    experiment->done_ms = ns_statistics_median(recorded->treated, recorded->n_treated);
+    experiment->left_ms = ns_statistics_median(recorded->untreated, recorded->n_untreated);
 }
 
 static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded_process *recorded,
-                        const struct collection *kept, struct ns_diagnose_end *end)
+                        const struct collection *kept)
 {
     struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, recorded->pid);
 
@@ -208,7 +205,7 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
     diagnosis->missed += recorded->events_lost;
     for (size_t i = 0; i < recorded->n_connections; i++)
         add_connection(diagnosis, process, &recorded->connections[i], kept);
-    note_experiment(recorded, diagnosis, end);
+    add_experiment(diagnosis, process, recorded);
 }
 
 static bool same_service(const struct ns_address *one, const struct ns_address *other)
@@ -248,7 +245,7 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
         return;
     if (ns_recorded_read(observation->directory, &all, &holds) == 0) {
         for (size_t i = 0; i < all.n_processes; i++)
-            add_process(diagnosis, &all.processes[i], &kept, end);
+            add_process(diagnosis, &all.processes[i], &kept);
         if (all.n_broken)
             ns_diagnose_note(end, "%zu records could not be read", all.n_broken);
         ns_recorded_free(&all);

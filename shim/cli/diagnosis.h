@@ -49,6 +49,18 @@ struct ns_diagnosed_hold {
     struct ns_hold hold;
 };
 
+/* What the coin of --experiment has shown in a process: how long answers took after the waits at
+ * which something was done, and after the others. */
+struct ns_diagnosed_experiment {
+    const struct ns_diagnosed_process *process;
+    const char *what; /* "push", "acknowledge" */
+    size_t done, left;
+    double done_ms, left_ms; /* medians; 0 if there were none */
+    double p;                /* that chance makes such a difference */
+};
+
+enum { NS_EXPERIMENTS_MOST = 16 };
+
 struct ns_diagnosis {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns */
     double began;        /* CLOCK_REALTIME, seconds */
@@ -61,6 +73,8 @@ struct ns_diagnosis {
     size_t n_processes;
     struct ns_diagnosed_hold *holds; /* in the order of time; the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
+    struct ns_diagnosed_experiment experiments[NS_EXPERIMENTS_MOST]; /* the first ones */
+    size_t n_experiments;
     uint64_t holds_untold; /* further ones */
 };
 

@@ -218,6 +218,20 @@ static void print_table(FILE *stream, const struct ns_diagnosis *diagnosis)
     fputs("</table></div>\n", stream);
 }
 
+static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
+{
+    char text[TEXT_MOST];
+
+    if (diagnosis->n_experiments)
+        fputs("<h2>Experiment</h2>\n", stream);
+    for (size_t i = 0; i < diagnosis->n_experiments; i++) {
+        fputs("<p>", stream);
+        print_escaped(stream,
+                      ns_diagnosis_experiment(&diagnosis->experiments[i], text, sizeof(text)));
+        fputs(".</p>\n", stream);
+    }
+}
+
 static void print_cure(FILE *stream, const struct ns_diagnosis_report *report)
 {
     if (!report->next && !report->policy)
@@ -242,6 +256,7 @@ void ns_diagnosis_print_html(FILE *stream, const struct ns_diagnosis_report *rep
     print_table(stream, report->diagnosis);
     ns_diagnosis_draw_holds(stream, report->diagnosis);
     ns_diagnosis_draw_waits(stream, report->diagnosis);
+    print_experiments(stream, report->diagnosis);
     print_cure(stream, report);
     for (unsigned i = 0; i < report->n_notes; i++) {
         fputs("<p class=\"soft\">", stream);

@@ -185,6 +185,28 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
     add_number(object, "holds_untold", (double)diagnosis->holds_untold);
 }
 
+static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "experiments");
+
+    for (size_t i = 0; i < diagnosis->n_experiments; i++) {
+        const struct ns_diagnosed_experiment *experiment = &diagnosis->experiments[i];
+        cJSON *entry = cJSON_CreateObject();
+        char text[TEXT_MOST];
+
+        cJSON_AddItemToArray(list, entry);
+        ns_output_text(entry, "name", experiment->process->name);
+        add_number(entry, "pid", experiment->process->pid);
+        cJSON_AddStringToObject(entry, "what", experiment->what);
+        add_number(entry, "done", (double)experiment->done);
+        add_number(entry, "done_ms", experiment->done_ms);
+        add_number(entry, "left", (double)experiment->left);
+        add_number(entry, "left_ms", experiment->left_ms);
+        add_number(entry, "p", experiment->p);
+        ns_output_text(entry, "verdict", ns_diagnosis_experiment(experiment, text, sizeof(text)));
+    }
+}
+
 static void add_cure(cJSON *object, const struct ns_diagnosis_report *report)
 {
     if (report->policy)
@@ -220,10 +242,11 @@ char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         add_row(list, diagnosis, &diagnosis->rows[i]);
     add_holds(object, diagnosis);
+    add_experiments(object, diagnosis);
     add_cure(object, report);
     list = cJSON_AddArrayToObject(object, "notes");
     for (unsigned i = 0; i < report->n_notes; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(report->notes[i]));
+        ns_output_add_text(list, report->notes[i]);
     printed = cJSON_Print(object);
     cJSON_Delete(object);
     return printed;

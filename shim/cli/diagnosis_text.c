@@ -198,8 +198,11 @@ void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *rep
     fprintf(stream, "nagleshim diagnose: %s\n",
             ns_diagnosis_headline(diagnosis, text, sizeof(text)));
     print_rows(stream, diagnosis, width);
-    if (report->next || report->n_notes)
+    if (report->next || report->n_notes || diagnosis->n_experiments)
         putc('\n', stream);
+    for (size_t i = 0; i < diagnosis->n_experiments; i++)
+        fprintf(stream, "experiment: %s\n",
+                ns_diagnosis_experiment(&diagnosis->experiments[i], text, sizeof(text)));
     for (unsigned i = 0; i < report->n_notes; i++)
         fprintf(stream, "note: %s\n", report->notes[i]);
     if (report->next)

@@ -11,6 +11,9 @@
 
 #define MS 1e6 /* nanoseconds */
 
+/* A difference that chance makes less often than this is believed. */
+#define P_BELIEVED 0.01
+
 char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
 {
     char text[INET6_ADDRSTRLEN] = "?";
@@ -249,6 +252,30 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     return buffer;
 }
 
+char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, char *buffer,
+                              size_t size)
+{
+    bool pushes = strcmp(experiment->what, "push") == 0;
+
+    if (experiment->done == 0 || experiment->left == 0)
+        snprintf(buffer, size, "%s[%d]: there were too few waits at which %s",
+                 experiment->process->name, experiment->process->pid,
+                 pushes ? "something was held that could be pushed"
+                        : "something had been read that could be acknowledged");
+    else
+        snprintf(buffer, size,
+                 "%s[%d]: %s at %zu waits by a coin, answers took %.2f ms; at the other %zu not, "
+                 "%.2f ms; %s (p %.2g)",
+                 experiment->process->name, experiment->process->pid,
+                 pushes ? "pushed" : "acknowledged", experiment->done, experiment->done_ms,
+                 experiment->left, experiment->left_ms,
+                 experiment->p >= P_BELIEVED ? "no more difference than chance makes"
+                 : experiment->done_ms < experiment->left_ms ? "it is a cure"
+                                                             : "it makes things worse",
+                 experiment->p);
+    return buffer;
+}
+
 static void add(char *buffer, size_t size, const char *text)
 {
     size_t used = strlen(buffer);
@@ -297,7 +324,8 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
         others += ns_diagnosis_stalls(&diagnosis->rows[i]) &&
                   ns_diagnosis_other_end(diagnosis, &diagnosis->rows[i]) != row;
     if (others) {
-        snprintf(text, sizeof(text), "; and %zu more", others);
+        snprintf(text, sizeof(text), "; %zu other row%s too", others,
+                 others == 1 ? " does," : "s do,");
         add(buffer, size, text);
     }
     add_price(diagnosis, buffer, size);

@@ -21,6 +21,10 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
 /* Why the grade is what it is, in one sentence. */
 char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size);
 
+/* What an experiment has shown. */
+char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, char *buffer,
+                              size_t size);
+
 /* "peer", for machines; and what it means. */
 const char *ns_diagnosis_cause(enum ns_cause cause);
 const char *ns_diagnosis_cause_meaning(enum ns_cause cause);

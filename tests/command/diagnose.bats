@@ -347,6 +347,20 @@ PYTHON
     expect_part output 'stalls 0'
 }
 
+@test "an experiment tells a cure from what gains nothing" {
+    victim
+    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+        "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 60
+    expect_status 0
+    expect_part stderr "it is a cure (p "
+    says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and o["experiments"][0]["done_ms"] < 5
+        and o["experiments"][0]["left_ms"] > 35'
+    slow_server 20
+    cat_client
+    run --separate-stderr "$NS" diagnose --experiment push -- "$python" "$T/client.py" "$port" 20
+    expect_no_part stderr "it is a cure"
+}
+
 @test "bystanders without TCP connections are not told of" {
     victim
     run --separate-stderr "$NS" diagnose --json "$T/o.json" -- bash -c \
