@@ -130,11 +130,12 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
 	mv -f $@.new $@
 
-# Every symbol visible, for unit tests and fuzzers.
+# Every symbol visible, for unit tests and fuzzers; with the judge, and the command's reader of records.
 JUDGE_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o)
-$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ)
+READER_OBJ := $B/obj/shim/cli/recorded.o $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/proc*.c))
+$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ) $(READER_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ)
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ) $(READER_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
