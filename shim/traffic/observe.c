@@ -196,6 +196,8 @@ static bool before(struct ns_seat *seat)
     uint8_t flags = NS_GET(seat, flags);
     if ((flags & (WAITING | WROTE)) == WAITING) /* see is_same_wait */
         return true;
+    if (!(flags & (WROTE | HELD | READ)))
+        return false;
     bool held = !NS_GET(conn, app_nodelay) && has_unsent(fd);
     bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
     if (flags & WROTE)
