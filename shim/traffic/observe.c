@@ -244,8 +244,9 @@ static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
         NS_PUT(seat, flags, flags);
         return false;
     }
-    bool arrived = look.received > NS_GET(seat, received);
-    if (arrived || has_heard_elsewhere(ns_recorder_slot(seat)))
+    bool arrived =
+        look.received > NS_GET(seat, received) || has_heard_elsewhere(ns_recorder_slot(seat));
+    if (arrived)
         look.flags |= NS_LOOK_ARRIVED;
     put(seat, &look);
     if (look.unsent)
@@ -273,8 +274,8 @@ static bool after(struct ns_seat *seat)
     if (!conn)
         return false;
     uint8_t flags = NS_GET(seat, flags);
-    if (!(flags &
-          WAITING)) /* a signal handler has written, or another thread has read the answer */
+    /* A signal handler has written, or another thread has read the answer. */
+    if (!(flags & WAITING))
         return flags & (WROTE | HELD | READ);
     if (is_same_wait(fd, seat))
         return true;

@@ -28,7 +28,7 @@ observed() {
 
 # What is recorded, in $T/shown.
 show() {
-    build/unit/show_record "$RECORD" "$@" >"$T/shown"
+    build/unit/show_record "$RECORD" >"$T/shown"
     cat "$T/shown"
 }
 
@@ -124,7 +124,7 @@ likely() {
     [[ $(sum stalls) -eq 0 ]] # nothing of it is unsent
 }
 
-@test "what is not held is not called a stall: one write, TCP_NODELAY, the answer of a slow peer" {
+@test "what is not held is not called a stall: a request of one write, TCP_NODELAY" {
     serve
     scene connections
     [[ $(sum stalls) -eq 0 && $(sum late) -eq 0 && $(sum requests) -eq 300 ]]
