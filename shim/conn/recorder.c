@@ -39,7 +39,8 @@ struct recorder {
 static const char *where;
 static enum ns_experiment experiments;
 static struct recorder *_Atomic recorder;
-static _Atomic bool tried; /* to make one, in this process: once, whether it worked or not */
+static _Atomic uint8_t progress; /* of making one, in this process: once, whether it works or not */
+enum { UNTRIED, MAKING, TRIED };
 static _Atomic uint32_t generation;
 
 void ns_recorder_open(const char *directory, enum ns_experiment experiment)
@@ -201,11 +202,25 @@ static void tell_of_failure(const char *path)
     ns_line_write(&line);
 }
 
+/* Threads that connect at the same time would miss their first requests: they let the one that
+ * makes the record go on, for a moment at most, since this may be a signal handler that has
+ * interrupted it. */
+static void let_make(void)
+{
+    for (int i = 0; i < 1000 && atomic_load(&progress) == MAKING; i++)
+        SYSTEM(SYS_sched_yield);
+}
+
 void ns_recorder_make(void)
 {
-    if (!where || atomic_load_explicit(&tried, memory_order_relaxed) || ns_process_is_aside() ||
-        ns_is_elsewhere() || atomic_exchange(&tried, true))
+    uint8_t untried = UNTRIED;
+    if (!where || atomic_load_explicit(&progress, memory_order_relaxed) == TRIED ||
+        ns_process_is_aside() || ns_is_elsewhere())
         return;
+    if (!atomic_compare_exchange_strong(&progress, &untried, MAKING)) {
+        let_make();
+        return;
+    }
     char path[PATH_MAX] = "";
     int saved = errno;
     struct recorder *made = make(path, sizeof path);
@@ -213,6 +228,7 @@ void ns_recorder_make(void)
         atomic_store_explicit(&recorder, made, memory_order_release);
     else
         tell_of_failure(path);
+    atomic_store(&progress, TRIED);
     errno = saved;
 }
 
@@ -223,7 +239,7 @@ void ns_recorder_forked(void)
         return;
     atomic_fetch_add(&generation, 1);
     atomic_store(&recorder, NULL);
-    atomic_store(&tried, false);
+    atomic_store(&progress, UNTRIED);
 }
 
 uint32_t ns_recorder_generation(void)
