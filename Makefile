@@ -284,7 +284,7 @@ $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h tests/unit/*.h)
 .PHONY: fuzzers fuzz fuzz-programs check-stress
 fuzzers: $(FUZZERS)
 
-fuzz: ## fuzz the policy and the matcher, each for FUZZ_SECONDS (600)
+fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats

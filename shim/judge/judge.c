@@ -34,6 +34,12 @@ static uint64_t shortest(const struct ns_judge *judge)
     return judge->tick_ns + MS;
 }
 
+/* How soon an answer follows the release if it has waited for nothing else. */
+static uint64_t prompt(const struct ns_judge *judge)
+{
+    return ns_verdict_trip(&judge->verdict) + judge->tick_ns + MS;
+}
+
 /* Where what is held ends, in the stream of what is sent. */
 static uint64_t end_of(const struct ns_look *held)
 {
@@ -61,12 +67,13 @@ static void judge_late(struct ns_judge *judge, const struct ns_look *look, struc
     judge->state = FREE;
 }
 
-/* The evidence for a stall that seems certain. */
-static void weigh(struct ns_judge *judge, const struct ns_look *look)
+/* The evidence of this answer, for or against all that seem certain. From outside also those a
+ * little too late count: what is certain is cut off by the tick, and would always look prompt. */
+static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t since)
 {
-    if (look->kind == NS_LOOK_WOKE)
+    if (look->kind == NS_LOOK_WOKE && judge->hold.certain)
         ns_weigh_answer(&judge->weigh, look->at, look->at - judge->wait.at, judge->tick_ns);
-    if (look->kind != NS_LOOK_SAMPLE)
+    if (look->kind != NS_LOOK_SAMPLE || since > 2 * prompt(judge))
         return;
     double lag = 0;
     if (judge->unanswered_at > 0)
@@ -90,9 +97,8 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
 {
     uint64_t since = gap(judge, look);
     judge->hold.waited = true;
-    judge->hold.certain = since <= ns_verdict_trip(&judge->verdict) + judge->tick_ns + MS;
-    if (judge->hold.certain)
-        weigh(judge, look);
+    judge->hold.certain = since <= prompt(judge);
+    weigh(judge, look, since);
     *hold = judge->hold;
     ns_verdict_stall(&judge->verdict, hold, judge->tick_ns);
     ns_verdict_wait(&judge->verdict, hold->end - hold->begin + since, true);
@@ -131,7 +137,7 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
             begin = judge->last.at;
     }
     judge->hold = (struct ns_hold){.begin = begin, .slack = saturated(look->at - begin)};
-    judge->held = look[0];
+    judge->held = *look;
     judge->seen = 1;
     judge->busy_ns = judge->paused_at = 0;
     judge->answered_early = false;
@@ -336,8 +342,10 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 {
     bool ended = false;
     if (judge->verdict.looks > 0 && look->at < judge->last.at)
-        return false;               /* out of order, it would say anything */
-    if (starts_over(judge, look)) { /* another connection: nothing holds across it */
+        return false; /* out of order, it would say anything */
+
+    /* Another connection: nothing holds across it. */
+    if (starts_over(judge, look)) {
         judge->state = FREE;
         judge->wait.at = 0;
         judge->spoke = false;
@@ -375,7 +383,7 @@ void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;
-    if (judge->outstanding)
+    if (judge->outstanding && judge->last.at - judge->hold.end > prompt(judge))
         verdict->late++;
     if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
         ns_verdict_doubt(verdict);
