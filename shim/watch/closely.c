@@ -88,8 +88,6 @@ void ns_closely_take(struct ns_closely *closely, const struct ns_closely_call *c
 {
     if (seen->info)
         look(call, connection, seen);
-    else if (seen->queued > 0)
-        connection->active_at = seen->at;
     if (ns_closely_is_busy(connection, seen->at))
         bring(closely, connection, seen->at);
 }
