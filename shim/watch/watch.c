@@ -39,7 +39,8 @@ enum {
     STEP_US = 1000, /* of a long round, before looks come again */
 };
 
-/* When a kind of round is due, and what one costs. A long one is made in steps. */
+/* When a kind of round is due, and what one costs of a processor: where others use it meanwhile,
+ * that is not ours. A long one is made in steps. */
 struct pace {
     uint64_t last, cost, spent;
     bool goes_on;
@@ -70,15 +71,13 @@ static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
 
 static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 {
-    uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
-
-    pace->spent += end - begin;
+    pace->spent += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
     pace->goes_on = goes_on;
     if (goes_on)
         return;
     pace->cost = pace->cost ? (pace->cost * 3 + pace->spent) / 4 : pace->spent;
     pace->spent = 0;
-    pace->last = end;
+    pace->last = ns_clock_now(CLOCK_MONOTONIC);
 }
 
 struct listing {
@@ -161,7 +160,7 @@ static int list_space(struct ns_watch *watch)
 /* 1: it goes on; 0: it is complete. */
 static int step_list(struct ns_watch *watch, const struct ns_closely_call *call, uint64_t until)
 {
-    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more = 1;
 
     if (!watch->lists.goes_on) {
@@ -190,7 +189,7 @@ static int step_list(struct ns_watch *watch, const struct ns_closely_call *call,
 
 static int step_descriptors(struct ns_watch *watch, uint64_t until)
 {
-    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more;
 
     if (!watch->descriptors.goes_on)
@@ -198,7 +197,7 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     more = ns_owners_step(&watch->table.owners, until);
     if (more == 0 && watch->table.owners.fresh > 0) {
         watch->lists_wanted = LIST_TRIES;
-        watch->fresh_at = begin;
+        watch->fresh_at = ns_clock_now(CLOCK_MONOTONIC);
     }
     stepped(&watch->descriptors, begin, more > 0);
     return more;
@@ -253,6 +252,9 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);
+    /* A list goes through the kernel's whole table and may take 20 ms. The one that finds the first
+     * connection of a program that has just been started does not wait for this one's share. */
+    watch->lists.cost = 0;
     if (error)
         ns_watch_close(watch);
     else

@@ -57,7 +57,7 @@ seen_programs() {
     quote) server=("$EXAMPLES/quote_server" --winsock-ack "$port") ;;
     record) server=("$EXAMPLES/record_receiver" --winsock-ack --warmup "$warm" "$port") ;;
     java) server=("${java[@]}" server "$port" 0) ;;
-    http.server) server=("$python" -u -m http.server "$port" -p HTTP/1.1 -b 127.0.0.1 -d "$T/site") ;;
+    http.server) server=("$python" -u -m http.server "$port" -p HTTP/1.1 -b 127.0.0.1 -d "$site") ;;
     memcached) server=(memcached -p "$port" -U 0 -l 127.0.0.1 -u "$(id -un)") ;;
     mosquitto) server=(mosquitto -p "$port") ;;
     redis) server=(redis-server --port "$port" --save '' --bind 127.0.0.1) ;;
@@ -104,7 +104,7 @@ seen_delayed() {
 
 # Ends a server that does not end with its client.
 seen_end_server() {
-    timeout 0.5 tail --pid="${NS_PID[server]}" -s 0.01 -f /dev/null || ns_stop server || true
+    timeout 0.3 tail --pid="${NS_PID[server]}" -s 0.01 -f /dev/null || ns_stop server || true
 }
 
 # seen_run VIEW NAME: the pair once, in that view's namespace, each behind the words in before_server and before_client.
@@ -168,13 +168,13 @@ seen_cure() {
 
 # seen CASE
 seen() {
-    local port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters views=() view
+    local site=$T/site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters views=() view
     local -A row=()
     NS=$(realpath build)/nagleshim
     seen_row "$1"
     seen_needs
-    mkdir -p "$T/site"
-    head -c 400 /dev/zero | tr '\0' x >"$T/site/page.html"
+    mkdir -p "$site"
+    head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
     for view in inside outside; do
         (seen_watch "$view") 3>&- &
         views+=("$!")
