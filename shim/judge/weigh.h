@@ -8,16 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { NS_WEIGH_BLOCK = 16 };
+/* Parts of a tick in which answers are counted. */
+enum { NS_WEIGH_BLOCK = 16, NS_WEIGH_PLACES = 32 };
 
 /* All zero is the beginning. */
 struct ns_weigh {
     struct {
-        uint32_t length_us; /* of the wait */
-        float phase;        /* when the answer came: the part of the tick, 0 to 1 */
+        uint32_t length_us, place_us; /* of the wait; of its end within the tick */
     } answers[NS_WEIGH_BLOCK];
     uint32_t n, blocks, unlike;
-    uint32_t lags;
+    uint32_t lags, placed;
+    uint16_t places[NS_WEIGH_PLACES]; /* how many answers may have come there */
     double lag_ns;
 };
 
@@ -26,9 +27,9 @@ struct ns_weigh {
  * but always so long after the writing. */
 void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint64_t tick_ns);
 
-/* From outside, an answer that came so long after the release, in the middle of what the looks
- * leave open. */
-void ns_weigh_lag(struct ns_weigh *weigh, double ns);
+/* From outside, an answer that came after low and not after high, and so long after the release, in
+ * the middle of what the looks leave open. */
+void ns_weigh_lag(struct ns_weigh *weigh, uint64_t low, uint64_t high, double ns, uint64_t tick_ns);
 
 /* Do the answers seem not to depend on the release? most_ns: what one may take. */
 bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t most_ns);
