@@ -75,12 +75,14 @@ static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t s
         ns_weigh_answer(&judge->weigh, look->at, look->at - judge->wait.at, judge->tick_ns);
     if (look->kind != NS_LOOK_SAMPLE || since > 2 * prompt(judge))
         return;
-    uint64_t low = judge->unanswered_at > 0 ? judge->unanswered_at : judge->released_low;
-    double lag = 0;
-    if (judge->unanswered_at > 0)
-        lag = (double)(look->at + low) / 2 -
-              (double)(judge->released_low + judge->released_high) / 2;
-    ns_weigh_lag(&judge->weigh, low, look->at, lag, judge->tick_ns);
+    struct ns_weigh_lag lag = {
+        .low = judge->released_low, .high = look->at, .slow = !judge->hold.certain};
+    if (judge->unanswered_at > 0) {
+        lag.low = judge->unanswered_at;
+        lag.ns = (double)(look->at + lag.low) / 2 -
+                 (double)(judge->released_low + judge->released_high) / 2;
+    }
+    ns_weigh_lag(&judge->weigh, &lag, judge->tick_ns);
 }
 
 /* How long after the release the answer came. */

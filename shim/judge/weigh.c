@@ -13,6 +13,8 @@ enum { NARROW = 16 };
  * them, and so large a part of them at one place, speak for the release. Answers at any time have
  * two thirds of theirs at the fullest place, as looks are half a tick apart. */
 enum { PLACED_LEAST = 12, FULL = 85 };
+/* If a fourth comes somewhat too late to be certain, the others may be the near end of the same. */
+enum { SLOW = 4 };
 
 static int by_value(const void *left, const void *right)
 {
@@ -74,16 +76,17 @@ void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint6
     weigh->n = 0;
 }
 
-void ns_weigh_lag(struct ns_weigh *weigh, uint64_t low, uint64_t high, double ns, uint64_t tick_ns)
+void ns_weigh_lag(struct ns_weigh *weigh, const struct ns_weigh_lag *lag, uint64_t tick_ns)
 {
     weigh->lags++;
+    weigh->slow += lag->slow;
     /* One that is very late, since others use the processor, is not worth many that are not. */
-    weigh->lag_ns += ns < (double)tick_ns ? ns : (double)tick_ns;
+    weigh->lag_ns += lag->ns < (double)tick_ns ? lag->ns : (double)tick_ns;
     uint64_t part = tick_ns / NS_WEIGH_PLACES;
-    if (part == 0 || high - low > tick_ns / 4 * 3 || weigh->placed == UINT16_MAX)
+    if (part == 0 || lag->high - lag->low > tick_ns / 4 * 3 || weigh->placed == UINT16_MAX)
         return;
     weigh->placed++;
-    for (uint64_t at = low / part; at <= high / part; at++)
+    for (uint64_t at = lag->low / part; at <= lag->high / part; at++)
         weigh->places[at % NS_WEIGH_PLACES]++;
 }
 
@@ -93,6 +96,8 @@ static bool lags(const struct ns_weigh *weigh, double most_ns, double tick_ns)
     uint32_t fullest = 0;
     if (weigh->lags == 0)
         return false;
+    if (weigh->slow * SLOW > weigh->lags)
+        return true;
     if (weigh->placed < PLACED_LEAST)
         return weigh->lag_ns / weigh->lags > most_ns;
     for (uint32_t i = 0; i < NS_WEIGH_PLACES; i++) {

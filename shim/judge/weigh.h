@@ -17,7 +17,7 @@ struct ns_weigh {
         uint32_t length_us, place_us; /* of the wait; of its end within the tick */
     } answers[NS_WEIGH_BLOCK];
     uint32_t n, blocks, unlike;
-    uint32_t lags, placed;
+    uint32_t lags, slow, placed;
     uint16_t places[NS_WEIGH_PLACES]; /* how many answers may have come there */
     double lag_ns;
 };
@@ -28,8 +28,13 @@ struct ns_weigh {
 void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint64_t tick_ns);
 
 /* From outside, an answer that came after low and not after high, and so long after the release, in
- * the middle of what the looks leave open. */
-void ns_weigh_lag(struct ns_weigh *weigh, uint64_t low, uint64_t high, double ns, uint64_t tick_ns);
+ * the middle of what the looks leave open; slow: too long after it to be certain. */
+struct ns_weigh_lag {
+    uint64_t low, high;
+    double ns;
+    bool slow;
+};
+void ns_weigh_lag(struct ns_weigh *weigh, const struct ns_weigh_lag *lag, uint64_t tick_ns);
 
 /* Do the answers seem not to depend on the release? most_ns: what one may take. */
 bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t most_ns);
