@@ -32,7 +32,7 @@ seen_teardown_file() {
 # seen_row CASE: what the table says of it, in the associative array "row".
 seen_row() {
     local key value rest case=''
-    row=([rounds]=30 [ends]=1)
+    row=([rounds]=24 [ends]=1)
     while read -r key value; do
         [[ $key != '#'* && -n $key ]] || continue
         if [[ $value == '| '* ]]; then
@@ -46,7 +46,7 @@ seen_row() {
 
 # The programs of $row, in the arrays "server" and "client".
 seen_programs() {
-    local rounds=${row[rounds]} warm=12 turns=tests/probes/turns.py
+    local rounds=${row[rounds]} warm=6 turns=tests/probes/turns.py
     local java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp "$BATS_FILE_TMPDIR/java"
         WriteWriteRead)
     scripts=tests/systems/victims

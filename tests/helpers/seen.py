@@ -103,7 +103,9 @@ def field(text, name):
 def cured(row):
     before, after = ((row.directory / "inside" / (name + "-client.out")).read_text() for name in ("watched", "cured"))
     row.expect(row.number("cured.status") == 0, "the client failed under the policy")
-    row.expect(field(after, "stalls") == 0, f"under the policy: {after}")
+    # Over a wire what is left is the distance.
+    trip = max(one["rtt_us"] or 0 for one in row.read("inside", "client")["rows"]) / 1e3
+    row.expect(field(after, "stalls") == 0 or 10 < field(after, "median_us") / 1e3 < trip + 10, f"under the policy: {after}")
     gain = (field(before, "median_us") - field(after, "median_us")) / 1e3
     cures = [cure for end in ("client", "server") for one in row.read("inside", end)["rows"]
              if one["grade"] == "proven" for cure in one["cures"][:1]]
