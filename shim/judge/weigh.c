@@ -12,7 +12,7 @@ enum { NARROW = 16 };
 /* From outside: places that are known to three quarters of a tick tell something; this many of
  * them, and so large a part of them at one place, speak for the release. Answers at any time have
  * two thirds of theirs at the fullest place, as looks are half a tick apart. */
-enum { PLACED_LEAST = 12, FULL = 85 };
+enum { PLACED_LEAST = 16, FULL = 90 };
 /* If a fourth comes somewhat too late to be certain, the others may be the near end of the same. */
 enum { SLOW = 4 };
 
@@ -60,7 +60,7 @@ static bool is_unlike(const struct ns_weigh *weigh, uint64_t tick_ns)
     }
     qsort(values, n, sizeof values[0], by_value);
     uint32_t places = narrowest(values, n, n / 2 + 1, tick_us, &first);
-    return places > tick_us / NARROW && places > 2 * lengths;
+    return places > tick_us / NARROW && places > lengths;
 }
 
 void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint64_t tick_ns)

@@ -32,7 +32,7 @@ enum {
 enum {
     SAME_NS = 1000000,
     LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
-    LONG_NS = 5000000, /* more than a tick: worth a look at what took so long */
+    LONG_NS = 5000000,  /* more than a tick: worth a look at what took so long */
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
 };

@@ -184,7 +184,7 @@ seen_once() {
     "$python" tests/helpers/seen.py "$T" "${row[says]}" "${row[besides]-}" "${row[flags]-}" || return
     [[ -e $T/inside/cure.json && " ${row[flags]-} " != *' uncured '* ]] || return 0
     (seen_cure) 3>&- || return 1
-    "$python" tests/helpers/seen.py "$T" cured
+    "$python" tests/helpers/seen.py "$T" cured "${row[flags]-}"
 }
 
 # seen CASE: what a busy machine hides may be tried again; a claim that is wrong may not.
