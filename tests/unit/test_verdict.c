@@ -140,6 +140,21 @@ static bool each_third(int i)
     return i % 3 == 0;
 }
 
+/* Nine of sixteen answers wait for a processor until shortly after a tick; the other waits are
+ * alike, and end anywhere. */
+static void check_busy_peer(void)
+{
+    struct ns_weigh weigh = {0};
+    for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
+        bool late = i < 9;
+        uint64_t at =
+            (uint64_t)(100 + 12 * i) * TICK + (uint64_t)(late ? 150 + 10 * i : i * 530 % 4000) * US;
+        ns_weigh_answer(&weigh, at, (uint64_t)(late ? 45300 + 400 * i : 45200 + i) * US, TICK);
+    }
+    OK(ns_weigh_doubts(&weigh, TICK, MS),
+       "answers that a busy processor puts on a tick prove nothing");
+}
+
 static void check_lags(void)
 {
     struct ns_weigh weigh = lagging(24, at_once, NULL);
@@ -249,6 +264,7 @@ static void check_sum(void)
 int main(void)
 {
     check_weighing();
+    check_busy_peer();
     check_lags();
     check_arrivals();
     check_unseen_waits();
