@@ -128,10 +128,10 @@ seen_run() {
     printf -v line ': [0-9A-F]+:%04X [0-9A-F]+:0000 0A ' "$port"
     end=$((SECONDS + 10))
     until "${far[@]}" grep -qE "$line" /proc/net/tcp /proc/net/tcp6; do
-        ((SECONDS < end)) && kill -0 "${NS_PID[server]}" || {
+        if ((SECONDS > end)) || ! kill -0 "${NS_PID[server]}"; then
             cat "$T"/server.*
             return 1
-        }
+        fi
         sleep 0.01
     done
     before=$(seen_delayed)
