@@ -71,8 +71,9 @@ static void judge_late(struct ns_judge *judge, const struct ns_look *look, struc
  * little too late count: what is certain is cut off by the tick, and would always look prompt. */
 static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t since)
 {
+    struct ns_weigh_answer answer = {look->at, look->at - judge->wait.at, since};
     if (look->kind == NS_LOOK_WOKE && judge->hold.certain)
-        ns_weigh_answer(&judge->weigh, look->at, look->at - judge->wait.at, judge->tick_ns);
+        ns_weigh_answer(&judge->weigh, &answer, judge->tick_ns);
     if (look->kind != NS_LOOK_SAMPLE || since > 2 * prompt(judge))
         return;
     struct ns_weigh_lag lag = {

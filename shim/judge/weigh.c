@@ -63,12 +63,14 @@ static bool is_unlike(const struct ns_weigh *weigh, uint64_t tick_ns)
     return places > tick_us / NARROW && places > lengths;
 }
 
-void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint64_t tick_ns)
+void ns_weigh_answer(struct ns_weigh *weigh, const struct ns_weigh_answer *answer, uint64_t tick_ns)
 {
     if (tick_ns == 0)
         return;
-    weigh->answers[weigh->n].place_us = (uint32_t)(at % tick_ns / 1000);
-    weigh->answers[weigh->n].length_us = (uint32_t)(length / 1000);
+    weigh->all++;
+    weigh->since_ns += (double)(answer->since < tick_ns ? answer->since : tick_ns);
+    weigh->answers[weigh->n].place_us = (uint32_t)(answer->at % tick_ns / 1000);
+    weigh->answers[weigh->n].length_us = (uint32_t)(answer->length / 1000);
     if (++weigh->n < NS_WEIGH_BLOCK)
         return;
     weigh->blocks++;
@@ -111,6 +113,9 @@ static bool lags(const struct ns_weigh *weigh, double most_ns, double tick_ns)
 bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t most_ns)
 {
     if (weigh->blocks > 0 ? weigh->unlike * 2 >= weigh->blocks : is_unlike(weigh, tick_ns))
+        return true;
+    /* Most come on the next tick: what had to wait for a processor, after the peer had thought. */
+    if (weigh->all >= LEAST && weigh->since_ns / weigh->all > (double)most_ns)
         return true;
     return lags(weigh, (double)most_ns, (double)tick_ns);
 }

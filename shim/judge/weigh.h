@@ -19,13 +19,18 @@ struct ns_weigh {
     uint32_t n, blocks, unlike;
     uint32_t lags, slow, placed;
     uint16_t places[NS_WEIGH_PLACES]; /* how many answers may have come there */
-    double lag_ns;
+    uint32_t all;
+    double lag_ns, since_ns;
 };
 
-/* A wait whose end is known exactly: it took length ns and ended at. The bytes leave on a tick, and
- * their answer comes shortly after it; what the peer began earlier comes anywhere within the tick,
- * but always so long after the writing. */
-void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint64_t tick_ns);
+/* A wait whose end is known exactly: it took length ns and ended at, since ns after the release, to
+ * a tick. The bytes leave on a tick, and their answer comes shortly after it; what the peer began
+ * earlier comes anywhere within the tick, but always so long after the writing. */
+struct ns_weigh_answer {
+    uint64_t at, length, since;
+};
+void ns_weigh_answer(struct ns_weigh *weigh, const struct ns_weigh_answer *answer,
+                     uint64_t tick_ns);
 
 /* From outside, an answer that came after low and not after high, and so long after the release, in
  * the middle of what the looks leave open; slow: too long after it to be certain. */

@@ -149,10 +149,21 @@ static void check_busy_peer(void)
         bool late = i < 9;
         uint64_t at =
             (uint64_t)(100 + 12 * i) * TICK + (uint64_t)(late ? 150 + 10 * i : i * 530 % 4000) * US;
-        ns_weigh_answer(&weigh, at, (uint64_t)(late ? 45300 + 400 * i : 45200 + i) * US, TICK);
+        struct ns_weigh_answer answer = {
+            .at = at, .length = (uint64_t)(late ? 45300 + 400 * i : 45200 + i) * US};
+        ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
        "answers that a busy processor puts on a tick prove nothing");
+    weigh = (struct ns_weigh){0};
+    for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
+        struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
+                                         .length = 12 * TICK - 50 * US,
+                                         .since = i % 2 ? TICK : 0};
+        ns_weigh_answer(&weigh, &answer, TICK);
+    }
+    OK(ns_weigh_doubts(&weigh, TICK, MS),
+       "nor do those of which many come a tick after the release");
 }
 
 static void check_lags(void)
