@@ -114,7 +114,8 @@ def field(text, name):
 
 # What all stalls of an end would save, for each request of the client; those of one end are another's if it is cured.
 def foretold_ms(row):
-    ends = [one for end in ("client", "server") for one in row.read("inside", end)["rows"] if one["grade"] == "proven"]
+    ends = [one for end in ("client", "server") for one in row.read("inside", end)["rows"]
+            if one["grade"] == "proven"]
     return sum(one["cures"][0]["from_ms"] - one["cures"][0]["to_ms"] for one in ends)
 
 
@@ -123,7 +124,8 @@ def cured(row, flags):
     row.expect(row.number("cured.status") == 0, "the client failed under the policy")
     # Over a wire what is left is the distance.
     trip = max(one["rtt_us"] or 0 for one in row.read("inside", "client")["rows"]) / 1e3
-    row.hope(field(after, "stalls") == 0 or 10 < field(after, "median_us") / 1e3 < trip + 10, f"under the policy: {after}")
+    row.hope(field(after, "stalls") == 0 or 10 < field(after, "median_us") / 1e3 < trip + 10,
+             f"under the policy: {after}")
     gain = (field(before, "median_us") - field(after, "median_us")) / 1e3
     foretold = foretold_ms(row)
     row.hope("unpriced" in flags or abs(gain - foretold) <= 0.15 * foretold, f"a gain of {gain} ms where {foretold} ms were foretold")
