@@ -258,6 +258,17 @@ check-victims: ## those of the victims that have to be built from other sources:
 	@$(MAKE) --no-print-directory -s all examples heavy-victims
 	@tests/run heavy.bats
 
+.PHONY: image check-fleet
+image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
+	@tests/deps image
+	@config/image/build
+
+check-fleet: ## Kubernetes' own API server and the image: who gets the library, played by podman (as root; servers in .deps/fleet)
+	@tests/deps fleet
+	@tests/fleet/build
+	@$(MAKE) --no-print-directory -s all examples image
+	@tests/run tests/fleet/cluster/*.bats
+
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
 
