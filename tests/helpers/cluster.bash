@@ -86,3 +86,115 @@ stop_cluster() {
     done < <(tac "$CLUSTER/started")
     rm -f "$CLUSTER/started"
 }
+
+# --- what is applied, and what comes of a pod ---------------------------------------------------------------------
+
+# manifests [OVERLAY]: as they are shipped, but that a mistake in the policy refuses a pod: under Ignore it would look as if
+# the pod had not asked.
+manifests() {
+    kubectl kustomize "config/kubernetes/${1:-base}" | sed 's/failurePolicy: Ignore/failurePolicy: Fail/'
+}
+
+# apply_policies [OVERLAY]: and wait until they are in force.
+apply_policies() {
+    manifests "$@" >"$CLUSTER/manifests.yaml"
+    kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
+    cluster_until 30 policies_act
+}
+
+# A pod in a namespace that asks gets what the manifests say now; a ConfigMap's namespace has no part in it.
+policies_act() {
+    local volume=emptyDir variable=LD_PRELOAD
+    ! grep -q '^ *"image-volume"$' "$CLUSTER/manifests.yaml" || volume=image
+    ! grep -q '^ *"ld.so.preload"$' "$CLUSTER/manifests.yaml" || variable=
+    pod '.metadata.name = "try"' | kubectl create -n asks --dry-run=server -o json -f - >"$CLUSTER/try" 2>"$CLUSTER/said" &&
+        jq -e --arg volume "$volume" --arg variable "$variable" '
+            (.spec.volumes | any(.name == "nagleshim" and has($volume))) and
+            (.spec.containers[0].env[0].name // "") == $variable' "$CLUSTER/try" &&
+        ! pod '.metadata.labels = {"nagleshim.dev/inject": "perhaps"}' |
+            kubectl create -n asks --dry-run=server --warnings-as-errors -f -
+}
+
+make_namespaces() {
+    local name
+    for name in asks refuses odd quiet restricted; do
+        kubectl create namespace "$name"
+    done
+    kubectl label namespace asks restricted nagleshim.dev/inject=true
+    kubectl label namespace refuses nagleshim.dev/inject=false
+    kubectl label namespace odd nagleshim.dev/inject=yes
+    kubectl label namespace kube-system nagleshim.dev/inject=true
+    kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted
+}
+
+# pod [FILTER]: a pod of one container, changed by a filter of jq.
+pod() {
+    jq -n '{apiVersion: "v1", kind: "Pod", metadata: {name: "pod"}, spec: {containers: [{name: "app", image: "app"}]}}
+        | '"${1:-.}"
+}
+
+# create NAMESPACE [FILTER]: sets what the API server makes of the pod ($T/pod.json), and what it warns of ($T/warnings). A
+# pod that is refused fails.
+create() {
+    pod "${2:-.}" >"$T/asked.json"
+    create_file "$1" "$T/asked.json"
+}
+
+create_file() {
+    kubectl create -n "$1" --dry-run=server -o json -f "$2" >"$T/pod.json" 2>"$T/warnings" || {
+        cat "$T/warnings"
+        return 1
+    }
+}
+
+# holds FILTER: a filter of jq that is true of the pod.
+holds() {
+    jq -e "$1" "$T/pod.json" >/dev/null || {
+        echo "does not hold: $1"
+        jq '{labels: .metadata.labels, spec: .spec | {containers, initContainers, volumes}}' "$T/pod.json"
+        return 1
+    }
+}
+
+# preload CONTAINER: what it preloads, each value it has in a line.
+preloads() {
+    jq -r --arg name "$1" '.spec | .containers + (.initContainers // []) | .[] | select(.name == $name).env // []
+        | .[] | select(.name == "LD_PRELOAD") | .value // "nothing"' "$T/pod.json"
+}
+
+is_injected() {
+    holds '.metadata.labels."nagleshim.dev/injected" == "true"'
+    holds '.spec.initContainers[0].name == "nagleshim" or any(.spec.volumes[]; .name == "nagleshim" and has("image"))'
+    holds '.spec.volumes | any(.name == "nagleshim") and any(.name == "nagleshim-policy")'
+}
+
+# Nothing at all of it is there.
+is_untouched() {
+    create_untouched || return
+    diff <(without_identity "$T/untouched.json") <(without_identity "$T/pod.json")
+}
+
+# What the API server makes of the same pod where nobody asks.
+create_untouched() {
+    jq '.metadata.labels |= (. // {} | del(."nagleshim.dev/inject"))' "$T/asked.json" |
+        kubectl create -n quiet --dry-run=server -o json -f - >"$T/untouched.json" 2>/dev/null
+}
+
+without_identity() {
+    jq -S 'del(.metadata.uid, .metadata.creationTimestamp, .metadata.namespace, .metadata.generateName,
+        .metadata.labels."nagleshim.dev/inject", .metadata.name)
+        | if .metadata.labels == {} then del(.metadata.labels) else . end' "$1"
+}
+
+# Takes out what was put in, and nothing else: the rest has to be as it was.
+without_injection() {
+    without_identity "$1" | jq -S '
+        del(.metadata.labels."nagleshim.dev/injected")
+        | if .metadata.labels == {} then del(.metadata.labels) else . end
+        | def without(f): map(select(f | not)) | if . == [] then empty else . end;
+        .spec.volumes |= without(.name | startswith("nagleshim"))
+        | .spec.initContainers |= ((. // []) | without(.name == "nagleshim"))
+        | (.spec.containers[], (.spec.initContainers // [])[]) |= (
+            (select(.volumeMounts).volumeMounts |= without(.name | startswith("nagleshim")))
+            | (select(.env).env |= without(.value == "/opt/nagleshim/libnagleshim.so")))'
+}
