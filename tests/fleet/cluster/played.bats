@@ -15,7 +15,7 @@ setup_file() {
     make_namespaces >/dev/null
     apply_policies
     # Files of images do not belong below a folder that bats cannot remove.
-    tests/fleet/play "$BATS_FILE_TMPDIR/play" images
+    tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl static jemalloc
 }
 
 teardown_file() {
@@ -144,6 +144,15 @@ config_map() {
     config_map '{"version": 1, "rules": [{"send": "fast"}]}'
     played 50 "$T/config-map.json"
     [[ $(<"$T/said") != *nagleshim* ]]
+}
+
+@test "the pod that make check plays is what the API server returns" {
+    local stored=tests/fleet/returned.json
+    returned restricted queue-glibc "$strict"
+    jq -S 'del(.metadata.uid, .metadata.creationTimestamp)' "$T/pod.json" >"$T/now.json"
+    # RETURNED=1 writes it anew.
+    [[ -z ${RETURNED-} ]] || cp "$T/now.json" "$stored"
+    diff "$stored" "$T/now.json"
 }
 
 @test "an image that is not there keeps the pod from starting, and the line says which" {
