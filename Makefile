@@ -221,6 +221,7 @@ demo: ## get what is missing, build, and show the difference it makes
 check: ## get what the tests need, build, and run them all
 	@tests/run --plan
 	@tests/deps check
+	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
 	@tests/run
 
@@ -267,7 +268,7 @@ check-fleet: ## Kubernetes' own API server and the image: who gets the library, 
 	@tests/deps fleet
 	@tests/fleet/build
 	@$(MAKE) --no-print-directory -s all examples image
-	@tests/run tests/fleet/cluster/*.bats
+	@tests/run tests/fleet/*/*.bats
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
@@ -387,6 +388,11 @@ uninstall: ## remove what install put there, and the directory of policies if it
 	rm -rf $(SHARED)
 	@rmdir $(DESTDIR)$(POLICIES) 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
+
+.PHONY: deb rpm
+deb rpm: $(CJSON_C) ## the packages libnagleshim and nagleshim, in build/packages
+	@tests/deps $@
+	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
 .PHONY: bench figures trace
