@@ -37,6 +37,14 @@ all_injected() {
         and any(.spec.containers[0].env[]; .name == "LD_PRELOAD"))' "$T/pods.json" >/dev/null
 }
 
+not_injected() {
+    create "$1" && holds '.spec | has("initContainers") | not'
+}
+
+is_injected_now() {
+    create "$1" && is_injected
+}
+
 spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
 
 @test "the pods of a Deployment get it, and its ReplicaSet makes no more of them than it should" {
@@ -90,6 +98,7 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
         kubectl create -n later -f -
     pods_of later app=web 1
     kubectl label namespace later nagleshim.dev/inject=true
+    cluster_until 20 is_injected_now later
     pods_of later app=web 1
     holds '.spec | has("initContainers") | not'
     kubectl rollout restart deployment -n later web
@@ -97,6 +106,9 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
     all_injected
     # And back: the label away, and the next pods are as they were before.
     kubectl label namespace later nagleshim.dev/inject-
+    cluster_until 20 not_injected later
+    # A restart is told from another by its second.
+    sleep 1
     kubectl rollout restart deployment -n later web
     pods_of later 'app=web,!nagleshim.dev/injected' 1
     holds '.spec | has("initContainers") | not'

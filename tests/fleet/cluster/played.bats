@@ -36,15 +36,17 @@ returned() {
 }
 
 # played STALLED [CONFIGMAP]...: the pod of $T/pod.json runs, so many of its 50 posts stall, and $T/said is what it has said.
+# A machine that is busy may keep a post waiting for as long as a stall takes: that does not come three times.
 played() {
-    tests/fleet/play "$PLAY" "${@:2}" "$T/pod.json" >"$T/said" || {
+    local try
+    for try in 1 2 3; do
+        tests/fleet/play "$PLAY" "${@:2}" "$T/pod.json" >"$T/said" || break
+        [[ $(tail -n 1 "$T/said") != "posts 50 stalled $1" ]] || return 0
+        echo "try $try, expected $1:"
         cat "$T/said"
-        return 1
-    }
-    [[ $(tail -n 1 "$T/said") == "posts 50 stalled $1" ]] || {
-        cat "$T/said"
-        return 1
-    }
+    done
+    cat "$T/said"
+    return 1
 }
 
 # The strictest of what a pod may say of itself.
@@ -126,7 +128,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     is_injected
     played 50
     run build/nagleshim doctor "$PLAY/app-static/bin/queue_put"
-    [[ $output == *'static'* ]]
+    [[ $output == *'reason: it is linked statically, so that nothing can be preloaded into it'* ]]
 }
 
 # config_map CONTENTS: one with that policy, under the name that is looked for.
