@@ -93,7 +93,7 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
 
 @test "pods that a namespace's label came too late for stay, and those that replace them get it" {
     kubectl create namespace later
-    jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"web\"}, spec: {replicas: 1,
+    jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"web\"}, spec: {replicas: 1, strategy: {type: \"Recreate\"},
         selector: {matchLabels: {app: \"web\"}}, template: {metadata: {labels: {app: \"web\"}}, spec: $spec}}}" |
         kubectl create -n later -f -
     pods_of later app=web 1
