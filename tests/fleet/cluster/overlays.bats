@@ -73,7 +73,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     grep -q 'at /opt/nagleshim or /etc/nagleshim or /etc/ld.so.preload: app$' "$T/warnings"
 }
 
-@test "an overlay of one's own sets the image and joins both" {
+@test "an overlay of one's own, as the page has it, sets the image" {
     mkdir "$T/mine"
     ln -s "$PWD/config/kubernetes" "$T/kubernetes"
     sed -n '/^```yaml$/,/^```$/ { /^```/d; p }' config/kubernetes/README.md >"$T/mine/kustomization.yaml"
@@ -84,8 +84,22 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     cluster_until 30 policies_act
     create asks
     holds '.spec.volumes[0].image.reference | startswith("registry.example/nagleshim@sha256:")'
-    holds '.spec.containers[0] | .volumeMounts[2].subPath == "ld.so.preload" and (has("env") | not)'
     holds '.spec | has("initContainers") | not'
+}
+
+@test "with both overlays at once the init container copies, since no file of an image can be mounted alone" {
+    kubectl kustomize config/kubernetes/overlays/ld-so-preload |
+        sed -e 's/failurePolicy: Ignore/failurePolicy: Fail/' -e "s/expression: '\"init-container\"'/expression: '\"image-volume\"'/" \
+            >"$CLUSTER/manifests.yaml"
+    grep -q "expression: '\"image-volume\"'" "$CLUSTER/manifests.yaml"
+    kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
+    cluster_until 30 copies
+    holds '.spec.containers[0].volumeMounts[2].subPath == "ld.so.preload"'
+    holds '.spec.volumes[0] == {name: "nagleshim", emptyDir: {}}'
+}
+
+copies() {
+    create asks && is_injected && holds '(.spec.initContainers | length == 1) and (.spec.containers[0] | has("env") | not)'
 }
 
 @test "taking the manifests away leaves pods as they are, and nothing of ours behind" {
