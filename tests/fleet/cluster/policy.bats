@@ -191,11 +191,12 @@ setup() {
         {name: "slash", image: "x", volumeMounts: [{name: "mine", mountPath: "/etc/nagleshim/"}]},
         {name: "below", image: "x", volumeMounts: [{name: "mine", mountPath: "/etc/nagleshim/default.json"}]},
         {name: "above", image: "x", volumeMounts: [{name: "mine", mountPath: "/opt"}]},
+        {name: "above-slash", image: "x", volumeMounts: [{name: "mine", mountPath: "/opt/"}]},
         {name: "beside", image: "x", volumeMounts: [{name: "mine", mountPath: "/opt/nagleshim-else"}]}]'
     is_injected
     [[ $(preloads app) == "$OURS" && $(preloads beside) == "$OURS" ]]
-    [[ -z $(preloads at)$(preloads slash)$(preloads below)$(preloads above) ]]
-    grep -q 'at /opt/nagleshim or /etc/nagleshim: at, slash, below, above$' "$T/warnings"
+    [[ -z $(preloads at)$(preloads slash)$(preloads below)$(preloads above)$(preloads above-slash) ]]
+    grep -q 'at /opt/nagleshim or /etc/nagleshim: at, slash, below, above, above-slash$' "$T/warnings"
 }
 
 # --- LD_PRELOAD ---------------------------------------------------------------------------------------------------
@@ -220,6 +221,16 @@ preloading() {
 @test "a sanitizer's library stays first, gcc's and clang's" {
     preloading 'x.so:/usr/lib/libasan.so.8:/c/libclang_rt.tsan-x86_64.so:libsane.so'
     [[ $(preloads app) == "/usr/lib/libasan.so.8:/c/libclang_rt.tsan-x86_64.so:$OURS:x.so:libsane.so" ]]
+}
+
+@test "whatever nagleshim run puts first, the policy puts first, too" {
+    local list='' expected='' kind
+    for kind in asan hwasan lsan msan tsan ubsan; do
+        list+="lib$kind.so:x$kind.so:/c/libclang_rt.$kind-x86_64.so:libclang_rt.$kind.so:"
+    done
+    preloading "$list"
+    expected=$(LD_PRELOAD=$list build/nagleshim run -- printenv LD_PRELOAD 2>/dev/null | sed -E "s#[^:]*/libnagleshim.so#$OURS#")
+    [[ $expected == *"$OURS:xasan.so"* && $(preloads app) == "$expected" ]]
 }
 
 @test "an empty LD_PRELOAD becomes ours" {
