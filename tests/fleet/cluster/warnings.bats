@@ -156,6 +156,29 @@ says() {
     [[ $status -eq 0 && $output != *Warning* ]]
 }
 
+@test "what runs since before its namespace asked is not told at every change" {
+    kubectl create namespace before
+    pod '.metadata.name = "early"' | kubectl create -n before -f -
+    kubectl label namespace before nagleshim.dev/inject=true
+    cluster_until 20 pods_of_namespace_get_it before
+    run kubectl annotate pod -n before early other=annotation --dry-run=server
+    [[ $status -eq 0 && $output != *Warning* ]]
+    run kubectl label pod -n before early other=label --dry-run=server
+    [[ $output == *'this pod asks for nagleshim and does not have it'* ]]
+}
+
+pods_of_namespace_get_it() {
+    create "$1" && is_injected
+}
+
+@test "what a controller makes is not told a second time" {
+    workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
+    says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
+    workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1" | .metadata.ownerReferences = [
+        {apiVersion: "apps/v1", kind: "Deployment", name: "x", uid: "1", controller: true}]'
+    says asks ''
+}
+
 @test "a pod that asks is told where the policy is not installed" {
     kubectl delete mutatingadmissionpolicybinding nagleshim-namespace-asks
     cluster_until 20 not_injected
