@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 enum {
-    NAME_MOST = 15,   /* of a name on a terminal */
-    RULES_SHOWN = 3,  /* of a process in the table */
-    WAIT_MS = 1000,   /* for all that have just been started, together */
+    NAME_MOST = 15,  /* of a name on a terminal */
+    RULES_SHOWN = 3, /* of a process in the table */
+    WAIT_MS = 1000,  /* for all that have just been started, together */
 };
 
 struct row {
@@ -88,8 +88,7 @@ static bool is_of_interest(const struct census *census, const struct ns_patient 
 {
     bool starts = patient->state == NS_PATIENT_STARTING && ns_patient_wants_shim(patient);
 
-    return census->every || starts || patient->sockets > 0 ||
-           patient->loaded.state != NS_LOADED_NO;
+    return census->every || starts || patient->sockets > 0 || patient->loaded.state != NS_LOADED_NO;
 }
 
 /* One that has just been started is left for later, when it may have come to its main. */
@@ -279,7 +278,7 @@ static void print_tally(const struct tally *tally)
     if (!counts)
         return;
     cJSON_AddNumberToObject(counts, "works", tally->works);
-    cJSON_AddNumberToObject(counts, "not", tally->not);
+    cJSON_AddNumberToObject(counts, "not", tally->not );
     cJSON_AddNumberToObject(counts, "unknown", tally->unknown);
     cJSON_AddNumberToObject(counts, "starting", tally->starting);
     cJSON_AddNumberToObject(counts, "others", tally->others);
@@ -290,7 +289,7 @@ static int conclude(const struct census *census)
 {
     const struct tally *tally = &census->tally;
     unsigned denied = tally->foreign + tally->guarded + tally->failed;
-    unsigned all = tally->works + tally->not + tally->unknown;
+    unsigned all = tally->works + tally->not +tally->unknown;
 
     if (tally->looked == 0 && denied > 0) {
         ns_findings_conclude("unknown", "no process could be looked into");
@@ -299,10 +298,9 @@ static int conclude(const struct census *census)
     if (all == 0)
         ns_findings_conclude("yes", "no process has TCP sockets or the shim");
     else
-        ns_findings_conclude(tally->works == all ? "yes" : "no", "the shim works in %u of %u%s",
-                             tally->works, all,
-                             census->every ? " processes"
-                                           : " processes that have TCP sockets or the shim");
+        ns_findings_conclude(
+            tally->works == all ? "yes" : "no", "the shim works in %u of %u%s", tally->works, all,
+            census->every ? " processes" : " processes that have TCP sockets or the shim");
     return tally->works == all ? NS_EXIT_YES : NS_EXIT_NO;
 }
 

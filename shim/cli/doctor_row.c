@@ -42,8 +42,7 @@ static void add_findings(FILE *text, const struct ns_patient *patient, bool reas
 
     for (unsigned i = 0; i < findings->n; i++) {
         if (findings->list[i].is_reason == reasons)
-            fprintf(text, "%s%s", ftell(text) > 0 ? "; " : "",
-                    ns_finding_cell(&findings->list[i]));
+            fprintf(text, "%s%s", ftell(text) > 0 ? "; " : "", ns_finding_cell(&findings->list[i]));
     }
 }
 
@@ -144,9 +143,9 @@ cJSON *ns_doctor_entry(const struct ns_patient *patient, const char *name)
     cJSON_AddBoolToObject(entry, "elsewhere", ns_proc_lives_elsewhere(&patient->proc));
     cJSON_AddNumberToObject(entry, "sockets", patient->sockets);
     ns_output_text(entry, "works",
-                   patient->state != NS_PATIENT_JUDGED                 ? "unknown"
+                   patient->state != NS_PATIENT_JUDGED           ? "unknown"
                    : ns_findings_have_reason(&patient->findings) ? "no"
-                                                                       : "yes");
+                                                                 : "yes");
     ns_output_text(entry, "library", loaded->state != NS_LOADED_NO ? loaded->path : NULL);
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
     ns_output_text(entry, "policy", has_policy ? patient->policy : NULL);
