@@ -377,6 +377,11 @@ uninstall: ## remove what install put there, and the directory of policies if it
 	@rmdir $(DESTDIR)$(POLICIES) 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
+.PHONY: deb rpm
+deb rpm: $(CJSON_C) ## the packages libnagleshim and nagleshim, in build/packages
+	@tests/deps $@
+	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
+
 # --- measuring and pictures ---------------------------------------------------------------------------------
 .PHONY: bench figures trace
 bench: ## measure against hand-written cures, as ratios
