@@ -218,7 +218,7 @@ static bool find_in_preload_file(const char *libc, char entry[PATH_MAX])
     n = fread(text, 1, sizeof(text) - 1, stream);
     fclose(stream);
     text[n] = '\0';
-    return ns_preload_find(text, entry);
+    return ns_preload_find_in_file(text, entry);
 }
 
 /* Returns whether the library is preloaded here: named, though perhaps in vain. */

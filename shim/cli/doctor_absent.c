@@ -182,7 +182,7 @@ static bool find_in_preload_file(const struct ns_proc *proc, char entry[PATH_MAX
     *changed = fstat(fd, &st) == 0 ? changed_at(&st) : 0;
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    return ns_preload_find(text, entry);
+    return ns_preload_find_in_file(text, entry);
 }
 
 /* The process's own /etc/ld.so.preload names the library. */

@@ -8,7 +8,6 @@
 #include "cli/output.h"
 #include "cli/table.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,27 +165,21 @@ static void look_again(struct census *census)
     }
 }
 
+static bool visit(void *context, pid_t pid)
+{
+    if (pid != getpid())
+        look_at(context, pid, 0, false);
+    return true;
+}
+
 /* 0 or -errno: there is no list of processes. */
 static int walk(struct census *census)
 {
-    DIR *dir = opendir("/proc");
-    const struct dirent *entry;
-    pid_t own = getpid();
-    bool any = false;
+    int error = ns_proc_each(visit, census);
 
-    if (!dir)
-        return -errno;
-    while ((entry = readdir(dir))) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-
-        any = any || pid > 0;
-        if (pid > 0 && pid != own)
-            look_at(census, pid, 0, false);
-    }
-    closedir(dir);
-    if (census->n_young > 0)
+    if (!error && census->n_young > 0)
         look_again(census);
-    return any ? 0 : -ENOENT;
+    return error;
 }
 
 static int compare(const void *left, const void *right)

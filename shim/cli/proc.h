@@ -30,6 +30,10 @@ struct ns_proc {
     bool secure; /* AT_SECURE: the loader ignores LD_PRELOAD */
 };
 
+/* Calls visit for the number of each process that /proc shows, until it returns false. 0 or -errno;
+ * -ENOENT: it shows none. */
+int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context);
+
 /* Open the directory and read status. */
 int ns_proc_open(pid_t pid, struct ns_proc *proc);
 void ns_proc_close(struct ns_proc *proc);

@@ -244,6 +244,11 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     until holds "$(cut -d ' ' -f 1 /proc/uptime) > $(awk '{ print $22 / 100 }' "/proc/${NS_PID[p]}/stat") + 0.1"; do
         sleep 0.01
     done
+    echo "# not /opt/libnagleshim.so" >"$root/etc/ld.so.preload"
+    doctor_of p
+    if has_ptrace; then
+        expect_fails p "LD_PRELOAD was not set when it was started"
+    fi
     echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
     doctor_of p
     if ! has_ptrace && [[ $status -eq 3 ]]; then

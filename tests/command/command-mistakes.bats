@@ -206,6 +206,9 @@ $T/p.json: warning: rule 1: \"remote\": fd00::1:443 is an address, of any port; 
         "$NS" explain --json -p "$T/p.json" --process cat --role server
         "$NS" doctor --json cat
         "$NS" doctor --json --all --every || true
+        mkdir "$T/etc"
+        echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"
+        "$NS" host status --json --root "$T" || true
     } | python3 -c '
 import json, sys
 text, at, names = sys.stdin.read(), 0, set()
@@ -213,9 +216,9 @@ while text[at:].strip():
     o, end = json.JSONDecoder().raw_decode(text[at:].lstrip())
     at = len(text) - len(text[at:].lstrip()) + end
     names |= set(o)
-    for parts in ("files", "processes"):
+    for parts in ("files", "processes", "enabled"):
         names |= set(o[parts][0]) if parts in o else set()
-print("\n".join(sorted(names - {"files", "processes", "counts"})))' >"$T/members"
+print("\n".join(sorted(names - {"files", "processes", "counts", "good"})))' >"$T/members"
     sed -n '/^\.Sh JSON/,/^\.Sh ENV/s/^\.It \([a-z_]*\) Ta .*/\1/p' config/man/nagleshim.1 | sort -u >"$T/manual"
     [[ $(wc -l <"$T/members") -gt 15 ]]
     diff "$T/members" "$T/manual"

@@ -153,8 +153,9 @@ static void test_empty_directories(void)
     static const struct {
         const char *list, *are;
     } rows[] = {
-        {NULL, "D"}, {"", "D"},       {":", "D D"},   {"a", "a"},      {"a:", "a D"},
-        {":a", "D a"}, {"a:b", "a b"}, {"a::b", "a D b"}, {"a/:../b", "a/ ../b"},
+        {NULL, "D"},    {"", "D"},         {":", "D D"},
+        {"a", "a"},     {"a:", "a D"},     {":a", "D a"},
+        {"a:b", "a b"}, {"a::b", "a D b"}, {"a/:../b", "a/ ../b"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct ns_policy_directories directories = ns_policy_directories(rows[i].list);
