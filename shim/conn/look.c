@@ -15,6 +15,8 @@ void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size)
     memcpy(&info, tcp_info, size < sizeof info ? size : sizeof info);
     look->acked = info.tcpi_bytes_acked;
     look->received = info.tcpi_bytes_received;
+    look->sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+    look->pacing = info.tcpi_pacing_rate;
     look->sent_segments = info.tcpi_segs_out;
     look->unsent = info.tcpi_notsent_bytes;
     look->unacked = info.tcpi_unacked;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* See hold.h. Owns nothing. Each condition of the proof has its line here; tests/unit/test_judge.c
+ * has a case that needs it. */
+#include "judge/hold.h"
+
+#include <netinet/tcp.h>
+
+/* The kernel's estimate changes while it holds, and what is sent in one piece is paced in one
+ * piece. */
+enum { PACING_SLACK = 2 };
+
+uint64_t ns_hold_in_flight(const struct ns_look *look)
+{
+    uint64_t most = (uint64_t)look->unacked * look->mss;
+    uint64_t known = look->sent + 1 > look->acked ? look->sent + 1 - look->acked : 0;
+    return known > 0 && known < most ? known : most;
+}
+
+static bool window_is_open(const struct ns_look *look)
+{
+    return ns_hold_in_flight(look) + look->unsent <= look->window;
+}
+
+static bool is_calm(const struct ns_look *look, const struct ns_look *before)
+{
+    return look->congestion == 0 && look->probes == 0 && look->backoff == 0 &&
+           (!before || look->retransmitted == before->retransmitted);
+}
+
+enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before)
+{
+    if (look->state != TCP_ESTABLISHED || !(look->flags & NS_LOOK_KNOWS_UNSENT))
+        return NS_HELD_NOT;
+    if (look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK))
+        return NS_HELD_NOT;
+    if (look->unsent == 0 || look->unsent >= look->mss)
+        return NS_HELD_NOT;
+    if (look->unacked == 0) /* nothing that Nagle's algorithm could wait for */
+        return NS_HELD_NOT;
+    if (look->unacked >= look->cwnd)
+        return NS_HELD_NOT;
+    if (!is_calm(look, before))
+        return NS_HELD_NOT;
+    if (!(look->flags & NS_LOOK_KNOWS_WINDOW))
+        return NS_HELD_UNPROVABLE;
+    return window_is_open(look) ? NS_HELD_BY_NAGLE : NS_HELD_NOT;
+}
+
+bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
+{
+    if (look->pacing == 0 || look->pacing == UINT64_MAX)
+        return false;
+    double seconds = (double)ns_hold_in_flight(look) / (double)look->pacing;
+    return (double)held_ns < PACING_SLACK * seconds * 1e9;
+}
+
+enum ns_cause ns_hold_cause(const struct ns_look *look, const struct ns_look *before)
+{
+    /* The window first: a probe of a window that is shut looks like a loss. */
+    if (look->unsent > 0 && (look->flags & NS_LOOK_KNOWS_WINDOW) && !window_is_open(look))
+        return NS_CAUSE_WINDOW;
+    if (!is_calm(look, before))
+        return NS_CAUSE_LOSS;
+    if (look->unsent == 0)
+        return NS_CAUSE_PEER;
+    if ((look->flags & NS_LOOK_CORK) || (look->unacked == 0 && look->unsent < look->mss))
+        return NS_CAUSE_CORK;
+    return NS_CAUSE_PACING;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what is kept of a connection between looks: is it held, has it been let go and is the answer
+ * outstanding. What a look means by itself is hold.c, what it all comes to is verdict.c. Never
+ * claims more than the looks show: between two looks it assumes what costs least. */
+#include "judge/judge.h"
+
+#include "judge/hold.h"
+
+#include <netinet/tcp.h>
+
+enum { FREE, HELD, RELEASED };
+enum { MS = 1000000 };
+/* Looks from outside that a hold has to be seen in: at one look anything may be on its way. */
+enum { LOOKS_LEAST = 2 };
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t ago(const struct ns_look *look, uint32_t ms)
+{
+    return look->at - least(look->at, (uint64_t)ms * MS);
+}
+
+static bool is_inside(const struct ns_look *look)
+{
+    return look->kind != NS_LOOK_SAMPLE;
+}
+
+/* The shortest hold that can be told from none: when bytes left the kernel tells by the tick. */
+static uint64_t shortest(const struct ns_judge *judge)
+{
+    return judge->tick_ns + MS;
+}
+
+/* How soon an answer follows the release if it has waited for nothing else. */
+static uint64_t prompt(const struct ns_judge *judge)
+{
+    return ns_verdict_trip(&judge->verdict) + judge->tick_ns + MS;
+}
+
+/* Where what is held ends, in the stream of what is sent. */
+static uint64_t end_of(const struct ns_look *held)
+{
+    return held->sent + held->unsent;
+}
+
+void ns_judge_begin(struct ns_judge *judge, uint64_t tick_ns)
+{
+    *judge = (struct ns_judge){.tick_ns = tick_ns};
+}
+
+static uint32_t saturated(uint64_t ns)
+{
+    return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static void judge_late(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+{
+    judge->hold.waited = judge->hold.certain = false;
+    judge->hold.cost = 0;
+    *hold = judge->hold;
+    judge->verdict.late++;
+    if (is_inside(look))
+        ns_verdict_wait(&judge->verdict, hold->end - hold->begin, false);
+    judge->state = FREE;
+}
+
+/* The evidence of this answer, for or against all that seem certain. From outside also those a
+ * little too late count: what is certain is cut off by the tick, and would always look prompt. */
+static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t since)
+{
+    if (look->kind == NS_LOOK_WOKE && judge->hold.certain)
+        ns_weigh_answer(&judge->weigh, look->at, look->at - judge->wait.at, judge->tick_ns);
+    if (look->kind != NS_LOOK_SAMPLE || since > 2 * prompt(judge))
+        return;
+    double lag = 0;
+    if (judge->unanswered_at > 0)
+        lag = (double)(look->at + judge->unanswered_at) / 2 -
+              (double)(judge->released_low + judge->released_high) / 2;
+    ns_weigh_lag(&judge->weigh, lag);
+}
+
+/* How long after the release the answer came. */
+static uint64_t gap(const struct ns_judge *judge, const struct ns_look *look)
+{
+    bool alone = look->sent == end_of(&judge->held);
+    if (alone && look->received == judge->held.received) /* it came by another connection */
+        return (uint64_t)look->since_sent_ms * MS;
+    if (alone && look->since_sent_ms >= look->since_received_ms)
+        return (uint64_t)(look->since_sent_ms - look->since_received_ms) * MS;
+    if (alone)
+        return 0;
+    return look->at - judge->released_low;
+}
+
+static void judge_answer(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+{
+    uint64_t since = gap(judge, look);
+    judge->hold.waited = true;
+    judge->hold.certain = since <= prompt(judge);
+    weigh(judge, look, since);
+    *hold = judge->hold;
+    ns_verdict_stall(&judge->verdict, hold, judge->tick_ns);
+    ns_verdict_wait(&judge->verdict, hold->end - hold->begin + since, true);
+    if (is_inside(look))
+        judge->verdict.requests++;
+    judge->state = FREE;
+}
+
+/* The bytes have left. Has anybody waited for what they asked for? */
+static bool judge_released(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+{
+    uint64_t end = end_of(&judge->held);
+    bool arrived = look->received > judge->held.received || look->flags & NS_LOOK_ARRIVED;
+    bool writes_on = look->sent > end || look->unsent > 0 || look->kind == NS_LOOK_WRITE ||
+                     look->kind == NS_LOOK_WAIT;
+    if (!arrived && !writes_on && look->state == TCP_ESTABLISHED) {
+        judge->unanswered_at = look->at;
+        return false;
+    }
+    /* An answer that does not acknowledge the bytes was on its way without them. */
+    bool has_it = (int64_t)(look->acked - end) >= judge->ahead;
+    if (!arrived || judge->answered_early || !has_it)
+        judge_late(judge, look, hold);
+    else
+        judge_answer(judge, look, hold);
+    return true;
+}
+
+static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
+{
+    uint64_t begin = look->at;
+    if (!is_inside(look)) {
+        /* The piece before left then, and the one that is held was written later. */
+        begin = ago(look, look->since_sent_ms);
+        if (judge->verdict.looks > 1 && begin < judge->last.at)
+            begin = judge->last.at;
+    }
+    judge->hold = (struct ns_hold){.begin = begin, .slack = saturated(look->at - begin)};
+    judge->held = *look;
+    judge->seen = 1;
+    judge->busy_ns = judge->paused_at = 0;
+    judge->answered_early = false;
+    judge->state = HELD;
+}
+
+/* From inside the wait says how long it took, when it ends. */
+static bool blame(struct ns_judge *judge, const struct ns_look *look, enum ns_cause cause,
+                  uint64_t length)
+{
+    if (is_inside(look))
+        judge->stuck = (uint8_t)cause;
+    else
+        ns_verdict_cause(&judge->verdict, cause, length);
+    return false;
+}
+
+/* It has ended, and its end tells whether it was one; if not, what else it was. */
+static bool is_proven(struct ns_judge *judge, const struct ns_look *look, uint64_t length)
+{
+    const struct ns_look *held = &judge->held;
+    if (length < shortest(judge))
+        return false;
+    if (look->retransmitted != held->retransmitted || look->congestion != 0)
+        return blame(judge, look, NS_CAUSE_LOSS, length);
+    if (look->kind == NS_LOOK_SAMPLE && judge->seen < LOOKS_LEAST)
+        return false;
+    if (ns_hold_is_paced(held, length))
+        return blame(judge, look, NS_CAUSE_PACING, length);
+    /* Without an ACK a timer of the kernel's may have sent the bytes, or the program itself. */
+    bool own = look->flags & NS_LOOK_NODELAY || !(look->flags & NS_LOOK_KNOWS_OPTIONS);
+    if (!judge->hold.by_ack && own)
+        return blame(judge, look, NS_CAUSE_CORK, length);
+    return true;
+}
+
+static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+{
+    struct ns_look *held = &judge->held;
+    uint64_t low = held->at > judge->hold.begin ? held->at : judge->hold.begin;
+    uint64_t sent_at = ago(look, look->since_sent_ms), end = low + (look->at - low) / 2;
+    uint64_t slack = (look->at - low) / 2;
+    judge->state = FREE;
+    if (look->sent == held->sent) /* it has not left, and something else holds it now */
+        return false;
+    if (look->sent == end_of(held)) {
+        end = sent_at < low ? low : sent_at;
+        slack = least(judge->tick_ns, look->at - low);
+    }
+    uint64_t length = end - judge->hold.begin;
+    length -= least(length, judge->busy_ns);
+    uint64_t acked_at = ago(look, look->since_ack_ms);
+    judge->hold.by_ack = look->acked > held->acked && acked_at + judge->tick_ns >= sent_at;
+    judge->hold.look = *held;
+    if (!is_proven(judge, look, length))
+        return false;
+    judge->hold.end = end;
+    judge->hold.cost = length;
+    if (judge->hold.slack < slack)
+        judge->hold.slack = saturated(slack);
+    judge->released_low = low;
+    judge->released_high = look->at;
+    judge->unanswered_at = 0;
+    judge->state = RELEASED;
+    return judge_released(judge, look, hold);
+}
+
+static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+{
+    struct ns_look *held = &judge->held;
+    bool same = look->sent == held->sent && !(look->flags & NS_LOOK_PUSHED) &&
+                ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
+    if (!same || look->unsent < held->unsent)
+        return end_hold(judge, look, hold);
+    if (look->kind == NS_LOOK_WRITE) { /* it does not wait for what it has asked for */
+        judge->hold.look = *look;
+        judge->hold.end = look->at;
+        if (look->at - judge->hold.begin >= shortest(judge)) {
+            judge_late(judge, look, hold);
+            return true;
+        }
+        judge->state = FREE;
+        return false;
+    }
+    if (look->unsent > held->unsent) { /* it was still writing: from now on it may wait */
+        begin_hold(judge, look);
+        return false;
+    }
+    if (look->received > held->received)
+        judge->answered_early = true;
+    if (look->kind == NS_LOOK_WOKE)
+        judge->paused_at = look->at;
+    if (look->kind == NS_LOOK_WAIT && judge->paused_at > 0)
+        judge->busy_ns += look->at - judge->paused_at;
+    judge->held = *look;
+    judge->seen++;
+    return false;
+}
+
+/* From outside, what stands still between changes: why, and how long. */
+static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
+{
+    const struct ns_look *last = &judge->last;
+    bool answered = look->received > last->received, wrote = look->sent > last->sent;
+    if (judge->verdict.looks > 1 && (answered || wrote)) {
+        uint64_t length = look->at - judge->stuck_at;
+        bool counts = judge->stuck != NS_CAUSE_PEER || (answered && judge->spoke);
+        if (judge->state == FREE && counts && length >= shortest(judge)) {
+            ns_verdict_cause(&judge->verdict, (enum ns_cause)judge->stuck, length);
+            if (answered && judge->spoke)
+                ns_verdict_wait(&judge->verdict, length, false);
+        }
+        judge->stuck_at = look->at;
+        judge->stuck = NS_CAUSE_PEER;
+    }
+    if (judge->verdict.looks <= 1)
+        judge->stuck_at = look->at;
+    if (answered && judge->spoke)
+        judge->verdict.requests++;
+    if (answered)
+        judge->spoke = false;
+    if (wrote)
+        judge->spoke = true;
+}
+
+static void note_cause(struct ns_judge *judge, const struct ns_look *look)
+{
+    const struct ns_look *before = judge->verdict.looks > 1 ? &judge->last : NULL;
+    if (ns_hold_at(look, before) != NS_HELD_NOT)
+        return;
+    enum ns_cause cause = ns_hold_cause(look, before);
+    if (cause != NS_CAUSE_PEER && judge->stuck != NS_CAUSE_WINDOW)
+        judge->stuck = (uint8_t)cause;
+}
+
+/* A wait in which nothing was held: why was it long? */
+static void end_wait(struct ns_judge *judge, const struct ns_look *look)
+{
+    uint64_t length = look->at - judge->wait.at;
+    note_cause(judge, look);
+    ns_verdict_wait(&judge->verdict, length, false);
+    if (look->received > judge->wait.received)
+        judge->verdict.requests++;
+    if (length >= shortest(judge))
+        ns_verdict_cause(&judge->verdict, (enum ns_cause)judge->stuck, length);
+}
+
+static void watch_wait(struct ns_judge *judge, const struct ns_look *look, bool ended)
+{
+    if (look->kind == NS_LOOK_WAIT) {
+        judge->wait = *look;
+        judge->stuck = NS_CAUSE_PEER;
+        note_cause(judge, look);
+    } else if (look->kind == NS_LOOK_WOKE && judge->wait.at > 0) {
+        judge->verdict.waited_ns += look->at - judge->wait.at;
+        if (judge->state == FREE && !ended)
+            end_wait(judge, look);
+        judge->wait.at = 0;
+    }
+}
+
+static void note(struct ns_judge *judge, const struct ns_look *look)
+{
+    struct ns_verdict *verdict = &judge->verdict;
+    if (verdict->looks == 0) {
+        judge->first_at = look->at;
+        judge->first_segments = look->sent_segments;
+    }
+    verdict->looks++;
+    if (look->min_rtt_us != UINT32_MAX && look->min_rtt_us > 0 &&
+        (verdict->rtt_us == 0 || look->min_rtt_us < verdict->rtt_us))
+        verdict->rtt_us = look->min_rtt_us;
+    if (look->unacked == 0)
+        judge->ahead = (int64_t)(look->acked - look->sent);
+    if (!(look->flags & NS_LOOK_KNOWS_UNSENT))
+        verdict->doubt = NS_DOUBT_NO_UNSENT;
+    verdict->watched_ns = look->at - judge->first_at;
+    verdict->segments = look->sent_segments - judge->first_segments;
+}
+
+static bool starts_over(const struct ns_judge *judge, const struct ns_look *look)
+{
+    const struct ns_look *last = &judge->last;
+    return judge->verdict.looks > 0 && (look->acked < last->acked ||
+                                        look->received < last->received || look->sent < last->sent);
+}
+
+/* May this look begin a hold? */
+static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
+{
+    if (judge->state != FREE || look->flags & NS_LOOK_PUSHED ||
+        (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
+        return false;
+    enum ns_held held = ns_hold_at(look, judge->verdict.looks > 1 ? &judge->last : NULL);
+    if (held == NS_HELD_UNPROVABLE &&
+        (look->sent != judge->last.sent || look->unsent != judge->last.unsent))
+        judge->verdict.unprovable++;
+    return held == NS_HELD_BY_NAGLE;
+}
+
+bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+{
+    bool ended = false;
+    if (judge->verdict.looks > 0 && look->at < judge->last.at)
+        return false; /* out of order, it would say anything */
+
+    /* Another connection: nothing holds across it. */
+    if (starts_over(judge, look)) {
+        judge->state = FREE;
+        judge->wait.at = 0;
+        judge->spoke = false;
+        judge->first_segments = look->sent_segments - (uint32_t)judge->verdict.segments;
+        judge->last = *look;
+    }
+    note(judge, look);
+    if (!is_inside(look))
+        watch_stand(judge, look);
+    if (judge->state == HELD)
+        ended = continue_hold(judge, look, hold);
+    else if (judge->state == RELEASED)
+        ended = judge_released(judge, look, hold);
+    if (is_inside(look))
+        watch_wait(judge, look, ended);
+    else
+        note_cause(judge, look);
+    if (may_begin(judge, look))
+        begin_hold(judge, look);
+    judge->outstanding = judge->state == RELEASED;
+    judge->last = *look;
+    return ended;
+}
+
+void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS])
+{
+    ns_verdict_waits(&judge->verdict, buckets, shortest(judge));
+}
+
+void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES], uint64_t waited_ns)
+{
+    ns_verdict_arrivals(&judge->verdict, phases, waited_ns, judge->tick_ns);
+}
+
+void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
+{
+    *verdict = judge->verdict;
+    if (judge->outstanding && judge->last.at - judge->hold.end > prompt(judge))
+        verdict->late++;
+    if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
+        ns_verdict_doubt(verdict);
+    ns_verdict_grade(verdict);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* See verdict.h. Owns the sums and what may be claimed from them; sees no look. */
+#include "judge/verdict.h"
+
+#include "judge/statistics.h"
+
+#include <math.h>
+
+enum { US = 1000, MS = 1000000 };
+/* Chance lets an answer follow a release closely now and then: with fewer stalls among all that may
+ * be, it could be all of them. */
+enum { CHANCE = 8 };
+/* Arrivals within the tick: fewer say nothing. Measured at 250 ticks a second they concentrate by
+ * 0.98 to 1.00 behind a late ACK, by 0.02 to 0.27 behind slow peers. Softirqs and the program take
+ * no longer than this between the tick and the arrival. */
+enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
+static const double concentrated = 0.8;
+
+uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
+{
+    return (uint64_t)verdict->rtt_us * US * 5 / 4;
+}
+
+static size_t bucket(uint64_t ns)
+{
+    size_t n = 0;
+    for (uint64_t us = ns / US; us > 1 && n < NS_VERDICT_BUCKETS - 1; us /= 2)
+        n++;
+    return n;
+}
+
+void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held)
+{
+    verdict->waits[bucket(ns)]++;
+    if (held)
+        verdict->held_waits[bucket(ns)]++;
+}
+
+void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t ns)
+{
+    if (cause == NS_CAUSE_PEER && ns <= ns_verdict_trip(verdict))
+        cause = NS_CAUSE_WIRE;
+    verdict->causes[cause]++;
+    verdict->causes_ns[cause] += ns;
+}
+
+void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t tick_ns)
+{
+    bool better = verdict->proof.end == 0 || (hold->certain && !verdict->proof.certain);
+    if (better)
+        verdict->proof = *hold;
+    if (verdict->slack_ns < hold->slack)
+        verdict->slack_ns = hold->slack;
+    verdict->most_ns += hold->cost;
+    if (!hold->certain) {
+        verdict->maybe++;
+        return;
+    }
+    if (verdict->stalls == 0 || hold->cost < verdict->shortest_ns)
+        verdict->shortest_ns = hold->cost;
+    if (hold->cost > verdict->longest_ns)
+        verdict->longest_ns = hold->cost;
+    verdict->stalls++;
+    verdict->certain_ns += hold->cost;
+    verdict->held_ns += hold->cost;
+    if (hold->cost > ns_verdict_trip(verdict) + tick_ns)
+        verdict->late_acks++;
+}
+
+void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
+                      uint64_t least_ns)
+{
+    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
+        uint64_t each = (uint64_t)US * 3 << n >> 1; /* the middle of the bucket */
+        verdict->waits[n] += buckets[n];
+        verdict->requests += buckets[n];
+        verdict->waited_ns += each * buckets[n];
+        if (each < least_ns)
+            continue;
+        enum ns_cause cause = each <= ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
+        verdict->causes[cause] += buckets[n];
+        verdict->causes_ns[cause] += each * buckets[n];
+    }
+}
+
+void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
+                         uint64_t waited_ns, uint64_t tick_ns)
+{
+    uint64_t all = 0, behind = 0;
+    uint64_t tick = tick_ns ? tick_ns : 1;
+    size_t most = (size_t)((uint64_t)BEHIND_TICK_US * US * NS_PHASES / tick);
+    size_t trip = (size_t)((uint64_t)verdict->rtt_us * US % tick * NS_PHASES / tick);
+    for (size_t i = 0; i < NS_PHASES; i++) {
+        all += phases[i];
+        if ((i + NS_PHASES - trip) % NS_PHASES <= most)
+            behind += phases[i];
+    }
+    if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)
+        return;
+    /* A peer's own timer may keep to a tick, but not to the place of our tick. */
+    if ((double)behind < concentrated * (double)all)
+        return;
+    verdict->receiving += all;
+    verdict->receiving_ns += waited_ns;
+}
+
+void ns_verdict_doubt(struct ns_verdict *verdict)
+{
+    verdict->maybe += verdict->stalls;
+    verdict->stalls = verdict->late_acks = 0;
+    verdict->certain_ns = verdict->held_ns = verdict->shortest_ns = verdict->longest_ns = 0;
+    verdict->proof.certain = false;
+}
+
+static bool has_waits(const struct ns_verdict *verdict)
+{
+    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
+        if (verdict->waits[n])
+            return true;
+    }
+    return false;
+}
+
+void ns_verdict_grade(struct ns_verdict *verdict)
+{
+    enum ns_doubt doubt = verdict->doubt;
+    verdict->grade = NS_GRADE_CANNOT_TELL;
+    verdict->doubt = NS_DOUBT_NOTHING;
+    if (verdict->stalls * CHANCE > verdict->maybe)
+        verdict->grade = NS_GRADE_PROVEN;
+    else if (verdict->receiving > 0)
+        verdict->grade = NS_GRADE_LIKELY;
+    else if (doubt == NS_DOUBT_NO_UNSENT)
+        verdict->doubt = doubt;
+    else if (verdict->unprovable > 0)
+        verdict->doubt = NS_DOUBT_NO_WINDOW;
+    else if (verdict->maybe > 0)
+        verdict->doubt = NS_DOUBT_ANSWERS;
+    else if (verdict->late > 0)
+        verdict->grade = NS_GRADE_LATE;
+    else if (verdict->segments == 0 && verdict->requests == 0 && !has_waits(verdict))
+        verdict->doubt = NS_DOUBT_NO_LOOKS;
+    else
+        verdict->grade = NS_GRADE_NONE;
+}
+
+static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
+{
+    sum->looks += one->looks;
+    sum->requests += one->requests;
+    sum->stalls += one->stalls;
+    sum->late_acks += one->late_acks;
+    sum->maybe += one->maybe;
+    sum->late += one->late;
+    sum->unprovable += one->unprovable;
+    sum->certain_ns += one->certain_ns;
+    sum->most_ns += one->most_ns;
+    sum->waited_ns += one->waited_ns;
+    sum->held_ns += one->held_ns;
+    sum->receiving += one->receiving;
+    sum->receiving_ns += one->receiving_ns;
+    sum->segments += one->segments;
+    for (size_t i = 0; i < NS_CAUSE_COUNT; i++) {
+        sum->causes[i] += one->causes[i];
+        sum->causes_ns[i] += one->causes_ns[i];
+    }
+    for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++) {
+        sum->waits[i] += one->waits[i];
+        sum->held_waits[i] += one->held_waits[i];
+    }
+}
+
+void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
+{
+    if (one->stalls && (sum->stalls == 0 || one->shortest_ns < sum->shortest_ns))
+        sum->shortest_ns = one->shortest_ns;
+    if (one->longest_ns > sum->longest_ns)
+        sum->longest_ns = one->longest_ns;
+    if (one->watched_ns > sum->watched_ns)
+        sum->watched_ns = one->watched_ns;
+    if (one->rtt_us && (sum->rtt_us == 0 || one->rtt_us < sum->rtt_us))
+        sum->rtt_us = one->rtt_us;
+    if (one->slack_ns > sum->slack_ns)
+        sum->slack_ns = one->slack_ns;
+    if (one->proof.end && (sum->proof.end == 0 || (one->proof.certain && !sum->proof.certain)))
+        sum->proof = one->proof;
+    if (one->doubt == NS_DOUBT_NO_UNSENT)
+        sum->doubt = one->doubt;
+    add_counts(sum, one);
+    ns_verdict_grade(sum);
+}
+
+const char *ns_grade_name(enum ns_grade grade)
+{
+    switch (grade) {
+    case NS_GRADE_NONE:
+        return "none";
+    case NS_GRADE_LATE:
+        return "late but nobody waited";
+    case NS_GRADE_LIKELY:
+        return "likely";
+    case NS_GRADE_PROVEN:
+        return "proven";
+    case NS_GRADE_CANNOT_TELL:
+        break;
+    }
+    return "cannot tell";
+}

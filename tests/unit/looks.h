@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks at a connection that never was, as the judge's unit tests take them: a program that writes
+ * 281 bytes, writes 480 that are held, and waits, on a kernel of 250 ticks a second. */
+#ifndef NS_LOOKS_H
+#define NS_LOOKS_H
+
+#include "judge/judge.h"
+
+#include <netinet/tcp.h>
+#include <string.h>
+
+enum { US = 1000, MS = 1000000, TICK = 4 * MS };
+enum { HEAD = 281, TAIL = 480, ANSWER = 100 };
+
+/* A judge, the connection as it is now, and the last hold that has ended. */
+struct talk {
+    struct ns_judge judge;
+    struct ns_look now;
+    uint64_t sent_at, received_at, acked_at;
+    struct ns_hold hold;
+    int holds;
+};
+
+static void talk_begin(struct talk *talk)
+{
+    *talk = (struct talk){.now = {.at = 1000000000,
+                                  .acked = 1,
+                                  .mss = 1448,
+                                  .cwnd = 10,
+                                  .window = 65536,
+                                  .rtt_us = 20000,
+                                  .min_rtt_us = 60,
+                                  .pacing = UINT64_MAX,
+                                  .state = TCP_ESTABLISHED,
+                                  .flags = NS_LOOK_KNOWS_UNSENT | NS_LOOK_KNOWS_WINDOW}};
+    ns_judge_begin(&talk->judge, TICK);
+}
+
+static void talk_pass(struct talk *talk, uint64_t ns)
+{
+    talk->now.at += ns;
+}
+
+/* Bytes leave in one segment. */
+static void talk_send(struct talk *talk, uint32_t bytes)
+{
+    talk->now.sent += bytes;
+    talk->now.unacked++;
+    talk->now.sent_segments++;
+    talk->sent_at = talk->now.at;
+}
+
+/* The peer's ACK of all that has left. */
+static void talk_ack(struct talk *talk)
+{
+    talk->now.acked = talk->now.sent + 1;
+    talk->now.unacked = 0;
+    talk->acked_at = talk->now.at;
+}
+
+/* What is held leaves. */
+static void talk_release(struct talk *talk)
+{
+    uint32_t bytes = talk->now.unsent;
+    talk->now.unsent = 0;
+    talk_send(talk, bytes);
+}
+
+static void talk_receive(struct talk *talk, uint32_t bytes)
+{
+    talk->now.received += bytes;
+    talk->received_at = talk->now.at;
+}
+
+/* The kernel counts these in ticks. */
+static uint32_t ticks_ms(uint64_t now, uint64_t then)
+{
+    return (uint32_t)((now / TICK - then / TICK) * TICK / MS);
+}
+
+static bool talk_look(struct talk *talk, enum ns_look_kind kind, unsigned flags)
+{
+    struct ns_look look = talk->now;
+    struct ns_hold hold;
+    look.kind = (uint8_t)kind;
+    look.flags |= (uint16_t)flags;
+    if (kind != NS_LOOK_SAMPLE)
+        look.flags |= NS_LOOK_KNOWS_OPTIONS;
+    look.since_sent_ms = ticks_ms(look.at, talk->sent_at);
+    look.since_received_ms = ticks_ms(look.at, talk->received_at);
+    look.since_ack_ms = ticks_ms(look.at, talk->acked_at);
+    bool ended = ns_judge_look(&talk->judge, &look, &hold);
+    if (ended) {
+        talk->hold = hold;
+        talk->holds++;
+    }
+    return ended;
+}
+
+/* Two writes: the second is held. */
+static void talk_write_twice(struct talk *talk)
+{
+    talk_send(talk, HEAD);
+    talk->now.unsent = TAIL;
+}
+
+/* The peer's ACK, which lets the tail go; the answer, which acknowledges it. */
+static void talk_let_go(struct talk *talk)
+{
+    talk_ack(talk);
+    talk_release(talk);
+}
+
+static void talk_answer(struct talk *talk)
+{
+    talk_ack(talk);
+    talk_receive(talk, ANSWER);
+}
+
+static struct ns_verdict talk_verdict(const struct talk *talk)
+{
+    struct ns_verdict verdict;
+    ns_judge_verdict(&talk->judge, &verdict);
+    return verdict;
+}
+
+#endif

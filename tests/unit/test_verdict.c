@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* verdict.h and weigh.h: what many waits come to. */
+#include "looks.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+/* n waits from inside with a hold: the answer comes so long after the release, the writing begins
+ * so long after a tick. */
+static struct ns_verdict waits(int n, uint64_t (*hold)(int i), uint64_t (*after)(int i))
+{
+    struct talk talk;
+    talk_begin(&talk);
+    for (int i = 0; i < n; i++) {
+        talk_write_twice(&talk);
+        talk_look(&talk, NS_LOOK_WAIT, 0);
+        talk_pass(&talk, hold(i) - talk.now.at % TICK); /* delayed ACKs leave on the tick */
+        talk_let_go(&talk);
+        talk_pass(&talk, after(i));
+        talk_answer(&talk);
+        talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
+        talk_pass(&talk, (uint64_t)(i % 7) * 500 * US);
+    }
+    return talk_verdict(&talk);
+}
+
+static uint64_t eleven_ticks(int i)
+{
+    (void)i;
+    return 11 * TICK;
+}
+
+static uint64_t at_once(int i)
+{
+    return (uint64_t)(60 + i % 5) * US;
+}
+
+static uint64_t within_a_tick(int i)
+{
+    return (uint64_t)(i * 37 % 40) * TICK / 40;
+}
+
+static uint64_t later(int i)
+{
+    return i == 3 ? at_once(i) : (uint64_t)(20 + i % 3) * MS;
+}
+
+/* A peer that began with the first piece, and is done 45.2 ms later, whenever the tail came. */
+static struct ns_verdict thinks(int n)
+{
+    struct talk talk;
+    talk_begin(&talk);
+    for (int i = 0; i < n; i++) {
+        talk_write_twice(&talk);
+        talk_look(&talk, NS_LOOK_WAIT, 0);
+        uint64_t begin = talk.now.at, held = 11 * TICK - begin % TICK;
+        talk_pass(&talk, held);
+        talk_let_go(&talk);
+        talk_pass(&talk, 45200 * US - held);
+        talk_answer(&talk);
+        talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
+    }
+    return talk_verdict(&talk);
+}
+
+static void check_weighing(void)
+{
+    struct ns_verdict verdict = waits(40, eleven_ticks, at_once);
+    OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
+       "answers that keep to the release");
+    verdict = waits(40, eleven_ticks, within_a_tick);
+    OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
+       "a server that takes 0 to 4 ms more makes them no less so");
+    verdict = thinks(40);
+    OK(verdict.stalls == 0 && verdict.maybe > 30 && verdict.doubt == NS_DOUBT_ANSWERS,
+       "answers that keep to the writing do not depend on the tail");
+    verdict = thinks(10);
+    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor do fewer of them");
+    OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
+       "and nothing is lost for certain");
+    verdict = waits(20, eleven_ticks, later);
+    OK(verdict.stalls == 1 && verdict.maybe == 19 && verdict.grade == NS_GRADE_CANNOT_TELL,
+       "one of twenty may follow closely by chance");
+}
+
+static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us)
+{
+    struct talk talk;
+    talk_begin(&talk);
+    talk.now.min_rtt_us = rtt_us;
+    talk.now.received = 1;
+    talk_look(&talk, NS_LOOK_SAMPLE, 0);
+    talk.now.sent_segments = 1;
+    talk_look(&talk, NS_LOOK_SAMPLE, 0);
+    ns_judge_arrivals(&talk.judge, phases, 500 * (uint64_t)MS);
+    return talk_verdict(&talk);
+}
+
+static void check_arrivals(void)
+{
+    static const uint32_t on_tick[NS_PHASES] = {9, 3}, few[NS_PHASES] = {5, 2},
+                          spread[NS_PHASES] = {3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2},
+                          own_timer[NS_PHASES] = {[8] = 12},
+                          beside[NS_PHASES] = {[2] = 4, [3] = 50},
+                          two_places[NS_PHASES] = {[0] = 10, [8] = 2};
+    struct ns_verdict verdict = arrivals(on_tick, 60);
+    OK(verdict.grade == NS_GRADE_LIKELY && verdict.receiving == 12 &&
+           verdict.receiving_ns == 500 * (uint64_t)MS,
+       "data that comes shortly after our tick seems to wait for our late ACK");
+    OK(arrivals(few, 60).grade == NS_GRADE_NONE, "seven times say nothing");
+    OK(arrivals(spread, 60).grade == NS_GRADE_NONE, "nor does data that comes at any time");
+    OK(arrivals(own_timer, 60).grade == NS_GRADE_NONE,
+       "a timer of the peer's keeps to a tick, but not to the place of ours");
+    OK(arrivals(beside, 60).grade == NS_GRADE_NONE, "and 0.7 ms behind it is not its place");
+    OK(arrivals(own_timer, 22000).grade == NS_GRADE_LIKELY,
+       "unless a round trip of 5.5 ticks puts it there");
+    OK(arrivals(two_places, 60).grade == NS_GRADE_NONE, "and most of it has to be there");
+}
+
+static void check_unseen_waits(void)
+{
+    struct talk talk;
+    talk_begin(&talk);
+    uint32_t buckets[NS_VERDICT_BUCKETS] = {[5] = 100, [15] = 3};
+    ns_judge_waits(&talk.judge, buckets);
+    struct ns_verdict verdict = talk_verdict(&talk);
+    OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,
+       "waits without anything unsent are requests");
+    OK(verdict.causes[NS_CAUSE_PEER] == 3 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 147,
+       "and the peer's affair where they are long");
+    talk_begin(&talk);
+    talk.now.min_rtt_us = 50000;
+    talk_look(&talk, NS_LOOK_WAIT, 0);
+    ns_judge_waits(&talk.judge, buckets);
+    OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 3, "or the wire's");
+}
+
+static void check_sum(void)
+{
+    struct ns_verdict sum = {0}, stalls = waits(5, eleven_ticks, at_once),
+                      slow = waits(8, eleven_ticks, later), none = {0};
+    ns_verdict_add(&sum, &none);
+    OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.doubt == NS_DOUBT_NO_LOOKS,
+       "nothing and nothing cannot be told");
+    ns_verdict_add(&sum, &slow);
+    OK(sum.grade == slow.grade && sum.doubt == slow.doubt && sum.maybe == 7,
+       "the first has its own verdict");
+    ns_verdict_add(&sum, &stalls);
+    OK(sum.grade == NS_GRADE_PROVEN && sum.stalls == 6 && sum.maybe == 7 && sum.requests == 13,
+       "and stalls of another make it proven");
+    OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
+           sum.most_ns == stalls.most_ns + slow.most_ns,
+       "losses are added");
+    OK(sum.shortest_ns <= stalls.shortest_ns && sum.longest_ns >= stalls.longest_ns &&
+           sum.proof.certain && sum.rtt_us == 60,
+       "extremes and a proof are kept");
+    struct ns_verdict late = {.late = 1, .segments = 4};
+    sum = (struct ns_verdict){0};
+    ns_verdict_add(&sum, &late);
+    OK(sum.grade == NS_GRADE_LATE, "late is less than that");
+    OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
+           strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
+           strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&
+           strcmp(ns_grade_name(NS_GRADE_NONE), "none") == 0 &&
+           strcmp(ns_grade_name(NS_GRADE_CANNOT_TELL), "cannot tell") == 0,
+       "grades have their names");
+}
+
+int main(void)
+{
+    check_weighing();
+    check_arrivals();
+    check_unseen_waits();
+    check_sum();
+    return ns_unit_done();
+}
