@@ -72,8 +72,8 @@ static bool take_option(struct wish *wish, char **argv, int option)
 
 static bool take_word(struct wish *wish, char *word)
 {
-    static const char *const words[] = {[ENABLE] = "enable", [DISABLE] = "disable",
-                                        [STATUS] = "status"};
+    static const char *const words[] = {
+        [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
 
     if (wish->action != NOTHING && wish->n_units > 0)
         return add_unit(wish, word); /* --unit one another */

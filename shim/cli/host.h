@@ -75,7 +75,8 @@ int ns_host_units_each(const struct ns_host *host,
                        void (*each)(void *context, const char *name, const char *text),
                        void *context);
 
-/* The text of the drop-in for a unit, allocated; NULL, and it was said why, if it cannot have one. */
+/* The text of the drop-in for a unit, allocated; NULL, and it was said why, if it cannot have one.
+ */
 char *ns_host_dropin(const struct ns_host *host, const char *name);
 
 /* What systemd reads again once its files have changed. */

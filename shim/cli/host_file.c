@@ -110,9 +110,9 @@ static int replace(const struct ns_change *change, const char *text, size_t size
     if (fd < 0)
         return -errno;
     error = write_all(fd, text, size);
-    if (!error && (fchmod(fd, change->mode) != 0 ||
-                   (geteuid() == 0 && fchown(fd, change->user, change->group) != 0) ||
-                   fsync(fd) != 0))
+    if (!error &&
+        (fchmod(fd, change->mode) != 0 ||
+         (geteuid() == 0 && fchown(fd, change->user, change->group) != 0) || fsync(fd) != 0))
         error = -errno;
     if (close(fd) != 0 && !error)
         error = -errno;

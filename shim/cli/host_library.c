@@ -157,7 +157,8 @@ static long mount_at(const char *path)
     return number;
 }
 
-/* Is its file system the root's or that of /usr, which are there before the first program starts? */
+/* Is its file system the root's or that of /usr, which are there before the first program starts?
+ */
 static bool judge_mount(const struct ns_host *host, int fd, const char *path, bool at_boot)
 {
     char root[PATH_MAX], usr[PATH_MAX];

@@ -174,8 +174,8 @@ static void print_processes(const struct enabled *enabled, char *text, size_t si
         used += snprintf(text + used, size - (size_t)used, "; %u started before: start %s again",
                          enabled->later, enabled->name[0] ? "it" : "them");
     for (unsigned i = 0; i < enabled->n_units; i++)
-        used += snprintf(text + used, size - (size_t)used, "%s%s", i ? ", " : ": ",
-                         enabled->units[i]);
+        used +=
+            snprintf(text + used, size - (size_t)used, "%s%s", i ? ", " : ": ", enabled->units[i]);
     if (enabled->more_units > 0)
         used += snprintf(text + used, size - (size_t)used, " and others");
     if (enabled->never > 0)

@@ -26,11 +26,16 @@ enum { FILE_MOST = 256 * 1024, DROPINS_MOST = 256 };
 
 /* Where units lie: of files of one name the first is taken (systemd.unit(5)). */
 static const char *const places[] = {
-    "/etc/systemd/system.control", "/run/systemd/system.control",
-    "/run/systemd/transient",      "/run/systemd/generator.early",
-    NS_HOST_UNITS,                 "/run/systemd/system",
-    "/run/systemd/generator",      "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",     "/lib/systemd/system",
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/run/systemd/transient",
+    "/run/systemd/generator.early",
+    NS_HOST_UNITS,
+    "/run/systemd/system",
+    "/run/systemd/generator",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
     "/run/systemd/generator.late",
 };
 
@@ -57,9 +62,9 @@ bool ns_host_unit_name(const char *word, char name[NAME_MAX])
         SAY("'%s' is no name of a unit", word);
         return false;
     }
-    if (dot && !has_type && (strcmp(dot, ".socket") == 0 || strcmp(dot, ".timer") == 0 ||
-                             strcmp(dot, ".target") == 0 || strcmp(dot, ".slice") == 0 ||
-                             strcmp(dot, ".scope") == 0 || strcmp(dot, ".mount") == 0)) {
+    if (dot && !has_type &&
+        (strcmp(dot, ".socket") == 0 || strcmp(dot, ".timer") == 0 || strcmp(dot, ".target") == 0 ||
+         strcmp(dot, ".slice") == 0 || strcmp(dot, ".scope") == 0 || strcmp(dot, ".mount") == 0)) {
         SAY("'%s' is not a service: name the service that it starts", word);
         return false;
     }
@@ -154,8 +159,9 @@ static void take_environment_file(struct unit *unit, const char *value)
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += strspn(line, " \t\n");
         if (strncmp(line, "LD_PRELOAD=", 11) == 0)
-            block(unit, "its EnvironmentFile %s sets LD_PRELOAD, which no drop-in can change: "
-                        "write the library there",
+            block(unit,
+                  "its EnvironmentFile %s sets LD_PRELOAD, which no drop-in can change: "
+                  "write the library there",
                   path);
     }
     free(text);
