@@ -115,7 +115,7 @@ $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
-	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm
+	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
 
 # The compiler's preprocessor reads the table: a program that prints it could not run where the build is for another
 # machine.
@@ -130,12 +130,12 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
 	mv -f $@.new $@
 
-# Every symbol visible, for unit tests and fuzzers; with the judge, and the command's reader of records.
-JUDGE_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o)
-READER_OBJ := $B/obj/shim/cli/recorded.o $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/proc*.c))
-$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ) $(READER_OBJ)
+# Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/proc*.c)) \
+	$(addprefix $B/obj/shim/cli/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+$B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ) $(READER_OBJ)
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
@@ -285,7 +285,7 @@ $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h tests/unit/*.h)
 .PHONY: fuzzers fuzz fuzz-programs check-stress
 fuzzers: $(FUZZERS)
 
-fuzz: ## fuzz the policy and the matcher, each for FUZZ_SECONDS (600)
+fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats
@@ -338,7 +338,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
 	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
-	install -m 0644 config/policy.schema.json config/default.json $(SHARED)/
+	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
 	install -m 0644 config/systemd/* $(SHARED)/systemd/
 	install -m 0644 config/container/* $(SHARED)/container/

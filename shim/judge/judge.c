@@ -139,7 +139,7 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
             begin = judge->last.at;
     }
     judge->hold = (struct ns_hold){.begin = begin, .slack = saturated(look->at - begin)};
-    judge->held = look[0];
+    judge->held = *look;
     judge->seen = 1;
     judge->busy_ns = judge->paused_at = 0;
     judge->answered_early = false;
@@ -344,8 +344,10 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 {
     bool ended = false;
     if (judge->verdict.looks > 0 && look->at < judge->last.at)
-        return false;               /* out of order, it would say anything */
-    if (starts_over(judge, look)) { /* another connection: nothing holds across it */
+        return false; /* out of order, it would say anything */
+
+    /* Another connection: nothing holds across it. */
+    if (starts_over(judge, look)) {
         judge->state = FREE;
         judge->wait.at = 0;
         judge->spoke = false;
@@ -383,7 +385,7 @@ void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;
-    if (judge->outstanding)
+    if (judge->outstanding && judge->last.at - judge->hold.end > prompt(judge))
         verdict->late++;
     if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
         ns_verdict_doubt(verdict);

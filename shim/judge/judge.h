@@ -46,10 +46,11 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS]);
 
 /* From inside: waits of 30 ms or more, before which this end had received data and not answered, so
- * that it owed an ACK, and which ended with further data that it then answered: when that came, in
- * sixteenths of the tick since the tick (CLOCK_MONOTONIC less CLOCK_MONOTONIC_COARSE), how many
- * in each; waited_ns: how long they were, all together. Our late ACK leaves on our tick, so what
- * it has set free comes a round trip after one. */
+ * that it owed an ACK, and which ended with further data, after which it answered before it waited
+ * again: in which sixteenth of the tick that data came, how many in each; waited_ns: how long those
+ * waits were, all together. The sixteenth is that of (CLOCK_MONOTONIC less CLOCK_MONOTONIC_COARSE)
+ * modulo the tick: an idle kernel leaves the coarse clock several ticks behind. Our late ACK leaves
+ * on our tick, so what it has set free comes a round trip after one. */
 void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
                        uint64_t waited_ns);
 

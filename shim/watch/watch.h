@@ -5,21 +5,9 @@
 #ifndef NS_WATCH_H
 #define NS_WATCH_H
 
-#include "judge/judge.h"
-#include "policy/match.h"
+#include "watch/watched.h"
 
 #include <sys/types.h>
-
-/* A connection that was looked at: while it is there, and after it is gone. */
-struct ns_watched {
-    uint64_t inode;
-    pid_t pid; /* of one process that has it: the one that was found first */
-    enum ns_role role; /* server: a listener of its port was there, or it has been seen to be accepted */
-    struct ns_address local, remote;
-    bool ended;
-    struct ns_judge judge;
-    void *owner; /* for the caller, NULL at first: what it has made of the process */
-};
 
 struct ns_watch_wish {
     const pid_t *pids; /* these, and with children theirs, also those that come later */
@@ -28,17 +16,6 @@ struct ns_watch_wish {
     bool all;             /* every process that the caller may see; pids is not looked at */
     uint64_t interval_ns; /* between looks at a connection that may be held; 0: 2 ms, and rarer
                              when a look takes too long */
-};
-
-/* How the watching went. */
-struct ns_watch_tally {
-    uint64_t looks;       /* at connections */
-    uint64_t rounds;      /* times that the kernel was asked */
-    uint64_t missed;      /* rounds that came too late to tell a hold from none */
-    uint64_t forgotten;   /* connections that there was no room for, or that came and went between looks */
-    uint64_t denied;      /* processes that may not be looked into */
-    uint64_t busy_ns;     /* processor time */
-    unsigned connections; /* now */
 };
 
 struct ns_watch;
@@ -51,8 +28,8 @@ void ns_watch_close(struct ns_watch *watch);
 /* One more process, with its children if wished so. */
 int ns_watch_add(struct ns_watch *watch, pid_t pid);
 
-/* Make the looks that are due at the time now (CLOCK_MONOTONIC ns). *next: when the next is due. held, which may be
- * NULL, is called for each hold that has ended. */
+/* Make the looks that are due at the time now (CLOCK_MONOTONIC ns). *next: when the next is due.
+ * held, which may be NULL, is called for each hold that has ended. */
 int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
                   void (*held)(void *context, struct ns_watched *watched,
                                const struct ns_hold *hold),

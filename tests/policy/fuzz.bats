@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: No policy file, however broken, harms the program that reads it, and none is taken for what it does not say.
-# Fuzzes the policy and the matcher with AddressSanitizer and UBSan, for FUZZ_SECONDS each (14; make fuzz:
+# Fuzzes the policy, the matcher and the judge of a diagnosis with AddressSanitizer and UBSan, for FUZZ_SECONDS each (14; make fuzz:
 # 600), from the corpus of tests/fuzz/corpus; a policy also from every fixture, so that its corpus has only what
 # they do not reach. What breaks one is left in build/fuzz/crashes.
 
@@ -38,9 +38,13 @@ fuzz() {
     fuzz match "${FUZZ_SECONDS:-14}" -max_len=512
 }
 
+@test "no looks at a connection, however odd, make the judge claim a stall without its proof" {
+    fuzz judge "${FUZZ_SECONDS:-14}" -max_len=512
+}
+
 @test "the fuzzers find out a difference" {
     local name
-    for name in policy match; do
+    for name in policy match judge; do
         mkdir "$T/new-$name" # what is found goes there, not into the corpus
         run env NS_FUZZ_BROKEN=1 timeout 100 "$FUZZERS/$name" -runs=500000 -artifact_prefix="$T/" \
             "$T/new-$name" "$CORPUS/$name"

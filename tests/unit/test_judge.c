@@ -77,6 +77,13 @@ static void window_is_shut(struct ns_look *look)
 {
     look->window = HEAD + TAIL - 1;
 }
+static void window_is_probed(struct ns_look *look)
+{
+    window_is_shut(look);
+    look->probes = 1;
+    look->backoff = 1;
+}
+
 static void window_unknown(struct ns_look *look)
 {
     look->flags &= (uint16_t)~NS_LOOK_KNOWS_WINDOW;
@@ -155,6 +162,7 @@ static void check_conditions(void)
         {"nothing is in flight", nothing_in_flight, none, NS_CAUSE_CORK},
         {"the congestion window is full", cwnd_is_full, none, NS_CAUSE_PACING},
         {"the peer's window is shut", window_is_shut, none, NS_CAUSE_WINDOW},
+        {"a shut window is probed, which is no loss", window_is_probed, none, NS_CAUSE_WINDOW},
         {"segments are lost", recovers, none, NS_CAUSE_LOSS},
         {"the window is probed", probes, none, NS_CAUSE_LOSS},
         {"the timer backs off", backs_off, none, NS_CAUSE_LOSS},
@@ -257,6 +265,11 @@ static void check_wakes(void)
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.stalls + verdict.maybe == 0 && verdict.late == 56,
        "a program that writes on while it is held has not waited");
+}
+
+static void check_waits_between(void)
+{
+    struct talk talk;
     talk_begin(&talk);
     talk_write_twice(&talk);
     talk_look(&talk, NS_LOOK_WAIT, 0);
@@ -282,7 +295,7 @@ static void check_wakes(void)
     talk_let_go(&talk);
     talk_answer(&talk);
     talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
-    verdict = talk_verdict(&talk);
+    struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.late == 1 && verdict.stalls + verdict.maybe == 0,
        "where the peer answers while bytes are held, nobody waits for them");
     talk_begin(&talk);
@@ -318,15 +331,29 @@ static void check_releases(void)
     talk.acked_at -= 20 * MS;
     talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED | NS_LOOK_NODELAY);
     OK(talk.holds == 0, "what the program pushes itself is its own affair");
+}
+
+static void check_outstanding(void)
+{
+    struct talk talk;
     talk_begin(&talk);
     talk_write_twice(&talk);
     talk_look(&talk, NS_LOOK_WAIT, 0);
     talk_pass(&talk, 44 * MS);
     talk_let_go(&talk);
     talk_look(&talk, NS_LOOK_WOKE, 0);
+    OK(talk_verdict(&talk).late == 0, "an answer may still come");
+    talk_pass(&talk, 10 * MS);
+    talk_look(&talk, NS_LOOK_SAMPLE, 0);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_LATE && verdict.late == 1, "without an answer nobody waited");
     OK(talk.holds == 0, "and the hold is not judged before that is known");
+    talk_begin(&talk);
+    talk_write_twice(&talk);
+    talk_look(&talk, NS_LOOK_WAIT, 0);
+    talk_pass(&talk, 44 * MS);
+    talk_let_go(&talk);
+    talk_look(&talk, NS_LOOK_WOKE, 0);
     talk_pass(&talk, 60 * US);
     talk_answer(&talk);
     talk_pass(&talk, 500 * MS);
@@ -340,6 +367,8 @@ int main(void)
     check_conditions();
     check_answers();
     check_wakes();
+    check_waits_between();
     check_releases();
+    check_outstanding();
     return ns_unit_done();
 }

@@ -101,7 +101,8 @@ static void check_arrivals(void)
     static const uint32_t on_tick[NS_PHASES] = {9, 3}, few[NS_PHASES] = {5, 2},
                           spread[NS_PHASES] = {3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2},
                           own_timer[NS_PHASES] = {[8] = 12},
-                          two_places[NS_PHASES] = {[0] = 8, [8] = 3};
+                          beside[NS_PHASES] = {[2] = 4, [3] = 50},
+                          two_places[NS_PHASES] = {[0] = 10, [8] = 2};
     struct ns_verdict verdict = arrivals(on_tick, 60);
     OK(verdict.grade == NS_GRADE_LIKELY && verdict.receiving == 12 &&
            verdict.receiving_ns == 500 * (uint64_t)MS,
@@ -110,6 +111,7 @@ static void check_arrivals(void)
     OK(arrivals(spread, 60).grade == NS_GRADE_NONE, "nor does data that comes at any time");
     OK(arrivals(own_timer, 60).grade == NS_GRADE_NONE,
        "a timer of the peer's keeps to a tick, but not to the place of ours");
+    OK(arrivals(beside, 60).grade == NS_GRADE_NONE, "and 0.7 ms behind it is not its place");
     OK(arrivals(own_timer, 22000).grade == NS_GRADE_LIKELY,
        "unless a round trip of 5.5 ticks puts it there");
     OK(arrivals(two_places, 60).grade == NS_GRADE_NONE, "and most of it has to be there");

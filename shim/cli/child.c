@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the programs that diagnose and compare start. It must not alter what a program finds: the
+ * signals that were ignored or blocked before are so again, and no descriptor of ours is open in
+ * it. Not async-signal-safe. */
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static sigset_t mask_before;
+
+int ns_child_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+    struct sigaction before;
+    sigset_t set;
+    int fd;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        /* nohup, and a shell's background, ignore some: they stay ignored. */
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaddset(&set, ending[i]);
+    if (sigprocmask(SIG_BLOCK, &set, &mask_before) != 0)
+        return -errno;
+    fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool redirect(const struct ns_child_wish *wish)
+{
+    int null;
+
+    if (!wish->quiet)
+        return true;
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    return null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO &&
+           dup2(null, STDOUT_FILENO) == STDOUT_FILENO &&
+           (wish->errors < 0 || dup2(wish->errors, STDERR_FILENO) == STDERR_FILENO);
+}
+
+static void change_environment(const char *const *changes)
+{
+    for (; changes && *changes; changes++) {
+        if (strchr(*changes, '='))
+            putenv((char *)*changes);
+        else
+            unsetenv(*changes);
+    }
+}
+
+static _Noreturn void become(const struct ns_child_wish *wish, int gate, int failure)
+{
+    char byte;
+    int error;
+
+    /* A parent that has ended has nothing to release. */
+    if (read(gate, &byte, 1) == 1) {
+        change_environment(wish->environment);
+        if (redirect(wish)) {
+            sigprocmask(SIG_SETMASK, &mask_before, NULL);
+            execvp(wish->argv[0], wish->argv);
+        }
+        error = errno;
+        if (write(failure, &error, sizeof(error)) != sizeof(error))
+            _exit(127);
+    }
+    _exit(127);
+}
+
+int ns_child_fork(struct ns_child *child, const struct ns_child_wish *wish)
+{
+    int gate[2], failure[2];
+
+    *child = (struct ns_child){.pid = -1, .gate = -1, .failure = -1};
+    if (pipe2(gate, O_CLOEXEC) != 0)
+        return -errno;
+    if (pipe2(failure, O_CLOEXEC) != 0) {
+        int error = errno;
+
+        close(gate[0]);
+        close(gate[1]);
+        return -error;
+    }
+    child->pid = fork();
+    if (child->pid == 0) {
+        close(gate[1]);
+        become(wish, gate[0], failure[1]);
+    }
+    close(gate[0]);
+    close(failure[1]);
+    child->gate = gate[1];
+    child->failure = failure[0];
+    return child->pid < 0 ? -errno : 0;
+}
+
+int ns_child_release(struct ns_child *child)
+{
+    int error = 0;
+    ssize_t n = write(child->gate, "", 1);
+
+    close(child->gate);
+    /* Closed by a successful execve. */
+    if (n == 1)
+        n = read(child->failure, &error, sizeof(error));
+    close(child->failure);
+    child->gate = child->failure = -1;
+    if (n == 0)
+        return 0;
+    waitpid(child->pid, NULL, 0);
+    child->ended = true;
+    return n == (ssize_t)sizeof(error) && error ? -error : -EIO;
+}
+
+bool ns_child_take_signals(int signals, struct ns_child *child)
+{
+    struct signalfd_siginfo info;
+    bool asked = false;
+
+    while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD)
+            continue;
+        asked = true;
+        /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
+         * alone. */
+        if (child && !child->ended && info.ssi_code <= 0)
+            kill(child->pid, (int)info.ssi_signo);
+    }
+    return asked;
+}
+
+bool ns_child_has_ended(struct ns_child *child)
+{
+    int status;
+
+    if (!child->ended && waitpid(child->pid, &status, WNOHANG) == child->pid) {
+        child->ended = true;
+        child->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    return child->ended;
+}

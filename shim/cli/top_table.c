@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns how `nagleshim top` words its table and its screen. Not async-signal-safe. */
+#include "cli/top.h"
+
+#include "cli/diagnosis_words.h"
+#include "cli/screen.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const order_names[] = {[NS_TOP_BY_LOST] = "time lost",
+                                          [NS_TOP_BY_HOLDS] = "holds",
+                                          [NS_TOP_BY_PID] = "process id",
+                                          [NS_TOP_BY_NAME] = "process name"};
+
+static const char *const help[] = {
+    "  q        end",
+    "  space    the table as it is now",
+    "  d        the delay between two tables, in seconds",
+    "  L H N P  sort by time lost, holds, process id, process name;  < and > go from one to the "
+    "next",
+    "  R        the other way round",
+    "  arrows, Page Up and Page Down show other rows",
+    "",
+    "  HOLDS/S  how often a second bytes were held (Nagle's algorithm) while the program waited",
+    "  LOST/S   how many milliseconds a second it waited for that",
+    "  SHARE    that, of the time of its connections",
+    "  SHIM     whether nagleshim is in the process, and what the rule does that took its sockets",
+    "",
+    "  any key goes back",
+};
+
+const char *ns_top_order_name(enum ns_top_order order)
+{
+    return order_names[order];
+}
+
+char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size_t size)
+{
+    const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
+    unsigned stalling = 0;
+    char clock[16];
+    time_t now = time(NULL);
+    struct tm local;
+    int n;
+
+    for (size_t i = 0; i < top->n_rows; i++)
+        stalling += top->rows[i]->holds_rate > 0;
+    strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
+    if (line == 0) {
+        snprintf(buffer, size, "nagleshim top - %s, %u connections, %u with traffic; %u row%s",
+                 clock, tally->connections, tally->busy, stalling,
+                 stalling == 1 ? " stalls" : "s stall");
+        return buffer;
+    }
+    n = snprintf(buffer, size, "%.0f looks/s, %.1f %% of a CPU",
+                 top->seconds > 0 ? (double)since->looks / top->seconds : 0,
+                 top->seconds > 0 ? (double)since->busy_ns / 1e7 / top->seconds : 0);
+#define MORE(...) n += n < (int)size ? snprintf(buffer + n, size - (size_t)n, __VA_ARGS__) : 0
+    if (tally->busy > tally->close)
+        MORE("; %u looked at closely at a time", tally->close);
+    if (since->missed > 0)
+        MORE("; %llu rounds came too late", (unsigned long long)since->missed);
+    if (since->forgotten > 0)
+        MORE("; %llu connections were too short or too many", (unsigned long long)since->forgotten);
+    if (tally->denied > 0)
+        MORE("; %llu process%s may not be looked into", (unsigned long long)tally->denied,
+             tally->denied == 1 ? "" : "es");
+#undef MORE
+    return buffer;
+}
+
+char *ns_top_title(char *buffer, size_t size)
+{
+    /* 80 columns, with an IPv4 address. */
+    snprintf(buffer, size, "%-14s %7s %-6s %7s %7s %5s %-11s %s", "PROCESS", "PID", "ROLE",
+             "HOLDS/S", "LOST/S", "SHARE", "SHIM", "PEER");
+    return buffer;
+}
+
+static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
+{
+    char peer[64];
+
+    if (row->role != NS_ROLE_SERVER && row->connections > 1)
+        snprintf(buffer, size, "%s, %u connections",
+                 ns_words_address(&row->service, peer, sizeof(peer)), row->connections);
+    else if (row->role != NS_ROLE_SERVER)
+        ns_words_address(&row->service, buffer, size);
+    else if (row->connections == 1)
+        snprintf(buffer, size, "port %u, %s", row->service.port,
+                 ns_words_address(&row->peer, peer, sizeof(peer)));
+    else
+        snprintf(buffer, size, "port %u, %u connections", row->service.port, row->connections);
+}
+
+char *ns_top_line(const struct ns_top_row *row, char *buffer, size_t size)
+{
+    const char *role = ns_role_name(row->role);
+    char peer[96];
+
+    print_peer(row, peer, sizeof(peer));
+    snprintf(buffer, size, "%-14.14s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s", row->process->name,
+             row->process->pid, role ? role : "?", row->holds_rate, row->lost_rate,
+             row->share * 100, row->process->shim, peer);
+    return buffer;
+}
+
+static void draw_help(int lines)
+{
+    int n = (int)(sizeof(help) / sizeof(help[0]));
+
+    for (int i = 0; i < lines; i++)
+        ns_screen_line(i, NS_STYLE_PLAIN, i < n ? help[i] : "");
+    ns_screen_show();
+}
+
+void ns_top_draw(const struct ns_top *top, struct ns_top_screen *screen)
+{
+    char line[512];
+    int lines, columns, at = 0;
+
+    ns_screen_size(&lines, &columns);
+    if (screen->help) {
+        draw_help(lines);
+        return;
+    }
+    for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
+        ns_screen_line(at++, NS_STYLE_PLAIN, ns_top_summary(top, i, line, sizeof(line)));
+    if (screen->asking)
+        snprintf(line, sizeof(line), "delay in seconds (now %g): %s", screen->interval,
+                 screen->typed);
+    else
+        snprintf(line, sizeof(line), "by %s%s, every %g s; h: help, q: end",
+                 ns_top_order_name(top->order), top->reversed ? ", reversed" : "",
+                 screen->interval);
+    ns_screen_line(at++, screen->asking ? NS_STYLE_BOLD : NS_STYLE_PLAIN, line);
+    ns_top_title(line, sizeof(line));
+    snprintf(line + strlen(line), sizeof(line) - strlen(line), "%*s", 200, "");
+    ns_screen_line(at++, NS_STYLE_REVERSE, line);
+    if (screen->first >= top->n_rows)
+        screen->first = top->n_rows > 0 ? top->n_rows - 1 : 0;
+    for (size_t i = screen->first; at < lines; i++) {
+        bool is_row = i < top->n_rows;
+
+        ns_screen_line(at++,
+                       is_row && top->rows[i]->holds_rate > 0 ? NS_STYLE_BOLD : NS_STYLE_PLAIN,
+                       is_row ? ns_top_line(top->rows[i], line, sizeof(line)) : "");
+    }
+    ns_screen_show();
+}
+
+static void type_delay(struct ns_top_screen *screen, int key)
+{
+    size_t n = strlen(screen->typed);
+    double seconds;
+
+    if (key == '\n' || key == '\r') {
+        seconds = strtod(screen->typed, NULL);
+        if (seconds >= 0.5 && seconds <= 3600)
+            screen->interval = seconds;
+        screen->asking = false;
+    } else if (key == 27) {
+        screen->asking = false;
+    } else if ((key == 8 || key == 127) && n > 0) {
+        screen->typed[n - 1] = '\0';
+    } else if (key < 256 && strchr("0123456789.", key) && n + 1 < sizeof(screen->typed)) {
+        screen->typed[n] = (char)key;
+        screen->typed[n + 1] = '\0';
+    }
+}
+
+static void scroll(const struct ns_top *top, struct ns_top_screen *screen, int key)
+{
+    int lines, columns;
+    size_t page, step;
+
+    ns_screen_size(&lines, &columns);
+    page = lines > 6 ? (size_t)lines - 5 : 1;
+    step = key == NS_KEY_PAGE_UP || key == NS_KEY_PAGE_DOWN ? page : 1;
+    if (key == NS_KEY_UP || key == NS_KEY_PAGE_UP)
+        screen->first = screen->first > step ? screen->first - step : 0;
+    else if (screen->first + step < top->n_rows)
+        screen->first += step;
+}
+
+bool ns_top_key(struct ns_top *top, struct ns_top_screen *screen, int key)
+{
+    static const char orders[] = "LHNP";
+    const char *order = key > 0 && key < 256 ? strchr(orders, key) : NULL;
+
+    if (key == NS_KEY_RESIZED)
+        return true;
+    if (screen->asking) {
+        type_delay(screen, key);
+        return true;
+    }
+    if (screen->help) {
+        screen->help = false;
+        return true;
+    }
+    if (key == 'q' || key == 'Q')
+        return false;
+    if (key == 'h' || key == '?')
+        screen->help = true;
+    else if (key == 'd' || key == 's')
+        screen->asking = true, screen->typed[0] = '\0';
+    else if (key == 'R')
+        top->reversed = !top->reversed;
+    else if (key == '<' || key == '>')
+        top->order = (enum ns_top_order)((top->order + (key == '>' ? 1 : NS_TOP_ORDERS - 1)) %
+                                         NS_TOP_ORDERS);
+    else if (order)
+        top->order = (enum ns_top_order)(order - orders);
+    else if (key >= NS_KEY_UP)
+        scroll(top, screen, key);
+    ns_top_sort(top);
+    return true;
+}

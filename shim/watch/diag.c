@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* See diag.h. Owns the form of the messages. Asks only: it must never send what changes a socket
+ * (SOCK_DESTROY). Not async-signal-safe. */
+#include "watch/diag.h"
+
+#include "watch/clock.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    DUMP_ROOM = 32 << 10,  /* the most that the kernel puts into one message of a dump */
+    ANSWER_ROOM = 1 << 10, /* an answer about one socket has half of it */
+};
+
+struct question {
+    struct nlmsghdr head;
+    struct inet_diag_req_v2 request;
+};
+
+int ns_diag_open(void)
+{
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+
+    return fd < 0 ? -errno : fd;
+}
+
+static void fill(struct question *question, uint16_t flags, uint32_t sequence, uint8_t family)
+{
+    memset(question, 0, sizeof(*question));
+    question->head.nlmsg_len = sizeof(*question);
+    question->head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    question->head.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
+    question->head.nlmsg_seq = sequence;
+    question->request.sdiag_family = family;
+    question->request.sdiag_protocol = IPPROTO_TCP;
+}
+
+static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag_socket *out)
+{
+    const struct inet_diag_msg *message = NLMSG_DATA(head);
+    unsigned left = (unsigned)(head->nlmsg_len - NLMSG_LENGTH(sizeof(*message)));
+    const struct rtattr *attribute = (const struct rtattr *)(message + 1);
+
+    if (head->nlmsg_len < NLMSG_LENGTH(sizeof(*message)))
+        return false;
+    *out = (struct ns_diag_socket){
+        .key = {.id = message->id, .family = message->idiag_family},
+        .at = at,
+        .inode = message->idiag_inode,
+        .queued = message->idiag_wqueue,
+        .state = message->idiag_state,
+    };
+    for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+        if (attribute->rta_type == INET_DIAG_INFO) {
+            out->info = RTA_DATA(attribute);
+            out->info_size = RTA_PAYLOAD(attribute);
+        }
+    return true;
+}
+
+/* The error that a message tells; 0 if it tells none. */
+static int error_of(const struct nlmsghdr *head)
+{
+    const struct nlmsgerr *told = NLMSG_DATA(head);
+
+    return head->nlmsg_len < NLMSG_LENGTH(sizeof(told->error)) ? -EPROTO : told->error;
+}
+
+static int ask_for_list(struct ns_diag_list *list, uint8_t family)
+{
+    struct question question;
+
+    list->family = family;
+    list->at = ns_clock_now(CLOCK_MONOTONIC);
+    fill(&question, NLM_F_DUMP, ++list->sequence, family);
+    question.request.idiag_states = list->states;
+    question.request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+    return send(list->fd, &question, sizeof(question), 0) < 0 ? -errno : 0;
+}
+
+int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
+{
+    list->fd = fd;
+    list->states = states;
+    return ask_for_list(list, AF_INET);
+}
+
+/* The end of a family's list: IPv6 comes after IPv4. ENOENT: nothing answers for that family, if it
+ * is there at all. */
+static int end_family(struct ns_diag_list *list, int error)
+{
+    if (list->family == AF_INET6)
+        return error == -ENOENT ? 0 : error;
+    if (error)
+        return error == -ENOENT || error == -EINVAL ? -EPROTONOSUPPORT : error;
+    error = ask_for_list(list, AF_INET6);
+    return error ? error : 1;
+}
+
+int ns_diag_list_next(struct ns_diag_list *list,
+                      void (*visit)(void *context, const struct ns_diag_socket *socket),
+                      void *context)
+{
+    static _Alignas(struct nlmsghdr) char buffer[DUMP_ROOM];
+    uint64_t at = list->at;
+    ssize_t n;
+    unsigned left;
+
+    do
+        n = recv(list->fd, buffer, sizeof(buffer), 0);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return n < 0 ? -errno : -EPROTO;
+    /* The kernel fills the next part when this one has been read. */
+    list->at = ns_clock_now(CLOCK_MONOTONIC);
+    left = (unsigned)n;
+    for (const struct nlmsghdr *head = (const void *)buffer; NLMSG_OK(head, left);
+         head = NLMSG_NEXT(head, left)) {
+        struct ns_diag_socket seen;
+
+        if (head->nlmsg_seq != list->sequence)
+            continue; /* of a list that was given up */
+        if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
+            return end_family(list, head->nlmsg_type == NLMSG_ERROR ? error_of(head) : 0);
+        if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
+            visit(context, &seen);
+    }
+    return 1;
+}
+
+int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
+                void (*visit)(void *context, size_t position, const struct ns_diag_socket *socket),
+                void *context)
+{
+    static _Alignas(struct nlmsghdr) char buffers[NS_DIAG_AT_ONCE][ANSWER_ROOM];
+    static uint32_t first;
+    struct question questions[NS_DIAG_AT_ONCE];
+    struct mmsghdr messages[NS_DIAG_AT_ONCE];
+    struct iovec parts[NS_DIAG_AT_ONCE];
+    uint64_t at = ns_clock_now(CLOCK_MONOTONIC);
+    int n;
+
+    first += NS_DIAG_AT_ONCE;
+    memset(messages, 0, sizeof(messages));
+    for (size_t i = 0; i < n_keys; i++) {
+        fill(&questions[i], 0, first + (uint32_t)i, keys[i]->family);
+        questions[i].request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+        questions[i].request.idiag_states = ~0U;
+        questions[i].request.id = keys[i]->id;
+        parts[i] = (struct iovec){buffers[i], ANSWER_ROOM};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
+    }
+    if (send(fd, questions, n_keys * sizeof(questions[0]), 0) < 0)
+        return -errno;
+    /* The kernel has answered all of them before send came back. */
+    while ((n = recvmmsg(fd, messages, (unsigned)n_keys, MSG_DONTWAIT, NULL)) > 0)
+        for (int i = 0; i < n; i++) {
+            const struct nlmsghdr *head = (const void *)buffers[i];
+            unsigned length = messages[i].msg_len;
+            struct ns_diag_socket seen;
+            size_t position;
+
+            if (!NLMSG_OK(head, length) || head->nlmsg_seq - first >= n_keys)
+                continue;
+            position = head->nlmsg_seq - first;
+            if (head->nlmsg_type == NLMSG_ERROR)
+                visit(context, position, NULL);
+            else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
+                visit(context, position, &seen);
+        }
+    return n < 0 && errno != EAGAIN && errno != ENOBUFS ? -errno : 0;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* See owners.h. Owns the reading of descriptor tables and the table of sockets. Reads /proc only:
+ * no process is stopped, and no descriptor of one is opened. Not async-signal-safe. */
+#include "watch/owners.h"
+
+#include "watch/clock.h"
+#include "watch/space.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PLACES_FIRST = 1024, ROUNDS_KEPT = 64, READ_AT_ONCE = 32 };
+
+static size_t place_of(const struct ns_owners *owners, uint64_t inode)
+{
+    size_t at = (size_t)(inode * 0x9e3779b97f4a7c15U >> 32) & (owners->room - 1);
+
+    while (owners->places[at].inode && owners->places[at].inode != inode)
+        at = (at + 1) & (owners->room - 1);
+    return at;
+}
+
+/* Into a table with room for twice what is kept. */
+static bool rebuild(struct ns_owners *owners)
+{
+    struct ns_owned *old = owners->places;
+    size_t old_room = owners->room, kept = 0;
+
+#define KEPT(place)                                                                                \
+    ((place)->inode &&                                                                             \
+     ((place)->connection || owners->stamp - (place)->stamp < (uint32_t)ROUNDS_KEPT))
+    for (size_t i = 0; i < old_room; i++)
+        kept += KEPT(&old[i]);
+    owners->room = PLACES_FIRST;
+    while (owners->room < kept * 4)
+        owners->room *= 2;
+    owners->places = calloc(owners->room, sizeof(*owners->places));
+    if (!owners->places) {
+        owners->places = old;
+        owners->room = old_room;
+        return false;
+    }
+    for (size_t i = 0; i < old_room; i++)
+        if (KEPT(&old[i]))
+            owners->places[place_of(owners, old[i].inode)] = old[i];
+#undef KEPT
+    owners->used = kept;
+    free(old);
+    return true;
+}
+
+struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make)
+{
+    struct ns_owned *place;
+
+    if (owners->room == 0 && !(make && rebuild(owners)))
+        return NULL;
+    place = &owners->places[place_of(owners, inode)];
+    if (place->inode)
+        return place;
+    if (!make)
+        return NULL;
+    if (owners->used * 2 >= owners->room) {
+        if (!rebuild(owners))
+            return NULL;
+        place = &owners->places[place_of(owners, inode)];
+    }
+    *place = (struct ns_owned){.inode = inode, .stamp = owners->stamp};
+    owners->used++;
+    return place;
+}
+
+int ns_owners_add(struct ns_owners *owners, pid_t pid)
+{
+    struct ns_watched_process *larger;
+    char path[32];
+    int directory;
+
+    for (size_t i = 0; i < owners->n_processes; i++)
+        if (owners->processes[i].pid == pid &&
+            faccessat(owners->processes[i].directory, "fd", F_OK, 0) == 0)
+            return 0;
+    snprintf(path, sizeof(path), "/proc/%d", pid);
+    directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    larger = realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
+    if (!larger) {
+        close(directory);
+        return -ENOMEM;
+    }
+    owners->processes = larger;
+    larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid, .directory = directory};
+    return 0;
+}
+
+static void take_descriptor(struct ns_owners *owners, const char *name)
+{
+    pid_t pid = owners->round.pid;
+    struct ns_owned *place;
+    char target[64];
+    uint64_t inode;
+    ssize_t n = readlinkat(dirfd(owners->round.list), name, target, sizeof(target) - 1);
+
+    target[n > 0 ? n : 0] = '\0';
+    if (strncmp(target, "socket:[", 8) != 0)
+        return;
+    inode = strtoull(target + 8, NULL, 10);
+    place = ns_owners_place(owners, inode, true);
+    if (!place)
+        return;
+    owners->round.fresh += place->pid == 0;
+    /* It was handed on if it was not found where it had been. */
+    if (place->pid == 0 || owners->stamp - place->stamp > 1)
+        place->pid = pid;
+    place->stamp = owners->stamp;
+}
+
+/* Begin with the descriptors of a process: 0, -ESRCH: it has ended, or another error: they may not
+ * be read. */
+static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
+{
+    struct ns_space *space;
+    int error = ns_space_find(&owners->spaces, &owners->n_spaces, directory, &space);
+    int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    owners->round.pid = pid;
+    owners->round.list = fd < 0 ? NULL : fdopendir(fd);
+    if (owners->round.list)
+        return 0;
+    error = error ? error : -errno;
+    if (fd >= 0)
+        close(fd);
+    if (error == -ENOENT)
+        error = -ESRCH;
+    owners->round.denied += error != -ESRCH;
+    return error;
+}
+
+/* A thread's children, proc_pid_task_tid_children(5). */
+static void read_children(struct ns_owners *owners, int tasks, const char *thread)
+{
+    char path[300];
+    FILE *stream;
+    pid_t pid;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/children", thread);
+    fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+    stream = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!stream) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while (fscanf(stream, "%d", &pid) == 1)
+        ns_owners_add(owners, pid);
+    fclose(stream);
+}
+
+static void find_children(struct ns_owners *owners, int directory)
+{
+    int fd = openat(directory, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!tasks) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(tasks)))
+        if (isdigit((unsigned char)entry->d_name[0]))
+            read_children(owners, fd, entry->d_name);
+    closedir(tasks);
+}
+
+/* Processes are added at the end while this goes on, and are read in the same round. */
+static bool next_chosen(struct ns_owners *owners)
+{
+    struct ns_watched_process process;
+
+    if (owners->round.next == owners->n_processes)
+        return false;
+    process = owners->processes[owners->round.next];
+    if (owners->children)
+        find_children(owners, process.directory);
+    if (begin_process(owners, process.pid, process.directory) == -ESRCH) {
+        close(process.directory);
+        owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
+    } else {
+        owners->round.next++;
+    }
+    return true;
+}
+
+static bool next_of_all(struct ns_owners *owners)
+{
+    const struct dirent *entry;
+    int directory;
+
+    do
+        entry = readdir(owners->round.all);
+    while (entry && !isdigit((unsigned char)entry->d_name[0]));
+    if (!entry)
+        return false;
+    directory = openat(dirfd(owners->round.all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0) {
+        begin_process(owners, (pid_t)atoi(entry->d_name), directory);
+        close(directory);
+    }
+    return true;
+}
+
+static void read_some_descriptors(struct ns_owners *owners)
+{
+    const struct dirent *entry = NULL;
+
+    for (int i = 0; i < READ_AT_ONCE && (entry = readdir(owners->round.list)); i++)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            take_descriptor(owners, entry->d_name);
+    if (!entry) {
+        closedir(owners->round.list);
+        owners->round.list = NULL;
+    }
+}
+
+static int begin_round(struct ns_owners *owners)
+{
+    memset(&owners->round, 0, sizeof(owners->round));
+    if (owners->all && !(owners->round.all = opendir("/proc")))
+        return -errno;
+    owners->round.goes_on = true;
+    owners->stamp++;
+    return 0;
+}
+
+static void end_round(struct ns_owners *owners)
+{
+    if (owners->round.all)
+        closedir(owners->round.all);
+    owners->round.goes_on = false;
+    owners->denied = owners->round.denied;
+    owners->fresh = owners->round.fresh;
+}
+
+int ns_owners_step(struct ns_owners *owners, uint64_t until)
+{
+    int error = owners->round.goes_on ? 0 : begin_round(owners);
+
+    if (error)
+        return error;
+    do {
+        if (owners->round.list) {
+            read_some_descriptors(owners);
+        } else if (!(owners->all ? next_of_all(owners) : next_chosen(owners))) {
+            end_round(owners);
+            return 0;
+        }
+    } while (ns_clock_now(CLOCK_MONOTONIC) < until);
+    return 1;
+}
+
+void ns_owners_release(struct ns_owners *owners)
+{
+    if (owners->round.list)
+        closedir(owners->round.list);
+    if (owners->round.goes_on)
+        end_round(owners);
+    for (size_t i = 0; i < owners->n_processes; i++)
+        close(owners->processes[i].directory);
+    free(owners->processes);
+    free(owners->places);
+    ns_space_release(owners->spaces, owners->n_spaces);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* See table.h. Owns the memory of connections, which it bounds. Asks the kernel nothing. */
+#include "watch/table.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint16_t port)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
+
+    if (family == AF_INET) {
+        memcpy(&in.sin_addr, bytes, sizeof(in.sin_addr));
+        return ns_address_from((struct sockaddr *)&in, sizeof(in));
+    }
+    memcpy(&in6.sin6_addr, bytes, sizeof(in6.sin6_addr));
+    return ns_address_from((struct sockaddr *)&in6, sizeof(in6));
+}
+
+static bool push(struct ns_connection ***list, size_t *n, size_t *room,
+                 struct ns_connection *connection)
+{
+    if (*n == *room) {
+        size_t more = *room ? *room * 2 : 64;
+        struct ns_connection **larger = realloc(*list, more * sizeof(*larger));
+
+        if (!larger)
+            return false;
+        *list = larger;
+        *room = more;
+    }
+    (*list)[(*n)++] = connection;
+    return true;
+}
+
+struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
+                                    struct ns_space *space, const struct ns_diag_socket *seen,
+                                    uint64_t tick_ns, bool *full)
+{
+    struct ns_connection *connection = place->connection;
+    const struct inet_diag_sockid *id = &seen->key.id;
+
+    *full = false;
+    if (connection)
+        return connection;
+    if (table->n_live >= NS_TABLE_EAGER && seen->queued == 0)
+        return NULL;
+    *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
+    connection = *full ? NULL : calloc(1, sizeof(*connection));
+    if (!connection || !push(&table->live, &table->n_live, &table->live_room, connection)) {
+        free(connection);
+        *full = true;
+        return NULL;
+    }
+    connection->position = table->n_live - 1;
+    connection->key = seen->key;
+    connection->space = space;
+    connection->watched.inode = seen->inode;
+    connection->watched.pid = place->pid;
+    connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
+    connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
+    connection->watched.role =
+        ns_space_is_listened(space, ntohs(id->idiag_sport)) ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
+    ns_judge_begin(&connection->watched.judge, tick_ns);
+    place->connection = connection;
+    return connection;
+}
+
+void ns_table_end(struct ns_table *table, struct ns_connection *connection)
+{
+    struct ns_owned *place = ns_owners_place(&table->owners, connection->watched.inode, false);
+
+    if (place && place->connection == connection)
+        place->connection = NULL;
+    connection->watched.ended = true;
+    table->live[connection->position] = table->live[--table->n_live];
+    table->live[connection->position]->position = connection->position;
+    /* Without memory for the list it cannot be shown any more. */
+    if (!push(&table->ended, &table->n_ended, &table->ended_room, connection))
+        free(connection);
+}
+
+void ns_table_forget_ended(struct ns_table *table)
+{
+    for (size_t i = 0; i < table->n_ended; i++)
+        free(table->ended[i]);
+    table->n_ended = 0;
+}
+
+void ns_table_release(struct ns_table *table)
+{
+    ns_table_forget_ended(table);
+    for (size_t i = 0; i < table->n_live; i++)
+        free(table->live[i]);
+    free(table->live);
+    free(table->ended);
+    ns_owners_release(&table->owners);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* See watch.h. Owns when which question is asked. Three kinds of rounds, each as often as its own
+ * cost allows:
+ *   - descriptors: which sockets the processes have (owners.h);
+ *   - lists: all TCP sockets of the namespaces, which finds new connections and those that have
+ * gone, and tells which of many have something to send;
+ *   - looks: at single connections, every 2 ms, those first that may be held (closely.h).
+ *
+ * TCP_NODELAY and TCP_CORK are not asked for. sock_diag(7) does not tell them, and the other way,
+ * pidfd_getfd(2) and getsockopt, makes this process a holder of the socket: a close of the program
+ * meanwhile would send its FIN only with ours, and wait there if it lingers. It is not needed
+ * either: with TCP_NODELAY a small segment leaves at once, and what is corked does not leave when
+ * the acknowledgement comes, so that the judge sees by the release which of them it was. */
+#include "watch/watch.h"
+
+#include "watch/clock.h"
+#include "watch/closely.h"
+#include "watch/table.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+
+#define MS 1000000U
+
+enum {
+    DESCRIPTORS_MS = 8,
+    DESCRIPTORS_CALM_MS = 20, /* where no socket was new for some time */
+    CALM_MS = 2000,
+    OWNERS_MS = 1000, /* of all processes, where no list asks for it */
+    LIST_MS = 50,
+    LIST_RARE_MS = 1000,
+    LIST_WANTED_MS = 5, /* where a socket was found that no list has had */
+    LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
+    SHARE = 50,         /* a kind of round takes one part in so many of a processor */
+    SHARE_WANTED = 20,
+    SHARE_CALM = 200,
+    STEP_US = 1000, /* of a long round, before looks come again */
+};
+
+/* When a kind of round is due, and what one costs. A long one is made in steps. */
+struct pace {
+    uint64_t last, cost, spent;
+    bool goes_on;
+};
+
+struct ns_watch {
+    struct ns_table table;
+    struct ns_closely closely;
+    struct pace descriptors, lists;
+    uint64_t tick;
+    uint64_t fresh_at;     /* when a socket was new last */
+    bool owners_wanted;    /* a list had a socket whose owner is not known */
+    unsigned lists_wanted; /* so many lists more, since sockets were found that no list has had */
+    uint32_t list;         /* number of the one that is made */
+    struct ns_diag_list part;
+    size_t space; /* that is listed */
+    unsigned connections, busy;
+    bool all;
+    struct ns_watch_tally tally;
+};
+
+static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
+{
+    uint64_t apart = pace->cost * share > least_ms * MS ? pace->cost * share : least_ms * MS;
+
+    return pace->last && !pace->goes_on ? pace->last + apart : 0;
+}
+
+static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
+{
+    uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
+
+    pace->spent += end - begin;
+    pace->goes_on = goes_on;
+    if (goes_on)
+        return;
+    pace->cost = pace->cost ? (pace->cost * 3 + pace->spent) / 4 : pace->spent;
+    pace->spent = 0;
+    pace->last = end;
+}
+
+struct listing {
+    struct ns_watch *watch;
+    struct ns_space *space;
+    const struct ns_closely_call *call;
+};
+
+static void take_listed(void *context, const struct ns_diag_socket *seen)
+{
+    struct listing *listing = context;
+    struct ns_watch *watch = listing->watch;
+    struct ns_connection *connection;
+    struct ns_owned *place;
+    bool full;
+
+    if (seen->state == TCP_LISTEN)
+        ns_space_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
+    /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
+     * way. */
+    if (seen->state == TCP_LISTEN || seen->inode == 0)
+        return;
+    place = ns_owners_place(&watch->table.owners, seen->inode, true);
+    if (!place)
+        return;
+    if (place->pid == 0) {
+        watch->owners_wanted |= !place->listed;
+        place->listed = true;
+        place->stamp = watch->table.owners.stamp;
+        return;
+    }
+    watch->connections++;
+    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick, &full);
+    watch->tally.forgotten += full;
+    if (!connection)
+        return;
+    connection->list = watch->list;
+    ns_closely_take(&watch->closely, listing->call, connection, seen);
+    watch->busy += ns_closely_is_busy(connection, seen->at);
+}
+
+/* What ends with fewer than two looks is as good as not seen. */
+static void end(struct ns_watch *watch, struct ns_connection *connection)
+{
+    watch->tally.forgotten += connection->looks < 2;
+    ns_closely_leave(&watch->closely, connection);
+    ns_table_end(&watch->table, connection);
+}
+
+static void end_list(struct ns_watch *watch)
+{
+    for (size_t i = 0; i < watch->table.n_live;) {
+        if (watch->table.live[i]->list == watch->list)
+            i++;
+        else
+            end(watch, watch->table.live[i]); /* the last one takes its place */
+    }
+    watch->lists_wanted -= watch->lists_wanted > 0;
+    watch->tally.connections = watch->connections;
+    watch->tally.busy = watch->busy;
+    watch->tally.rounds++;
+}
+
+/* Begin with the next namespace: 1, or 0 if there is none. */
+static int list_space(struct ns_watch *watch)
+{
+    const uint32_t states = 1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 |
+                            1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
+    struct ns_owners *owners = &watch->table.owners;
+    int error;
+
+    while (watch->space < owners->n_spaces && owners->spaces[watch->space]->fd < 0)
+        watch->space++;
+    if (watch->space == owners->n_spaces)
+        return 0;
+    error = ns_diag_list_begin(&watch->part, owners->spaces[watch->space]->list_fd, states);
+    return error ? error : 1;
+}
+
+/* 1: it goes on; 0: it is complete. */
+static int step_list(struct ns_watch *watch, const struct ns_closely_call *call, uint64_t until)
+{
+    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    int more = 1;
+
+    if (!watch->lists.goes_on) {
+        watch->list++;
+        watch->space = 0;
+        watch->connections = watch->busy = 0;
+        more = list_space(watch);
+    }
+    while (more > 0) {
+        struct listing listing = {watch, watch->table.owners.spaces[watch->space], call};
+
+        more = ns_diag_list_next(&watch->part, take_listed, &listing);
+        if (more == 0) {
+            watch->space++;
+            more = list_space(watch);
+        }
+        if (ns_clock_now(CLOCK_MONOTONIC) >= until)
+            break;
+    }
+    if (more == 0)
+        end_list(watch);
+    stepped(&watch->lists, begin, more > 0);
+    /* A list that broke off is made again when it is due. */
+    return more == -ENOMEM || more == -ENOBUFS ? 0 : more;
+}
+
+static int step_descriptors(struct ns_watch *watch, uint64_t until)
+{
+    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    int more;
+
+    if (!watch->descriptors.goes_on)
+        watch->owners_wanted = false;
+    more = ns_owners_step(&watch->table.owners, until);
+    if (more == 0 && watch->table.owners.fresh > 0) {
+        watch->lists_wanted = LIST_TRIES;
+        watch->fresh_at = begin;
+    }
+    stepped(&watch->descriptors, begin, more > 0);
+    return more;
+}
+
+/* Chosen processes have few descriptors, whose table tells at once what is new. Of all processes it
+ * costs more than a list, which tells when it is worth it. */
+static uint64_t descriptors_due(const struct ns_watch *watch)
+{
+    bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
+
+    if (watch->all && !watch->owners_wanted)
+        return due(&watch->descriptors, OWNERS_MS, SHARE);
+    return calm && !watch->all ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
+                               : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
+}
+
+/* Where every connection is under close look, a list has nothing to tell but what nobody asked for.
+ */
+static uint64_t lists_due(const struct ns_watch *watch)
+{
+    if (watch->lists_wanted > 0)
+        return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
+    if (!watch->all && ns_closely_has(&watch->closely, watch->tally.connections))
+        return due(&watch->lists, LIST_RARE_MS, SHARE);
+    return due(&watch->lists, LIST_MS, SHARE);
+}
+
+int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
+{
+    struct ns_watch *watch = calloc(1, sizeof(*watch));
+    struct timespec tick;
+    int error = watch ? 0 : -ENOMEM;
+    size_t there = 0;
+
+    if (error)
+        return error;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    watch->tick = (uint64_t)tick.tv_nsec;
+    watch->all = watch->table.owners.all = wish->all;
+    watch->table.owners.children = wish->children;
+    ns_closely_begin(&watch->closely, wish->interval_ns);
+    for (size_t i = 0; i < wish->n_pids && !wish->all; i++)
+        there += ns_owners_add(&watch->table.owners, wish->pids[i]) == 0;
+    if (!wish->all && there == 0)
+        error = -ESRCH;
+    if (!error)
+        error = step_descriptors(watch, UINT64_MAX);
+    if (!error && !wish->all && watch->table.owners.n_processes == 0)
+        error = -ESRCH;
+    if (!error && !wish->all && watch->table.owners.denied == watch->table.owners.n_processes)
+        error = -EACCES;
+    if (!error)
+        error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);
+    if (error)
+        ns_watch_close(watch);
+    else
+        *out = watch;
+    return error;
+}
+
+void ns_watch_close(struct ns_watch *watch)
+{
+    ns_table_release(&watch->table);
+    free(watch);
+}
+
+int ns_watch_add(struct ns_watch *watch, pid_t pid)
+{
+    return ns_owners_add(&watch->table.owners, pid);
+}
+
+int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
+                  void (*held)(void *context, struct ns_watched *watched,
+                               const struct ns_hold *hold),
+                  void *context)
+{
+    uint64_t busy = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
+    struct ns_closely_call call = {&watch->tally, held, context};
+    struct ns_connection *gone[NS_CLOSELY_MOST];
+    size_t n_gone = 0;
+    int error;
+
+    error = ns_closely_look(&watch->closely, &call, &watch->table, now, gone, &n_gone);
+    for (size_t i = 0; i < n_gone; i++)
+        end(watch, gone[i]);
+    if (error >= 0 && now >= descriptors_due(watch))
+        error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
+    if (error >= 0 && now >= lists_due(watch))
+        error = step_list(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
+    *next = ns_closely_due(&watch->closely);
+    if (descriptors_due(watch) < *next)
+        *next = descriptors_due(watch);
+    if (lists_due(watch) < *next)
+        *next = lists_due(watch);
+    watch->tally.busy_ns += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - busy;
+    return error < 0 ? error : 0;
+}
+
+void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
+                   void *context)
+{
+    for (size_t i = 0; i < watch->table.n_live; i++)
+        if (!visit(context, &watch->table.live[i]->watched))
+            return;
+    for (size_t i = 0; i < watch->table.n_ended; i++)
+        if (!visit(context, &watch->table.ended[i]->watched))
+            return;
+}
+
+void ns_watch_forget_ended(struct ns_watch *watch)
+{
+    ns_table_forget_ended(&watch->table);
+}
+
+void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)
+{
+    *tally = watch->tally;
+    tally->denied = watch->table.owners.denied;
+    tally->close = (unsigned)watch->closely.n;
+}

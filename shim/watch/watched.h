@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of a connection that is watched, and how the watching goes. */
+#ifndef NS_WATCHED_H
+#define NS_WATCHED_H
+
+#include "judge/judge.h"
+#include "policy/match.h"
+
+#include <sys/types.h>
+
+/* A connection that was looked at: while it is there, and after it is gone. */
+struct ns_watched {
+    uint64_t inode;
+    pid_t pid;         /* of one process that has it: the one that was found first */
+    enum ns_role role; /* server: somebody listened on its port */
+    struct ns_address local, remote;
+    bool ended;
+    struct ns_judge judge;
+    void *owner; /* for the caller, NULL at first: what it has made of the process */
+};
+
+/* How the watching went. */
+struct ns_watch_tally {
+    uint64_t looks;       /* at connections */
+    uint64_t rounds;      /* times that the kernel was asked */
+    uint64_t missed;      /* rounds that came too late to tell a hold from none */
+    uint64_t forgotten;   /* connections without room, or that ended before the second look */
+    uint64_t denied;      /* processes that may not be looked into, now */
+    uint64_t busy_ns;     /* processor time */
+    unsigned connections; /* now, also those that have done nothing and are not visited */
+    unsigned busy;        /* of those: had traffic lately */
+    unsigned close;       /* are looked at one by one; by turns if fewer than busy */
+};
+
+#endif

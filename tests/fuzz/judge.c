@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Fuzzes the judge: a connection does what the input's bytes say, or its looks are nonsense, and
+ * whatever comes of it holds together: sums are those of the holds that were told, no more is lost
+ * for certain than at most, and a stall is told only after a look that has all of the proof.
+ * NS_FUZZ_BROKEN in the environment: the proof is asked for too much, so that it fails. */
+#include "judge/judge.h"
+#include "must.h"
+
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MS = 1000000 };
+
+struct input {
+    const uint8_t *at, *end;
+};
+
+static unsigned take(struct input *in, unsigned n)
+{
+    return in->at < in->end ? *in->at++ % n : 0;
+}
+
+/* What the judge has told, and the last looks that it could have had its proof from. */
+struct told {
+    uint64_t stalls, maybe, late, certain_ns, most_ns;
+    bool proof; /* since a hold was told last there was a look with all of it */
+};
+
+/* The proof as the specification has it, written down once more. */
+static bool is_proof(const struct ns_look *look)
+{
+    uint64_t in_flight = (uint64_t)look->unacked * look->mss;
+    if (look->sent >= look->acked && look->sent + 1 - look->acked < in_flight)
+        in_flight = look->sent + 1 - look->acked;
+    return look->state == TCP_ESTABLISHED && look->unsent > 0 && look->unsent < look->mss &&
+           look->unacked > 0 && look->unacked < look->cwnd &&
+           in_flight + look->unsent <= look->window && look->congestion == 0 && look->probes == 0 &&
+           look->backoff == 0 && (look->flags & NS_LOOK_KNOWS_UNSENT) &&
+           (look->flags & NS_LOOK_KNOWS_WINDOW) &&
+           !(look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK)) &&
+           !(getenv("NS_FUZZ_BROKEN") && look->cwnd == 10);
+}
+
+static void check_hold(struct told *told, const struct ns_hold *hold)
+{
+    MUST(told->proof);
+    MUST(is_proof(&hold->look));
+    MUST(hold->begin <= hold->end);
+    MUST(hold->cost <= hold->end - hold->begin);
+    MUST(!hold->certain || hold->waited);
+    MUST(hold->waited || hold->cost == 0);
+    told->proof = false;
+    told->late += !hold->waited;
+    told->stalls += hold->certain;
+    told->maybe += hold->waited && !hold->certain;
+    told->most_ns += hold->cost;
+    if (hold->certain)
+        told->certain_ns += hold->cost;
+}
+
+static void check_verdict(const struct ns_judge *judge, const struct told *told)
+{
+    struct ns_verdict verdict;
+    ns_judge_verdict(judge, &verdict);
+    bool doubted = verdict.stalls == 0 && told->stalls > 0;
+    MUST(verdict.stalls + verdict.maybe == told->stalls + told->maybe);
+    MUST(doubted || verdict.stalls == told->stalls);
+    MUST(verdict.late == told->late ||
+         verdict.late == told->late + 1); /* one is not answered yet */
+    MUST(verdict.most_ns == told->most_ns);
+    MUST(verdict.certain_ns == (doubted ? 0 : told->certain_ns));
+    MUST(verdict.certain_ns <= verdict.most_ns && verdict.held_ns == verdict.certain_ns);
+    MUST(verdict.late_acks <= verdict.stalls && verdict.shortest_ns <= verdict.longest_ns);
+    MUST(verdict.grade != NS_GRADE_PROVEN || (verdict.stalls > 0 && verdict.proof.certain));
+    MUST((verdict.grade == NS_GRADE_CANNOT_TELL) == (verdict.doubt != NS_DOUBT_NOTHING));
+    for (int i = 0; i < NS_VERDICT_BUCKETS; i++)
+        MUST(verdict.held_waits[i] <= verdict.waits[i]);
+    struct ns_verdict sum = {0};
+    ns_verdict_add(&sum, &verdict);
+    MUST(sum.grade == verdict.grade && sum.doubt == verdict.doubt);
+    ns_verdict_add(&sum, &verdict);
+    MUST(sum.most_ns == 2 * verdict.most_ns && sum.stalls == 2 * verdict.stalls);
+}
+
+static void do_something(struct input *in, struct ns_look *now)
+{
+    unsigned what = take(in, 16), how = take(in, 256);
+    if (what < 3) { /* a segment leaves */
+        now->sent += 1 + how;
+        now->unacked++;
+        now->sent_segments++;
+        now->since_sent_ms = 0;
+    } else if (what < 5) {
+        now->unsent += how;
+    } else if (what < 7 && now->unacked) { /* the peer's ACK of all */
+        now->acked = now->sent + 1;
+        now->unacked = 0;
+        now->since_ack_ms = 0;
+    } else if (what < 9 && now->unsent) { /* what is held leaves */
+        now->sent += now->unsent;
+        now->unsent = 0;
+        now->unacked++;
+        now->since_sent_ms = 0;
+    } else if (what < 11) {
+        now->received += 1 + how;
+        now->since_received_ms = 0;
+    } else if (what == 11) {
+        now->retransmitted++;
+    } else if (what == 12) {
+        now->congestion = how < 200 ? 0 : (uint8_t)(how % 5);
+    } else if (what == 13) {
+        now->window = how < 128 ? 65536 : how * 16;
+    } else if (what == 14) {
+        now->pacing = how < 128 ? UINT64_MAX : how * 1000;
+    } else {
+        now->probes = how > 240;
+        now->state = how < 250 ? TCP_ESTABLISHED : TCP_CLOSE_WAIT;
+    }
+}
+
+static void pass(struct input *in, struct ns_look *now)
+{
+    uint32_t ms = take(in, 8) == 0 ? take(in, 256) : take(in, 8);
+    now->at += (uint64_t)ms * MS + take(in, 256) * 1000;
+    now->since_sent_ms += ms;
+    now->since_ack_ms += ms;
+    now->since_received_ms += ms;
+}
+
+static uint16_t take_flags(struct input *in)
+{
+    uint16_t flags = NS_LOOK_KNOWS_UNSENT | NS_LOOK_KNOWS_WINDOW;
+    unsigned how = take(in, 64);
+    if (how == 63)
+        flags = (uint16_t)(take(in, 256) | take(in, 2) << 8);
+    else if (how > 30)
+        flags |= NS_LOOK_KNOWS_OPTIONS;
+    if (how == 62)
+        flags |= NS_LOOK_NODELAY;
+    return flags;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, data + size};
+    struct ns_look now = {.at = 1000 * (uint64_t)MS,
+                          .acked = 1,
+                          .mss = 1448,
+                          .cwnd = 10,
+                          .window = 65536,
+                          .min_rtt_us = 60,
+                          .pacing = UINT64_MAX,
+                          .state = TCP_ESTABLISHED};
+    struct ns_judge judge;
+    struct told told = {0};
+    bool inside = take(&in, 2), mixed = take(&in, 8) == 0;
+    ns_judge_begin(&judge, take(&in, 2) ? 4 * MS : take(&in, 4) ? 1 * MS : 0);
+    while (in.at < in.end) {
+        for (unsigned n = take(&in, 4); n > 0; n--)
+            do_something(&in, &now);
+        pass(&in, &now);
+        struct ns_look look = now;
+        if (take(&in, 64) == 63) /* nonsense */
+            for (size_t n = take(&in, sizeof look); n > 0; n--)
+                ((uint8_t *)&look)[take(&in, sizeof look)] = (uint8_t)take(&in, 256);
+        look.flags = take_flags(&in);
+        look.kind = (uint8_t)(mixed ? take(&in, 4) : inside ? 1 + take(&in, 3) : NS_LOOK_SAMPLE);
+        struct ns_hold hold;
+        bool ended = ns_judge_look(&judge, &look, &hold);
+        if (ended)
+            check_hold(&told, &hold);
+        told.proof |= is_proof(&look);
+    }
+    check_verdict(&judge, &told);
+    return 0;
+}
