@@ -203,12 +203,15 @@ static void tell_of_failure(const char *path)
 }
 
 /* Threads that connect at the same time would miss their first requests: they let the one that
- * makes the record go on, for a moment at most, since this may be a signal handler that has
+ * makes the record finish, for 10 ms at most, since this may be a signal handler that has
  * interrupted it. */
 static void let_make(void)
 {
-    for (int i = 0; i < 1000 && atomic_load(&progress) == MAKING; i++)
-        SYSTEM(SYS_sched_yield);
+    const struct timespec moment = {.tv_nsec = 100000};
+    int saved = errno;
+    for (int i = 0; i < 100 && atomic_load(&progress) == MAKING; i++)
+        SYSTEM(SYS_nanosleep, &moment, NULL);
+    errno = saved;
 }
 
 void ns_recorder_make(void)
