@@ -364,7 +364,8 @@ static bool goes_with(const struct ns_record_slot *slot, const struct newcomer *
                                        : is_same(&slot->remote, &one->remote, true);
 }
 
-/* A seat whose connection has ended and that goes with the newcomer, or a fresh one. */
+/* A seat whose connection has ended and that goes with the newcomer, or a fresh one: nobody's, so
+ * that nobody else looks at it, until seat_it. */
 static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
 {
     enum { TRIES = 64 }; /* so that many connections at a time cost no long search */
@@ -377,7 +378,7 @@ static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
             continue;
         NS_PUT(slot_at(of, number), ended, 1);
         if (goes_with(slot_at(of, number), one) &&
-            atomic_compare_exchange_strong(&seat->conn, &was, one->conn)) {
+            atomic_compare_exchange_strong(&seat->conn, &was, NULL)) {
             atomic_store(&of->turn, number);
             return seat;
         }
@@ -388,7 +389,6 @@ static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
             !is_backed(of, slot_offset(used), sizeof(struct ns_record_slot)))
             return NULL;
     } while (!atomic_compare_exchange_weak(&of->head->slots, &used, used + 1));
-    atomic_store(&of->seats[used].conn, one->conn);
     return &of->seats[used];
 }
 
@@ -416,6 +416,7 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     NS_PUT(seat, n_writes, 0);
     NS_PUT(seat, tag, tag);
     NS_PUT(conn, burst, tag);
+    atomic_store(&seat->conn, one->conn);
 }
 
 struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
