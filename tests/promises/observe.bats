@@ -145,6 +145,7 @@ likely() {
     serve
     scene threads
     counted 7
+    [[ $(sum writes) -eq 24 ]] # while the record was made, too
     rm "$RECORD"/*
     scene reader
     counted 2
