@@ -93,13 +93,14 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_watch *watch = listing->watch;
     struct ns_connection *connection;
     struct ns_owned *place;
+    struct ns_look look;
     bool full;
 
     if (seen->state == TCP_LISTEN)
         ns_space_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
     /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
      * way. */
-    if (seen->state == TCP_LISTEN || seen->inode == 0)
+    if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
@@ -111,12 +112,13 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     }
     watch->connections++;
-    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick, &full);
+    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
+                               ns_closely_was_busy(&look), &full);
     watch->tally.forgotten += full;
     if (!connection)
         return;
     connection->list = watch->list;
-    ns_closely_take(&watch->closely, listing->call, connection, seen);
+    ns_closely_take(&watch->closely, listing->call, connection, &look);
     watch->busy += ns_closely_is_busy(connection, seen->at);
 }
 
