@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the rows of a diagnosis: which connections are one row, and in which order rows are told. It
- * must not judge: verdicts come from the judge. Not async-signal-safe. */
+/* Owns the rows of a diagnosis: which connections are one row, and in which order rows are told. It must not
+ * judge: verdicts come from the judge. Not async-signal-safe. */
 #include "cli/diagnosis.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis
 static bool same(const struct ns_address *one, const struct ns_address *other)
 {
     return one->known == other->known &&
-           (!one->known ||
-            (one->port == other->port && memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0));
+           (!one->known || (one->port == other->port &&
+                            memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0));
 }
 
 static const struct ns_address *service_of(const struct ns_diagnosed_connection *connection)

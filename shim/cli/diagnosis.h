@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What diagnose, compare and top have found out: rows of connections that have the same process,
- * role and service, so that a client that makes a connection a request is one row. Filled from
- * looks from outside (watch.h) and from the records of observed processes; printed as text, JSON
- * and HTML. */
+/* What diagnose, compare and top have found out: rows of connections that have the same process, role
+ * and service, so that a client that makes a connection a request is one row. Filled from looks from
+ * outside (watch.h) and from the records of observed processes; printed as text, JSON and HTML. */
 #ifndef NS_DIAGNOSIS_H
 #define NS_DIAGNOSIS_H
 
@@ -33,10 +32,9 @@ struct ns_diagnosed {
     const struct ns_diagnosed_process *process;
     enum ns_source source;
     enum ns_role role;
-    struct ns_address
-        service; /* client: the remote end; server: the local end; unknown role: the remote end */
+    struct ns_address service; /* client: the remote end; server: the local end; unknown role: the remote end */
     struct ns_address local, remote; /* of the connection that lost most */
-    uint64_t worst_ns;               /* what that one lost */
+    uint64_t worst_ns; /* what that one lost */
     unsigned connections;
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "" if not known */
@@ -50,10 +48,10 @@ struct ns_diagnosed_hold {
 };
 
 struct ns_diagnosis {
-    uint64_t begin, end; /* CLOCK_MONOTONIC ns */
-    double began;        /* CLOCK_REALTIME, seconds */
+    uint64_t begin, end;   /* CLOCK_MONOTONIC ns */
+    double began;          /* CLOCK_REALTIME, seconds */
     uint64_t looks, missed, forgotten, denied;
-    enum ns_grade grade;       /* the worst */
+    enum ns_grade grade;   /* the worst */
     struct ns_diagnosed *rows; /* worst first */
     size_t n_rows;
     struct ns_diagnosed_process **processes;

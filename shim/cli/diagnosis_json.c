@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the object of `nagleshim diagnose --json`, which config/diagnosis.schema.json describes.
- * What reads it may rely on every member. Where memory is short the object lacks something. Not
+/* Owns the object of `nagleshim diagnose --json`, which config/diagnosis.schema.json describes. What
+ * reads it may rely on every member. Where memory is short the object lacks something. Not
  * async-signal-safe. */
 #include "cli/diagnosis_report.h"
 
@@ -74,9 +74,7 @@ static void add_cures(cJSON *row_object, const struct ns_diagnosis *diagnosis,
     unsigned n = ns_words_cures(row, cures);
 
     for (unsigned i = 0; i < n; i++) {
-        const struct ns_diagnosed_process *at = i == 0  ? row->process
-                                                : other ? other->process
-                                                        : NULL;
+        const struct ns_diagnosed_process *at = i == 0 ? row->process : other ? other->process : NULL;
         cJSON *cure = cJSON_CreateObject();
 
         cJSON_AddItemToArray(list, cure);
@@ -171,8 +169,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         const struct ns_diagnosed_hold *told = &diagnosis->holds[i];
         cJSON *entry = cJSON_CreateObject();
-        uint64_t begin =
-            told->hold.begin > diagnosis->begin ? told->hold.begin - diagnosis->begin : 0;
+        uint64_t begin = told->hold.begin > diagnosis->begin ? told->hold.begin - diagnosis->begin : 0;
 
         cJSON_AddItemToArray(list, entry);
         add_number(entry, "row", told->row ? (double)(told->row - diagnosis->rows) : 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the policy that a diagnosis proposes. It must be one that `nagleshim check` accepts without
- * a warning, and take no socket that did not stall: what it is narrowed by is the process, the role
- * and the port. Not async-signal-safe. */
+/* Owns the policy that a diagnosis proposes. It must be one that `nagleshim check` accepts without a
+ * warning, and take no socket that did not stall: what it is narrowed by is the process, the role and
+ * the port. Not async-signal-safe. */
 #include "cli/diagnosis_policy.h"
 
 #include "cli/diagnosis_words.h"
@@ -27,8 +27,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The executable's name as a pattern that matches nothing else; what no policy may have in it
- * becomes a question mark, which matches it. */
+/* The executable's name as a pattern that matches nothing else; what no policy may have in it becomes a
+ * question mark, which matches it. */
 static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
 {
     static const char deleted[] = " (deleted)";
@@ -75,8 +75,8 @@ static void write_name(const struct target *target, const char *pattern, char *n
     char port[24] = "";
 
     if (target->role != NS_ROLE_UNKNOWN)
-        snprintf(port, sizeof(port), "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
-                 target->port);
+        snprintf(port, sizeof(port), "%s port %u",
+                 target->role == NS_ROLE_CLIENT ? " to" : " on", target->port);
     snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
 }
 

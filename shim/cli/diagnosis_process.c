@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a diagnosis knows of a process: its name, whether the shim is in it, and whether a
- * preload can reach it. It reads /proc and nothing else, and takes nothing there for granted. Not
- * async-signal-safe. */
+/* Owns what a diagnosis knows of a process: its name, whether the shim is in it, and whether a preload can reach
+ * it. It reads /proc and nothing else, and takes nothing there for granted. Not async-signal-safe. */
 #include "cli/diagnosis.h"
 
 #include "cli/elf.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the report for people: a verdict first, then what stalls in full, then the rest a line each,
- * then what to do. It must stay short: somebody reads it who has little time. Not
- * async-signal-safe. */
+/* Owns the report for people: a verdict first, then what stalls in full, then the rest a line each, then
+ * what to do. It must stay short: somebody reads it who has little time. Not async-signal-safe. */
 #include "cli/diagnosis_report.h"
 
 #include "cli/diagnosis_words.h"
@@ -18,8 +17,8 @@ enum {
 
 #define MS 1e6
 
-/* "  label  text", further lines of it indented likewise. A word that is longer than a line stays
- * whole, so that it can be copied. */
+/* "  label  text", further lines of it indented likewise. A word that is longer than a line stays whole, so
+ * that it can be copied. */
 static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
 {
     const int indent = 12;
@@ -54,11 +53,9 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
     if (ns_words_holds(row) && verdict->longest_ns)
         used += snprintf(text + used, size - (size_t)used, " of %.1f to %.1f ms",
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);
-    used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost",
-                     ns_words_certain(row) ? "" : "at most ", lost);
+    used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost", ns_words_certain(row) ? "" : "at most ", lost);
     if (of > 0)
-        used +=
-            snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
+        used += snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
     if (ns_words_certain(row) && verdict->maybe)
         snprintf(text + used, size - (size_t)used, ", and %.0f more at most",
                  (double)(verdict->most_ns - verdict->certain_ns) / MS);
@@ -73,9 +70,7 @@ static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
     unsigned n = ns_words_cures(row, cures);
 
     for (unsigned i = 0; i < n; i++) {
-        const struct ns_diagnosed_process *at = i == 0  ? row->process
-                                                : other ? other->process
-                                                        : NULL;
+        const struct ns_diagnosed_process *at = i == 0 ? row->process : other ? other->process : NULL;
         char who[96] = "";
 
         if (i == 1 && at)
@@ -119,8 +114,8 @@ static void print_full(FILE *stream, const struct ns_diagnosis *diagnosis,
                   ns_words_proof(row, text, sizeof(text)), width);
     print_causes(stream, &row->verdict, width);
     if (row->process->has_shim)
-        print_wrapped(stream, "shim",
-                      "it is in this process already: 'nagleshim doctor' says what it does", width);
+        print_wrapped(stream, "shim", "it is in this process already: 'nagleshim doctor' says what it does",
+                      width);
     print_cures(stream, diagnosis, row, width);
 }
 

@@ -209,8 +209,7 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
         snprintf(round_trip, sizeof(round_trip), "; a round trip takes %.*f ms",
                  rtt_us < 1000 ? 2 : 1, rtt_us / 1e3);
     snprintf(buffer, size,
-             "%" PRIu32 " byte%s unsent behind %" PRIu32
-             " unacknowledged segment%s, the window (%" PRIu32
+             "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window (%" PRIu32
              " bytes) and the congestion window (%" PRIu32 " segments) open, TCP_NODELAY off; "
              "released after %s, when the peer's ACK came%s",
              look->unsent, look->unsent == 1 ? "" : "s", look->unacked,
@@ -228,7 +227,8 @@ char *ns_words_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
     case NS_GRADE_LIKELY:
         return say_likely(verdict, buffer, size);
     case NS_GRADE_LATE:
-        snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, and no answer depended on them",
+        snprintf(buffer, size,
+                 "bytes were held %" PRIu64 " time%s, and no answer depended on them",
                  verdict->late, verdict->late == 1 ? "" : "s");
         break;
     case NS_GRADE_NONE:

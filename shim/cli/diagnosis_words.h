@@ -46,8 +46,7 @@ bool ns_words_certain(const struct ns_diagnosed *row);
 /* The same of all rows, each connection counted once though both its ends were looked at. */
 double ns_words_total_lost_ms(const struct ns_diagnosis *diagnosis);
 
-/* What one end can do, and what is expected of it: how long a request that stalls takes, and how
- * long it will. */
+/* What one end can do, and what is expected of it: how long a request that stalls takes, and how long it will. */
 struct ns_cure {
     const char *end;  /* "this end", "other end" */
     const char *does; /* "send adaptive", "ack before-wait" */
