@@ -130,11 +130,12 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
 	mv -f $@.new $@
 
-# Every symbol visible, for unit tests and fuzzers.
-JUDGE_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o)
-$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ)
+# Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/proc*.c)) \
+	$(addprefix $B/obj/shim/cli/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+$B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ)
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
@@ -337,7 +338,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
 	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
-	install -m 0644 config/policy.schema.json config/default.json $(SHARED)/
+	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
 	install -m 0644 config/systemd/* $(SHARED)/systemd/
 	install -m 0644 config/container/* $(SHARED)/container/

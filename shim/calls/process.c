@@ -3,6 +3,7 @@
  * exec or an exit by 200 ms where another process has the socket too: they are pushed first. As
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
+#include "conn/recorder.h"
 #include "conn/report.h"
 #include "hold/deadline.h"
 
@@ -29,6 +30,7 @@ void ns_in_child(void)
     ns_handover_forked();
     ns_deadline_forked();
     ns_report_forked();
+    ns_recorder_forked();
 }
 
 NS_EXPORT pid_t fork(void)

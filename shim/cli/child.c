@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the programs that diagnose and compare start. It must not alter what a program finds: the signals that were
- * ignored or blocked before are so again, and no descriptor of ours is open in it. Not async-signal-safe. */
+/* Owns the programs that diagnose and compare start. It must not alter what a program finds: the
+ * signals that were ignored or blocked before are so again, and no descriptor of ours is open in
+ * it. Not async-signal-safe. */
 #include "cli/child.h"
 
 #include <errno.h>
@@ -127,7 +128,8 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
         if (info.ssi_signo == SIGCHLD)
             continue;
         asked = true;
-        /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us alone. */
+        /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
+         * alone. */
         if (child && !child->ended && info.ssi_code <= 0)
             kill(child->pid, (int)info.ssi_signo);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that this command starts and stays beside. It gets its own standard streams, environment and signals
- * as it would from a shell, but for what is asked for here. */
+/* A program that this command starts and stays beside. It gets its own standard streams,
+ * environment and signals as it would from a shell, but for what is asked for here. */
 #ifndef NS_CHILD_H
 #define NS_CHILD_H
 
@@ -17,23 +17,26 @@ struct ns_child {
 
 struct ns_child_wish {
     char *const *argv;
-    const char *const *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
-    bool quiet;                     /* standard input and output are /dev/null */
-    int errors;                     /* standard error, if quiet */
+    const char *const
+        *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
+    bool quiet;       /* standard input and output are /dev/null */
+    int errors;       /* standard error, if quiet */
 };
 
-/* SIGCHLD and what a terminal or a service manager ends programs with come through the descriptor that this
- * returns (signalfd(2)) from now on; -errno. Before the first child. */
+/* SIGCHLD and what a terminal or a service manager ends programs with come through the descriptor
+ * that this returns (signalfd(2)) from now on; -errno. Before the first child. */
 int ns_child_signals(void);
 
-/* A process that waits until it is released: whoever wants to watch it from its first call on can. 0 or -errno. */
+/* A process that waits until it is released: whoever wants to watch it from its first call on can.
+ * 0 or -errno. */
 int ns_child_fork(struct ns_child *child, const struct ns_child_wish *wish);
 
 /* Let it become the program. 0, or -errno of execve: it has ended then. */
 int ns_child_release(struct ns_child *child);
 
-/* Take what signals are there. What a signal of a person (^C) reaches by itself is left alone; others are
- * handed on to the child, unless it is NULL. True if one of them asked this command to end. */
+/* Take what signals are there. What a signal of a person (^C) reaches by itself is left alone;
+ * others are handed on to the child, unless it is NULL. True if one of them asked this command to
+ * end. */
 bool ns_child_take_signals(int signals, struct ns_child *child);
 
 /* Has it ended? Does not block; status is set. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the rows of a diagnosis: which connections are one row, and in which order rows are told. It must not
- * judge: verdicts come from the judge. Not async-signal-safe. */
+/* Owns the rows of a diagnosis: which connections are one row, and in which order rows are told. It
+ * must not judge: verdicts come from the judge. Not async-signal-safe. */
 #include "cli/diagnosis.h"
 
 #include <errno.h>
@@ -15,13 +15,10 @@ static void *grow(void *list, size_t n, size_t size)
     return reallocarray(list, n ? 2 * n : 1, size);
 }
 
-struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid)
+struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
 {
     struct ns_diagnosed_process **list, *process;
 
-    for (size_t i = 0; i < diagnosis->n_processes; i++)
-        if (diagnosis->processes[i]->pid == pid)
-            return diagnosis->processes[i];
     list = grow(diagnosis->processes, diagnosis->n_processes, sizeof(*list));
     if (list)
         diagnosis->processes = list;
@@ -33,11 +30,19 @@ struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis
     return process;
 }
 
+struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid)
+{
+    for (size_t i = 0; i < diagnosis->n_processes; i++)
+        if (diagnosis->processes[i]->pid == pid)
+            return diagnosis->processes[i];
+    return ns_diagnosis_new_process(diagnosis, pid);
+}
+
 static bool same(const struct ns_address *one, const struct ns_address *other)
 {
     return one->known == other->known &&
-           (!one->known || (one->port == other->port &&
-                            memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0));
+           (!one->known ||
+            (one->port == other->port && memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0));
 }
 
 static const struct ns_address *service_of(const struct ns_diagnosed_connection *connection)
@@ -71,36 +76,76 @@ static void take_ends(struct ns_diagnosed *row, const struct ns_diagnosed_connec
     strncpy(row->pattern, connection->pattern, sizeof(row->pattern) - 1);
 }
 
+static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
+                                   const struct ns_diagnosed_connection *connection)
+{
+    struct ns_diagnosed *row = find_row(diagnosis, connection), *list;
+
+    if (row)
+        return row;
+    list = grow(diagnosis->rows, diagnosis->n_rows, sizeof(*list));
+    if (!list)
+        return NULL;
+    diagnosis->rows = list;
+    row = &list[diagnosis->n_rows];
+    *row = (struct ns_diagnosed){
+        .id = diagnosis->next_id++,
+        .process = connection->process,
+        .source = connection->source,
+        .role = connection->role,
+        .service = *service_of(connection),
+    };
+    diagnosis->n_rows++;
+    return row;
+}
+
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection)
+{
+    const struct ns_diagnosed *row = row_of(diagnosis, connection);
+
+    return row ? (int)row->id : -ENOMEM;
+}
+
 int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection)
 {
-    struct ns_diagnosed *row = find_row(diagnosis, connection);
+    struct ns_diagnosed *row = row_of(diagnosis, connection);
 
-    if (!row) {
-        struct ns_diagnosed *list = grow(diagnosis->rows, diagnosis->n_rows, sizeof(*list));
-
-        if (!list)
-            return -ENOMEM;
-        diagnosis->rows = list;
-        row = &list[diagnosis->n_rows];
-        *row = (struct ns_diagnosed){
-            .id = (unsigned)diagnosis->n_rows++,
-            .process = connection->process,
-            .source = connection->source,
-            .role = connection->role,
-            .service = *service_of(connection),
-            .verdict = *connection->verdict,
-        };
-        take_ends(row, connection);
-    } else {
-        if (lost(connection->verdict) > row->worst_ns)
-            take_ends(row, connection);
+    if (!row)
+        return -ENOMEM;
+    if (row->connections == 0)
+        row->verdict = *connection->verdict;
+    else
         ns_verdict_add(&row->verdict, connection->verdict);
-    }
-    if (lost(connection->verdict) > row->worst_ns)
+    if (row->connections == 0 || lost(connection->verdict) > row->worst_ns) {
         row->worst_ns = lost(connection->verdict);
-    row->connections++;
+        take_ends(row, connection);
+    }
+    row->connections += connection->connections ? connection->connections : 1;
     return (int)row->id;
+}
+
+void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
+                       bool (*drop)(const struct ns_diagnosis *diagnosis,
+                                    const struct ns_diagnosed *row))
+{
+    for (size_t i = 0; i < diagnosis->n_rows;) {
+        unsigned id = diagnosis->rows[i].id;
+        size_t kept = 0;
+
+        if (!drop(diagnosis, &diagnosis->rows[i])) {
+            i++;
+            continue;
+        }
+        for (size_t hold = 0; hold < diagnosis->n_holds; hold++)
+            if (diagnosis->holds[hold].id != id)
+                diagnosis->holds[kept++] = diagnosis->holds[hold];
+        diagnosis->n_holds = kept;
+        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
+                (diagnosis->n_rows - i - 1) * sizeof(diagnosis->rows[0]));
+        diagnosis->n_rows--;
+    }
 }
 
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What diagnose, compare and top have found out: rows of connections that have the same process, role
- * and service, so that a client that makes a connection a request is one row. Filled from looks from
- * outside (watch.h) and from the records of observed processes; printed as text, JSON and HTML. */
+/* What diagnose, compare and top have found out: rows of connections that have the same process,
+ * role and service, so that a client that makes a connection a request is one row. Filled from
+ * looks from outside (watch.h) and from the records of observed processes; printed as text, JSON
+ * and HTML. */
 #ifndef NS_DIAGNOSIS_H
 #define NS_DIAGNOSIS_H
 
@@ -32,9 +33,10 @@ struct ns_diagnosed {
     const struct ns_diagnosed_process *process;
     enum ns_source source;
     enum ns_role role;
-    struct ns_address service; /* client: the remote end; server: the local end; unknown role: the remote end */
+    struct ns_address
+        service; /* client: the remote end; server: the local end; unknown role: the remote end */
     struct ns_address local, remote; /* of the connection that lost most */
-    uint64_t worst_ns; /* what that one lost */
+    uint64_t worst_ns;               /* what that one lost */
     unsigned connections;
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "" if not known */
@@ -47,17 +49,32 @@ struct ns_diagnosed_hold {
     struct ns_hold hold;
 };
 
+/* What the coin of --experiment has shown in a process: how long answers took after the waits at
+ * which something was done, and after the others. */
+struct ns_diagnosed_experiment {
+    const struct ns_diagnosed_process *process;
+    const char *what; /* "push", "acknowledge" */
+    size_t done, left;
+    double done_ms, left_ms; /* medians; 0 if there were none */
+    double p;                /* that chance makes such a difference */
+};
+
+enum { NS_EXPERIMENTS_MOST = 16 };
+
 struct ns_diagnosis {
-    uint64_t begin, end;   /* CLOCK_MONOTONIC ns */
-    double began;          /* CLOCK_REALTIME, seconds */
+    uint64_t begin, end; /* CLOCK_MONOTONIC ns */
+    double began;        /* CLOCK_REALTIME, seconds */
     uint64_t looks, missed, forgotten, denied;
-    enum ns_grade grade;   /* the worst */
+    enum ns_grade grade;       /* the worst */
     struct ns_diagnosed *rows; /* worst first */
     size_t n_rows;
+    unsigned next_id;
     struct ns_diagnosed_process **processes;
     size_t n_processes;
     struct ns_diagnosed_hold *holds; /* in the order of time; the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
+    struct ns_diagnosed_experiment experiments[NS_EXPERIMENTS_MOST]; /* the first ones */
+    size_t n_experiments;
     uint64_t holds_untold; /* further ones */
 };
 
@@ -69,6 +86,7 @@ struct ns_diagnosed_connection {
     enum ns_source source;
     enum ns_role role;
     struct ns_address local, remote;
+    unsigned connections; /* of which this is the verdict; 0 is 1 */
     const struct ns_verdict *verdict;
     const char *pattern; /* "" if not known */
 };
@@ -77,16 +95,29 @@ struct ns_diagnosed_connection {
  * if there is no memory. */
 struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
+/* Another one, whatever pids are there: execve makes another program of a process. */
+struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
+
 /* Fill it from /proc while it is there: its name, whether the shim is in it, whether a preload can
  * reach it. What cannot be read stays as it is. */
 void ns_diagnosed_process_look(struct ns_diagnosed_process *process);
 
-/* The id of its row, or -ENOMEM. */
+/* The id of the row that such a connection belongs to, made if there is none; or -ENOMEM. verdict
+ * is not looked at. */
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection);
+
+/* Add it, when all is known of it. The id of its row, or -ENOMEM. */
 int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection);
 
 /* A hold of the row that has this id; one too many is counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
+
+/* Take away the rows for which this is true, and their holds. Before ns_diagnosis_finish. */
+void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
+                       bool (*drop)(const struct ns_diagnosis *diagnosis,
+                                    const struct ns_diagnosed *row));
 
 /* After the last: the rows worst first, the holds in the order of time, the grade of all. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the object of `nagleshim diagnose --json`, which config/diagnosis.schema.json describes. What
- * reads it may rely on every member. Where memory is short the object lacks something. Not
+/* Owns the object of `nagleshim diagnose --json`, which config/diagnosis.schema.json describes.
+ * What reads it may rely on every member. Where memory is short the object lacks something. Not
  * async-signal-safe. */
 #include "cli/diagnosis_report.h"
 
@@ -58,8 +58,8 @@ static void add_causes(cJSON *row, const struct ns_verdict *verdict)
         if (!entry)
             continue;
         cJSON_AddItemToArray(list, entry);
-        cJSON_AddStringToObject(entry, "cause", ns_words_cause(cause));
-        cJSON_AddStringToObject(entry, "meaning", ns_words_cause_meaning(cause));
+        cJSON_AddStringToObject(entry, "cause", ns_diagnosis_cause(cause));
+        cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_cause_meaning(cause));
         add_number(entry, "times", (double)verdict->causes[cause]);
         add_ms(entry, "ms", verdict->causes_ns[cause]);
     }
@@ -68,13 +68,15 @@ static void add_causes(cJSON *row, const struct ns_verdict *verdict)
 static void add_cures(cJSON *row_object, const struct ns_diagnosis *diagnosis,
                       const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     struct ns_cure cures[2];
-    unsigned n = ns_words_cures(row, cures);
+    unsigned n = ns_diagnosis_cures(diagnosis, row, cures);
 
     for (unsigned i = 0; i < n; i++) {
-        const struct ns_diagnosed_process *at = i == 0 ? row->process : other ? other->process : NULL;
+        const struct ns_diagnosed_process *at = i == 0  ? row->process
+                                                : other ? other->process
+                                                        : NULL;
         cJSON *cure = cJSON_CreateObject();
 
         cJSON_AddItemToArray(list, cure);
@@ -117,7 +119,7 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
     add_number(object, "late", (double)verdict->late);
     add_number(object, "receiving", (double)verdict->receiving);
     add_number(object, "segments", (double)verdict->segments);
-    add_number(object, "lost_ms", ns_words_lost_ms(row));
+    add_number(object, "lost_ms", ns_diagnosis_lost_ms(row));
     add_ms(object, "certain_ms", verdict->certain_ns);
     add_ms(object, "most_ms", verdict->most_ns);
     add_ms(object, "watched_ms", verdict->watched_ns);
@@ -134,7 +136,7 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
 static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
                     const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     const struct ns_verdict *verdict = &row->verdict;
     const char *role = ns_role_name(row->role);
     cJSON *object = cJSON_CreateObject();
@@ -150,7 +152,7 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
     add_address(object, "remote", &row->remote);
     add_number(object, "connections", row->connections);
     cJSON_AddStringToObject(object, "grade", ns_grade_name(verdict->grade));
-    ns_output_text(object, "proof", ns_words_proof(row, text, sizeof(text)));
+    ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof(text)));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
     add_causes(object, verdict);
@@ -169,7 +171,8 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         const struct ns_diagnosed_hold *told = &diagnosis->holds[i];
         cJSON *entry = cJSON_CreateObject();
-        uint64_t begin = told->hold.begin > diagnosis->begin ? told->hold.begin - diagnosis->begin : 0;
+        uint64_t begin =
+            told->hold.begin > diagnosis->begin ? told->hold.begin - diagnosis->begin : 0;
 
         cJSON_AddItemToArray(list, entry);
         add_number(entry, "row", told->row ? (double)(told->row - diagnosis->rows) : 0);
@@ -180,6 +183,28 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
         cJSON_AddBoolToObject(entry, "certain", told->hold.certain);
     }
     add_number(object, "holds_untold", (double)diagnosis->holds_untold);
+}
+
+static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "experiments");
+
+    for (size_t i = 0; i < diagnosis->n_experiments; i++) {
+        const struct ns_diagnosed_experiment *experiment = &diagnosis->experiments[i];
+        cJSON *entry = cJSON_CreateObject();
+        char text[TEXT_MOST];
+
+        cJSON_AddItemToArray(list, entry);
+        ns_output_text(entry, "name", experiment->process->name);
+        add_number(entry, "pid", experiment->process->pid);
+        cJSON_AddStringToObject(entry, "what", experiment->what);
+        add_number(entry, "done", (double)experiment->done);
+        add_number(entry, "done_ms", experiment->done_ms);
+        add_number(entry, "left", (double)experiment->left);
+        add_number(entry, "left_ms", experiment->left_ms);
+        add_number(entry, "p", experiment->p);
+        ns_output_text(entry, "verdict", ns_diagnosis_experiment(experiment, text, sizeof(text)));
+    }
 }
 
 static void add_cure(cJSON *object, const struct ns_diagnosis_report *report)
@@ -204,9 +229,9 @@ char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
     else
         cJSON_AddNullToObject(object, "status");
     ns_output_text(object, "subject", report->subject);
-    ns_output_text(object, "verdict", ns_words_headline(diagnosis, text, sizeof(text)));
+    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof(text)));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
-    add_number(object, "lost_ms", ns_words_total_lost_ms(diagnosis));
+    add_number(object, "lost_ms", ns_diagnosis_total_lost_ms(diagnosis));
     add_number(object, "began", diagnosis->began);
     add_ms(object, "watched_ms", diagnosis->end - diagnosis->begin);
     add_number(object, "looks", (double)diagnosis->looks);
@@ -217,10 +242,11 @@ char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         add_row(list, diagnosis, &diagnosis->rows[i]);
     add_holds(object, diagnosis);
+    add_experiments(object, diagnosis);
     add_cure(object, report);
     list = cJSON_AddArrayToObject(object, "notes");
     for (unsigned i = 0; i < report->n_notes; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(report->notes[i]));
+        ns_output_add_text(list, report->notes[i]);
     printed = cJSON_Print(object);
     cJSON_Delete(object);
     return printed;

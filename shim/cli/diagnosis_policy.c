@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the policy that a diagnosis proposes. It must be one that `nagleshim check` accepts without a
- * warning, and take no socket that did not stall: what it is narrowed by is the process, the role and
- * the port. Not async-signal-safe. */
+/* Owns the policy that a diagnosis proposes. It must be one that `nagleshim check` accepts without
+ * a warning, and take no socket that did not stall: what it is narrowed by is the process, the role
+ * and the port. Not async-signal-safe. */
 #include "cli/diagnosis_policy.h"
 
 #include "cli/diagnosis_words.h"
@@ -27,8 +27,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The executable's name as a pattern that matches nothing else; what no policy may have in it becomes a
- * question mark, which matches it. */
+/* The executable's name as a pattern that matches nothing else; what no policy may have in it
+ * becomes a question mark, which matches it. */
 static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
 {
     static const char deleted[] = " (deleted)";
@@ -40,7 +40,7 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
     for (size_t i = 0; i < length && used + 3 < size; i++) {
         unsigned char c = (unsigned char)name[i];
 
-        if (strchr("*?[]\\", c))
+        if (strchr("*[]\\", c)) /* a question mark may stand for what was tamed */
             pattern[used++] = '\\';
         pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
     }
@@ -49,7 +49,7 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
 
 static struct target target_of(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     struct target target = {row->process, row->role, row->service.port};
 
     if (row->process->curable.yes || !row->process->curable.reason[0])
@@ -75,8 +75,8 @@ static void write_name(const struct target *target, const char *pattern, char *n
     char port[24] = "";
 
     if (target->role != NS_ROLE_UNKNOWN)
-        snprintf(port, sizeof(port), "%s port %u",
-                 target->role == NS_ROLE_CLIENT ? " to" : " on", target->port);
+        snprintf(port, sizeof(port), "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
+                 target->port);
     snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
 }
 
@@ -115,13 +115,23 @@ static bool add_rule(cJSON *rules, const struct target *target)
     return ok;
 }
 
+/* Is it the other end of what a rule for that end cures? */
+static bool is_cured_there(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+{
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+
+    return !ns_diagnosis_holds(row) && other && ns_diagnosis_stalls(other) &&
+           ns_diagnosis_holds(other) &&
+           (other->process->curable.yes || !other->process->curable.reason[0]);
+}
+
 /* Has a row before this one the same rule? */
 static bool is_told(const struct ns_diagnosis *diagnosis, size_t row, const struct target *target)
 {
     for (size_t i = 0; i < row; i++) {
         struct target before = target_of(diagnosis, &diagnosis->rows[i]);
 
-        if (ns_words_stalls(&diagnosis->rows[i]) && same_target(&before, target))
+        if (ns_diagnosis_stalls(&diagnosis->rows[i]) && same_target(&before, target))
             return true;
     }
     return false;
@@ -140,7 +150,8 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
         const struct ns_diagnosed *row = &diagnosis->rows[i];
         struct target target = target_of(diagnosis, row);
 
-        if (ns_words_stalls(row) && !is_told(diagnosis, i, &target))
+        if (ns_diagnosis_stalls(row) && !is_cured_there(diagnosis, row) &&
+            !is_told(diagnosis, i, &target))
             ok = add_rule(rules, &target);
     }
     if (ok && cJSON_GetArraySize(rules) > 0)
@@ -149,22 +160,30 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
     return text;
 }
 
-/* As a shell takes it, without what would drive a terminal. */
+/* As a shell takes it, without what would drive a terminal: control characters become escapes of
+ * $'...'. */
 static void print_word(FILE *stream, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "%+,-./:=@_";
+    bool escapes = false;
 
     if (*word != '\0' && strspn(word, plain) == strlen(word)) {
         fprintf(stream, " %s", word);
         return;
     }
-    fprintf(stream, " '");
+    for (const char *c = word; *c; c++)
+        escapes = escapes || (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f;
+    fprintf(stream, " %s'", escapes ? "$" : "");
     for (const char *c = word; *c; c++) {
         if (*c == '\'')
-            fprintf(stream, "'\\''");
+            fprintf(stream, escapes ? "\\'" : "'\\''");
+        else if (*c == '\n')
+            fprintf(stream, "\\n");
+        else if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+            fprintf(stream, "\\x%02x", (unsigned char)*c);
         else
-            putc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, stream);
+            fprintf(stream, escapes && *c == '\\' ? "\\\\" : "%c", *c);
     }
     putc('\'', stream);
 }
@@ -205,7 +224,7 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *progr
     size_t size = 0;
     FILE *stream;
 
-    if (!row || !ns_words_stalls(row))
+    if (!row || !ns_diagnosis_stalls(row))
         return NULL;
     stream = open_memstream(&text, &size);
     if (!stream)

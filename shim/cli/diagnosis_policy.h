@@ -7,13 +7,14 @@
 
 #include <stdbool.h>
 
-/* A rule for each row that stalls, for its process, role and port; where no preload reaches that process,
- * for the other end of its connections. The text of it, to be freed: on one line, or for a file; NULL if
- * there is nothing to cure or no memory. */
+/* A rule for each row that stalls, for its process, role and port; where no preload reaches that
+ * process, for the other end of its connections. The text of it, to be freed: on one line, or for a
+ * file; NULL if there is nothing to cure or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
-/* What to do next, to be freed: a command where there is one to type. program: what was started, NULL
- * if nothing was; file: where the policy has been written, or NULL. NULL if there is nothing to do. */
+/* What to do next, to be freed: a command where there is one to type. program: what was started,
+ * NULL if nothing was; file: where the policy has been written, or NULL. NULL if there is nothing
+ * to do. */
 char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *program,
                         const char *file);
 

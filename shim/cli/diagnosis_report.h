@@ -13,14 +13,14 @@ enum { NS_NOTES_MOST = 8 };
 
 struct ns_diagnosis_report {
     const struct ns_diagnosis *diagnosis;
-    const char *subject;   /* what was looked at: a command line, or "process 17" */
-    const char *policy;    /* on one line; NULL: none is needed */
-    const char *written;   /* the file that has it; NULL: none */
-    const char *next;      /* what to do next; NULL: nothing */
-    const char *page;      /* the file of the page; NULL: none */
+    const char *subject;              /* what was looked at: a command line, or "process 17" */
+    const char *policy;               /* on one line; NULL: none is needed */
+    const char *written;              /* the file that has it; NULL: none */
+    const char *next;                 /* what to do next; NULL: nothing */
+    const char *page;                 /* the file of the page; NULL: none */
     const char *notes[NS_NOTES_MOST]; /* what else is to be known, a sentence each */
     unsigned n_notes;
-    int status;            /* to exit with; -1: not known yet, since the program still runs */
+    int status; /* to exit with; -1: not known yet, since the program still runs */
 };
 
 /* The report for people, wrapped at width columns. */
@@ -30,7 +30,8 @@ void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *rep
  * memory. */
 char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report);
 
-/* One page that needs nothing besides: no script, no network. What processes have chosen is escaped. */
+/* One page that needs nothing besides: no script, no network. What processes have chosen is
+ * escaped. */
 void ns_diagnosis_print_html(FILE *stream, const struct ns_diagnosis_report *report);
 
 /* The two pictures of the page, as SVG in it: when it stalled; how long waits took. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the two pictures of a diagnosis's page. Their colours are the page's style's, so that they follow
- * it into the dark. Only numbers are drawn: no text of a process comes in here. */
+/* Owns the two pictures of a diagnosis's page. Their colours are the page's style's, so that they
+ * follow it into the dark. Only numbers are drawn: no text of a process comes in here. */
 #include "cli/diagnosis_report.h"
 
 #include <inttypes.h>
@@ -36,8 +36,10 @@ static double y_at(double part)
 
 static void draw_frame(FILE *stream, const char *label)
 {
-    fprintf(stream, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, HEIGHT, label);
-    fprintf(stream, "<path class=\"axis\" d=\"M%d %dV%.0fH%d\"/>\n", LEFT, TOP, y_at(0), WIDTH - RIGHT);
+    fprintf(stream, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, HEIGHT,
+            label);
+    fprintf(stream, "<path class=\"axis\" d=\"M%d %dV%.0fH%d\"/>\n", LEFT, TOP, y_at(0),
+            WIDTH - RIGHT);
 }
 
 /* Up to five marks between 0 and most. */
@@ -50,8 +52,8 @@ static void draw_scale(FILE *stream, double most, const char *unit, bool upwards
             fprintf(stream,
                     "<path class=\"axis\" d=\"M%d %.1fH%d\" opacity=\".5\"/>"
                     "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g%s</text>\n",
-                    LEFT, y_at(value / most), WIDTH - RIGHT, LEFT - 6, y_at(value / most) + 4, value,
-                    unit);
+                    LEFT, y_at(value / most), WIDTH - RIGHT, LEFT - 6, y_at(value / most) + 4,
+                    value, unit);
         else
             fprintf(stream, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g%s</text>\n",
                     x_at(value / most), HEIGHT - BOTTOM + 16, value, unit);
@@ -75,8 +77,8 @@ static size_t draw_lines(FILE *stream, const struct ns_diagnosis *diagnosis, boo
         if (hold->waited != waited)
             continue;
         if (n++ == 0)
-            fprintf(stream, "<path class=\"%s\" stroke-width=\"%.1f\" d=\"", waited ? "held" : "late",
-                    fmin(4, fmax(1, wide)));
+            fprintf(stream, "<path class=\"%s\" stroke-width=\"%.1f\" d=\"",
+                    waited ? "held" : "late", fmin(4, fmax(1, wide)));
         fprintf(stream, "M%.1f %.1fV%.1f", x_at(fmin(1, at / seconds)), y_at(0),
                 y_at(fmin(1, held / most)));
     }
@@ -90,8 +92,8 @@ void ns_diagnosis_draw_holds(FILE *stream, const struct ns_diagnosis *diagnosis)
     double seconds = (double)(diagnosis->end - diagnosis->begin) / MS / 1e3, longest = 0, most;
 
     for (size_t i = 0; i < diagnosis->n_holds; i++)
-        longest = fmax(longest, (double)(diagnosis->holds[i].hold.end -
-                                         diagnosis->holds[i].hold.begin) / MS);
+        longest = fmax(
+            longest, (double)(diagnosis->holds[i].hold.end - diagnosis->holds[i].hold.begin) / MS);
     if (diagnosis->n_holds == 0 || seconds <= 0)
         return;
     most = round_up(longest);
@@ -101,9 +103,9 @@ void ns_diagnosis_draw_holds(FILE *stream, const struct ns_diagnosis *diagnosis)
     draw_scale(stream, seconds, " s", false);
     draw_lines(stream, diagnosis, true, seconds, most);
     draw_lines(stream, diagnosis, false, seconds, most);
-    fputs("</svg>\n<p class=\"soft\">A line is a hold. The program waited for those in ", stream);
-    fputs("<span class=\"grade proven\">this colour</span>, and for those in "
-          "<span class=\"grade likely\">this one</span> nobody did.", stream);
+    fputs("</svg>\n<p class=\"soft\">A line is a hold: <i class=\"bad\"></i>the program waited; "
+          "<i class=\"maybe\"></i>nobody did.",
+          stream);
     if (diagnosis->holds_untold)
         fprintf(stream, " %" PRIu64 " later ones are not drawn.", diagnosis->holds_untold);
     fputs("</p>\n", stream);
@@ -119,6 +121,10 @@ static void sum_up(const struct ns_diagnosis *diagnosis, struct histogram *sum)
     sum->first = NS_VERDICT_BUCKETS;
     for (unsigned i = 0; i < NS_VERDICT_BUCKETS; i++) {
         for (size_t row = 0; row < diagnosis->n_rows; row++) {
+            /* The worst rows come first: those that do not stall are not mixed with those that do.
+             */
+            if (diagnosis->rows[row].verdict.grade < diagnosis->grade)
+                break;
             sum->all[i] += diagnosis->rows[row].verdict.waits[i];
             sum->held[i] += diagnosis->rows[row].verdict.held_waits[i];
         }
@@ -138,7 +144,7 @@ static void sum_up(const struct ns_diagnosis *diagnosis, struct histogram *sum)
 /* From 2^bucket microseconds on. */
 static void print_duration(FILE *stream, unsigned bucket)
 {
-    double us = pow(2, bucket);
+    double us = ldexp(1, (int)bucket);
 
     if (us < 1000)
         fprintf(stream, "%.0f µs", us);
@@ -160,6 +166,10 @@ static void draw_bar(FILE *stream, const struct histogram *sum, unsigned bucket)
             HEIGHT - BOTTOM + 16);
     if (slots <= 15 || (bucket - sum->first) % 2 == 0)
         print_duration(stream, bucket);
+    if (slots <= 6) {
+        fputs(" to ", stream);
+        print_duration(stream, bucket + 1);
+    }
     fputs("</text>\n", stream);
     if (sum->all[bucket] == 0)
         return;
@@ -185,7 +195,8 @@ void ns_diagnosis_draw_waits(FILE *stream, const struct ns_diagnosis *diagnosis)
     draw_frame(stream, "How many waits took how long, with and without a hold");
     for (unsigned i = sum.first; i <= sum.last; i++)
         draw_bar(stream, &sum, i);
-    fputs("</svg>\n<p class=\"soft\">Waits for an answer, by powers of two of a microsecond; a mark is where its bar "
-          "begins. In <span class=\"grade proven\">this colour</span>: bytes were held meanwhile.</p>\n",
+    fputs("</svg>\n<p class=\"soft\">Waits for an answer where it is worst, by powers of two of a "
+          "microsecond: "
+          "<i class=\"bad\"></i>bytes were held meanwhile; <i class=\"other\"></i>none were.</p>\n",
           stream);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the report for people: a verdict first, then what stalls in full, then the rest a line each, then
- * what to do. It must stay short: somebody reads it who has little time. Not async-signal-safe. */
+/* Owns the report for people: a verdict first, then what stalls in full, then the rest a line each,
+ * then what to do. It must stay short: somebody reads it who has little time. Not
+ * async-signal-safe. */
 #include "cli/diagnosis_report.h"
 
 #include "cli/diagnosis_words.h"
@@ -17,8 +18,8 @@ enum {
 
 #define MS 1e6
 
-/* "  label  text", further lines of it indented likewise. A word that is longer than a line stays whole, so
- * that it can be copied. */
+/* "  label  text", further lines of it indented likewise. A word that is longer than a line stays
+ * whole, so that it can be copied. */
 static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
 {
     const int indent = 12;
@@ -42,21 +43,23 @@ static void print_wrapped(FILE *stream, const char *label, const char *text, int
 static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    double lost = ns_words_lost_ms(row), of = (double)verdict->waited_ns / MS;
+    double lost = ns_diagnosis_lost_ms(row), of = (double)verdict->waited_ns / MS;
     int used;
 
     if (of < lost)
         of = (double)verdict->watched_ns / MS;
     used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stalls",
                     row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-                    ns_words_stall_count(row));
-    if (ns_words_holds(row) && verdict->longest_ns)
+                    ns_diagnosis_stall_count(row));
+    if (ns_diagnosis_holds(row) && verdict->longest_ns)
         used += snprintf(text + used, size - (size_t)used, " of %.1f to %.1f ms",
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);
-    used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost", ns_words_certain(row) ? "" : "at most ", lost);
+    used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost",
+                     ns_diagnosis_certain(row) ? "" : "at most ", lost);
     if (of > 0)
-        used += snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
-    if (ns_words_certain(row) && verdict->maybe)
+        used +=
+            snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
+    if (ns_diagnosis_certain(row) && verdict->maybe)
         snprintf(text + used, size - (size_t)used, ", and %.0f more at most",
                  (double)(verdict->most_ns - verdict->certain_ns) / MS);
 }
@@ -64,13 +67,15 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
 static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
                         const struct ns_diagnosed *row, int width)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     struct ns_cure cures[2];
     char text[TEXT_MOST];
-    unsigned n = ns_words_cures(row, cures);
+    unsigned n = ns_diagnosis_cures(diagnosis, row, cures);
 
     for (unsigned i = 0; i < n; i++) {
-        const struct ns_diagnosed_process *at = i == 0 ? row->process : other ? other->process : NULL;
+        const struct ns_diagnosed_process *at = i == 0  ? row->process
+                                                : other ? other->process
+                                                        : NULL;
         char who[96] = "";
 
         if (i == 1 && at)
@@ -92,7 +97,7 @@ static void print_causes(FILE *stream, const struct ns_verdict *verdict, int wid
         if (verdict->causes[cause] == 0 || (double)verdict->causes_ns[cause] < 5 * MS)
             continue;
         snprintf(text, sizeof(text), "%s: %" PRIu64 " time%s, %.1f ms each",
-                 ns_words_cause_meaning(cause), verdict->causes[cause],
+                 ns_diagnosis_cause_meaning(cause), verdict->causes[cause],
                  verdict->causes[cause] == 1 ? "" : "s",
                  (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
         print_wrapped(stream, "besides", text, width);
@@ -105,17 +110,17 @@ static void print_full(FILE *stream, const struct ns_diagnosis *diagnosis,
     char text[TEXT_MOST];
 
     fprintf(stream, "\n%s[%d], %s: %s\n", row->process->name, row->process->pid,
-            ns_words_where(row, text, sizeof(text)), ns_grade_name(row->verdict.grade));
+            ns_diagnosis_where(row, text, sizeof(text)), ns_grade_name(row->verdict.grade));
     say_counts(row, text, sizeof(text));
     print_wrapped(stream, "cost", text, width);
     if (row->pattern[0])
         print_wrapped(stream, "pattern", row->pattern, width);
     print_wrapped(stream, row->verdict.grade == NS_GRADE_PROVEN ? "proof" : "signs",
-                  ns_words_proof(row, text, sizeof(text)), width);
+                  ns_diagnosis_proof(row, text, sizeof(text)), width);
     print_causes(stream, &row->verdict, width);
     if (row->process->has_shim)
-        print_wrapped(stream, "shim", "it is in this process already: 'nagleshim doctor' says what it does",
-                      width);
+        print_wrapped(stream, "shim",
+                      "it is in this process already: 'nagleshim doctor' says what it does", width);
     print_cures(stream, diagnosis, row, width);
 }
 
@@ -129,25 +134,25 @@ static void say_cause(const struct ns_verdict *verdict, char *text, size_t size)
             most = cause;
     *text = '\0';
     if (verdict->causes[most] && (double)verdict->causes_ns[most] >= MS)
-        snprintf(text, size, "; %s, %.1f ms each", ns_words_cause_meaning(most),
+        snprintf(text, size, "; %s, %.1f ms each", ns_diagnosis_cause_meaning(most),
                  (double)verdict->causes_ns[most] / MS / (double)verdict->causes[most]);
 }
 
 static void print_short(FILE *stream, const struct ns_diagnosis *diagnosis,
                         const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     char where[128], cause[128];
 
     say_cause(&row->verdict, cause, sizeof(cause));
     fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
-            ns_words_where(row, where, sizeof(where)), ns_grade_name(row->verdict.grade));
-    if (ns_words_stalls(row) && other && ns_words_stalls(other))
-        fprintf(stream, "; the other end of the one above\n");
-    else if (ns_words_stalls(row))
-        fprintf(stream, "; %.0f ms lost\n", ns_words_lost_ms(row));
+            ns_diagnosis_where(row, where, sizeof(where)), ns_grade_name(row->verdict.grade));
+    if (other && ns_diagnosis_stalls(other) && other < row)
+        fprintf(stream, "; the other end of one above\n");
+    else if (ns_diagnosis_stalls(row))
+        fprintf(stream, "; %.0f ms lost\n", ns_diagnosis_lost_ms(row));
     else if (row->verdict.grade == NS_GRADE_CANNOT_TELL)
-        fprintf(stream, "; %s\n", ns_words_doubt(row->verdict.doubt));
+        fprintf(stream, "; %s\n", ns_diagnosis_doubt(row->verdict.doubt));
     else
         fprintf(stream, "; %" PRIu64 " request%s%s\n", row->verdict.requests,
                 row->verdict.requests == 1 ? "" : "s", cause);
@@ -156,9 +161,9 @@ static void print_short(FILE *stream, const struct ns_diagnosis *diagnosis,
 /* Is it to be told in full: one that stalls, and not the other end of one that has been told? */
 static bool is_full(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
 
-    return ns_words_stalls(row) && !(other && other < row && ns_words_stalls(other));
+    return ns_diagnosis_stalls(row) && !(other && other < row && ns_diagnosis_stalls(other));
 }
 
 static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int width)
@@ -190,10 +195,14 @@ void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *rep
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     char text[TEXT_MOST];
 
-    fprintf(stream, "nagleshim diagnose: %s\n", ns_words_headline(diagnosis, text, sizeof(text)));
+    fprintf(stream, "nagleshim diagnose: %s\n",
+            ns_diagnosis_headline(diagnosis, text, sizeof(text)));
     print_rows(stream, diagnosis, width);
-    if (report->next || report->n_notes)
+    if (report->next || report->n_notes || diagnosis->n_experiments)
         putc('\n', stream);
+    for (size_t i = 0; i < diagnosis->n_experiments; i++)
+        fprintf(stream, "experiment: %s\n",
+                ns_diagnosis_experiment(&diagnosis->experiments[i], text, sizeof(text)));
     for (unsigned i = 0; i < report->n_notes; i++)
         fprintf(stream, "note: %s\n", report->notes[i]);
     if (report->next)

@@ -11,6 +11,9 @@
 
 #define MS 1e6 /* nanoseconds */
 
+/* A difference that chance makes less often than this is believed. */
+#define P_BELIEVED 0.01
+
 char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
 {
     char text[INET6_ADDRSTRLEN] = "?";
@@ -27,7 +30,7 @@ char *ns_words_address(const struct ns_address *address, char *buffer, size_t si
     return buffer;
 }
 
-char *ns_words_where(const struct ns_diagnosed *row, char *buffer, size_t size)
+char *ns_diagnosis_where(const struct ns_diagnosed *row, char *buffer, size_t size)
 {
     char address[64];
 
@@ -39,7 +42,7 @@ char *ns_words_where(const struct ns_diagnosed *row, char *buffer, size_t size)
     return buffer;
 }
 
-const char *ns_words_cause(enum ns_cause cause)
+const char *ns_diagnosis_cause(enum ns_cause cause)
 {
     static const char *const words[NS_CAUSE_COUNT] = {
         [NS_CAUSE_PEER] = "peer", [NS_CAUSE_WINDOW] = "window", [NS_CAUSE_LOSS] = "loss",
@@ -49,10 +52,10 @@ const char *ns_words_cause(enum ns_cause cause)
     return cause < NS_CAUSE_COUNT && words[cause] ? words[cause] : "unknown";
 }
 
-const char *ns_words_cause_meaning(enum ns_cause cause)
+const char *ns_diagnosis_cause_meaning(enum ns_cause cause)
 {
     static const char *const meanings[NS_CAUSE_COUNT] = {
-        [NS_CAUSE_PEER] = "the peer took its time to answer",
+        [NS_CAUSE_PEER] = "the peer took its time",
         [NS_CAUSE_WINDOW] = "the peer's window was shut: it does not read",
         [NS_CAUSE_LOSS] = "segments were lost and sent again",
         [NS_CAUSE_WIRE] = "the wire is that long",
@@ -63,7 +66,7 @@ const char *ns_words_cause_meaning(enum ns_cause cause)
     return cause < NS_CAUSE_COUNT && meanings[cause] ? meanings[cause] : "something else";
 }
 
-const char *ns_words_doubt(enum ns_doubt doubt)
+const char *ns_diagnosis_doubt(enum ns_doubt doubt)
 {
     switch (doubt) {
     case NS_DOUBT_NO_LOOKS:
@@ -82,40 +85,40 @@ const char *ns_words_doubt(enum ns_doubt doubt)
     return "nothing was seen that could be judged";
 }
 
-bool ns_words_stalls(const struct ns_diagnosed *row)
+bool ns_diagnosis_stalls(const struct ns_diagnosed *row)
 {
     return row->verdict.grade == NS_GRADE_PROVEN || row->verdict.grade == NS_GRADE_LIKELY;
 }
 
-bool ns_words_holds(const struct ns_diagnosed *row)
+bool ns_diagnosis_holds(const struct ns_diagnosed *row)
 {
     return row->verdict.stalls > 0 || row->verdict.receiving == 0;
 }
 
-uint64_t ns_words_stall_count(const struct ns_diagnosed *row)
+uint64_t ns_diagnosis_stall_count(const struct ns_diagnosed *row)
 {
-    if (!ns_words_stalls(row))
+    if (!ns_diagnosis_stalls(row))
         return 0;
-    return !ns_words_holds(row)  ? row->verdict.receiving
-           : row->verdict.stalls ? row->verdict.stalls
-                                 : row->verdict.maybe;
+    return !ns_diagnosis_holds(row) ? row->verdict.receiving
+           : row->verdict.stalls    ? row->verdict.stalls
+                                    : row->verdict.maybe;
 }
 
-double ns_words_lost_ms(const struct ns_diagnosed *row)
+double ns_diagnosis_lost_ms(const struct ns_diagnosed *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
 
-    if (!ns_words_stalls(row))
+    if (!ns_diagnosis_stalls(row))
         return 0;
-    return (double)(!ns_words_holds(row)  ? verdict->receiving_ns
-                    : verdict->certain_ns ? verdict->certain_ns
-                                          : verdict->most_ns) /
+    return (double)(!ns_diagnosis_holds(row) ? verdict->receiving_ns
+                    : verdict->certain_ns    ? verdict->certain_ns
+                                             : verdict->most_ns) /
            MS;
 }
 
-bool ns_words_certain(const struct ns_diagnosed *row)
+bool ns_diagnosis_certain(const struct ns_diagnosed *row)
 {
-    return ns_words_holds(row) && row->verdict.certain_ns > 0;
+    return ns_diagnosis_holds(row) && row->verdict.certain_ns > 0;
 }
 
 static bool same_address(const struct ns_address *one, const struct ns_address *other)
@@ -124,8 +127,8 @@ static bool same_address(const struct ns_address *one, const struct ns_address *
            memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
 }
 
-const struct ns_diagnosed *ns_words_other_end(const struct ns_diagnosis *diagnosis,
-                                              const struct ns_diagnosed *row)
+const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
+                                                  const struct ns_diagnosed *row)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
@@ -142,31 +145,34 @@ const struct ns_diagnosed *ns_words_other_end(const struct ns_diagnosis *diagnos
     return NULL;
 }
 
-double ns_words_total_lost_ms(const struct ns_diagnosis *diagnosis)
+double ns_diagnosis_total_lost_ms(const struct ns_diagnosis *diagnosis)
 {
     double sum = 0;
 
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
-        const struct ns_diagnosed *other = ns_words_other_end(diagnosis, row);
+        const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
 
         /* What a process loses to its peer's Nagle is what that peer is seen to hold. */
-        if (ns_words_holds(row) || !other || !ns_words_stalls(other) || !ns_words_holds(other))
-            sum += ns_words_lost_ms(row);
+        if (ns_diagnosis_holds(row) || !other || !ns_diagnosis_stalls(other) ||
+            !ns_diagnosis_holds(other))
+            sum += ns_diagnosis_lost_ms(row);
     }
     return sum;
 }
 
-unsigned ns_words_cures(const struct ns_diagnosed *row, struct ns_cure cures[2])
+unsigned ns_diagnosis_cures(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row,
+                            struct ns_cure cures[2])
 {
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     const struct ns_verdict *verdict = &row->verdict;
-    bool holds = ns_words_holds(row);
-    uint64_t n = ns_words_stall_count(row);
+    bool holds = ns_diagnosis_holds(row);
+    uint64_t n = ns_diagnosis_stall_count(row);
     double rtt = (double)verdict->rtt_us / 1e3, each;
 
     if (n == 0)
         return 0;
-    each = ns_words_lost_ms(row) / (double)n;
+    each = ns_diagnosis_lost_ms(row) / (double)n;
     for (unsigned i = 0; i < 2; i++) {
         bool pushes = (i == 0) == holds;
 
@@ -178,7 +184,11 @@ unsigned ns_words_cures(const struct ns_diagnosed *row, struct ns_cure cures[2])
             .to_ms = fmin(pushes ? rtt : 2 * rtt, each + rtt),
         };
     }
-    return 2;
+    /* What was seen to hold nothing has nothing to push. */
+    return !holds && other && other->source == NS_SOURCE_INSIDE && other->verdict.stalls == 0 &&
+                   other->verdict.maybe == 0 && other->verdict.late == 0
+               ? 1
+               : 2;
 }
 
 static char *say_likely(const struct ns_verdict *verdict, char *buffer, size_t size)
@@ -206,10 +216,11 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
     else
         snprintf(range, sizeof(range), "%.1f ms", held);
     if (rtt_us)
-        snprintf(round_trip, sizeof(round_trip), "; a round trip takes %.*f ms",
-                 rtt_us < 1000 ? 2 : 1, rtt_us / 1e3);
+        snprintf(round_trip, sizeof(round_trip), "; a round trip takes %s%.*f ms",
+                 rtt_us < 10 ? "under " : "", rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
     snprintf(buffer, size,
-             "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window (%" PRIu32
+             "%" PRIu32 " byte%s unsent behind %" PRIu32
+             " unacknowledged segment%s, the window (%" PRIu32
              " bytes) and the congestion window (%" PRIu32 " segments) open, TCP_NODELAY off; "
              "released after %s, when the peer's ACK came%s",
              look->unsent, look->unsent == 1 ? "" : "s", look->unacked,
@@ -217,7 +228,7 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
     return buffer;
 }
 
-char *ns_words_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
+char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
 
@@ -227,8 +238,7 @@ char *ns_words_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
     case NS_GRADE_LIKELY:
         return say_likely(verdict, buffer, size);
     case NS_GRADE_LATE:
-        snprintf(buffer, size,
-                 "bytes were held %" PRIu64 " time%s, and no answer depended on them",
+        snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, and no answer depended on them",
                  verdict->late, verdict->late == 1 ? "" : "s");
         break;
     case NS_GRADE_NONE:
@@ -236,9 +246,33 @@ char *ns_words_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
                  verdict->looks);
         break;
     case NS_GRADE_CANNOT_TELL:
-        snprintf(buffer, size, "%s", ns_words_doubt(verdict->doubt));
+        snprintf(buffer, size, "%s", ns_diagnosis_doubt(verdict->doubt));
         break;
     }
+    return buffer;
+}
+
+char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, char *buffer,
+                              size_t size)
+{
+    bool pushes = strcmp(experiment->what, "push") == 0;
+
+    if (experiment->done == 0 || experiment->left == 0)
+        snprintf(buffer, size, "%s[%d]: there were too few waits at which %s",
+                 experiment->process->name, experiment->process->pid,
+                 pushes ? "something was held that could be pushed"
+                        : "something had been read that could be acknowledged");
+    else
+        snprintf(buffer, size,
+                 "%s[%d]: %s at %zu waits by a coin, answers took %.2f ms; at the other %zu not, "
+                 "%.2f ms; %s (p %.2g)",
+                 experiment->process->name, experiment->process->pid,
+                 pushes ? "pushed" : "acknowledged", experiment->done, experiment->done_ms,
+                 experiment->left, experiment->left_ms,
+                 experiment->p >= P_BELIEVED ? "no more difference than chance makes"
+                 : experiment->done_ms < experiment->left_ms ? "it is a cure"
+                                                             : "it makes things worse",
+                 experiment->p);
     return buffer;
 }
 
@@ -253,9 +287,9 @@ static void add(char *buffer, size_t size, const char *text)
 static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
     const struct ns_verdict *worst = &diagnosis->rows[0].verdict;
-    double lost = ns_words_total_lost_ms(diagnosis);
+    double lost = ns_diagnosis_total_lost_ms(diagnosis);
     double waited = (double)worst->waited_ns / MS;
-    bool certain = ns_words_certain(&diagnosis->rows[0]);
+    bool certain = ns_diagnosis_certain(&diagnosis->rows[0]);
     char text[160];
 
     if (diagnosis->n_rows > 1 || waited < lost)
@@ -270,26 +304,28 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
     const struct ns_diagnosed *row = &diagnosis->rows[0];
     const struct ns_verdict *verdict = &row->verdict;
     const char *really = verdict->grade == NS_GRADE_PROVEN ? "" : "probably ";
-    uint64_t stalls = ns_words_stall_count(row);
+    uint64_t stalls = ns_diagnosis_stall_count(row);
     size_t others = 0;
     char text[96];
 
-    if (ns_words_holds(row))
+    if (ns_diagnosis_holds(row))
         snprintf(buffer, size,
                  "it %sstalls: %" PRIu64 " of %" PRIu64
                  " requests of %s were held by Nagle's algorithm until the peer's %sACK came",
                  really, stalls, verdict->requests > stalls ? verdict->requests : stalls,
                  row->process->name, verdict->late_acks ? "delayed " : "");
     else
-        snprintf(buffer, size,
-                 "it %sstalls: Nagle's algorithm at the peer of %s held %" PRIu64
-                 " answers until this end's delayed ACK",
-                 really, row->process->name, verdict->receiving);
+        snprintf(
+            buffer, size,
+            "it %sstalls: the peer of %s seems to be held until this end's delayed ACK, %" PRIu64
+            " times",
+            really, row->process->name, verdict->receiving);
     for (size_t i = 1; i < diagnosis->n_rows; i++)
-        others += ns_words_stalls(&diagnosis->rows[i]) &&
-                  ns_words_other_end(diagnosis, &diagnosis->rows[i]) != row;
+        others += ns_diagnosis_stalls(&diagnosis->rows[i]) &&
+                  ns_diagnosis_other_end(diagnosis, &diagnosis->rows[i]) != row;
     if (others) {
-        snprintf(text, sizeof(text), ", and so were those of %zu more", others);
+        snprintf(text, sizeof(text), "; %zu other row%s too", others,
+                 others == 1 ? " does," : "s do,");
         add(buffer, size, text);
     }
     add_price(diagnosis, buffer, size);
@@ -313,12 +349,12 @@ static void add_cause(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     if (times[most] == 0 || ns[most] < MS)
         return;
     snprintf(text, sizeof(text), "; what took the time: %s, %" PRIu64 " time%s, %.1f ms each",
-             ns_words_cause_meaning(most), times[most], times[most] == 1 ? "" : "s",
+             ns_diagnosis_cause_meaning(most), times[most], times[most] == 1 ? "" : "s",
              (double)ns[most] / MS / (double)times[most]);
     add(buffer, size, text);
 }
 
-char *ns_words_headline(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
     uint64_t requests = 0, late = 0;
     unsigned connections = 0;
@@ -352,7 +388,7 @@ char *ns_words_headline(const struct ns_diagnosis *diagnosis, char *buffer, size
                  requests, requests == 1 ? "" : "s", connections, connections == 1 ? "" : "s");
         break;
     case NS_GRADE_CANNOT_TELL:
-        snprintf(buffer, size, "cannot tell: %s", ns_words_doubt(doubt));
+        snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubt));
         break;
     }
     add_cause(diagnosis, buffer, size);

@@ -135,6 +135,19 @@ static void judge_directory(const struct listener *to)
              directory);
 }
 
+/* The shim says nothing of it but under NAGLESHIM_LOG=debug. */
+static void judge_record(const struct listener *to)
+{
+    const char *directory = getenv("NAGLESHIM_RECORD"), *word = getenv("NAGLESHIM_EXPERIMENT");
+    struct stat st;
+
+    if (directory && *directory && (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode)))
+        warn(to, "NAGLESHIM_RECORD '%s' is not a directory, so nothing is recorded", directory);
+    if (word && *word && strcmp(word, "push") != 0 && strcmp(word, "acknowledge") != 0)
+        warn(to, "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'; nothing is tried",
+             word);
+}
+
 void ns_environment_judge(bool library_speaks, ns_environment_warn *report, void *context)
 {
     const struct listener to = {report, context};
@@ -145,6 +158,7 @@ void ns_environment_judge(bool library_speaks, ns_environment_warn *report, void
     if (judge_log_file(&to) || !library_speaks)
         judge_log_level(&to);
     judge_directory(&to);
+    judge_record(&to);
 }
 
 const char *ns_environment_policies(void)

@@ -26,7 +26,7 @@ static void print_usage(FILE *stream, const struct ns_verb *verb, const char *be
 
 static void print_policy_keys(void)
 {
-    printf("\npolicy keys (nagleshim-policy(5)):\n  of the policy ");
+    printf("policy keys (nagleshim-policy(5)):\n  of the policy ");
 #define NS_POLICY_KEY(name, read) printf(" %s", name);
 #include "policy/keys.def"
 #undef NS_POLICY_KEY
@@ -41,6 +41,14 @@ static void print_policy_keys(void)
     putchar('\n');
 }
 
+static void print_environment(void)
+{
+    printf("environment:\n");
+#define NS_VARIABLE(name, text) printf("  %-21s %s\n", #name, text);
+#include "cli/variables.def"
+#undef NS_VARIABLE
+}
+
 static void print_main(void)
 {
     printf("usage: nagleshim COMMAND [OPTIONS]\n"
@@ -49,12 +57,9 @@ static void print_main(void)
            "commands:\n");
     for (size_t i = 0; ns_verbs_at(i); i++)
         printf("  %-9s %s\n", ns_verbs_at(i)->word, ns_verbs_at(i)->summary);
-    printf("\nenvironment:\n");
-#define NS_VARIABLE(name, text) printf("  %-21s %s\n", #name, text);
-#include "cli/variables.def"
-#undef NS_VARIABLE
-    print_policy_keys();
-    printf("\nexit status: each command's --help says it\n");
+    printf("\nenvironment variables: nagleshim help environment\n"
+           "policy keys: nagleshim help policy\n");
+    printf("exit status: each command's --help says it\n");
 }
 
 /* The words that an option takes, below its text. */
@@ -124,12 +129,16 @@ bool ns_help_print(const char *command)
 {
     const struct ns_verb *verb = command ? ns_verbs_find(command) : NULL;
 
-    if (!command) {
+    if (!command)
         print_main();
-        return true;
-    }
-    if (!verb)
+    else if (strcmp(command, "environment") == 0)
+        print_environment();
+    else if (strcmp(command, "policy") == 0)
+        print_policy_keys();
+    else if (!verb)
         return false;
+    if (!verb)
+        return true;
     print_usage(stdout, verb, "usage: ");
     printf("\n%s", verb->about);
     print_options(verb->word);

@@ -81,13 +81,19 @@ cJSON *ns_output_entry(const char *list)
     return entry;
 }
 
-void ns_output_list(const char *list, const char *text)
+void ns_output_add_text(cJSON *list, const char *text)
 {
-    char *copy = object ? clean(text) : NULL;
+    char *copy = clean(text);
 
     if (copy)
-        cJSON_AddItemToArray(list_of(list), cJSON_CreateString(copy));
+        cJSON_AddItemToArray(list, cJSON_CreateString(copy));
     free(copy);
+}
+
+void ns_output_list(const char *list, const char *text)
+{
+    if (object)
+        ns_output_add_text(list_of(list), text);
 }
 
 void ns_output_fact(const char *list, const char *name, const char *format, ...)

@@ -36,4 +36,7 @@ void ns_output_expect(const char *list);
  */
 void ns_output_text(cJSON *object, const char *name, const char *text);
 
+/* The same as an item of a list. */
+void ns_output_add_text(cJSON *list, const char *text);
+
 #endif

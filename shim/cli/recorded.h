@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the records that observed processes have left in a directory (conn/record.h), or still write:
- * each process image, each of its connections, and what the judge says of them. Another process wrote
- * them, so nothing in them is believed but what is checked here. Not async-signal-safe; allocates. */
+/* Reads the records that observed processes have left in a directory (conn/record.h), or still
+ * write: each process image, each of its connections, and what the judge says of them. Another
+ * process wrote them, so nothing in them is believed but what is checked here. Not
+ * async-signal-safe; allocates. */
 #ifndef NS_RECORDED_H
 #define NS_RECORDED_H
 
@@ -20,22 +21,24 @@ struct ns_recorded {
     bool nodelay; /* as the program had it last */
     uint64_t writes, requests, waits;
     struct ns_verdict verdict;
-    char pattern[128]; /* "write 281, write 480, wait"; that of a stall if there is one; "" if not known */
+    char pattern[128]; /* "write 281, write 480, wait"; that of a stall if there is one; "" if not
+                          known */
 };
 
 /* A process image: a process that calls execve() makes another one. */
 struct ns_recorded_process {
     pid_t pid, parent;
-    char name[64];       /* base name of its executable, tame */
-    char exe[PATH_MAX];  /* "" if not known */
-    uint64_t began;      /* CLOCK_MONOTONIC ns */
+    char name[64];      /* base name of its executable, tame */
+    char exe[PATH_MAX]; /* "" if not known */
+    uint64_t began;     /* CLOCK_MONOTONIC ns */
     uint64_t tick_ns;
     enum ns_experiment experiment;
     uint64_t events_lost, slots_lost; /* what there was no room for */
     uint64_t looks;
     struct ns_recorded *connections;
     size_t n_connections;
-    /* The experiment: how long answers took, in ms, after the waits at which the coin said yes and no. */
+    /* The experiment: how long answers took, in ms, after the waits at which the coin said yes and
+     * no. */
     double *treated, *untreated;
     size_t n_treated, n_untreated;
 };
@@ -46,16 +49,16 @@ struct ns_recorded_all {
     size_t n_broken; /* files that are no record, or one of another version */
 };
 
-/* Told of every hold, in the order of each connection's looks. process and connection are those that
- * ns_recorded_read returns, but not complete yet. */
+/* Told of every hold, in the order of each connection's looks. process and connection are those
+ * that ns_recorded_read returns, but not complete yet. */
 struct ns_recorded_holds {
     void (*hold)(void *context, const struct ns_recorded_process *process,
                  const struct ns_recorded *connection, const struct ns_hold *hold);
     void *context;
 };
 
-/* Read every record of a directory; holds may be NULL. Returns 0, or -errno where the directory cannot
- * be read or there is no memory; then *all is empty. */
+/* Read every record of a directory; holds may be NULL. Returns 0, or -errno where the directory
+ * cannot be read or there is no memory; then *all is empty. */
 int ns_recorded_read(const char *directory, struct ns_recorded_all *all,
                      const struct ns_recorded_holds *holds);
 

@@ -97,6 +97,11 @@ static bool take_options(int argc, char **argv, struct run_options *options)
             "into the policy file");
         return false;
     }
+    if (options->send && strcmp(options->send, ns_send_name(NS_SEND_OBSERVE)) == 0 &&
+        options->ack && strcmp(options->ack, ns_ack_name(NS_ACK_APP)) != 0) {
+        SAY("--ack must be app, or left out, beside --send observe, which changes nothing");
+        return false;
+    }
     if (optind >= argc) {
         SAY("no program is named; see 'nagleshim run --help'");
         return false;

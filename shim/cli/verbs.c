@@ -100,7 +100,8 @@ bool ns_verbs_have(const char *verb, const char *name, int argc, char **argv)
 
     while (!found && (option = ns_verbs_next_option(verb, argc, argv)) != -1)
         for (size_t i = 0; i < COUNT(options); i++)
-            found = found || (options[i].id == option && strcmp(options[i].name, name) == 0);
+            found = found || (options[i].id == option && options[i].takes == NS_TAKES_NOTHING &&
+                              strcmp(options[i].name, name) == 0);
     optind = 0; /* the next call of getopt_long begins anew */
     return found;
 }

@@ -23,7 +23,8 @@ enum {
     NS_LOOK_KNOWS_OPTIONS = 4,  /* the next two could be asked for */
     NS_LOOK_NODELAY = 8,        /* TCP_NODELAY is on */
     NS_LOOK_CORK = 16,          /* TCP_CORK is on, or the last write had MSG_MORE */
-    NS_LOOK_ARRIVED = 32,       /* WOKE: data had arrived here; it is what was waited for */
+    /* WOKE: data had arrived, here or from the same peer elsewhere; it is what was waited for */
+    NS_LOOK_ARRIVED = 32,
     NS_LOOK_PUSHED = 64,        /* WAIT: the experiment pushed here */
     NS_LOOK_ACKNOWLEDGED = 128, /* WAIT: the experiment acknowledged here */
     NS_LOOK_TRIED = 256,        /* WAIT: the experiment tossed its coin here */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The file in which an observed process leaves what it saw (recorder.h writes it, cli/recorded.h reads
- * it): one head, the slots of its connections, and the looks at them. It is sparse, and shared memory
- * while the process runs, so that it outlives a SIGKILL. Never a byte that was sent or received, nor an
- * argument of the program.
+/* The file in which an observed process leaves what it saw (recorder.h writes it, cli/recorded.h
+ * reads it): one head, the slots of its connections, and the looks at them. It is sparse, and
+ * shared memory while the process runs, so that it outlives a SIGKILL. Never a byte that was sent
+ * or received, nor an argument of the program.
  *
  * Everything has a fixed size. Counts are written with relaxed stores by whichever thread uses the
  * connection: two at once may lose one. Times are CLOCK_MONOTONIC in nanoseconds. */
@@ -38,16 +38,16 @@ enum ns_experiment {
 struct ns_record_head {
     _Atomic uint64_t magic; /* stored last */
     uint32_t version, slot_size, event_size;
-    uint32_t n_slots, n_events; /* that there is room for */
-    int32_t pid, parent;        /* as the process sees them: a container has its own numbers */
-    uint32_t tick_ns;           /* clock_getres(CLOCK_MONOTONIC_COARSE) */
-    uint32_t experiment;        /* enum ns_experiment */
-    uint64_t began;             /* when the record was made */
-    uint64_t began_real;        /* the same by CLOCK_REALTIME */
-    char name[64];              /* base name of its executable, cut */
-    char exe[1024];             /* its executable, "" if longer or not known */
-    _Atomic uint32_t slots;     /* that were ever used; not above n_slots */
-    _Atomic uint32_t events;    /* that were begun; not above n_events */
+    uint32_t n_slots, n_events;   /* that there is room for */
+    int32_t pid, parent;          /* as the process sees them: a container has its own numbers */
+    uint32_t tick_ns;             /* clock_getres(CLOCK_MONOTONIC_COARSE) */
+    uint32_t experiment;          /* enum ns_experiment */
+    uint64_t began;               /* when the record was made */
+    uint64_t began_real;          /* the same by CLOCK_REALTIME */
+    char name[64];                /* base name of its executable, cut */
+    char exe[1024];               /* its executable, "" if longer or not known */
+    _Atomic uint32_t slots;       /* that were ever used; not above n_slots */
+    _Atomic uint32_t events;      /* that were begun; not above n_events */
     _Atomic uint64_t slots_lost;  /* connections for which there was no slot */
     _Atomic uint64_t events_lost; /* looks for which there was no room */
 };
@@ -65,24 +65,26 @@ struct ns_record_slot {
     _Atomic uint32_t ended; /* 1: the last one is closed, as far as anybody noticed */
     uint32_t role;          /* enum ns_role */
     struct ns_record_address local, remote; /* of the last one; local of a client is not known */
-    _Atomic uint32_t nodelay; /* TCP_NODELAY, as the program had it last */
-    _Atomic uint64_t first, last; /* when it was first and last written to or read from */
+    _Atomic uint32_t nodelay;               /* TCP_NODELAY, as the program had it last */
+    _Atomic uint64_t first, last;   /* when it was first used, and last read from or waited for */
     _Atomic uint64_t writes, reads; /* that moved something */
-    _Atomic uint64_t requests;  /* reads that followed a write */
-    _Atomic uint64_t waits;     /* waits of the program that followed a write here */
-    _Atomic uint64_t waited_ns; /* in all of buckets */
-    /* How long it took from a wait that followed a write, with nothing unsent, until data arrived. */
+    _Atomic uint64_t requests;      /* reads that followed a write */
+    _Atomic uint64_t waits;         /* waits of the program that followed a write here */
+    _Atomic uint64_t waited_ns;     /* in all of buckets */
+    /* How long it took from a wait that followed a write, with nothing unsent, until data arrived.
+     */
     _Atomic uint32_t buckets[NS_RECORD_BUCKETS];
-    /* Data that arrived 30 ms or more after data that was read and not answered: in which part of the
-     * tick; and how long it took. */
+    /* Data that arrived 30 ms or more after data that was read and not answered, and that was
+     * answered then: in which part of the tick, since the tick; and how long it took, all together.
+     */
     _Atomic uint32_t phases[NS_RECORD_PHASES];
     _Atomic uint64_t late_ns;
     /* The writes before the last wait that followed one: the sizes of the first ones. */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES];
 };
 
-/* A look. The looks at one connection are those with the same slot and life, in the order of look.at
- * (two threads may have put them down in another one). */
+/* A look. The looks at one connection are those with the same slot and life, in the order of
+ * look.at (two threads may have put them down in another one). */
 struct ns_record_event {
     _Atomic uint32_t complete; /* 1: all of it is there; stored last */
     uint32_t slot, life;       /* life: 1 and up to the slot's lives */
@@ -96,8 +98,9 @@ enum {
     NS_RECORD_PAGE = 4096,
     NS_RECORD_SLOTS_AT = NS_RECORD_PAGE,
     NS_RECORD_EVENTS_AT =
-        NS_RECORD_SLOTS_AT + (NS_RECORD_SLOTS * (int)sizeof(struct ns_record_slot) + NS_RECORD_PAGE - 1) /
-                                 NS_RECORD_PAGE * NS_RECORD_PAGE,
+        NS_RECORD_SLOTS_AT +
+        (NS_RECORD_SLOTS * (int)sizeof(struct ns_record_slot) + NS_RECORD_PAGE - 1) /
+            NS_RECORD_PAGE * NS_RECORD_PAGE,
     NS_RECORD_FILE_SIZE =
         NS_RECORD_EVENTS_AT + NS_RECORD_EVENTS * (int)sizeof(struct ns_record_event),
 };

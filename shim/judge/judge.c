@@ -86,6 +86,8 @@ static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t s
 static uint64_t gap(const struct ns_judge *judge, const struct ns_look *look)
 {
     bool alone = look->sent == end_of(&judge->held);
+    if (alone && look->received == judge->held.received) /* it came by another connection */
+        return (uint64_t)look->since_sent_ms * MS;
     if (alone && look->since_sent_ms >= look->since_received_ms)
         return (uint64_t)(look->since_sent_ms - look->since_received_ms) * MS;
     if (alone)
@@ -111,7 +113,7 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
 static bool judge_released(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
     uint64_t end = end_of(&judge->held);
-    bool arrived = look->received > judge->held.received;
+    bool arrived = look->received > judge->held.received || look->flags & NS_LOOK_ARRIVED;
     bool writes_on = look->sent > end || look->unsent > 0 || look->kind == NS_LOOK_WRITE ||
                      look->kind == NS_LOOK_WAIT;
     if (!arrived && !writes_on && look->state == TCP_ESTABLISHED) {

@@ -4,41 +4,58 @@
 
 #include <math.h>
 
-/* So many answers are weighed at once: a peer's clock drifts away from ours meanwhile by
- * microseconds. Of fewer than the least nothing can be said. */
-enum { BLOCK = 16, LEAST = 4 };
-/* By so much more than the answers do the lengths of the waits concentrate. */
-static const double unlike = 0.25;
+/* Waits are alike that differ by no more than a twelfth of a tick. With fewer than the least alike
+ * nothing can be said, and with less than a quarter of all. */
+enum { ALIKE = 12, LEAST = 4, QUARTER = 4 };
+/* Answers within half a tick concentrate by this at least. */
+static const double spread = 0.6;
 
-static void add(struct ns_circle *circle, double part)
+/* How many waits are as long as this one or a little longer, and how much their answers
+ * concentrate. */
+static uint32_t alike(const struct ns_weigh *weigh, uint32_t i, uint32_t width_us,
+                      double *concentration)
 {
-    circle->x += cos(2 * M_PI * part);
-    circle->y += sin(2 * M_PI * part);
-    circle->n++;
+    double x = 0, y = 0;
+    uint32_t n = 0, from = weigh->answers[i].length_us;
+    for (uint32_t j = 0; j < weigh->n; j++) {
+        if (weigh->answers[j].length_us - from > width_us) /* shorter ones wrap */
+            continue;
+        double angle = 2 * M_PI * (double)weigh->answers[j].phase;
+        x += cos(angle);
+        y += sin(angle);
+        n++;
+    }
+    *concentration = hypot(x, y) / n;
+    return n;
 }
 
-static double concentration(const struct ns_circle *circle)
+/* Are many waits alike, although their answers come anywhere within the tick? */
+static bool is_unlike(const struct ns_weigh *weigh, uint64_t tick_ns)
 {
-    return circle->n ? hypot(circle->x, circle->y) / circle->n : 0;
-}
-
-static bool is_unlike(const struct ns_weigh *weigh)
-{
-    return weigh->answers.n >= LEAST &&
-           concentration(&weigh->lengths) > concentration(&weigh->answers) + unlike;
+    uint32_t most = 0, width_us = (uint32_t)(tick_ns / 1000 / ALIKE);
+    double of_most = 1;
+    for (uint32_t i = 0; i < weigh->n; i++) {
+        double concentration;
+        uint32_t n = alike(weigh, i, width_us, &concentration);
+        if (n > most) {
+            most = n;
+            of_most = concentration;
+        }
+    }
+    return most >= LEAST && most * QUARTER > weigh->n && of_most < spread;
 }
 
 void ns_weigh_answer(struct ns_weigh *weigh, uint64_t at, uint64_t length, uint64_t tick_ns)
 {
     if (tick_ns == 0)
         return;
-    add(&weigh->answers, (double)(at % tick_ns) / (double)tick_ns);
-    add(&weigh->lengths, (double)(length % tick_ns) / (double)tick_ns);
-    if (weigh->answers.n < BLOCK)
+    weigh->answers[weigh->n].phase = (float)(at % tick_ns) / (float)tick_ns;
+    weigh->answers[weigh->n].length_us = (uint32_t)(length / 1000);
+    if (++weigh->n < NS_WEIGH_BLOCK)
         return;
     weigh->blocks++;
-    weigh->unlike += is_unlike(weigh);
-    weigh->answers = weigh->lengths = (struct ns_circle){0};
+    weigh->unlike += is_unlike(weigh, tick_ns);
+    weigh->n = 0;
 }
 
 void ns_weigh_lag(struct ns_weigh *weigh, double ns)
@@ -49,7 +66,7 @@ void ns_weigh_lag(struct ns_weigh *weigh, double ns)
 
 bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t most_ns)
 {
-    if (weigh->blocks > 0 ? weigh->unlike * 2 > weigh->blocks : is_unlike(weigh))
+    if (weigh->blocks > 0 ? weigh->unlike * 2 > weigh->blocks : is_unlike(weigh, tick_ns))
         return true;
     if (weigh->lags == 0)
         return false;

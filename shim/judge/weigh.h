@@ -8,16 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Times within the tick as unit vectors, added up: how much they concentrate. */
-struct ns_circle {
-    double x, y;
-    uint32_t n;
-};
+enum { NS_WEIGH_BLOCK = 16 };
 
 /* All zero is the beginning. */
 struct ns_weigh {
-    struct ns_circle answers, lengths; /* of the last stalls: when answers came, and the waits */
-    uint32_t blocks, unlike;
+    struct {
+        uint32_t length_us; /* of the wait */
+        float phase;        /* when the answer came: the part of the tick, 0 to 1 */
+    } answers[NS_WEIGH_BLOCK];
+    uint32_t n, blocks, unlike;
     uint32_t lags;
     double lag_ns;
 };

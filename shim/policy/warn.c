@@ -26,6 +26,8 @@ static void warn(const struct listener *to, const struct ns_rule *rule, const ch
 
 static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 {
+    if (rule->send == NS_SEND_OBSERVE) /* neither half is */
+        return;
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
     if (sends && !acks)
         warn(to, rule,

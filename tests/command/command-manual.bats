@@ -51,7 +51,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the options that each help text has" {
     local command
-    for command in run check explain doctor top; do
+    for command in run check explain doctor diagnose compare top; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' >"$T/help"
         section "nagleshim $command" "$MAN1" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
         same_list "$T/help" "$T/man"
@@ -60,7 +60,7 @@ print("\n".join(at))' "$@"
 
 @test "the synopsis has the options that each help text has, but for --help" {
     local command
-    for command in run check explain doctor top; do
+    for command in run check explain doctor diagnose compare top; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -vx -e -h >"$T/help"
         section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
@@ -69,7 +69,7 @@ print("\n".join(at))' "$@"
 }
 
 @test "the manual and the help text have the environment variables that the library reads" {
-    "$NS" help | grep -oE '^  NAGLESHIM_[A-Z_]+' | tr -d ' ' >"$T/help"
+    "$NS" help environment | grep -oE '^  NAGLESHIM_[A-Z_]+' | tr -d ' ' >"$T/help"
     sed -n 's/^\.It Ev //p' "$MAN1" >"$T/man"
     same_list "$T/help" "$T/man"
     # The library is shim/ without the command in shim/cli/.
@@ -78,7 +78,7 @@ print("\n".join(at))' "$@"
 }
 
 @test "the examples for service managers and containers set only variables that there are" {
-    "$NS" help | grep -oE '^  NAGLESHIM_[A-Z_]+' | tr -d ' ' >"$T/known"
+    "$NS" help environment | grep -oE '^  NAGLESHIM_[A-Z_]+' | tr -d ' ' >"$T/known"
     grep -rhoE 'NAGLESHIM_[A-Z_]+' config/systemd config/container | sort -u >"$T/used"
     [[ -s $T/used ]]
     run grep -vxFf "$T/known" "$T/used"
@@ -99,7 +99,7 @@ print("\n".join(at))' "$@"
         same_list "$T/man" "$T/schema"
         sed -n "s/^$macro(\"\([^\"]*\)\".*/\1/p" shim/policy/keys.def >"$T/parser"
         same_list "$T/man" "$T/parser"
-        "$NS" help | sed -n '/^policy keys/,/^$/p' | sed -n "$((number + 1))p" | cut -c18- | tr ' ' '\n' >"$T/help"
+        "$NS" help policy | sed -n '/^policy keys/,/^$/p' | sed -n "$((number + 1))p" | cut -c18- | tr ' ' '\n' >"$T/help"
         same_list "$T/man" "$T/help"
     done
 }
@@ -135,7 +135,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the exit statuses of the help texts" {
     local command
-    for command in run check explain doctor top; do
+    for command in run check explain doctor diagnose compare top; do
         listed "$command" 'exit status[^:]*' >"$T/help"
         section 'EXIT STATUS' "$MAN1" | sed -n "/^\.Nm Cm $command/,/^\.El/s/^\.It //p" >"$T/man"
         same_list "$T/help" "$T/man"

@@ -71,12 +71,13 @@ def parser_messages(command, paths):
 
 
 def schema_objects(node, where="policy"):
-    """Every part of the schema that describes an object, and every key with its description."""
+    """Every part of the schema that describes an object, and every key with its description. What only holds
+    where a key has some value (if, then) describes nothing anew."""
     if isinstance(node, dict):
         if "properties" in node:
             yield where, node
         for key, value in node.items():
-            if key not in ("enum", "default"):
+            if key not in ("enum", "default", "if", "then"):
                 yield from schema_objects(value, f"{where}.{key}")
     elif isinstance(node, list):
         for i, value in enumerate(node):

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the view from inside: the library that looks and changes nothing, preloaded into the program
+ * that diagnose starts, and the private directory in which its records are left. The directory must
+ * not outlive the command. Not async-signal-safe. */
+#include "cli/diagnose.h"
+
+#include "cli/cli.h"
+#include "cli/elf.h"
+#include "cli/environment.h"
+#include "cli/preload.h"
+#include "cli/proc.h"
+#include "cli/reach.h"
+#include "cli/recorded.h"
+
+#include "judge/statistics.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
+{
+    char reason[128];
+
+    if (ns_preload_locate(path) != 0) {
+        ns_diagnose_note(end, "seen from outside alone: " NS_LIBRARY_NAME
+                              " is not where this command looks for it, or has a path that "
+                              "LD_PRELOAD cannot have");
+        return false;
+    }
+    if (ns_elf_path_is_unfit(path, reason, sizeof(reason))) {
+        ns_diagnose_note(end, "seen from outside alone: %s %s; install it again", path, reason);
+        return false;
+    }
+    return true;
+}
+
+/* Is there something for which the program is not to be observed? */
+static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnose_end *end)
+{
+    const char *list = getenv("LD_PRELOAD");
+    static struct ns_reach reach;
+    char entry[PATH_MAX], off[128];
+
+    if (options->outside)
+        return true;
+    if (ns_environment_off(off, sizeof(off))) {
+        ns_diagnose_note(end, "seen from outside alone: NAGLESHIM_OFF is set");
+        return true;
+    }
+    ns_reach_inspect(options->program[0], &reach);
+    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would complain of the library */
+        ns_diagnose_note(end, "seen from outside alone: it %s", ns_reach_reason(reach.verdict));
+        return true;
+    }
+    if (list && ns_preload_find(list, entry)) {
+        ns_diagnose_note(end,
+                         "LD_PRELOAD names the shim already: the program was run under it, and "
+                         "seen from outside alone");
+        return true;
+    }
+    return false;
+}
+
+static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
+{
+    const char *temporary = getenv("TMPDIR");
+
+    if (!temporary || *temporary != '/' || strlen(temporary) > sizeof(observation->directory) - 32)
+        temporary = "/tmp";
+    snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX",
+             temporary);
+    if (mkdtemp(observation->directory))
+        return true;
+    ns_diagnose_note(end, "seen from outside alone: cannot make a directory in %s: %s", temporary,
+                     strerror(errno));
+    observation->directory[0] = '\0';
+    return false;
+}
+
+bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
+                      struct ns_diagnose_end *end)
+{
+    char library[PATH_MAX];
+    char *list;
+
+    if (is_unfit(options, end) || !find_library(library, end) || !make_directory(observation, end))
+        return false;
+    list = ns_preload_join(getenv("LD_PRELOAD"), library);
+    if (!list || asprintf(&observation->preload, "LD_PRELOAD=%s", list) < 0)
+        observation->preload = NULL;
+    free(list);
+    if (!observation->preload) {
+        ns_observe_end(observation);
+        return false;
+    }
+    snprintf(observation->texts[0], sizeof(observation->texts[0]),
+             "NAGLESHIM_POLICY={\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":"
+             "\"observe\"}]}");
+    snprintf(observation->texts[1], sizeof(observation->texts[1]), "NAGLESHIM_RECORD=%s",
+             observation->directory);
+    observation->environment[0] = observation->preload;
+    observation->environment[1] = observation->texts[0];
+    snprintf(observation->texts[2], sizeof(observation->texts[2]), "NAGLESHIM_EXPERIMENT%s",
+             options->experiment == NS_EXPERIMENT_PUSH          ? "=push"
+             : options->experiment == NS_EXPERIMENT_ACKNOWLEDGE ? "=acknowledge"
+                                                                : "");
+    observation->environment[2] = observation->texts[1];
+    observation->environment[3] = observation->texts[2];
+    return true;
+}
+
+/* A hold, until it is known which row its connection gets. */
+struct kept_hold {
+    const struct ns_recorded *connection;
+    struct ns_hold hold;
+};
+
+struct collection {
+    struct kept_hold *holds;
+    size_t n, room;
+    uint64_t untold;
+};
+
+static void keep_hold(void *context, const struct ns_recorded_process *process,
+                      const struct ns_recorded *connection, const struct ns_hold *hold)
+{
+    struct collection *kept = context;
+
+    (void)process;
+    if (kept->n == kept->room) {
+        size_t room = kept->room ? 2 * kept->room : 64;
+        struct kept_hold *list =
+            room <= NS_DIAGNOSIS_HOLDS_MOST ? reallocarray(kept->holds, room, sizeof(*list)) : NULL;
+
+        if (!list) {
+            kept->untold++;
+            return;
+        }
+        kept->holds = list;
+        kept->room = room;
+    }
+    kept->holds[kept->n++] = (struct kept_hold){connection, *hold};
+}
+
+static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_process *process,
+                           const struct ns_recorded *recorded, const struct collection *kept)
+{
+    struct ns_diagnosed_connection connection = {
+        .process = process,
+        .source = NS_SOURCE_INSIDE,
+        .role = recorded->role,
+        .local = recorded->local,
+        .remote = recorded->remote,
+        .connections = recorded->connections,
+        .verdict = &recorded->verdict,
+        .pattern = recorded->pattern,
+    };
+    int row = ns_diagnosis_add(diagnosis, &connection);
+
+    for (size_t i = 0; row >= 0 && i < kept->n; i++)
+        if (kept->holds[i].connection == recorded)
+            ns_diagnosis_add_hold(diagnosis, (unsigned)row, &kept->holds[i].hold);
+}
+
+static void add_experiment(struct ns_diagnosis *diagnosis,
+                           const struct ns_diagnosed_process *process,
+                           const struct ns_recorded_process *recorded)
+{
+    struct ns_diagnosed_experiment *experiment;
+
+    if (recorded->experiment == NS_EXPERIMENT_NONE ||
+        diagnosis->n_experiments == NS_EXPERIMENTS_MOST)
+        return;
+    experiment = &diagnosis->experiments[diagnosis->n_experiments++];
+    *experiment = (struct ns_diagnosed_experiment){
+        .process = process,
+        .what = recorded->experiment == NS_EXPERIMENT_PUSH ? "push" : "acknowledge",
+        .done = recorded->n_treated,
+        .left = recorded->n_untreated,
+        .p = ns_statistics_mann_whitney(recorded->treated, recorded->n_treated, recorded->untreated,
+                                        recorded->n_untreated),
+    };
+    experiment->done_ms = ns_statistics_median(recorded->treated, recorded->n_treated);
+    experiment->left_ms = ns_statistics_median(recorded->untreated, recorded->n_untreated);
+}
+
+static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded_process *recorded,
+                        const struct collection *kept)
+{
+    struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, recorded->pid);
+
+    if (!process)
+        return;
+    snprintf(process->name, sizeof(process->name), "%s", recorded->name);
+    snprintf(process->exe, sizeof(process->exe), "%s", recorded->exe);
+    process->curable.yes = true; /* the library is in it */
+    diagnosis->looks += recorded->looks;
+    diagnosis->forgotten += recorded->slots_lost;
+    diagnosis->missed += recorded->events_lost;
+    for (size_t i = 0; i < recorded->n_connections; i++)
+        add_connection(diagnosis, process, &recorded->connections[i], kept);
+    add_experiment(diagnosis, process, recorded);
+}
+
+static bool same_service(const struct ns_address *one, const struct ns_address *other)
+{
+    return one->known && other->known && one->port == other->port &&
+           memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
+}
+
+/* Has a record told of this row's connections, more exactly? In a container a process has another
+ * number for itself. */
+static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+{
+    if (row->source == NS_SOURCE_INSIDE)
+        return false;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *other = &diagnosis->rows[i];
+
+        if (other->source == NS_SOURCE_INSIDE &&
+            (other->process->pid == row->process->pid ||
+             strcmp(other->process->name, row->process->name) == 0) &&
+            (other->role == row->role || row->role == NS_ROLE_UNKNOWN) &&
+            (same_service(&other->service, &row->service) ||
+             (other->role == NS_ROLE_SERVER && other->service.port == row->local.port)))
+            return true;
+    }
+    return false;
+}
+
+void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
+                        struct ns_diagnose_end *end)
+{
+    struct collection kept = {0};
+    struct ns_recorded_holds holds = {keep_hold, &kept};
+    struct ns_recorded_all all;
+
+    if (!observation->directory[0])
+        return;
+    if (ns_recorded_read(observation->directory, &all, &holds) == 0) {
+        for (size_t i = 0; i < all.n_processes; i++)
+            add_process(diagnosis, &all.processes[i], &kept);
+        if (all.n_broken)
+            ns_diagnose_note(end, "%zu records could not be read", all.n_broken);
+        ns_recorded_free(&all);
+        ns_diagnosis_drop(diagnosis, is_recorded);
+        diagnosis->holds_untold += kept.untold;
+    }
+    free(kept.holds);
+}
+
+void ns_observe_end(struct ns_observation *observation)
+{
+    DIR *directory = observation->directory[0] ? opendir(observation->directory) : NULL;
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        closedir(directory);
+    if (observation->directory[0])
+        rmdir(observation->directory);
+    observation->directory[0] = '\0';
+    free(observation->preload);
+    observation->preload = NULL;
+}

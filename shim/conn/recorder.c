@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+/* See recorder.h. Owns the record's memory, the seats, and which connection has which of them. Must
+ * never touch memory that the file system may refuse to back: that is a SIGBUS (mmap(2)). */
+#include "conn/recorder.h"
+
+#include "base/log.h"
+#include "base/real.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
+
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* linux/mman.h, 5.14 */
+#endif
+
+/* The record is backed by the file system in pieces of this size, as they come into use. */
+enum {
+    PIECE = 128 * 1024,
+    PIECES = (NS_RECORD_FILE_SIZE + PIECE - 1) / PIECE,
+};
+enum { PIECE_UNKNOWN, PIECE_BACKED, PIECE_REFUSED };
+
+/* In memory that only a process that observes has. */
+struct recorder {
+    struct ns_record_head *head; /* of the mapped file */
+    uint32_t generation;
+    _Atomic uint32_t turn; /* where the search for a slot that is free again begins */
+    _Atomic uint8_t pieces[PIECES];
+    struct ns_seat seats[NS_RECORD_SLOTS];
+};
+
+static const char *where;
+static enum ns_experiment experiments;
+static struct recorder *_Atomic recorder;
+static _Atomic uint8_t progress; /* of making one, in this process: once, whether it works or not */
+enum { UNTRIED, MAKING, TRIED };
+static _Atomic uint32_t generation;
+
+void ns_recorder_open(const char *directory, enum ns_experiment experiment)
+{
+    where = directory && *directory ? directory : NULL;
+    experiments = experiment;
+}
+
+bool ns_recorder_is_open(void)
+{
+    return where != NULL;
+}
+
+enum ns_experiment ns_recorder_experiment(void)
+{
+    return experiments;
+}
+
+static uint64_t now(clockid_t clock)
+{
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* --- making it --- */
+
+#define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
+
+/* DIRECTORY/PID-TIME.record. false: it is too long. */
+static bool name_it(char *path, size_t size, uint64_t began)
+{
+    char digits[2][24];
+    uint64_t numbers[2] = {(uint64_t)getpid(), began};
+    const char *parts[6] = {where, "/", NULL, "-", NULL, NS_RECORD_SUFFIX};
+    for (int i = 0; i < 2; i++) {
+        char *at = digits[i] + sizeof digits[i] - 1;
+        *at = 0;
+        do
+            *--at = (char)('0' + numbers[i] % 10);
+        while (numbers[i] /= 10);
+        parts[2 + 2 * i] = at;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t length = strlen(parts[i]);
+        if (used + length >= size)
+            return false;
+        memcpy(path + used, parts[i], length + 1);
+        used += length;
+    }
+    return true;
+}
+
+/* The file's size would raise SIGXFSZ, which ends the program. */
+static bool is_too_large(void)
+{
+    struct rlimit most;
+    return SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
+           most.rlim_cur < NS_RECORD_FILE_SIZE;
+}
+
+/* 0, or why it cannot be backed: then nothing may be written there. */
+static int back(void *at, size_t size)
+{
+    return SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+}
+
+static void begin(struct recorder *made, uint64_t began)
+{
+    struct ns_record_head *head = made->head;
+    struct timespec tick = {0};
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    head->version = NS_RECORD_VERSION;
+    head->slot_size = sizeof(struct ns_record_slot);
+    head->event_size = sizeof(struct ns_record_event);
+    head->n_slots = NS_RECORD_SLOTS;
+    head->n_events = NS_RECORD_EVENTS;
+    head->pid = getpid();
+    head->parent = getppid();
+    head->tick_ns = (uint32_t)tick.tv_nsec;
+    head->experiment = experiments;
+    head->began = began;
+    head->began_real = now(CLOCK_REALTIME);
+    ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
+    if (n < 0 || n == (ssize_t)sizeof head->exe)
+        n = 0;
+    memset(head->exe + n, 0, sizeof head->exe - (size_t)n);
+    const char *base = strrchr(head->exe, '/');
+    base = base ? base + 1 : head->exe;
+    memcpy(head->name, base, strnlen(base, sizeof head->name - 1));
+    /* release: whoever finds the magic finds the rest */
+    atomic_store_explicit(&head->magic, NS_RECORD_MAGIC, memory_order_release);
+}
+
+/* Map the file, which is fd. Returns false where it could not be written to everywhere. */
+static bool map(struct recorder *made, int fd)
+{
+    if (SYSTEM(SYS_ftruncate, fd, (long)NS_RECORD_FILE_SIZE) != 0)
+        return false;
+    void *file = mmap(NULL, NS_RECORD_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED)
+        return false;
+    made->head = file;
+    int error = back(file, PIECE);
+    if (!error) {
+        atomic_store(&made->pieces[0], PIECE_BACKED);
+        return true;
+    }
+    /* A kernel that backs no memory on demand (before 5.14): all of the file now. */
+    if (error == EINVAL && SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0) {
+        for (int i = 0; i < PIECES; i++)
+            atomic_store(&made->pieces[i], PIECE_BACKED);
+        return true;
+    }
+    munmap(file, NS_RECORD_FILE_SIZE);
+    return false;
+}
+
+/* The recorder of a new file; NULL: it could not be made, and what is behind. */
+static struct recorder *make(char *path, size_t size)
+{
+    uint64_t began = now(CLOCK_MONOTONIC);
+    if (is_too_large() || !name_it(path, size, began))
+        return NULL;
+    struct recorder *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED)
+        return NULL;
+    int fd = (int)SYSTEM(SYS_openat, AT_FDCWD, path,
+                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && fd < 3) { /* 0 to 2 are the application's, closed or not */
+        int low = fd;
+        fd = (int)NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
+        SYSTEM(SYS_close, low);
+    }
+    bool mapped = fd >= 0 && map(made, fd);
+    if (fd >= 0)
+        SYSTEM(SYS_close, fd);
+    if (!mapped) {
+        if (fd >= 0)
+            SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
+        munmap(made, sizeof *made);
+        return NULL;
+    }
+    made->generation = atomic_load(&generation);
+    begin(made, began);
+    return made;
+}
+
+static void tell_of_failure(const char *path)
+{
+    struct ns_line line;
+    if (!ns_log_enabled(NS_LOG_DEBUG))
+        return;
+    ns_line_begin(&line);
+    ns_line_add(&line, "nothing is recorded: the record could not be made: ");
+    ns_line_add(&line, path);
+    ns_line_write(&line);
+}
+
+/* Threads that connect at the same time would miss their first requests: they let the one that
+ * makes the record go on, for a moment at most, since this may be a signal handler that has
+ * interrupted it. */
+static void let_make(void)
+{
+    for (int i = 0; i < 1000 && atomic_load(&progress) == MAKING; i++)
+        SYSTEM(SYS_sched_yield);
+}
+
+void ns_recorder_make(void)
+{
+    uint8_t untried = UNTRIED;
+    if (!where || atomic_load_explicit(&progress, memory_order_relaxed) == TRIED ||
+        ns_process_is_aside() || ns_is_elsewhere())
+        return;
+    if (!atomic_compare_exchange_strong(&progress, &untried, MAKING)) {
+        let_make();
+        return;
+    }
+    char path[PATH_MAX] = "";
+    int saved = errno;
+    struct recorder *made = make(path, sizeof path);
+    if (made) /* release: with what it was made with */
+        atomic_store_explicit(&recorder, made, memory_order_release);
+    else
+        tell_of_failure(path);
+    atomic_store(&progress, TRIED);
+    errno = saved;
+}
+
+/* What a call may still use of the parent's stays mapped. */
+void ns_recorder_forked(void)
+{
+    if (!where)
+        return;
+    atomic_fetch_add(&generation, 1);
+    atomic_store(&recorder, NULL);
+    atomic_store(&progress, UNTRIED);
+}
+
+uint32_t ns_recorder_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* acquire: pairs with the release in ns_recorder_make */
+static struct recorder *current(void)
+{
+    return atomic_load_explicit(&recorder, memory_order_acquire);
+}
+
+/* --- its parts --- */
+
+/* May those bytes of the record be written? Has them backed if nobody has asked yet. */
+static bool is_backed(struct recorder *of, size_t offset, size_t size)
+{
+    for (size_t piece = offset / PIECE; piece <= (offset + size - 1) / PIECE; piece++) {
+        uint8_t known = atomic_load_explicit(&of->pieces[piece], memory_order_relaxed);
+        if (known == PIECE_UNKNOWN) {
+            size_t begins = piece * PIECE, left = NS_RECORD_FILE_SIZE - begins;
+            int saved = errno;
+            bool works = back((char *)of->head + begins, left < PIECE ? left : PIECE) == 0;
+            errno = saved;
+            known = works ? PIECE_BACKED : PIECE_REFUSED;
+            atomic_store_explicit(&of->pieces[piece], known, memory_order_relaxed);
+        }
+        if (known != PIECE_BACKED)
+            return false;
+    }
+    return true;
+}
+
+static size_t slot_offset(uint32_t number)
+{
+    return NS_RECORD_SLOTS_AT + (size_t)number * sizeof(struct ns_record_slot);
+}
+
+static size_t event_offset(uint32_t number)
+{
+    return NS_RECORD_EVENTS_AT + (size_t)number * sizeof(struct ns_record_event);
+}
+
+struct ns_seat *ns_recorder_at(uint32_t number)
+{
+    struct recorder *of = current();
+    return of && number < NS_RECORD_SLOTS ? &of->seats[number] : NULL;
+}
+
+/* NS_RECORD_SLOTS for a seat of the parent's record. */
+uint32_t ns_recorder_number(const struct ns_seat *seat)
+{
+    struct recorder *of = current();
+    uintptr_t distance = of ? (uintptr_t)seat - (uintptr_t)of->seats : UINTPTR_MAX;
+    return distance < sizeof of->seats ? (uint32_t)(distance / sizeof *seat) : NS_RECORD_SLOTS;
+}
+
+/* --- who has which slot --- */
+
+static struct ns_record_slot *slot_at(struct recorder *of, uint32_t number)
+{
+    return (struct ns_record_slot *)((char *)of->head + slot_offset(number));
+}
+
+struct ns_record_slot *ns_recorder_slot(const struct ns_seat *seat)
+{
+    struct recorder *of = current();
+    uint32_t number = ns_recorder_number(seat);
+    return number < NS_RECORD_SLOTS ? slot_at(of, number) : NULL;
+}
+
+/* Is its connection closed? Its memory is another one's then, or nobody's. */
+static bool has_ended(const struct ns_seat *seat)
+{
+    const struct ns_conn *conn = atomic_load(&seat->conn);
+    return NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, burst) != NS_GET(seat, tag);
+}
+
+static struct ns_record_address as_recorded(struct ns_address address)
+{
+    struct ns_record_address recorded = {.known = address.known, .port = address.port};
+    memcpy(recorded.addr, &address.addr, sizeof recorded.addr);
+    return recorded;
+}
+
+static bool is_same(const struct ns_record_address *one, const struct ns_record_address *other,
+                    bool port)
+{
+    return one->known == other->known && (!port || one->port == other->port) &&
+           memcmp(one->addr, other->addr, sizeof one->addr) == 0;
+}
+
+/* The name of the peer by an option, as nearly all that we ask. The kernel refuses more room than
+ * the address has. */
+static struct ns_address peer_of(int fd, const struct ns_conn *conn)
+{
+    struct sockaddr_storage address;
+    socklen_t len =
+        NS_GET(conn, domain) == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERNAME, &address, &len);
+    errno = saved;
+    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
+}
+
+struct newcomer {
+    const struct ns_conn *conn;
+    enum ns_role role;
+    struct ns_record_address local, remote;
+};
+
+/* May the newcomer go on with what is counted there: is it the same to whoever reads it? */
+static bool goes_with(const struct ns_record_slot *slot, const struct newcomer *one)
+{
+    if (slot->role != one->role)
+        return false;
+    return one->role == NS_ROLE_SERVER ? is_same(&slot->local, &one->local, true)
+                                       : is_same(&slot->remote, &one->remote, true);
+}
+
+/* A seat whose connection has ended and that goes with the newcomer, or a fresh one. */
+static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
+{
+    enum { TRIES = 64 }; /* so that many connections at a time cost no long search */
+    uint32_t used = atomic_load(&of->head->slots), turn = atomic_load(&of->turn);
+    for (uint32_t i = 0; i < used && i < TRIES; i++) {
+        uint32_t number = (turn + i) % used;
+        struct ns_seat *seat = &of->seats[number];
+        const struct ns_conn *was = atomic_load(&seat->conn);
+        if (!was || !has_ended(seat))
+            continue;
+        NS_PUT(slot_at(of, number), ended, 1);
+        if (goes_with(slot_at(of, number), one) &&
+            atomic_compare_exchange_strong(&seat->conn, &was, one->conn)) {
+            atomic_store(&of->turn, number);
+            return seat;
+        }
+    }
+    atomic_store(&of->turn, turn + TRIES);
+    do {
+        if (used >= NS_RECORD_SLOTS ||
+            !is_backed(of, slot_offset(used), sizeof(struct ns_record_slot)))
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&of->head->slots, &used, used + 1));
+    atomic_store(&of->seats[used].conn, one->conn);
+    return &of->seats[used];
+}
+
+static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *conn, int fd,
+                    const struct newcomer *one)
+{
+    uint32_t number = (uint32_t)(seat - of->seats);
+    struct ns_record_slot *slot = slot_at(of, number);
+    uint64_t tag = (uint64_t)of->generation << 32 | (number + 1);
+    if (!NS_GET(slot, lives))
+        NS_PUT(slot, first, now(CLOCK_MONOTONIC));
+    slot->role = one->role;
+    slot->local = one->local;
+    slot->remote = one->remote;
+    NS_PUT(slot, ended, 0);
+    NS_PUT(slot, lives, NS_GET(slot, lives) + 1);
+    NS_PUT(seat, life, NS_GET(slot, lives));
+    NS_PUT(seat, fd, fd);
+    NS_PUT(seat, flags, 0);
+    NS_PUT(seat, wait_began, 0);
+    NS_PUT(seat, read_at, 0);
+    NS_PUT(seat, late_ns, 0);
+    NS_PUT(seat, received, 0);
+    NS_PUT(seat, looked_at, 0);
+    NS_PUT(seat, n_writes, 0);
+    NS_PUT(seat, tag, tag);
+    NS_PUT(conn, burst, tag);
+}
+
+struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
+{
+    struct recorder *of = current();
+    uint64_t tag = NS_GET(conn, burst);
+    uint32_t number = (uint32_t)tag - 1;
+    if (!of || tag >> 32 != of->generation || number >= NS_RECORD_SLOTS ||
+        NS_GET(&of->seats[number], conn) != conn)
+        return NULL;
+    return &of->seats[number];
+}
+
+/* ns_conn.burst of a connection for which there was no slot: so that nobody asks again. */
+static uint64_t no_seat(const struct recorder *of)
+{
+    return (uint64_t)of->generation << 32 | UINT32_MAX;
+}
+
+struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
+{
+    struct ns_seat *seat = ns_recorder_find(conn);
+    if (seat)
+        return seat;
+    ns_recorder_make();
+    struct recorder *of = current();
+    if (!of || NS_GET(conn, burst) == no_seat(of))
+        return NULL;
+    struct newcomer one = {
+        .conn = conn,
+        .role = (enum ns_role)NS_GET(conn, role),
+        .remote = as_recorded(peer_of(fd, conn)),
+    };
+    if (one.role != NS_ROLE_CLIENT)
+        one.local = as_recorded(ns_kernel_local(fd));
+    if (!one.remote.known) /* reset meanwhile, or not connected yet */
+        return NULL;
+    seat = choose(of, &one);
+    if (seat) {
+        seat_it(of, seat, conn, fd, &one);
+    } else {
+        NS_RECORD_ADD(of->head->slots_lost, 1);
+        NS_PUT(conn, burst, no_seat(of));
+    }
+    return seat;
+}
+
+/* --- looks --- */
+
+void ns_recorder_put(const struct ns_seat *seat, const struct ns_look *look)
+{
+    struct recorder *of = current();
+    uint32_t slot = ns_recorder_number(seat);
+    if (!of || slot >= NS_RECORD_SLOTS)
+        return;
+    uint32_t number = atomic_load(&of->head->events);
+    do {
+        if (number >= NS_RECORD_EVENTS ||
+            !is_backed(of, event_offset(number), sizeof(struct ns_record_event))) {
+            NS_RECORD_ADD(of->head->events_lost, 1);
+            return;
+        }
+    } while (!atomic_compare_exchange_weak(&of->head->events, &number, number + 1));
+    struct ns_record_event *event =
+        (struct ns_record_event *)((char *)of->head + event_offset(number));
+    event->slot = slot;
+    event->life = NS_GET(seat, life);
+    event->n_writes = NS_GET(seat, n_writes);
+    for (int i = 0; i < NS_RECORD_SIZES; i++)
+        event->sizes[i] = (uint32_t)i < event->n_writes ? NS_GET(seat, sizes[i]) : 0;
+    event->look = *look;
+    /* release: whoever finds it complete finds the rest */
+    atomic_store_explicit(&event->complete, 1, memory_order_release);
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+/* See observe.h. Owns ns_seat.flags and each thread's list of the connections that its next wait
+ * looks at. Must never change a socket but where an experiment was asked for.
+ *
+ * A connection costs its process one ioctl at a wait that follows a write, and none where
+ * TCP_NODELAY is on. Only where bytes are unsent is TCP_INFO asked for: before that wait (WAIT),
+ * after it (WOKE), once more before the next write if they were still unsent then (WRITE), and when
+ * the answer is read if they had left, and it had not come. */
+#include "traffic/observe.h"
+
+#include "base/real.h"
+#include "conn/kernel.h"
+#include "conn/recorder.h"
+
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+/* ns_seat.flags */
+enum {
+    WROTE = 1,     /* since the last wait */
+    ASKED = 2,     /* written, and nothing read since */
+    HELD = 4,      /* bytes were unsent at the last look */
+    WAITING = 8,   /* and that look was before a wait, which goes on */
+    AWAITED = 16,  /* they have left since, and the answer is yet to come */
+    MEASURED = 64, /* a look has told the round trip */
+    READ = 32,     /* for the experiment that acknowledges: read, and not answered */
+};
+
+enum {
+    SAME_NS = 1000000,
+    LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
+    NS_PER_US = 1000,
+    NS_PER_S = 1000000000,
+};
+
+static _Thread_local struct {
+    _Atomic uint64_t list; /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
+    uint64_t woke_at;      /* when the last wait was over */
+    struct ns_seat *other; /* on the list of another thread, and waited for by this one */
+    const struct ns_record_slot *heard; /* what has ended it, if a read did: for after */
+} mine;
+
+static uint64_t now(void)
+{
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+/* --- the list --- */
+
+static uint64_t as_list(uint32_t number)
+{
+    return (uint64_t)ns_recorder_generation() << 32 | number;
+}
+
+static void enlist(struct ns_seat *seat)
+{
+    if (atomic_exchange(&seat->listed, 1))
+        return;
+    uint64_t list = atomic_load(&mine.list);
+    do /* against a signal handler that does the same */
+        atomic_store(&seat->next, list >> 32 == ns_recorder_generation() ? (uint32_t)list : 0);
+    while (!atomic_compare_exchange_weak(&mine.list, &list, as_list(ns_recorder_number(seat) + 1)));
+}
+
+/* Take every seat off the list, and put those back for which keep says so. The list is made of
+ * shared hints: what a signal handler may have done to it must not make this go round for ever. */
+static void each(bool (*keep)(struct ns_seat *seat))
+{
+    uint64_t list = atomic_exchange(&mine.list, 0);
+    uint32_t next = list >> 32 == ns_recorder_generation() ? (uint32_t)list : 0;
+    for (unsigned n = 0; next && n < NS_RECORD_SLOTS; n++) {
+        struct ns_seat *seat = ns_recorder_at(next - 1);
+        if (!seat)
+            return;
+        next = NS_GET(seat, next);
+        atomic_store(&seat->listed, 0);
+        if (keep(seat))
+            enlist(seat);
+    }
+}
+
+static bool has_listed(void)
+{
+    return atomic_load_explicit(&mine.list, memory_order_relaxed) != 0;
+}
+
+/* --- looks --- */
+
+/* The connection of a seat, and a descriptor of it; NULL if it is closed. */
+static struct ns_conn *conn_of(const struct ns_seat *seat, int *fd)
+{
+    *fd = NS_GET(seat, fd);
+    struct ns_conn *conn = ns_observed(*fd);
+    return conn && ns_recorder_find(conn) == seat ? conn : NULL;
+}
+
+static bool take(int fd, const struct ns_conn *conn, enum ns_look_kind kind, struct ns_look *look)
+{
+    uint64_t info[64]; /* more than any kernel's tcp_info */
+    socklen_t size = sizeof info;
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
+    errno = saved;
+    if (result != 0)
+        return false;
+    int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
+    int cork = ns_kernel_get(fd, IPPROTO_TCP, TCP_CORK);
+    *look = (struct ns_look){.at = now(), .kind = (uint8_t)kind};
+    ns_look_take(look, info, size);
+    if (nodelay >= 0 && cork >= 0)
+        look->flags |= NS_LOOK_KNOWS_OPTIONS;
+    if (nodelay > 0)
+        look->flags |= NS_LOOK_NODELAY;
+    if (cork > 0 || NS_GET(conn, app_corks) & NS_CORKS_FLAG)
+        look->flags |= NS_LOOK_CORK;
+    return true;
+}
+
+static void put(struct ns_seat *seat, const struct ns_look *look)
+{
+    ns_recorder_put(seat, look);
+    NS_PUT(seat, looked_at, look->at);
+}
+
+static bool has_unsent(int fd)
+{
+    int unsent = 0, saved = errno;
+    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
+    errno = saved;
+    return result == 0 && unsent > 0;
+}
+
+/* --- the experiments --- */
+
+/* Of 64 random bits at a time; the highest one that is set says how many are left. */
+static bool coin(void)
+{
+    static _Atomic uint64_t bits;
+    uint64_t have = atomic_load(&bits), left;
+    do {
+        left = have;
+        int saved = errno;
+        if (left <= 1 && NS_REAL(syscall)(SYS_getrandom, &left, sizeof left, 1l) != sizeof left)
+            left = now() >> 4; /* no generator yet: early in the machine's start */
+        errno = saved;
+        if (have <= 1)
+            left |= UINT64_C(1) << 63;
+    } while (!atomic_compare_exchange_weak(&bits, &have, left >> 1));
+    return left & 1;
+}
+
+/* At a wait: toss the coin where the experiment has something to try, and do what it says. */
+static void experiment(int fd, uint8_t flags, struct ns_look *look)
+{
+    enum ns_experiment what = ns_recorder_experiment();
+    uint16_t theirs = look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK);
+    if (what == NS_EXPERIMENT_PUSH && look->unsent && !theirs) {
+        look->flags |= NS_LOOK_TRIED;
+        if (coin() && ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0) {
+            ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
+            look->flags |= NS_LOOK_PUSHED;
+        }
+    } else if (what == NS_EXPERIMENT_ACKNOWLEDGE && flags & READ) {
+        look->flags |= NS_LOOK_TRIED;
+        /* 2: the kernel goes on to delay its ACKs here; see ns_acknowledge in push.c */
+        if (coin() && ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2) == 0)
+            look->flags |= NS_LOOK_ACKNOWLEDGED;
+    }
+}
+
+/* --- waits --- */
+
+/* It has been written to since the last wait: what was written is told. */
+static void note_writes(const struct ns_seat *seat, struct ns_record_slot *slot)
+{
+    NS_RECORD_ADD(slot->waits, 1);
+    NS_PUT(slot, n_writes, NS_GET(seat, n_writes));
+    for (int i = 0; i < NS_RECORD_SIZES; i++)
+        NS_PUT(slot, sizes[i], NS_GET(seat, sizes[i]));
+}
+
+/* Before a wait. Returns whether it is to be looked at again afterwards. */
+static bool before(struct ns_seat *seat)
+{
+    int fd;
+    struct ns_conn *conn = conn_of(seat, &fd);
+    struct ns_record_slot *slot = ns_recorder_slot(seat);
+    struct ns_look look;
+    if (!conn || !slot)
+        return false;
+    uint8_t flags = NS_GET(seat, flags);
+    if ((flags & (WAITING | WROTE)) == WAITING) /* see is_same_wait */
+        return true;
+    if (!(flags & (WROTE | HELD | READ)))
+        return false;
+    bool held = !NS_GET(conn, app_nodelay) && has_unsent(fd);
+    bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
+    if (flags & WROTE)
+        note_writes(seat, slot);
+    if (looks) {
+        experiment(fd, flags, &look);
+        put(seat, &look);
+        NS_PUT(seat, received, look.received);
+        NS_PUT(seat, wait_began, 0);
+        NS_PUT(slot, last, look.at);
+    } else if (flags & WROTE) {
+        uint64_t at = now();
+        NS_PUT(seat, wait_began, at);
+        NS_PUT(slot, last, at);
+    }
+    NS_PUT(seat, n_writes, 0);
+    uint8_t stays = flags & (ASKED | MEASURED);
+    if (looks)
+        flags = stays | HELD | WAITING;
+    else if (flags & (HELD | AWAITED)) /* they have left between two waits */
+        flags = stays | AWAITED;
+    else
+        flags = stays;
+    NS_PUT(seat, flags, flags);
+    return looks;
+}
+
+/* Data has come from the same peer by another connection: an answer, where a conversation has two.
+ */
+static bool has_heard_elsewhere(const struct ns_record_slot *slot)
+{
+    const struct ns_record_slot *heard = mine.heard;
+    return slot && heard && heard != slot && heard->remote.known && slot->remote.known &&
+           memcmp(heard->remote.addr, slot->remote.addr, sizeof slot->remote.addr) == 0;
+}
+
+/* The wait is over, or another thread has read the answer. Returns whether bytes are still unsent.
+ */
+static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
+{
+    struct ns_look look;
+    uint8_t flags = NS_GET(seat, flags) & (uint8_t) ~(WAITING | HELD | AWAITED);
+    if (!take(fd, conn, NS_LOOK_WOKE, &look)) {
+        NS_PUT(seat, flags, flags);
+        return false;
+    }
+    bool arrived =
+        look.received > NS_GET(seat, received) || has_heard_elsewhere(ns_recorder_slot(seat));
+    if (arrived)
+        look.flags |= NS_LOOK_ARRIVED;
+    put(seat, &look);
+    if (look.unsent)
+        flags |= HELD;
+    else if (!arrived)
+        flags |= AWAITED;
+    NS_PUT(seat, flags, flags);
+    return look.unsent != 0;
+}
+
+/* Woken so soon after the last look, by whatever else, with the bytes still there: the wait that
+ * follows is taken for the same one. So a busy event loop does not look at what is held a thousand
+ * times. */
+static bool is_same_wait(int fd, const struct ns_seat *seat)
+{
+    return NS_GET(seat, flags) & HELD && now() - NS_GET(seat, looked_at) < SAME_NS &&
+           has_unsent(fd);
+}
+
+/* After a wait. */
+static bool after(struct ns_seat *seat)
+{
+    int fd;
+    struct ns_conn *conn = conn_of(seat, &fd);
+    if (!conn)
+        return false;
+    uint8_t flags = NS_GET(seat, flags);
+    /* A signal handler has written, or another thread has read the answer. */
+    if (!(flags & WAITING))
+        return flags & (WROTE | HELD | READ);
+    if (is_same_wait(fd, seat))
+        return true;
+    return look_after(fd, conn, seat) || flags & (WROTE | READ);
+}
+
+/* The thread may read from what another one has written to, and has on its list. */
+static struct ns_seat *before_read(const struct ns_conn *conn)
+{
+    struct ns_seat *seat = ns_recorder_find(conn);
+    if (!seat || !(NS_GET(seat, flags) & (WROTE | HELD | READ)))
+        return NULL;
+    if (atomic_load(&seat->listed))
+        return before(seat) ? seat : NULL;
+    enlist(seat);
+    return NULL;
+}
+
+void ns_observe_wait(struct ns_conn *conn)
+{
+    mine.other = conn ? before_read(conn) : NULL;
+    if (has_listed())
+        each(before);
+}
+
+void ns_observe_woke(const struct ns_conn *conn)
+{
+    if (has_listed() || mine.other) {
+        const struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
+        mine.heard = seat ? ns_recorder_slot(seat) : NULL;
+        if (mine.other)
+            after(mine.other);
+        each(after);
+        mine.heard = NULL;
+        mine.other = NULL;
+    }
+    mine.woke_at = now();
+}
+
+static bool leave(struct ns_seat *seat)
+{
+    (void)seat;
+    return false;
+}
+
+void ns_observe_thread_exits(void)
+{
+    if (has_listed())
+        each(leave);
+}
+
+/* --- writes and reads --- */
+
+void ns_observe_write(int fd, struct ns_conn *conn)
+{
+    struct ns_seat *seat = ns_recorder_find(conn);
+    struct ns_look look;
+    if (!seat || !(NS_GET(seat, flags) & (HELD | AWAITED)))
+        return;
+    if (NS_GET(seat, flags) & HELD && take(fd, conn, NS_LOOK_WRITE, &look))
+        put(seat, &look);
+    NS_PUT(seat, flags, NS_GET(seat, flags) & (uint8_t) ~(HELD | AWAITED));
+}
+
+/* The peer's next bytes came late, and what it had sent before was not answered, so that only an
+ * ACK could have carried the news: did they come when one of ours was sent on its timer? That
+ * leaves on the tick, which is when the coarse clock moves on. */
+static void note_late(struct ns_seat *seat, uint64_t at, uint64_t took)
+{
+    struct timespec coarse = {0}, tick = {0};
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+    uint64_t length = tick.tv_nsec > 0 ? (uint64_t)tick.tv_nsec : 1;
+    uint64_t ticked = (uint64_t)coarse.tv_sec * NS_PER_S + (uint64_t)coarse.tv_nsec;
+    /* The clock may have moved on since it was woken. */
+    uint64_t since =
+        at >= ticked ? (at - ticked) % length : (length - (ticked - at) % length) % length;
+    NS_PUT(seat, late_phase, (uint32_t)(since * NS_RECORD_PHASES / length));
+    NS_PUT(seat, late_ns, took);
+}
+
+/* What came late is answered now. The first time a look tells the round trip. */
+static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
+                       struct ns_record_slot *slot)
+{
+    struct ns_look look;
+    uint8_t flags = NS_GET(seat, flags);
+    if (!(flags & MEASURED) && take(fd, conn, NS_LOOK_WOKE, &look))
+        put(seat, &look);
+    NS_PUT(seat, flags, flags | MEASURED);
+    NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
+    NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
+    NS_PUT(seat, late_ns, 0);
+}
+
+void ns_observe_wrote(int fd, struct ns_conn *conn, size_t size)
+{
+    struct ns_seat *seat = ns_recorder_seat(fd, conn);
+    struct ns_record_slot *slot = seat ? ns_recorder_slot(seat) : NULL;
+    if (!slot)
+        return;
+    if (NS_GET(seat, late_ns))
+        count_late(fd, conn, seat, slot);
+    NS_RECORD_ADD(slot->writes, 1);
+    NS_PUT(slot, nodelay, NS_GET(conn, app_nodelay));
+    uint32_t n = NS_GET(seat, n_writes);
+    if (n < NS_RECORD_SIZES)
+        NS_PUT(seat, sizes[n], size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
+    NS_PUT(seat, n_writes, n + 1);
+    NS_PUT(seat, fd, fd);
+    NS_PUT(seat, wait_began, 0);
+    NS_PUT(seat, read_at, 0);
+    NS_PUT(seat, flags, (NS_GET(seat, flags) & (uint8_t)~READ) | WROTE | ASKED);
+    enlist(seat);
+}
+
+static void count_wait(struct ns_record_slot *slot, uint64_t took)
+{
+    unsigned bucket = 0;
+    for (uint64_t us = took / NS_PER_US; us > 1 && bucket < NS_RECORD_BUCKETS - 1; us /= 2)
+        bucket++;
+    NS_RECORD_ADD(slot->buckets[bucket], 1);
+    NS_RECORD_ADD(slot->waited_ns, took);
+}
+
+void ns_observe_read(int fd, struct ns_conn *conn)
+{
+    struct ns_seat *seat = ns_recorder_seat(fd, conn);
+    struct ns_record_slot *slot = seat ? ns_recorder_slot(seat) : NULL;
+    if (!slot)
+        return;
+    uint8_t flags = NS_GET(seat, flags);
+    uint64_t began = NS_GET(seat, wait_began), before_it = NS_GET(seat, read_at);
+    uint64_t at = mine.woke_at; /* it was there by then, if the thread has waited for it */
+    if (at < began || at < before_it || !at)
+        at = now();
+    NS_RECORD_ADD(slot->reads, 1);
+    if (flags & ASKED)
+        NS_RECORD_ADD(slot->requests, 1);
+    if (began)
+        count_wait(slot, at - began);
+    else if (before_it && at - before_it >= LATE_NS)
+        note_late(seat, at, at - before_it);
+    /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
+    bool delays = slot->role != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
+    if (NS_GET(seat, late_ns) && delays)
+        count_late(fd, conn, seat, slot);
+    NS_PUT(seat, wait_began, 0);
+    NS_PUT(seat, read_at, at);
+    NS_PUT(slot, last, at);
+    if (flags & (WAITING | AWAITED))
+        look_after(fd, conn, seat);
+    flags = NS_GET(seat, flags) & (uint8_t)~ASKED;
+    if (ns_recorder_experiment() == NS_EXPERIMENT_ACKNOWLEDGE) {
+        NS_PUT(seat, fd, fd);
+        flags |= READ;
+    }
+    NS_PUT(seat, flags, flags);
+    if (flags & READ)
+        enlist(seat);
+}

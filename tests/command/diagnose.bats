@@ -1,0 +1,393 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim diagnose` proves the stalls that are there and no others, prices them, and its policy ends them.
+# shellcheck disable=SC2016 # what stands in single quotes is for other shells
+# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
+# The programs are the examples, as they are. What is said of them is held against what they measure themselves.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    ns_python jsonschema
+}
+
+teardown() {
+    ns_teardown
+}
+
+# on_a_terminal KEYS WORD...: runs it on a terminal of its own and types KEYS there after 1.5 s; what it shows is in
+# $T/seen, and at its end its status.
+on_a_terminal() {
+    "$python" - "$@" >"$T/seen" <<'PYTHON'
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+time.sleep(1.5)
+os.write(terminal, sys.argv[1].encode())
+text = b""
+while True:
+    try:
+        piece = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    text += piece
+print(text.decode(errors="replace"))
+print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PYTHON
+}
+
+# A server for clients that write in pieces: sets port.
+victim() {
+    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
+    ns_port server
+}
+
+# A program that answers late: each answer takes MS milliseconds, whatever is written. Sets port.
+slow_server() {
+    cat >"$T/slow.py" <<'PYTHON'
+import socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+print("listening on port", listener.getsockname()[1], flush=True)
+while True:
+    one, _ = listener.accept()
+    while one.recv(4096):
+        time.sleep(float(sys.argv[1]) / 1000)
+        one.send(b"answer")
+    one.close()
+PYTHON
+    ns_start slow "$python" "$T/slow.py" "$1"
+    ns_port slow
+}
+
+# A client with one write for each request.
+cat_client() {
+    cat >"$T/client.py" <<'PYTHON'
+import socket, sys
+one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for _ in range(int(sys.argv[2])):
+    one.send(b"request")
+    assert one.recv(4096) == b"answer"
+PYTHON
+}
+
+# says FILE EXPRESSION: true of the object o in that file, and the schema takes it.
+says() {
+    "$python" - "$1" "$2" <<'PYTHON'
+import json, sys
+from jsonschema import Draft202012Validator
+o = json.load(open(sys.argv[1], encoding="utf-8"))
+schema = json.load(open("config/diagnosis.schema.json"))
+Draft202012Validator.check_schema(schema)
+Draft202012Validator(schema).validate(o)
+rows = o["rows"]
+assert eval("(" + sys.argv[2] + ")"), json.dumps(o, indent=1)[:6000]
+PYTHON
+}
+
+@test "a client that stalls is proven to, with its price, from inside and from outside" {
+    local view
+    victim
+    for view in '' --outside; do
+        # shellcheck disable=SC2086 # none or one option
+        run --separate-stderr "$NS" diagnose $view --json "$T/o.json" -- \
+            "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 40
+        expect_status 0
+        expect_part output 'stalls 40'
+        expect_no_part output diagnose
+        [[ ${stderr_lines[0]} == "nagleshim diagnose: it stalls: "* ]]
+        expect_part stderr "TCP_NODELAY off; released after"
+        says "$T/o.json" 'o["grade"] == "proven" and 38 <= rows[0]["stalls"] <= 50 and rows[0]["role"] == "client"
+            and 36 * rows[0]["stalls"] <= rows[0]["lost_ms"] <= 48 * rows[0]["stalls"] and len(rows) == 1
+            and rows[0]["cures"][0]["does"] == "send adaptive" and 38 < rows[0]["cures"][0]["from_ms"] < 50
+            and rows[0]["cures"][0]["to_ms"] < 4 and o["status"] == 0 and len(o["holds"]) >= 38'
+        says "$T/o.json" "rows[0]['source'] == '${view:+outside}' or rows[0]['source'] == 'inside' and not '$view'"
+    done
+}
+
+@test "the policy that is proposed passes check, and ends every stall" {
+    local stall='' policy
+    victim
+    stall=$("$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 20)
+    [[ $stall == *'stalls 20'* ]]
+    run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- \
+        "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20
+    expect_status 0
+    expect_part stderr "next: nagleshim run --policy $T/cure.json -- $EXAMPLES/tcp_nodelay_client --warmup 10 127.0.0.1 $port 20"
+    run --separate-stderr "$NS" check "$T/cure.json"
+    expect_status 0
+    expect_whole stderr ""
+    grep -q '"process":.*tcp_nodelay_client' "$T/cure.json"
+    grep -q "\"$port\"" "$T/cure.json"
+    run --separate-stderr "$NS" run --policy "$T/cure.json" -- \
+        "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
+    expect_part output 'stalls 0'
+    # Printed on one line, it is the same one.
+    run --separate-stderr "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20
+    policy=$(sed -n 's/^policy: //p' <<<"$stderr")
+    diff <("$python" -m json.tool <<<"$policy") <("$python" -m json.tool "$T/cure.json")
+    run --separate-stderr env NAGLESHIM_POLICY="$policy" "$NS" run -- \
+        "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
+    expect_part output 'stalls 0'
+}
+
+@test "a static program is seen from outside, and its cure is at the other end" {
+    gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
+    victim
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" --policy "$T/cure.json" -- \
+        "$T/static-client" --warmup 10 127.0.0.1 "$port" 30
+    expect_status 0
+    expect_part stderr "linked statically"
+    says "$T/o.json" 'rows[0]["grade"] == "proven" and rows[0]["source"] == "outside" and rows[0]["stalls"] >= 25
+        and rows[0]["process"]["reachable"] is False and o["policy"]["rules"][0]["match"]["role"] == "server"'
+    # At the other end it does end the stalls.
+    ns_stop server
+    ns_start cured env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/cure.json" "$EXAMPLES/tcp_nodelay_server" \
+        --connections 0 "$port" 0
+    ns_port cured
+    run "$T/static-client" --stats --warmup 10 127.0.0.1 "$port" 100
+    expect_part output 'stalls 0'
+}
+
+@test "a server that thinks for 44 ms is called slow, and not a stall" {
+    local view
+    slow_server 44
+    cat_client
+    for view in '' --outside; do
+        # shellcheck disable=SC2086 # none or one option
+        run --separate-stderr "$NS" diagnose $view --json "$T/o.json" --fail-on likely -- \
+            "$python" "$T/client.py" "$port" 30
+        expect_status 0
+        [[ ${stderr_lines[0]} == "nagleshim diagnose: no stall: "* ]]
+        expect_no_part stderr "policy:"
+        says "$T/o.json" 'o["grade"] == "none" and o["policy"] is None and o["lost_ms"] == 0'
+    done
+}
+
+@test "TCP_NODELAY, TCP_CORK and one write by hand are no stalls" {
+    local by
+    for by in no_delay cork one_write; do
+        victim
+        run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- \
+            "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 2000 "$by"
+        [[ $status -eq 0 || $status -eq 2 ]]
+        says "$T/o.json" 'o["grade"] in ("none", "late but nobody waited", "cannot tell") and o["lost_ms"] == 0'
+    done
+}
+
+@test "exit statuses: the program's own, or what --fail-on and --max-lost-ms ask for" {
+    victim
+    local stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
+    run "$NS" diagnose -- sh -c 'exit 7'
+    expect_status 7
+    run "$NS" diagnose -- sh -c 'kill -TERM $$'
+    expect_status 143
+    run "$NS" diagnose --fail-on proven -- "${stalling[@]}"
+    expect_status 1
+    run "$NS" diagnose --max-lost-ms 100 -- "${stalling[@]}"
+    expect_status 1
+    run "$NS" diagnose --max-lost-ms 100000 -- "${stalling[@]}"
+    expect_status 0
+    run --separate-stderr "$NS" diagnose --fail-on likely -- true
+    expect_status 2
+    expect_part stderr "cannot tell: no TCP connection"
+    slow_server 1
+    cat_client
+    run --separate-stderr "$NS" diagnose --fail-on likely -- sh -c '"$@"; exit 7' sh "$python" "$T/client.py" "$port" 40
+    expect_status 2
+    expect_part stderr "the program itself ended with status 7"
+    run -127 --separate-stderr "$NS" diagnose -- no-such-program
+    expect_whole stderr "nagleshim diagnose: cannot find 'no-such-program' in PATH"
+    run -126 --separate-stderr "$NS" diagnose -- /
+    expect_whole stderr "nagleshim diagnose: cannot run '/': Permission denied"
+}
+
+@test "wrong input gets one line, and nothing is run" {
+    local words expected
+    while IFS='|' read -r words expected; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" diagnose $words
+        expect_status 2
+        expect_whole stderr "nagleshim diagnose: $expected"
+        expect_whole output ""
+    done <<'END'
+|no program is named, and neither --pid nor --all; see 'nagleshim diagnose --help'
+--pid x|--pid must be a process id, not 'x'
+--pid 2147483647|there is no process 2147483647
+--pid 1 --all|a program, --pid and --all: only one of them can be looked at
+--for 0 -- echo no|--for must be a number from 0.1 to 1e+06, not '0'
+--for 1e3 -- echo no|--for must be a number from 0.1 to 1e+06, not '1e3'
+--interval 0 -- echo no|--interval must be a number from 0.5 to 1000, not '0'
+--fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
+--max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1e+09, not '-1'
+--experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
+--experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
+--report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
+--josn x -- echo no|unknown option --josn; is --json meant? see 'nagleshim diagnose --help'
+END
+}
+
+@test "a process that runs is looked at for a while, and goes on" {
+    victim
+    ns_start client "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 60
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 1 --json -
+    expect_status 0
+    printf '%s\n' "$output" >"$T/o.json"
+    says "$T/o.json" 'o["grade"] == "proven" and 900 < o["watched_ms"] < 2000 and rows[0]["stalls"] >= 15
+        and rows[0]["process"]["pid"] == '"${NS_PID[client]}"
+    expect_part stderr "next: nagleshim run -- $(realpath "$EXAMPLES")/tcp_nodelay_client ITS ARGUMENTS"
+    ns_join client
+    grep -q 'rounds 60' "$T/client.out"
+}
+
+@test "another user's process is not to be looked into" {
+    [[ $EUID -eq 0 ]] || cannot_here "not root"
+    victim
+    let_others_in "$T"
+    cp "$NS" "$T/nagleshim"
+    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
+        --pid "${NS_PID[server]}" --for 1
+    expect_status 3
+    expect_part stderr "permission denied: process ${NS_PID[server]}"
+}
+
+@test "with --for the report comes while the program goes on, and its status is still passed on" {
+    victim
+    ns_start diagnosis "$NS" diagnose --for 1 --json "$T/o.json" -- sh -c \
+        '"$0" --warmup 10 127.0.0.1 "$1" 60; exit 5' "$EXAMPLES/tcp_nodelay_client" "$port"
+    ns_wait_for "$T/diagnosis.err" '^next: '
+    kill -0 "${NS_PID[diagnosis]}"
+    [[ ! -s $T/diagnosis.out ]]
+    says "$T/o.json" 'o["status"] is None and o["grade"] == "proven" and o["watched_ms"] < 2000'
+    ns_join diagnosis || status=$?
+    [[ $status -eq 5 ]]
+    grep -q '^60 packets' "$T/diagnosis.out"
+}
+
+@test "^C ends the program as it would, and the report comes all the same" {
+    victim
+    on_a_terminal $'\x03' "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000
+    grep -q 'it stalls: [0-9]* of [0-9]* requests of tcp_nodelay_client' "$T/seen"
+    grep -qx 'status 130' "$T/seen"
+}
+
+@test "on a terminal a line counts while a process is watched, and ^C ends that and not the process" {
+    victim
+    ns_start client "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 60
+    on_a_terminal $'\x03' "$NS" diagnose --pid "${NS_PID[client]}"
+    grep -qE 'watching for 1 s: 1 connection, [0-9]+ stalls' "$T/seen"
+    grep -q 'it stalls: ' "$T/seen"
+    grep -qx 'status 0' "$T/seen"
+    ns_join client
+    # Elsewhere there is no such line.
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 1.2
+    expect_no_part stderr watching
+}
+
+@test "a signal to the command alone is handed on to the program" {
+    ns_start diagnosis "$NS" diagnose -- sh -c 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
+    ns_wait_for "$T/diagnosis.out" ready
+    ns_stop diagnosis TERM || status=$?
+    grep -qx 'got it' "$T/diagnosis.out"
+}
+
+@test "nothing is left behind: no record, no directory, whatever ends it" {
+    export TMPDIR=$T/tmp
+    mkdir "$TMPDIR"
+    victim
+    "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 10 >/dev/null 2>&1
+    "$NS" diagnose --for 0.2 -- sleep 0.5 2>/dev/null
+    "$NS" diagnose -- sh -c 'kill -KILL $$' 2>/dev/null || true
+    "$NS" diagnose -- no-such-program 2>/dev/null || true
+    [[ -z $(ls -A "$TMPDIR") ]]
+}
+
+@test "the page needs nothing from elsewhere, and what a process has chosen is escaped in it" {
+    local name=$T/'<b>&x"'
+    cp "$EXAMPLES/tcp_nodelay_client" "$name"
+    victim
+    run --separate-stderr "$NS" diagnose --report "$T/page.html" -- "$name" --warmup 10 127.0.0.1 "$port" 20
+    expect_status 0
+    grep -q '^<!DOCTYPE html>' "$T/page.html"
+    grep -q '&lt;b&gt;&amp;x&quot;' "$T/page.html"
+    [[ $(grep -c '<svg ' "$T/page.html") -eq 2 ]]
+    grep -q 'prefers-color-scheme: dark' "$T/page.html"
+    run grep -niE '<b>|<script|https?://|src=|href=|url\(|@import|javascript:| on[a-z]+=' "$T/page.html"
+    expect_whole output ""
+    "$python" - "$T/page.html" <<'PYTHON'
+import sys
+from html.parser import HTMLParser
+class Balanced(HTMLParser):
+    open = []
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta",): self.open.append(tag)
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, (tag, self.getpos())
+page = Balanced(convert_charrefs=True)
+page.feed(open(sys.argv[1], encoding="utf-8").read())
+assert page.open == [], page.open
+PYTHON
+}
+
+@test "a process's name cannot drive the terminal, and its policy still takes it" {
+    local name=$T/$'\e[31mred'
+    cp "$EXAMPLES/tcp_nodelay_client" "$name"
+    victim
+    "$NS" diagnose --policy "$T/cure.json" --report "$T/page.html" --json "$T/o.json" -- \
+        "$name" --warmup 10 127.0.0.1 "$port" 20 >/dev/null 2>"$T/err"
+    grep -q '?\[31mred' "$T/err"
+    run grep -lF $'\e' "$T/err" "$T/page.html" "$T/o.json" "$T/cure.json"
+    expect_whole output ""
+    says "$T/o.json" 'o["grade"] == "proven"'
+    run --separate-stderr "$NS" run --policy "$T/cure.json" -- "$name" --stats --warmup 10 127.0.0.1 "$port" 100
+    expect_part output 'stalls 0'
+}
+
+@test "an experiment tells a cure from what gains nothing" {
+    victim
+    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+        "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 60
+    expect_status 0
+    expect_part stderr "it is a cure (p "
+    says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and o["experiments"][0]["done_ms"] < 5
+        and o["experiments"][0]["left_ms"] > 35'
+    slow_server 20
+    cat_client
+    run --separate-stderr "$NS" diagnose --experiment push -- "$python" "$T/client.py" "$port" 20
+    expect_no_part stderr "it is a cure"
+}
+
+@test "bystanders without TCP connections are not told of" {
+    victim
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- bash -c \
+        'for i in {1..20}; do cat /dev/null; done; "$0" --warmup 10 127.0.0.1 "$1" 20; true' \
+        "$EXAMPLES/tcp_nodelay_client" "$port"
+    expect_status 0
+    says "$T/o.json" '[r["process"]["name"] for r in rows] == ["tcp_nodelay_client"]'
+}
+
+@test "a program that runs under the shim already is watched as it is, and that is said" {
+    victim
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" diagnose --json "$T/o.json" -- \
+        "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
+    expect_status 0
+    expect_part output 'stalls 0'
+    expect_part stderr "LD_PRELOAD names the shim already"
+    says "$T/o.json" 'o["grade"] in ("none", "cannot tell", "late but nobody waited")'
+}
+
+@test "both ends on one machine are one stall, whose other end is named" {
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- bash -c '
+        "$0/tcp_nodelay_server" 0 30 >"$1/port" & 
+        until [[ -s $1/port ]]; do sleep 0.01; done
+        "$0/tcp_nodelay_client" 127.0.0.1 "$(grep -oE "[0-9]+$" "$1/port")" 30; wait' "$EXAMPLES" "$T"
+    expect_status 0
+    says "$T/o.json" 'rows[0]["process"]["name"] == "tcp_nodelay_client" and rows[0]["grade"] == "proven"
+        and rows[rows[0]["other_end"]]["process"]["name"] == "tcp_nodelay_server"
+        and o["lost_ms"] <= 50 * 30'
+    expect_part stderr "other end (tcp_nodelay_server): ack before-wait"
+}
