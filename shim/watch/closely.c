@@ -25,6 +25,7 @@ void ns_closely_begin(struct ns_closely *closely, uint64_t interval_ns)
 {
     *closely = (struct ns_closely){
         .room = ROOM_LEAST,
+        .idle = true,
         .fixed = interval_ns != 0,
         .interval = interval_ns ? interval_ns : INTERVAL_MS * MS,
     };
@@ -58,7 +59,10 @@ static void take_look(const struct ns_closely_call *call, struct ns_connection *
     connection->suspect = seen->unsent > 0 && seen->unsent < seen->mss && seen->unacked > 0;
     connection->looks++;
     call->tally->looks++;
-    if (ns_judge_look(&connection->watched.judge, seen, &hold) && call->held)
+    if (!ns_judge_look(&connection->watched.judge, seen, &hold))
+        return;
+    connection->was_held = true;
+    if (call->held)
         call->held(call->context, &connection->watched, &hold);
 }
 
@@ -193,6 +197,7 @@ int ns_closely_look(struct ns_closely *closely, const struct ns_closely_call *ca
 {
     struct ns_connection *due[NS_CLOSELY_MOST];
     size_t n_due = 0, n;
+    bool was_busy = !closely->idle;
     uint64_t begin;
     int error;
 
@@ -210,7 +215,7 @@ int ns_closely_look(struct ns_closely *closely, const struct ns_closely_call *ca
         if (n == 0 || closely->rounds % IDLE_ROUNDS == 0 ||
             ns_closely_is_busy(closely->connections[i], now))
             due[n_due++] = closely->connections[i];
-    if (closely->last && now - closely->last > (uint64_t)LATE_MS * MS)
+    if (closely->last && was_busy && now - closely->last > (uint64_t)LATE_MS * MS)
         call->tally->missed++;
     closely->last = now;
     if (n_due == 0)

@@ -27,6 +27,7 @@ struct ns_connection {
     uint64_t active_at; /* when there was traffic last */
     bool suspect;       /* bytes wait for an acknowledgement: it may be held */
     bool is_close;      /* under close look */
+    bool was_held;
 };
 
 struct ns_table {
@@ -43,6 +44,9 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
 
 /* It is gone. The last of table->live takes its position. */
 void ns_table_end(struct ns_table *table, struct ns_connection *connection);
+
+/* Give up one that is there and has nothing to tell, for the room that it takes. */
+void ns_table_drop(struct ns_table *table, struct ns_connection *connection);
 
 void ns_table_forget_ended(struct ns_table *table);
 void ns_table_release(struct ns_table *table);

@@ -114,7 +114,10 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     watch->connections++;
     connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
                                ns_closely_was_busy(&look), &full);
-    watch->tally.forgotten += full;
+    if (full && !place->listed) {
+        place->listed = true; /* counted once */
+        watch->tally.forgotten++;
+    }
     if (!connection)
         return;
     connection->list = watch->list;
@@ -130,13 +133,28 @@ static void end(struct ns_watch *watch, struct ns_connection *connection)
     ns_table_end(&watch->table, connection);
 }
 
+/* Of many connections, those that were never held and are idle are not kept. */
+static bool is_spare(const struct ns_watch *watch, const struct ns_connection *connection,
+                     uint64_t now)
+{
+    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_close && !connection->was_held &&
+           !ns_closely_is_busy(connection, now);
+}
+
 static void end_list(struct ns_watch *watch)
 {
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
+
     for (size_t i = 0; i < watch->table.n_live;) {
-        if (watch->table.live[i]->list == watch->list)
-            i++;
+        struct ns_connection *connection = watch->table.live[i];
+
+        /* The last one takes the place of one that goes. */
+        if (connection->list != watch->list)
+            end(watch, connection);
+        else if (is_spare(watch, connection, now))
+            ns_table_drop(&watch->table, connection);
         else
-            end(watch, watch->table.live[i]); /* the last one takes its place */
+            i++;
     }
     watch->lists_wanted -= watch->lists_wanted > 0;
     watch->tally.connections = watch->connections;

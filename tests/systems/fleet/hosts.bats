@@ -20,6 +20,7 @@ setup_file() {
     rm "$LAYER"/changes/packages/*-dbgsym_*
     install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/systems/fleet/exchange
     install -D -t "$LAYER/changes/etc/systemd/system" tests/systems/fleet/units/*
+    # shellcheck disable=SC2016 # the system's shell expands them
     in_debian sh -c 'dpkg -i /packages/*.deb && cp "$(ls /lib/*/libm.so.6)" /app/other.so &&
         systemctl enable exchange.service other.service' >/dev/null 2>&1
     configuration >"$BATS_FILE_TMPDIR/before"
