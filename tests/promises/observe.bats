@@ -61,7 +61,8 @@ scene() {
 # The stalls recorded are the delayed ACKs, but for one at most, and there are so many.
 counted() {
     local stalls
-    stalls=$(sum stalls)
+    # On a busy machine an answer may be too late for the judge to be certain of a hold.
+    stalls=$(($(sum stalls) + $(sum maybe)))
     echo "stalls $stalls, delayed ACKs $delayed"
     [[ $stalls -ge $1 && $((stalls - delayed)) -le 1 && $((delayed - stalls)) -le 1 ]]
 }
