@@ -130,13 +130,12 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
 	mv -f $@.new $@
 
-# Every symbol visible, for unit tests and fuzzers.
-JUDGE_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o)
-# What is told of a diagnosis, which asks the system for nothing.
-TOLD_OBJ := $(addprefix $B/obj/shim/cli/,diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
-$B/libnagleshim-testing.a: $(SHIM_OBJ) $(JUDGE_OBJ) $(TOLD_OBJ)
+# Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/proc*.c)) \
+	$(addprefix $B/obj/shim/cli/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+$B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(JUDGE_OBJ) $(TOLD_OBJ)
+	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "policy/find.h"
 #include "base/real.h"
+#include "traffic/observe.h"
 #include "traffic/settle.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
@@ -143,6 +144,12 @@ static bool observes(void)
     return false;
 }
 
+static void observer_exits(void)
+{
+    ns_observe_thread_exits();
+    ns_settle();
+}
+
 static void open_recorder(void)
 {
     const char *directory = getenv("NAGLESHIM_RECORD"), *word = getenv("NAGLESHIM_EXPERIMENT");
@@ -223,7 +230,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         if (rules.holds)
             ns_deadline_open(shortest_delay(),
                              (struct ns_deadline_pushes){ns_push, ns_push_overdue});
-        ns_debts_open(ns_settle);
+        ns_debts_open(observes() ? observer_exits : ns_settle);
         if (observes())
             open_recorder();
         /* The hard limit may let it raise the soft one later. */

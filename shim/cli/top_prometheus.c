@@ -35,8 +35,7 @@ static void name_service(const struct ns_top_row *row, char *buffer, size_t size
 
 static bool has_shim(const struct ns_top_process *process)
 {
-    static const char *const without[] = {"no",       "off",         "?", "not permitted",
-                                          "starting", "stands aside"};
+    static const char *const without[] = {"no", "off", "?", "not permitted", "starting", "aside"};
 
     for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
         if (strcmp(process->shim, without[i]) == 0)

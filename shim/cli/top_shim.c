@@ -16,7 +16,7 @@ static void describe_rules(const struct ns_proc *proc, const struct ns_status *s
 {
     unsigned used = 0;
 
-    snprintf(shim, size, "in it, no socket yet");
+    snprintf(shim, size, "no socket");
     for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
         struct ns_status_rule rule;
         const char *send, *ack;
@@ -28,7 +28,11 @@ static void describe_rules(const struct ns_proc *proc, const struct ns_status *s
         send = ns_send_name((enum ns_send)rule.send);
         ack = ns_ack_name((enum ns_ack)rule.ack);
         if (used++ == 0)
-            snprintf(shim, size, "%s, %s", send ? send : "?", ack ? ack : "?");
+            snprintf(shim, size, "%s%s%s", send ? send : "?",
+                     rule.ack == NS_ACK_BEFORE_WAIT ? "" : ", ack ",
+                     rule.ack == NS_ACK_BEFORE_WAIT ? ""
+                     : ack                          ? ack
+                                                    : "?");
     }
     if (used > 1)
         snprintf(shim + strlen(shim), size - strlen(shim), " +%u", used - 1);
@@ -40,7 +44,7 @@ static void describe(const struct ns_proc *proc, char *shim, size_t size)
     int error = ns_loaded_find(proc, &loaded);
 
     if (error || loaded.state == NS_LOADED_UNREADABLE)
-        snprintf(shim, size, error == -EACCES || error == -EPERM || !error ? "not permitted" : "?");
+        snprintf(shim, size, error == -EACCES || error == -EPERM || !error ? "denied" : "?");
     else if (loaded.state == NS_LOADED_NO)
         snprintf(shim, size, "no");
     else if (loaded.state == NS_LOADED_STARTING)
@@ -50,7 +54,7 @@ static void describe(const struct ns_proc *proc, char *shim, size_t size)
     else if (loaded.status.state == NS_STATUS_OFF)
         snprintf(shim, size, "off");
     else if (loaded.status.state == NS_STATUS_ASIDE)
-        snprintf(shim, size, "stands aside");
+        snprintf(shim, size, "aside");
     else
         describe_rules(proc, &loaded.status, shim, size);
 }
@@ -70,7 +74,7 @@ void ns_top_look_at_shim(pid_t pid, char *name, size_t name_size, char *shim, si
     if (ns_proc_look(&proc) == 0)
         describe(&proc, shim, shim_size);
     else
-        snprintf(shim, shim_size, "not permitted");
+        snprintf(shim, shim_size, "denied");
     ns_proc_name(&proc, name, name_size);
     ns_proc_close(&proc);
 }

@@ -18,15 +18,14 @@ static const char *const help[] = {
     "  q        end",
     "  space    the table as it is now",
     "  d        the delay between two tables, in seconds",
-    "  L H N P  sort by time lost, holds, process id, process name;  < and > go from one to the "
-    "next",
-    "  R        the other way round",
+    "  L H N P  sort by time lost, holds, process id, process name",
+    "  < > R    sort by the one before or after these; the other way round",
     "  arrows, Page Up and Page Down show other rows",
     "",
-    "  HOLDS/S  how often a second bytes were held (Nagle's algorithm) while the program waited",
+    "  HOLDS/S  how often a second Nagle's algorithm held bytes the program waited for",
     "  LOST/S   how many milliseconds a second it waited for that",
     "  SHARE    that, of the time of its connections",
-    "  SHIM     whether nagleshim is in the process, and what the rule does that took its sockets",
+    "  SHIM     whether nagleshim is in the process, and what it does there",
     "",
     "  any key goes back",
 };
@@ -65,15 +64,17 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     if (since->forgotten > 0)
         MORE("; %llu connections were too short or too many", (unsigned long long)since->forgotten);
     if (tally->denied > 0)
-        MORE("; %llu processes may not be looked into", (unsigned long long)tally->denied);
+        MORE("; %llu process%s may not be looked into", (unsigned long long)tally->denied,
+             tally->denied == 1 ? "" : "es");
 #undef MORE
     return buffer;
 }
 
 char *ns_top_title(char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%-16s %7s %-6s %5s %7s %7s %6s  %-22s %s", "PROCESS", "PID", "ROLE",
-             "CONNS", "HOLDS/S", "LOST/S", "SHARE", "SHIM", "PEER");
+    /* 80 columns, with an IPv4 address. */
+    snprintf(buffer, size, "%-14s %7s %-6s %7s %7s %5s %-11s %s", "PROCESS", "PID", "ROLE",
+             "HOLDS/S", "LOST/S", "SHARE", "SHIM", "PEER");
     return buffer;
 }
 
@@ -81,13 +82,16 @@ static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
 {
     char peer[64];
 
-    if (row->role != NS_ROLE_SERVER)
+    if (row->role != NS_ROLE_SERVER && row->connections > 1)
+        snprintf(buffer, size, "%s, %u connections",
+                 ns_words_address(&row->service, peer, sizeof(peer)), row->connections);
+    else if (row->role != NS_ROLE_SERVER)
         ns_words_address(&row->service, buffer, size);
     else if (row->connections == 1)
         snprintf(buffer, size, "port %u, %s", row->service.port,
                  ns_words_address(&row->peer, peer, sizeof(peer)));
     else
-        snprintf(buffer, size, "port %u", row->service.port);
+        snprintf(buffer, size, "port %u, %u connections", row->service.port, row->connections);
 }
 
 char *ns_top_line(const struct ns_top_row *row, char *buffer, size_t size)
@@ -96,9 +100,9 @@ char *ns_top_line(const struct ns_top_row *row, char *buffer, size_t size)
     char peer[96];
 
     print_peer(row, peer, sizeof(peer));
-    snprintf(buffer, size, "%-16.16s %7d %-6s %5u %7.1f %7.1f %5.1f%%  %-22.22s %s",
-             row->process->name, row->process->pid, role ? role : "?", row->connections,
-             row->holds_rate, row->lost_rate, row->share * 100, row->process->shim, peer);
+    snprintf(buffer, size, "%-14.14s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s", row->process->name,
+             row->process->pid, role ? role : "?", row->holds_rate, row->lost_rate,
+             row->share * 100, row->process->shim, peer);
     return buffer;
 }
 

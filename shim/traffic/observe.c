@@ -14,7 +14,6 @@
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -39,6 +38,7 @@ enum {
 static _Thread_local struct {
     _Atomic uint64_t list; /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
     uint64_t woke_at;      /* when the last wait was over */
+    struct ns_seat *other; /* on the list of another thread, and waited for by this one */
     const struct ns_record_slot *heard; /* what has ended it, if a read did: for after */
 } mine;
 
@@ -195,6 +195,8 @@ static bool before(struct ns_seat *seat)
     uint8_t flags = NS_GET(seat, flags);
     if ((flags & (WAITING | WROTE)) == WAITING) /* see is_same_wait */
         return true;
+    if (!(flags & (WROTE | HELD | READ)))
+        return false;
     bool held = !NS_GET(conn, app_nodelay) && has_unsent(fd);
     bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
     if (flags & WROTE)
@@ -227,8 +229,12 @@ static bool before(struct ns_seat *seat)
 static bool has_heard_elsewhere(const struct ns_record_slot *slot)
 {
     const struct ns_record_slot *heard = mine.heard;
-    return slot && heard && heard != slot && heard->remote.known && slot->remote.known &&
-           memcmp(heard->remote.addr, slot->remote.addr, sizeof slot->remote.addr) == 0;
+    if (!slot || !heard || heard == slot)
+        return false;
+    const struct ns_record_address *one = &heard->remote, *other = &slot->remote;
+    return NS_GET(one, known) && NS_GET(other, known) &&
+           NS_GET(one, addr[0]) == NS_GET(other, addr[0]) &&
+           NS_GET(one, addr[1]) == NS_GET(other, addr[1]);
 }
 
 /* The wait is over, or another thread has read the answer. Returns whether bytes are still unsent.
@@ -241,8 +247,9 @@ static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
         NS_PUT(seat, flags, flags);
         return false;
     }
-    bool arrived = look.received > NS_GET(seat, received);
-    if (arrived || has_heard_elsewhere(ns_recorder_slot(seat)))
+    bool arrived =
+        look.received > NS_GET(seat, received) || has_heard_elsewhere(ns_recorder_slot(seat));
+    if (arrived)
         look.flags |= NS_LOOK_ARRIVED;
     put(seat, &look);
     if (look.unsent)
@@ -270,32 +277,57 @@ static bool after(struct ns_seat *seat)
     if (!conn)
         return false;
     uint8_t flags = NS_GET(seat, flags);
-    if (!(flags &
-          WAITING)) /* a signal handler has written, or another thread has read the answer */
+    /* A signal handler has written, or another thread has read the answer. */
+    if (!(flags & WAITING))
         return flags & (WROTE | HELD | READ);
     if (is_same_wait(fd, seat))
         return true;
     return look_after(fd, conn, seat) || flags & (WROTE | READ);
 }
 
+/* The thread may read from what another one has written to, and has on its list. */
+static struct ns_seat *before_read(const struct ns_conn *conn)
+{
+    struct ns_seat *seat = ns_recorder_find(conn);
+    if (!seat || !(NS_GET(seat, flags) & (WROTE | HELD | READ)))
+        return NULL;
+    if (atomic_load(&seat->listed))
+        return before(seat) ? seat : NULL;
+    enlist(seat);
+    return NULL;
+}
+
 void ns_observe_wait(struct ns_conn *conn)
 {
-    struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
-    if (seat && NS_GET(seat, flags) & (WROTE | HELD | READ))
-        enlist(seat); /* unless it is on another thread's */
+    mine.other = conn ? before_read(conn) : NULL;
     if (has_listed())
         each(before);
 }
 
 void ns_observe_woke(const struct ns_conn *conn)
 {
-    if (has_listed()) {
+    if (has_listed() || mine.other) {
         const struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
         mine.heard = seat ? ns_recorder_slot(seat) : NULL;
+        if (mine.other)
+            after(mine.other);
         each(after);
         mine.heard = NULL;
+        mine.other = NULL;
     }
     mine.woke_at = now();
+}
+
+static bool leave(struct ns_seat *seat)
+{
+    (void)seat;
+    return false;
+}
+
+void ns_observe_thread_exits(void)
+{
+    if (has_listed())
+        each(leave);
 }
 
 /* --- writes and reads --- */
@@ -391,7 +423,7 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     else if (before_it && at - before_it >= LATE_NS)
         note_late(seat, at, at - before_it);
     /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
-    bool delays = slot->role != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
+    bool delays = NS_GET(slot, role) != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
     if (NS_GET(seat, late_ns) && delays)
         count_late(fd, conn, seat, slot);
     NS_PUT(seat, wait_began, 0);

@@ -30,6 +30,9 @@ void ns_observe_wrote(int fd, struct ns_conn *conn, size_t size);
 void ns_observe_wait(struct ns_conn *conn);
 void ns_observe_woke(const struct ns_conn *conn);
 
+/* This thread ends: what it would have looked at is any other thread's. */
+void ns_observe_thread_exits(void);
+
 /* Data was read from conn. */
 void ns_observe_read(int fd, struct ns_conn *conn);
 

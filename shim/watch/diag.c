@@ -54,7 +54,6 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
         .key = {.id = message->id, .family = message->idiag_family},
         .at = at,
         .inode = message->idiag_inode,
-        .queued = message->idiag_wqueue,
         .state = message->idiag_state,
     };
     for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
@@ -73,55 +72,75 @@ static int error_of(const struct nlmsghdr *head)
     return head->nlmsg_len < NLMSG_LENGTH(sizeof(told->error)) ? -EPROTO : told->error;
 }
 
-static int dump_family(int fd, uint8_t family, uint32_t states, bool info,
-                       void (*visit)(void *context, const struct ns_diag_socket *socket),
-                       void *context)
+bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
 {
-    static _Alignas(struct nlmsghdr) char buffer[DUMP_ROOM];
-    static uint32_t sequence;
-    struct question question;
-    uint64_t at = ns_clock_now(CLOCK_MONOTONIC);
-
-    fill(&question, NLM_F_DUMP, ++sequence, family);
-    question.request.idiag_states = states;
-    question.request.idiag_ext = info ? 1 << (INET_DIAG_INFO - 1) : 0;
-    if (send(fd, &question, sizeof(question), 0) < 0)
-        return -errno;
-    for (;;) {
-        ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
-        unsigned left = n > 0 ? (unsigned)n : 0;
-        struct ns_diag_socket seen;
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EPROTO;
-        for (const struct nlmsghdr *head = (const void *)buffer; NLMSG_OK(head, left);
-             head = NLMSG_NEXT(head, left)) {
-            if (head->nlmsg_seq != sequence)
-                continue; /* of a question before this one, which was given up */
-            if (head->nlmsg_type == NLMSG_DONE)
-                return 0;
-            if (head->nlmsg_type == NLMSG_ERROR)
-                return error_of(head);
-            if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
-                visit(context, &seen);
-        }
-        /* The kernel fills the next part when the one before it has been read. */
-        at = ns_clock_now(CLOCK_MONOTONIC);
-    }
+    if (!seen->info)
+        return false;
+    *look = (struct ns_look){.at = seen->at, .kind = NS_LOOK_SAMPLE};
+    ns_look_take(look, seen->info, seen->info_size);
+    return true;
 }
 
-int ns_diag_dump(int fd, uint32_t states, bool info,
-                 void (*visit)(void *context, const struct ns_diag_socket *socket), void *context)
+static int ask_for_list(struct ns_diag_list *list, uint8_t family)
 {
-    int error = dump_family(fd, AF_INET, states, info, visit, context);
-    int error6 = dump_family(fd, AF_INET6, states, info, visit, context);
+    struct question question;
 
-    /* ENOENT: nothing answers for that family, if it is there at all. */
-    if (error == -ENOENT || error == -EINVAL)
-        return -EPROTONOSUPPORT;
-    return error || error6 == -ENOENT ? error : error6;
+    list->family = family;
+    list->at = ns_clock_now(CLOCK_MONOTONIC);
+    fill(&question, NLM_F_DUMP, ++list->sequence, family);
+    question.request.idiag_states = list->states;
+    question.request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+    return send(list->fd, &question, sizeof(question), 0) < 0 ? -errno : 0;
+}
+
+int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
+{
+    list->fd = fd;
+    list->states = states;
+    return ask_for_list(list, AF_INET);
+}
+
+/* The end of a family's list: IPv6 comes after IPv4. ENOENT: nothing answers for that family, if it
+ * is there at all. */
+static int end_family(struct ns_diag_list *list, int error)
+{
+    if (list->family == AF_INET6)
+        return error == -ENOENT ? 0 : error;
+    if (error)
+        return error == -ENOENT || error == -EINVAL ? -EPROTONOSUPPORT : error;
+    error = ask_for_list(list, AF_INET6);
+    return error ? error : 1;
+}
+
+int ns_diag_list_next(struct ns_diag_list *list,
+                      void (*visit)(void *context, const struct ns_diag_socket *socket),
+                      void *context)
+{
+    static _Alignas(struct nlmsghdr) char buffer[DUMP_ROOM];
+    uint64_t at = list->at;
+    ssize_t n;
+    unsigned left;
+
+    do
+        n = recv(list->fd, buffer, sizeof(buffer), 0);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return n < 0 ? -errno : -EPROTO;
+    /* The kernel fills the next part when this one has been read. */
+    list->at = ns_clock_now(CLOCK_MONOTONIC);
+    left = (unsigned)n;
+    for (const struct nlmsghdr *head = (const void *)buffer; NLMSG_OK(head, left);
+         head = NLMSG_NEXT(head, left)) {
+        struct ns_diag_socket seen;
+
+        if (head->nlmsg_seq != list->sequence)
+            continue; /* of a list that was given up */
+        if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
+            return end_family(list, head->nlmsg_type == NLMSG_ERROR ? error_of(head) : 0);
+        if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
+            visit(context, &seen);
+    }
+    return 1;
 }
 
 int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,

@@ -5,6 +5,8 @@
 #ifndef NS_DIAG_H
 #define NS_DIAG_H
 
+#include "conn/look.h"
+
 #include <linux/inet_diag.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,21 +20,36 @@ struct ns_diag_key {
 
 struct ns_diag_socket {
     struct ns_diag_key key;
-    uint64_t at;     /* CLOCK_MONOTONIC ns, when the kernel looked */
-    uint64_t inode;  /* 0: no descriptor refers to it */
-    uint32_t queued; /* bytes that are not acknowledged, sent or not */
+    uint64_t at;    /* CLOCK_MONOTONIC ns, when the kernel looked */
+    uint64_t inode; /* 0: no descriptor refers to it */
     uint8_t state;
-    const void *info; /* struct tcp_info; NULL if it was not asked for */
+    const void *info; /* struct tcp_info; NULL: the kernel had none */
     size_t info_size;
 };
 
 /* Of the network namespace that the caller is in. */
 int ns_diag_open(void);
 
-/* Calls visit for every TCP socket in these states (bits 1 << TCP_ESTABLISHED and so on). A socket
- * that is made or closed meanwhile may be seen or not. -EPROTONOSUPPORT: a kernel without it. */
-int ns_diag_dump(int fd, uint32_t states, bool info,
-                 void (*visit)(void *context, const struct ns_diag_socket *socket), void *context);
+/* All TCP sockets in these states (bits 1 << TCP_ESTABLISHED and so on), a part at a time: of many
+ * thousands a list takes longer than the time between two looks at one of them. */
+struct ns_diag_list {
+    int fd; /* one of its own */
+    uint32_t states, sequence;
+    uint8_t family;
+    uint64_t at;
+};
+
+int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states);
+
+/* Calls visit for each socket of the next part. 1: there is more; 0: that was the last part. A
+ * socket that is made or closed meanwhile may be in it or not. -EPROTONOSUPPORT: a kernel without
+ * it. */
+int ns_diag_list_next(struct ns_diag_list *list,
+                      void (*visit)(void *context, const struct ns_diag_socket *socket),
+                      void *context);
+
+/* False: the kernel told too little. */
+bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look);
 
 enum { NS_DIAG_AT_ONCE = 32 };
 

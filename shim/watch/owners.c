@@ -3,10 +3,10 @@
  * no process is stopped, and no descriptor of one is opened. Not async-signal-safe. */
 #include "watch/owners.h"
 
+#include "watch/clock.h"
 #include "watch/space.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PLACES_FIRST = 1024, ROUNDS_KEPT = 64 };
+enum { PLACES_FIRST = 1024, ROUNDS_KEPT = 64, READ_AT_ONCE = 32 };
 
 static size_t place_of(const struct ns_owners *owners, uint64_t inode)
 {
@@ -100,12 +100,13 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     return 0;
 }
 
-static void take_descriptor(struct ns_owners *owners, pid_t pid, int directory, const char *name)
+static void take_descriptor(struct ns_owners *owners, const char *name)
 {
+    pid_t pid = owners->round.pid;
     struct ns_owned *place;
     char target[64];
     uint64_t inode;
-    ssize_t n = readlinkat(directory, name, target, sizeof(target) - 1);
+    ssize_t n = readlinkat(dirfd(owners->round.list), name, target, sizeof(target) - 1);
 
     target[n > 0 ? n : 0] = '\0';
     if (strncmp(target, "socket:[", 8) != 0)
@@ -114,33 +115,32 @@ static void take_descriptor(struct ns_owners *owners, pid_t pid, int directory, 
     place = ns_owners_place(owners, inode, true);
     if (!place)
         return;
-    owners->fresh += place->pid == 0;
+    owners->round.fresh += place->pid == 0;
     /* It was handed on if it was not found where it had been. */
     if (place->pid == 0 || owners->stamp - place->stamp > 1)
         place->pid = pid;
     place->stamp = owners->stamp;
 }
 
-/* The descriptors of a process: 0, -ESRCH: it has ended, or another error: they may not be read. */
-static int read_descriptors(struct ns_owners *owners, pid_t pid, int directory)
+/* Begin with the descriptors of a process: 0, -ESRCH: it has ended, or another error: they may not
+ * be read. */
+static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 {
     struct ns_space *space;
-    const struct dirent *entry;
     int error = ns_space_find(&owners->spaces, &owners->n_spaces, directory, &space);
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
 
-    if (!list) {
-        error = error ? error : -errno;
-        if (fd >= 0)
-            close(fd);
-        return error == -ENOENT ? -ESRCH : error;
-    }
-    while ((entry = readdir(list)))
-        if (isdigit((unsigned char)entry->d_name[0]))
-            take_descriptor(owners, pid, dirfd(list), entry->d_name);
-    closedir(list);
-    return 0;
+    owners->round.pid = pid;
+    owners->round.list = fd < 0 ? NULL : fdopendir(fd);
+    if (owners->round.list)
+        return 0;
+    error = error ? error : -errno;
+    if (fd >= 0)
+        close(fd);
+    if (error == -ENOENT)
+        error = -ESRCH;
+    owners->round.denied += error != -ESRCH;
+    return error;
 }
 
 /* A thread's children, proc_pid_task_tid_children(5). */
@@ -182,67 +182,97 @@ static void find_children(struct ns_owners *owners, int directory)
 }
 
 /* Processes are added at the end while this goes on, and are read in the same round. */
-static void read_chosen(struct ns_owners *owners)
+static bool next_chosen(struct ns_owners *owners)
 {
-    size_t kept = 0;
+    struct ns_watched_process process;
 
-    for (size_t i = 0; i < owners->n_processes; i++) {
-        struct ns_watched_process process = owners->processes[i];
-        int error;
-
-        if (owners->children)
-            find_children(owners, process.directory);
-        error = read_descriptors(owners, process.pid, process.directory);
-        if (error == -ESRCH) {
-            close(process.directory);
-            owners->processes[i].directory = -1;
-            continue;
-        }
-        owners->processes[i].denied = error != 0;
-        owners->denied += error != 0;
+    if (owners->round.next == owners->n_processes)
+        return false;
+    process = owners->processes[owners->round.next];
+    if (owners->children)
+        find_children(owners, process.directory);
+    if (begin_process(owners, process.pid, process.directory) == -ESRCH) {
+        close(process.directory);
+        owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
+    } else {
+        owners->round.next++;
     }
-    for (size_t i = 0; i < owners->n_processes; i++)
-        if (owners->processes[i].directory >= 0)
-            owners->processes[kept++] = owners->processes[i];
-    owners->n_processes = kept;
+    return true;
 }
 
-static int read_all(struct ns_owners *owners)
+static bool next_of_all(struct ns_owners *owners)
 {
-    DIR *list = opendir("/proc");
     const struct dirent *entry;
+    int directory;
 
-    if (!list)
-        return -errno;
-    while ((entry = readdir(list))) {
-        int directory, error;
-
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        directory = openat(dirfd(list), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (directory < 0)
-            continue;
-        error = read_descriptors(owners, (pid_t)atoi(entry->d_name), directory);
-        owners->denied += error && error != -ESRCH;
+    do
+        entry = readdir(owners->round.all);
+    while (entry && !isdigit((unsigned char)entry->d_name[0]));
+    if (!entry)
+        return false;
+    directory = openat(dirfd(owners->round.all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0) {
+        begin_process(owners, (pid_t)atoi(entry->d_name), directory);
         close(directory);
     }
-    closedir(list);
+    return true;
+}
+
+static void read_some_descriptors(struct ns_owners *owners)
+{
+    const struct dirent *entry = NULL;
+
+    for (int i = 0; i < READ_AT_ONCE && (entry = readdir(owners->round.list)); i++)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            take_descriptor(owners, entry->d_name);
+    if (!entry) {
+        closedir(owners->round.list);
+        owners->round.list = NULL;
+    }
+}
+
+static int begin_round(struct ns_owners *owners)
+{
+    memset(&owners->round, 0, sizeof(owners->round));
+    if (owners->all && !(owners->round.all = opendir("/proc")))
+        return -errno;
+    owners->round.goes_on = true;
+    owners->stamp++;
     return 0;
 }
 
-int ns_owners_round(struct ns_owners *owners)
+static void end_round(struct ns_owners *owners)
 {
-    owners->stamp++;
-    owners->denied = 0;
-    owners->fresh = 0;
-    if (owners->all)
-        return read_all(owners);
-    read_chosen(owners);
-    return 0;
+    if (owners->round.all)
+        closedir(owners->round.all);
+    owners->round.goes_on = false;
+    owners->denied = owners->round.denied;
+    owners->fresh = owners->round.fresh;
+}
+
+int ns_owners_step(struct ns_owners *owners, uint64_t until)
+{
+    int error = owners->round.goes_on ? 0 : begin_round(owners);
+
+    if (error)
+        return error;
+    do {
+        if (owners->round.list) {
+            read_some_descriptors(owners);
+        } else if (!(owners->all ? next_of_all(owners) : next_chosen(owners))) {
+            end_round(owners);
+            return 0;
+        }
+    } while (ns_clock_now(CLOCK_MONOTONIC) < until);
+    return 1;
 }
 
 void ns_owners_release(struct ns_owners *owners)
 {
+    if (owners->round.list)
+        closedir(owners->round.list);
+    if (owners->round.goes_on)
+        end_round(owners);
     for (size_t i = 0; i < owners->n_processes; i++)
         close(owners->processes[i].directory);
     free(owners->processes);

@@ -3,6 +3,7 @@
 #ifndef NS_OWNERS_H
 #define NS_OWNERS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +24,6 @@ struct ns_owned {
 struct ns_watched_process {
     pid_t pid;
     int directory; /* in /proc: another process that gets its number later is not taken for it */
-    bool denied;
 };
 
 struct ns_owners {
@@ -33,8 +33,17 @@ struct ns_owners {
     struct ns_watched_process *processes;
     size_t n_processes;
     bool all, children;
-    uint64_t denied; /* processes that may not be looked into */
-    unsigned fresh;  /* sockets of watched processes that the last round found for the first time */
+    uint64_t denied; /* processes that may not be looked into, in the last round */
+    unsigned fresh;  /* sockets of watched processes that it found for the first time */
+    struct {         /* the round that goes on */
+        bool goes_on;
+        size_t next; /* process, of the chosen ones */
+        DIR *all;    /* /proc */
+        DIR *list;   /* descriptors of a process */
+        pid_t pid;
+        uint64_t denied;
+        unsigned fresh;
+    } round;
     struct ns_space **spaces;
     size_t n_spaces;
 };
@@ -42,9 +51,11 @@ struct ns_owners {
 /* 0, -ESRCH, or -ENOMEM. What may not be looked into is found by the next round. */
 int ns_owners_add(struct ns_owners *owners, pid_t pid);
 
-/* Read the descriptors of all processes, those of new children too. Forgets processes that have
- * ended, and sockets that have not been seen for a while and are no connection. */
-int ns_owners_round(struct ns_owners *owners);
+/* Go on reading the descriptors of all processes, those of new children too, until that time
+ * (CLOCK_MONOTONIC ns): a process may have very many. 1: it goes on; 0: the round is complete.
+ * Forgets processes that have ended, and sockets that were not seen for a while and are no
+ * connection. */
+int ns_owners_step(struct ns_owners *owners, uint64_t until);
 
 /* The place of a socket, made if make is set; NULL if there is none, or no memory. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);

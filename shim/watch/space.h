@@ -10,7 +10,7 @@
 
 struct ns_space {
     uint64_t inode;              /* of the namespace */
-    int fd;                      /* for diag.h */
+    int fd, list_fd;             /* for diag.h; fd < 0: why it could not be entered */
     uint8_t listened[65536 / 8]; /* a bit for each port that somebody was seen to listen on */
 };
 

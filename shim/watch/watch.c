@@ -28,19 +28,21 @@ enum {
     DESCRIPTORS_MS = 8,
     DESCRIPTORS_CALM_MS = 20, /* where no socket was new for some time */
     CALM_MS = 2000,
-    LIST_MS = 50, /* where nothing new is known of */
+    OWNERS_MS = 1000, /* of all processes, where no list asks for it */
+    LIST_MS = 50,
     LIST_RARE_MS = 1000,
     LIST_WANTED_MS = 5, /* where a socket was found that no list has had */
     LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
     SHARE = 50,         /* a kind of round takes one part in so many of a processor */
     SHARE_WANTED = 20,
-    SHARE_CALM = 100,
-    DETAILS_MOST = 2000, /* connections: of more, lists tell only which have something to send */
+    SHARE_CALM = 200,
+    STEP_US = 1000, /* of a long round, before looks come again */
 };
 
-/* When a kind of round is due, and what one costs. */
+/* When a kind of round is due, and what one costs. A long one is made in steps. */
 struct pace {
-    uint64_t last, cost;
+    uint64_t last, cost, spent;
+    bool goes_on;
 };
 
 struct ns_watch {
@@ -48,10 +50,13 @@ struct ns_watch {
     struct ns_closely closely;
     struct pace descriptors, lists;
     uint64_t tick;
-    uint64_t fresh_at;     /* when a descriptor round found a new socket last */
+    uint64_t fresh_at;     /* when a socket was new last */
     bool owners_wanted;    /* a list had a socket whose owner is not known */
     unsigned lists_wanted; /* so many lists more, since sockets were found that no list has had */
-    uint32_t list;         /* number of the last one */
+    uint32_t list;         /* number of the one that is made */
+    struct ns_diag_list part;
+    size_t space; /* that is listed */
+    unsigned connections, busy;
     bool all;
     struct ns_watch_tally tally;
 };
@@ -60,21 +65,26 @@ static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
 {
     uint64_t apart = pace->cost * share > least_ms * MS ? pace->cost * share : least_ms * MS;
 
-    return pace->last ? pace->last + apart : 0;
+    return pace->last && !pace->goes_on ? pace->last + apart : 0;
 }
 
-static void done(struct pace *pace, uint64_t begin)
+static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 {
-    uint64_t end = ns_clock_now(CLOCK_MONOTONIC), cost = end - begin;
+    uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
 
+    pace->spent += end - begin;
+    pace->goes_on = goes_on;
+    if (goes_on)
+        return;
+    pace->cost = pace->cost ? (pace->cost * 3 + pace->spent) / 4 : pace->spent;
+    pace->spent = 0;
     pace->last = end;
-    pace->cost = pace->cost ? (pace->cost * 3 + cost) / 4 : cost;
 }
 
 struct listing {
     struct ns_watch *watch;
     struct ns_space *space;
-    struct ns_closely_call *call;
+    const struct ns_closely_call *call;
 };
 
 static void take_listed(void *context, const struct ns_diag_socket *seen)
@@ -83,13 +93,14 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_watch *watch = listing->watch;
     struct ns_connection *connection;
     struct ns_owned *place;
+    struct ns_look look;
     bool full;
 
     if (seen->state == TCP_LISTEN)
         ns_space_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
     /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
      * way. */
-    if (seen->state == TCP_LISTEN || seen->inode == 0)
+    if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
@@ -100,14 +111,18 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         place->stamp = watch->table.owners.stamp;
         return;
     }
-    watch->tally.connections++;
-    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick, &full);
-    watch->tally.forgotten += full;
+    watch->connections++;
+    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
+                               ns_closely_was_busy(&look), &full);
+    if (full && !place->listed) {
+        place->listed = true; /* counted once */
+        watch->tally.forgotten++;
+    }
     if (!connection)
         return;
     connection->list = watch->list;
-    ns_closely_take(&watch->closely, listing->call, connection, seen);
-    watch->tally.busy += ns_closely_is_busy(connection, seen->at);
+    ns_closely_take(&watch->closely, listing->call, connection, &look);
+    watch->busy += ns_closely_is_busy(connection, seen->at);
 }
 
 /* What ends with fewer than two looks is as good as not seen. */
@@ -118,47 +133,95 @@ static void end(struct ns_watch *watch, struct ns_connection *connection)
     ns_table_end(&watch->table, connection);
 }
 
-static int make_list(struct ns_watch *watch, struct ns_closely_call *call)
+/* Of many connections, those that were never held and are idle are not kept. */
+static bool is_spare(const struct ns_watch *watch, const struct ns_connection *connection,
+                     uint64_t now)
+{
+    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_close && !connection->was_held &&
+           !ns_closely_is_busy(connection, now);
+}
+
+static void end_list(struct ns_watch *watch)
+{
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
+
+    for (size_t i = 0; i < watch->table.n_live;) {
+        struct ns_connection *connection = watch->table.live[i];
+
+        /* The last one takes the place of one that goes. */
+        if (connection->list != watch->list)
+            end(watch, connection);
+        else if (is_spare(watch, connection, now))
+            ns_table_drop(&watch->table, connection);
+        else
+            i++;
+    }
+    watch->lists_wanted -= watch->lists_wanted > 0;
+    watch->tally.connections = watch->connections;
+    watch->tally.busy = watch->busy;
+    watch->tally.rounds++;
+}
+
+/* Begin with the next namespace: 1, or 0 if there is none. */
+static int list_space(struct ns_watch *watch)
 {
     const uint32_t states = 1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 |
                             1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
     struct ns_owners *owners = &watch->table.owners;
-    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
-    bool details = watch->tally.connections < DETAILS_MOST;
-    int error = 0;
+    int error;
 
-    watch->list++;
-    watch->tally.rounds++;
-    watch->tally.connections = watch->tally.busy = 0;
-    for (size_t i = 0; i < owners->n_spaces && !error; i++) {
-        struct listing listing = {watch, owners->spaces[i], call};
-
-        if (listing.space->fd >= 0)
-            error = ns_diag_dump(listing.space->fd, states, details, take_listed, &listing);
-    }
-    for (size_t i = 0; i < watch->table.n_live && !error;) {
-        if (watch->table.live[i]->list == watch->list)
-            i++;
-        else
-            end(watch, watch->table.live[i]); /* the last one takes its place */
-    }
-    watch->lists_wanted -= watch->lists_wanted > 0;
-    done(&watch->lists, begin);
-    return error;
+    while (watch->space < owners->n_spaces && owners->spaces[watch->space]->fd < 0)
+        watch->space++;
+    if (watch->space == owners->n_spaces)
+        return 0;
+    error = ns_diag_list_begin(&watch->part, owners->spaces[watch->space]->list_fd, states);
+    return error ? error : 1;
 }
 
-static int read_descriptors(struct ns_watch *watch)
+/* 1: it goes on; 0: it is complete. */
+static int step_list(struct ns_watch *watch, const struct ns_closely_call *call, uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
-    int error = ns_owners_round(&watch->table.owners);
+    int more = 1;
 
-    watch->owners_wanted = false;
-    if (watch->table.owners.fresh > 0) {
+    if (!watch->lists.goes_on) {
+        watch->list++;
+        watch->space = 0;
+        watch->connections = watch->busy = 0;
+        more = list_space(watch);
+    }
+    while (more > 0) {
+        struct listing listing = {watch, watch->table.owners.spaces[watch->space], call};
+
+        more = ns_diag_list_next(&watch->part, take_listed, &listing);
+        if (more == 0) {
+            watch->space++;
+            more = list_space(watch);
+        }
+        if (ns_clock_now(CLOCK_MONOTONIC) >= until)
+            break;
+    }
+    if (more == 0)
+        end_list(watch);
+    stepped(&watch->lists, begin, more > 0);
+    /* A list that broke off is made again when it is due. */
+    return more == -ENOMEM || more == -ENOBUFS ? 0 : more;
+}
+
+static int step_descriptors(struct ns_watch *watch, uint64_t until)
+{
+    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    int more;
+
+    if (!watch->descriptors.goes_on)
+        watch->owners_wanted = false;
+    more = ns_owners_step(&watch->table.owners, until);
+    if (more == 0 && watch->table.owners.fresh > 0) {
         watch->lists_wanted = LIST_TRIES;
         watch->fresh_at = begin;
     }
-    done(&watch->descriptors, begin);
-    return error;
+    stepped(&watch->descriptors, begin, more > 0);
+    return more;
 }
 
 /* Chosen processes have few descriptors, whose table tells at once what is new. Of all processes it
@@ -166,10 +229,11 @@ static int read_descriptors(struct ns_watch *watch)
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
     bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
-    uint64_t soon = calm ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
-                         : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
 
-    return !watch->all || watch->owners_wanted ? soon : soon + 1000 * (uint64_t)MS;
+    if (watch->all && !watch->owners_wanted)
+        return due(&watch->descriptors, OWNERS_MS, SHARE);
+    return calm && !watch->all ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
+                               : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
 }
 
 /* Where every connection is under close look, a list has nothing to tell but what nobody asked for.
@@ -202,13 +266,13 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
     if (!wish->all && there == 0)
         error = -ESRCH;
     if (!error)
-        error = read_descriptors(watch);
+        error = step_descriptors(watch, UINT64_MAX);
     if (!error && !wish->all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
     if (!error && !wish->all && watch->table.owners.denied == watch->table.owners.n_processes)
         error = -EACCES;
     if (!error)
-        error = make_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL});
+        error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);
     if (error)
         ns_watch_close(watch);
     else
@@ -236,23 +300,22 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
     struct ns_closely_call call = {&watch->tally, held, context};
     struct ns_connection *gone[NS_CLOSELY_MOST];
     size_t n_gone = 0;
-    int error = 0;
+    int error;
 
-    if (now >= descriptors_due(watch))
-        error = read_descriptors(watch);
-    if (!error && now >= lists_due(watch))
-        error = make_list(watch, &call);
-    if (!error)
-        error = ns_closely_look(&watch->closely, &call, &watch->table, now, gone, &n_gone);
+    error = ns_closely_look(&watch->closely, &call, &watch->table, now, gone, &n_gone);
     for (size_t i = 0; i < n_gone; i++)
         end(watch, gone[i]);
+    if (error >= 0 && now >= descriptors_due(watch))
+        error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
+    if (error >= 0 && now >= lists_due(watch))
+        error = step_list(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     *next = ns_closely_due(&watch->closely);
     if (descriptors_due(watch) < *next)
         *next = descriptors_due(watch);
     if (lists_due(watch) < *next)
         *next = lists_due(watch);
     watch->tally.busy_ns += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - busy;
-    return error;
+    return error < 0 ? error : 0;
 }
 
 void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),

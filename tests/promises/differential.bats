@@ -15,6 +15,8 @@ setup() {
     ns_setup
     DIFFERENTIAL=$PWD/build/differential
     CORPUS=$PWD/tests/differential/corpus
+    export NAGLESHIM_RECORD=$T/record # of what a rule observes
+    mkdir "$NAGLESHIM_RECORD"
 }
 
 # differential OPTION...: its last line, which counts, is in $output's last line.
@@ -59,6 +61,11 @@ random() {
 
 @test "programs of random socket calls see no difference where a rule says how to send" {
     random 4 150 nodelay flush-before-read app
+}
+
+@test "programs of random socket calls see no difference where a rule only observes" {
+    random 4 300 observe
+    [[ $(find "$NAGLESHIM_RECORD" -name '*.record' | wc -l) -gt 100 ]]
 }
 
 @test "programs of random socket calls see no difference under auto-cork" {

@@ -71,6 +71,15 @@ unharmed() {
     unharmed app 200
 }
 
+@test "under stress nothing is harmed where a rule observes, and what is seen is recorded" {
+    mkdir "$T/record"
+    export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record
+    unharmed observe 200
+    build/unit/show_record "$T/record" >"$T/shown"
+    grep -q '^records [1-9][0-9]* broken 0$' "$T/shown"
+    [[ $(grep -c ^connection "$T/shown") -gt 1000 ]]
+}
+
 # found_out FAULT STATUS TEXT: the stress program ends with that status, and says so.
 found_out() {
     local status=0

@@ -74,6 +74,14 @@ same() {
     }
 }
 
+# recorded PLACE: the same under a rule that observes, and there is a record of it.
+recorded() {
+    mkdir -p "$T/record"
+    NAGLESHIM_RECORD=$T/record same "$1" observe app
+    # What a constructor does before the shim's own has run nobody sees.
+    [[ $1 == constructor || $(find "$T/record" -name '*.record' | wc -l) -gt 0 ]]
+}
+
 same_under_every_policy() {
     local send ack failed=0
     for send in nodelay auto-cork adaptive flush-before-read app; do
@@ -81,6 +89,7 @@ same_under_every_policy() {
             same "$1" "$send" "$ack" || failed=1
         done
     done
+    recorded "$1" || failed=1
     [[ $failed -eq 0 ]]
 }
 
@@ -102,6 +111,12 @@ same_under_every_policy() {
 @test "every call answers the same where sending is the program's own affair" {
     same main app before-wait
     same main app app
+}
+
+@test "every call answers the same where a rule only observes" {
+    same main observe app
+    recorded main
+    NAGLESHIM_EXPERIMENT=push recorded main
 }
 
 @test "every call answers the same with the policy that is built in" {
@@ -155,6 +170,9 @@ same_under_every_policy() {
         NAGLESHIM_POLICY=$(policy_of "$send" before-wait) with_shim main
         diff "$T/plain" "$T/shimmed"
     done
+    mkdir "$T/record"
+    NAGLESHIM_RECORD=$T/record NAGLESHIM_POLICY=$(policy_of observe app) with_shim main
+    diff "$T/plain" "$T/shimmed"
 }
 
 @test "the calls above are all of those that the shim takes" {

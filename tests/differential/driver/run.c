@@ -104,6 +104,7 @@ static void environment_of(const struct variant *variant, char *environment[8], 
         {"LD_PRELOAD", variant->library},
         {"NAGLESHIM_POLICY", variant->library ? variant->policy : NULL},
         {"NAGLESHIM_POLICY_DIR", "/nonexistent"},
+        {"NAGLESHIM_RECORD", variant->library ? getenv("NAGLESHIM_RECORD") : NULL},
         {"DIFFERENTIAL_FAULT", variant->library ? getenv("DIFFERENTIAL_FAULT") : NULL},
         {"PATH", "/usr/bin:/bin"},
         {"LC_ALL", "C"}};

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* A client that writes a request in two pieces and waits for its answer, and a server for it: what
+ * is recorded of it where it is observed. Usage: observe serve | observe PORT SCENE */
+#include "loopback.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { HEADER = 5, BODY = 7, ANSWER = 3, ROUNDS = 4 };
+
+static struct sockaddr_in server;
+
+/* Reads that much; false: the peer has ended. */
+static bool read_whole(int fd, size_t size)
+{
+    char data[64];
+    while (size > 0) {
+        ssize_t n = read(fd, data, size);
+        if (n <= 0)
+            return false;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static void *answer(void *of)
+{
+    int fd = *(int *)of;
+    free(of);
+    while (read_whole(fd, HEADER + BODY) && write(fd, "ok\n", ANSWER) == ANSWER)
+        ;
+    close(fd);
+    return NULL;
+}
+
+static int serve(void)
+{
+    struct sockaddr_in address;
+    int listener = loopback_listener(&address);
+    printf("listening on port %d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    for (;;) {
+        pthread_t thread;
+        int *fd = malloc(sizeof *fd);
+        *fd = accept(listener, NULL, NULL);
+        if (*fd < 0 || pthread_create(&thread, NULL, answer, fd) != 0)
+            die_errno("cannot serve");
+        pthread_detach(thread);
+    }
+}
+
+static void ask(int fd)
+{
+    if (write(fd, "head\n", HEADER) != HEADER || write(fd, "bodies\n", BODY) != BODY)
+        die_errno("cannot write");
+}
+
+/* errno is what it was before, whatever was looked at. */
+static void rounds(int fd, int n)
+{
+    for (int i = 0; i < n; i++) {
+        errno = ENOTTY;
+        ask(fd);
+        if (!read_whole(fd, ANSWER) || errno != ENOTTY)
+            die_errno("no answer, or errno is another");
+    }
+}
+
+static void one(void)
+{
+    int fd = loopback_connect(&server);
+    rounds(fd, ROUNDS);
+    close(fd);
+}
+
+static void no_delay(void)
+{
+    int fd = loopback_connect(&server), on = 1, said = 0;
+    socklen_t size = sizeof said;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    rounds(fd, ROUNDS);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &said, &size) != 0 || !said)
+        die_errno("TCP_NODELAY is off");
+    close(fd);
+}
+
+static void *rounds_of_thread(void *unused)
+{
+    (void)unused;
+    one();
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t some[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&some[i], NULL, rounds_of_thread, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(some[i], NULL);
+}
+
+/* One thread writes to a socket, and another one waits there; the writer waits for the reader. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int fd, answers;
+} shared = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+
+static void *reads_answers(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < ROUNDS && read_whole(shared.fd, ANSWER); i++) {
+        pthread_mutex_lock(&shared.lock);
+        shared.answers++;
+        pthread_cond_signal(&shared.changed);
+        pthread_mutex_unlock(&shared.lock);
+    }
+    return NULL;
+}
+
+static void reader(void)
+{
+    pthread_t thread;
+    shared.fd = loopback_connect(&server);
+    pthread_create(&thread, NULL, reads_answers, NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        ask(shared.fd);
+        pthread_mutex_lock(&shared.lock);
+        while (shared.answers <= i)
+            pthread_cond_wait(&shared.changed, &shared.lock);
+        pthread_mutex_unlock(&shared.lock);
+    }
+    pthread_join(thread, NULL);
+    close(shared.fd);
+}
+
+/* A wait that something else ends, before the next piece is written: a pipe of its own, as event
+ * loops have it. The request is not whole then, so that nobody is late. */
+static void woken(void)
+{
+    int fd = loopback_connect(&server), way[2];
+    char data[8];
+    if (pipe(way) != 0)
+        die_errno("pipe");
+    for (int i = 0; i < ROUNDS; i++) {
+        struct pollfd both[2] = {{.fd = fd, .events = POLLIN}, {.fd = way[0], .events = POLLIN}};
+        if (write(fd, "he", 2) != 2 || write(fd, "ad\n", HEADER - 2) != HEADER - 2 ||
+            write(way[1], "!", 1) != 1 || poll(both, 2, -1) != 1 || read(way[0], data, 8) != 1 ||
+            write(fd, "bodies\n", BODY) != BODY || !read_whole(fd, ANSWER))
+            die_errno("cannot talk");
+    }
+    close(fd);
+}
+
+static void forks(void)
+{
+    one();
+    pid_t child = fork();
+    if (child == 0) {
+        one();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    one();
+}
+
+static void connections(int n)
+{
+    for (int i = 0; i < n; i++) {
+        int fd = loopback_connect(&server);
+        if (write(fd, "head\nbodies\n", HEADER + BODY) != HEADER + BODY || !read_whole(fd, ANSWER))
+            die_errno("no answer");
+        close(fd);
+    }
+}
+
+static void drops(bool before)
+{
+    if (before)
+        close(loopback_connect(&server));
+    else
+        one();
+    if (setresuid(65534, 65534, 65534) != 0)
+        die_errno("setresuid");
+    one();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "serve") == 0)
+        return serve();
+    if (argc != 3)
+        die("usage: observe serve | observe PORT SCENE");
+    const char *scene = argv[2];
+    server = (struct sockaddr_in){.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(argv[1])),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (strcmp(scene, "one") == 0)
+        one();
+    else if (strcmp(scene, "nodelay") == 0)
+        no_delay();
+    else if (strcmp(scene, "threads") == 0)
+        threads();
+    else if (strcmp(scene, "reader") == 0)
+        reader();
+    else if (strcmp(scene, "woken") == 0)
+        woken();
+    else if (strcmp(scene, "fork") == 0)
+        forks();
+    else if (strcmp(scene, "connections") == 0)
+        connections(300);
+    else if (strcmp(scene, "drop-first") == 0)
+        drops(true);
+    else if (strcmp(scene, "drop-later") == 0)
+        drops(false);
+    else if (strcmp(scene, "kill") == 0)
+        one(), raise(SIGKILL);
+    else if (strcmp(scene, "exec") == 0)
+        one(), execl(argv[0], argv[0], argv[1], "one", NULL);
+    else
+        die("no such scene");
+    printf("done\n");
+    return 0;
+}

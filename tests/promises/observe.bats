@@ -1,0 +1,298 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: "send": "observe" changes nothing, and what it records are the stalls that the kernel counts.
+# Programs that stall, under a rule that observes: the stalls in their record are TcpExtDelayedACKs, in a
+# network namespace of its own (tests/run makes one); what they call, and what they see, is as without the
+# shim. A record survives whatever its process does, and harms it in no case.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    unset NAGLESHIM_EXPERIMENT
+    RECORD=$T/record
+    mkdir -m 700 "$RECORD"
+    OBSERVE='{"version": 1, "rules": [{"send": "observe"}]}'
+}
+
+teardown() {
+    ns_teardown
+}
+
+# observed COMMAND...: under a rule that observes, recorded in $RECORD.
+observed() {
+    env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$OBSERVE" NAGLESHIM_RECORD="$RECORD" \
+        NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE="$T/log" "$@"
+}
+
+# What is recorded, in $T/shown.
+show() {
+    build/unit/show_record "$RECORD" >"$T/shown"
+    cat "$T/shown"
+}
+
+# sum NAME: of all connections of the record.
+sum() {
+    awk -v name="$1" '/^connection/ { for (i = 1; i < NF; i++) if ($i == name) sum += $(i + 1) }
+        END { print sum + 0 }' "$T/shown"
+}
+
+serve() {
+    ns_start server "$PROBES/observe" serve
+    ns_port server
+}
+
+# scene NAME [STATUS]: the probe plays it, observed. How many delayed ACKs there were is in $delayed.
+scene() {
+    local before status=0
+    before=$(ns_delayed_acks)
+    observed "$PROBES/observe" "$port" "$1" >"$T/scene" || status=$?
+    delayed=$(($(ns_delayed_acks) - before))
+    [[ $status -eq ${2:-0} ]] || {
+        echo "$1: exit status $status"
+        cat "$T/scene" "$T/log"
+        return 1
+    }
+    show
+}
+
+# The stalls recorded are the delayed ACKs, but for one at most, and there are so many.
+counted() {
+    local stalls
+    stalls=$(sum stalls)
+    echo "stalls $stalls, delayed ACKs $delayed"
+    [[ $stalls -ge $1 && $((stalls - delayed)) -le 1 && $((delayed - stalls)) -le 1 ]]
+}
+
+# pair ROUNDS SERVER... -- CLIENT...: both observed.
+pair() {
+    local server=() before
+    while [[ $1 != -- ]]; do
+        server+=("$1")
+        shift
+    done
+    shift
+    before=$(ns_delayed_acks)
+    ns_start server observed "${server[@]}"
+    ns_port server
+    observed "${@//PORT/$port}" >"$T/client"
+    kill "${NS_PID[server]}" 2>/dev/null || true
+    delayed=$(($(ns_delayed_acks) - before))
+    show
+}
+
+proven() {
+    grep -q "^connection of $1: .*grade \"proven\".*pattern \"$2\"" "$T/shown"
+}
+
+likely() {
+    grep -q "^connection of $1: .*grade \"likely\"" "$T/shown"
+}
+
+@test "the stalls of a client that writes fifteen times are counted at both ends" {
+    pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 25
+    counted 20
+    proven tcp_nodelay_client 'write 2 (6 times), 9 more writes, wait'
+    likely tcp_nodelay_server
+}
+
+@test "the stalls of a request of header and body are counted, over IPv6, too" {
+    local host=127.0.0.1
+    ! grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || host=::1
+    pair "$EXAMPLES/queue_server" 0 -- "$EXAMPLES/queue_put" "$host" PORT 25
+    counted 20
+    proven queue_put 'write 2[0-9]*, write 480, wait' # the header has the host's name
+}
+
+@test "the stalls of a server that answers by sendfile are counted" {
+    pair "$EXAMPLES/sendfile_server" 0 -- "$EXAMPLES/sendfile_client" 127.0.0.1 PORT 25
+    counted 20
+    proven sendfile_server 'write 31, write 400, wait'
+}
+
+@test "the stalls of a conversation over two connections are counted" {
+    pair "$EXAMPLES/quote_server" --winsock-ack 0 -- "$EXAMPLES/quote_client" --winsock-ack 127.0.0.1 PORT 40
+    [[ $(sum stalls) -ge 15 && $((2 * $(sum stalls) - delayed)) -le 2 ]]
+    grep -q 'grade "proven"' "$T/shown"
+}
+
+@test "a receiver that delays its ACKs itself sees that its peer waits for them" {
+    pair "$EXAMPLES/record_receiver" --winsock-ack 0 -- \
+        "$EXAMPLES/record_sender" --sndbuf 0 --winsock-send 127.0.0.1 PORT 60
+    likely record_receiver
+    [[ $(sum stalls) -eq 0 ]] # nothing of it is unsent
+}
+
+@test "what is not held is not called a stall: a request of one write, TCP_NODELAY" {
+    serve
+    scene connections
+    [[ $(sum stalls) -eq 0 && $(sum late) -eq 0 && $(sum requests) -eq 300 ]]
+    grep -q 'connections 300 .*grade "none"' "$T/shown"
+    rm "$RECORD"/*
+    scene nodelay
+    [[ $(sum stalls) -eq 0 ]]
+    grep -q 'nodelay 1 .*grade "none"' "$T/shown"
+}
+
+@test "a wait that something else ends is not taken for the answer" {
+    serve
+    scene woken
+    counted 2
+}
+
+@test "each thread's connections are counted, and one that another thread reads from" {
+    serve
+    scene threads
+    counted 7
+    [[ $(sum writes) -eq 24 ]] # while the record was made, too
+    rm "$RECORD"/*
+    scene reader
+    counted 2
+}
+
+@test "a forked child has a record of its own, and so has what a process becomes by exec" {
+    serve
+    scene fork
+    counted 7
+    grep -q '^records 2 ' "$T/shown"
+    rm "$RECORD"/*
+    scene exec
+    counted 4
+    grep -q '^records 2 ' "$T/shown"
+    [[ $(awk '/^process/ { print $2 }' "$T/shown" | uniq | wc -l) -eq 1 ]] # of one process
+}
+
+@test "a record survives SIGKILL" {
+    serve
+    scene kill 137
+    counted 2
+}
+
+@test "a process that drops its privileges goes on recording" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root has privileges to drop"
+    serve
+    scene drop-first
+    counted 2
+    rm "$RECORD"/*
+    scene drop-later
+    counted 5
+}
+
+@test "a directory that is missing, or full, or no directory, costs the record and nothing else" {
+    serve
+    local place
+    for place in "$T/none" "$PROBES/observe" ''; do
+        RECORD=$place observed "$PROBES/observe" "$port" one >"$T/scene"
+        grep -q '^done$' "$T/scene"
+    done
+    grep -q "nothing is recorded: the record could not be made: $T/none/" "$T/log"
+    # With the limit that raises SIGXFSZ, and without descriptors.
+    (ulimit -f 1000 && observed "$PROBES/observe" "$port" one >"$T/scene")
+    grep -q '^done$' "$T/scene"
+    show
+    grep -q '^records 0 ' "$T/shown"
+}
+
+@test "a file system that fills up ends the recording, and not the program" {
+    ns_mount_namespace
+    [[ ${#mounts[@]} -gt 0 ]] || ns_skip "no mount namespace of one's own"
+    serve
+    # Room for the first piece of a record and not for the looks.
+    "${mounts[@]}" bash -c 'mount -t tmpfs -o size=140k none "$1" && LD_PRELOAD=$2 NAGLESHIM_POLICY=$3 \
+        NAGLESHIM_RECORD=$1 "$4" "$5" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \
+        "$RECORD" "$LIBRARY" "$OBSERVE" "$PROBES/observe" "$port" >"$T/shown"
+    cat "$T/shown"
+    grep -q '^done$' "$T/shown"
+    grep -qE 'looks 0 lost [1-9]' "$T/shown"
+    [[ $(sum requests) -eq 4 ]]
+}
+
+@test "a record is its user's alone, and says nothing of bytes and arguments" {
+    serve
+    scene one
+    local file
+    file=$(find "$RECORD" -name '*.record')
+    [[ $(stat -c %a "$file") == 600 ]]
+    [[ $(du -k "$file" | cut -f1) -lt 1024 ]]
+    run ! grep -qaE 'head|bodies|done' "$file"
+}
+
+# trace FILE PRELOAD COMMAND...: its calls from the first connect on, without what differs between two runs.
+trace() {
+    local file=$1 preload=$2
+    shift 2
+    timeout 60 strace -f -qq -o "$file.raw" -E LD_PRELOAD="$preload" -E NAGLESHIM_POLICY="$OBSERVE" \
+        -E NAGLESHIM_RECORD="$RECORD" "$@" >"$file.out" 2>&1 </dev/null
+    # What malloc asks for comes when it likes.
+    awk '/connect\(/ { found = 1 } found && !/ (brk|getrandom)\(/ { $1 = ""; print }' "$file.raw" |
+        sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/= [0-9]{3,}$/= NUMBER/' >"$file"
+    [[ -s $file ]]
+}
+
+# What makes a record, once a process: from the name of its file to the clock of its beginning.
+start_up='prlimit64|openat\(.*\.record|ftruncate\(|mmap\(|madvise\(|close\([0-9]+\)|getpid|getppid|readlink\('
+looks='getsockopt\(|ioctl\([0-9]+, (SIOCOUTQNSD|_IOC\(_IOC_NONE, ADDRESS, ADDRESS, 0\))'
+
+@test "observed, a program makes the same calls but for getsockopt and an ioctl" {
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    serve
+    trace "$T/plain" '' "$PROBES/observe" "$port" one
+    trace "$T/observed" "$LIBRARY" "$PROBES/observe" "$port" one
+    diff "$T/plain" "$T/observed" >"$T/differs" || true
+    cat "$T/differs"
+    run ! grep -q '^<' "$T/differs"
+    grep '^>' "$T/differs" >"$T/more"
+    grep -q TCP_INFO "$T/more"
+    run ! grep -vE "^> +($start_up|$looks)" "$T/more"
+    run ! grep -q setsockopt "$T/more"
+    [[ $(grep -cE 'ioctl' "$T/more") -eq 4 ]] # one a wait
+}
+
+@test "on a socket with TCP_NODELAY nothing is asked at a wait" {
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    serve
+    trace "$T/plain" '' "$PROBES/observe" "$port" nodelay
+    trace "$T/observed" "$LIBRARY" "$PROBES/observe" "$port" nodelay
+    diff "$T/plain" "$T/observed" | grep '^>' | grep -vE "^> +($start_up)" >"$T/more"
+    cat "$T/more"
+    [[ $(wc -l <"$T/more") -eq 1 ]] # the peer's name
+    grep -q SO_PEERNAME "$T/more"
+}
+
+@test "without a directory a rule that observes asks nothing" {
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    serve
+    trace "$T/plain" '' "$PROBES/observe" "$port" one
+    RECORD='' trace "$T/observed" "$LIBRARY" "$PROBES/observe" "$port" one
+    diff "$T/plain" "$T/observed"
+}
+
+# medians: of the waits at which the coin said yes and no, in $yes and $no.
+medians() {
+    show
+    read -r yes no < <(awk '/^process/ && / treated [1-9]/ { print $(NF - 4), $NF }' "$T/shown")
+}
+
+@test "an experiment tells what a push gains, and is made only where it is asked for" {
+    NAGLESHIM_EXPERIMENT=push pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- \
+        "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 60
+    medians
+    holds "$yes < 4 && $no > 30"
+    [[ $(sum stalls) -lt 50 && $(sum stalls) -gt 10 ]]
+    rm "$RECORD"/*
+    NAGLESHIM_EXPERIMENT=something pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- \
+        "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 10
+    grep -q 'NAGLESHIM_EXPERIMENT must be push or acknowledge' "$T/log"
+    run ! grep -q 'treated [1-9]' "$T/shown"
+}
+
+@test "an experiment tells what an ACK gains" {
+    NAGLESHIM_EXPERIMENT=acknowledge pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- \
+        "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 60
+    medians
+    holds "$yes < 4 && $no > 30"
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* conn/recorder.c and cli/recorded.c against each other: what is put down is what is read, what
+ * there is no room for is counted, and a file that somebody else has written, cut or spoilt harms
+ * nobody. */
+#include "cli/recorded.h"
+#include "conn/fds.h"
+#include "conn/recorder.h"
+
+#include "unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/test_recorded.XXXXXX";
+static char path[PATH_MAX];
+static int sockets[2]; /* the two ends of a TCP connection */
+
+static void connect_sockets(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    bool works = bind(listener, (struct sockaddr *)&address, len) == 0 &&
+                 listen(listener, 1) == 0 &&
+                 getsockname(listener, (struct sockaddr *)&address, &len) == 0;
+    sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
+    works = works && connect(sockets[0], (struct sockaddr *)&address, len) == 0;
+    sockets[1] = accept(listener, NULL, NULL);
+    OK(works && sockets[1] >= 0, "there is a connection");
+    close(listener);
+}
+
+/* A connection as the library has it, which is governed by a rule that observes. */
+static struct ns_conn *observed(enum ns_role role)
+{
+    struct ns_conn *conn = ns_conn_make();
+    NS_PUT(conn, kind, NS_CONN_RULED);
+    NS_PUT(conn, send, NS_SEND_OBSERVE);
+    NS_PUT(conn, role, (uint8_t)role);
+    NS_PUT(conn, domain, AF_INET);
+    return conn;
+}
+
+static const char *the_record(void)
+{
+    DIR *dir = opendir(directory);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+    closedir(dir);
+    return path;
+}
+
+static struct ns_recorded_all read_all(void)
+{
+    struct ns_recorded_all all;
+    OK(ns_recorded_read(directory, &all, NULL) == 0, "the directory is read");
+    return all;
+}
+
+static void check_slots(void)
+{
+    struct ns_conn *first = observed(NS_ROLE_CLIENT);
+    struct ns_seat *seat = ns_recorder_seat(sockets[0], first);
+    OK(seat && ns_recorder_find(first) == seat, "a connection has its seat");
+    struct ns_conn *second = observed(NS_ROLE_CLIENT);
+    OK(ns_recorder_seat(sockets[0], second) != seat, "another one has another");
+    ns_conn_drop(first);
+    struct ns_conn *third = observed(NS_ROLE_SERVER);
+    OK(ns_recorder_seat(sockets[1], third) != seat, "one of another role begins its own slot");
+    struct ns_conn *next = observed(NS_ROLE_CLIENT);
+    OK(ns_recorder_seat(sockets[0], next) == seat, "the next to the same service goes on in it");
+    struct ns_recorded_all all = read_all();
+    OK(all.n_processes == 1 && all.processes[0].n_connections == 3, "three slots are read");
+    OK(all.processes[0].connections[0].connections == 2, "the first is of two connections");
+    OK(all.processes[0].pid == getpid() && strcmp(all.processes[0].name, "test_recorded") == 0,
+       "they are those of this process");
+    ns_recorded_free(&all);
+}
+
+static void check_overflow(void)
+{
+    struct ns_conn *conn = observed(NS_ROLE_CLIENT);
+    struct ns_seat *seat = ns_recorder_seat(sockets[0], conn);
+    struct ns_look look = {.kind = NS_LOOK_WAIT};
+    unsigned given = 3;
+    for (int i = 0; i < NS_RECORD_EVENTS + 10; i++) {
+        look.at = (uint64_t)i + 1;
+        ns_recorder_put(seat, &look);
+    }
+    for (int i = 0; i < NS_RECORD_SLOTS; i++)
+        given += ns_recorder_seat(sockets[0], observed(NS_ROLE_CLIENT)) != NULL;
+    struct ns_recorded_all all = read_all();
+    struct ns_recorded_process *process = &all.processes[0];
+    OK(process->looks == NS_RECORD_EVENTS && process->events_lost == 10,
+       "looks that there is no room for are counted: %lu", process->events_lost);
+    OK(process->n_connections == NS_RECORD_SLOTS && process->slots_lost == 4,
+       "and connections: %lu of %u", process->slots_lost, given);
+    ns_recorded_free(&all);
+}
+
+/* Is the record told to be broken, or read without harm? */
+static void spoil(size_t at, uint32_t value, bool refused, const char *what)
+{
+    uint32_t was = 0;
+    int fd = open(the_record(), O_RDWR);
+    OK(pread(fd, &was, sizeof was, (off_t)at) == sizeof was &&
+           pwrite(fd, &value, sizeof value, (off_t)at) == sizeof value,
+       "%s", what);
+    struct ns_recorded_all all = read_all();
+    OK(all.n_broken == refused && all.n_processes == !refused, "it is %s",
+       refused ? "refused" : "read all the same");
+    ns_recorded_free(&all);
+    OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is as it was");
+    close(fd);
+}
+
+static void check_hostile(void)
+{
+    struct ns_record_head head;
+    size_t slots = NS_RECORD_SLOTS_AT, events = NS_RECORD_EVENTS_AT;
+    spoil(0, 1, true, "another magic");
+    spoil(offsetof(struct ns_record_head, version), 99, true, "another version");
+    spoil(offsetof(struct ns_record_head, tick_ns), 0, true, "a clock that stands still");
+    spoil(offsetof(struct ns_record_head, slots), 1u << 30, true, "more slots than there can be");
+    spoil(offsetof(struct ns_record_head, events), UINT32_MAX, true,
+          "more looks than there can be");
+    spoil(offsetof(struct ns_record_head, name) + 60, 0x1b1b1b1b, false, "a name without an end");
+    spoil(slots + offsetof(struct ns_record_slot, role), 77, false, "a role that there is not");
+    spoil(slots + offsetof(struct ns_record_slot, n_writes), UINT32_MAX, false,
+          "writes by billions");
+    spoil(events + offsetof(struct ns_record_event, slot), 1u << 31, false, "a look at no slot");
+    spoil(events + offsetof(struct ns_record_event, life), 0, false, "a look at no life");
+    spoil(events + offsetof(struct ns_record_event, complete), 7, false, "a look in the middle");
+    spoil(events + offsetof(struct ns_record_event, look) + offsetof(struct ns_look, at),
+          UINT32_MAX, false, "a look from the future");
+    for (size_t size = NS_RECORD_EVENTS_AT + 100; size > 0; size /= 3) {
+        OK(truncate(the_record(), (off_t)size) == 0, "a record cut to %zu bytes", size);
+        struct ns_recorded_all all = read_all();
+        OK(all.n_broken == (size < sizeof head), "is read as far as it goes");
+        ns_recorded_free(&all);
+    }
+}
+
+/* Somebody else's things lie beside it. */
+static void check_strangers(void)
+{
+    char name[2 * PATH_MAX];
+    snprintf(name, sizeof name, "%s/1-1.record", directory);
+    OK(mkfifo(name, 0600) == 0, "a pipe");
+    snprintf(name, sizeof name, "%s/1-2.record", directory);
+    OK(symlink("/etc/passwd", name) == 0, "a link");
+    snprintf(name, sizeof name, "%s/1-3.record", directory);
+    OK(mkdir(name, 0700) == 0, "and a directory");
+    struct ns_recorded_all all = read_all();
+    OK(all.n_broken == 4 && all.n_processes == 0, "are no records: %zu", all.n_broken);
+    ns_recorded_free(&all);
+    OK(ns_recorded_read("/nonexistent", &all, NULL) == -ENOENT, "nor is what is not there");
+}
+
+static void remove_all(void)
+{
+    char command[PATH_MAX];
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    OK(system(command) == 0, "all is gone");
+}
+
+int main(void)
+{
+    if (!mkdtemp(directory))
+        return 1;
+    connect_sockets();
+    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
+    check_slots();
+    check_overflow();
+    check_hostile();
+    check_strangers();
+    remove_all();
+    return ns_unit_done();
+}
