@@ -18,11 +18,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 
-enum { NAMED_MOST = 8 };
+enum {
+    NAMED_MOST = 8,
+    WAIT_MS = 1500, /* for all that have just been started, together */
+};
 
 struct enabled {
     char name[NAME_MAX + 1]; /* a unit; "" for every program */
@@ -38,6 +42,7 @@ struct status {
     size_t n;
     unsigned denied, wrong; /* libraries and policies that are not as they should be */
     struct ns_sockets sockets;
+    int wait_ms; /* what is left of WAIT_MS */
 };
 
 static struct enabled *add(struct status *status, const char *name, const char *library)
@@ -144,6 +149,22 @@ static void count(struct enabled *enabled, const struct ns_patient *patient, con
         name_unit(enabled, unit);
 }
 
+/* One that has just been started may still get the library. */
+static void examine(struct status *status, struct ns_patient *patient, pid_t pid)
+{
+    struct timespec before, after;
+
+    ns_patient_examine(patient, pid, 0, &status->sockets);
+    if (patient->state != NS_PATIENT_STARTING || status->wait_ms <= 0)
+        return;
+    ns_patient_end(patient);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    ns_patient_examine(patient, pid, status->wait_ms, &status->sockets);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    status->wait_ms -=
+        (int)((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
+}
+
 static bool look_at(void *context, pid_t pid)
 {
     static struct ns_patient patient;
@@ -152,7 +173,7 @@ static bool look_at(void *context, pid_t pid)
 
     if (pid == getpid())
         return true;
-    ns_patient_examine(&patient, pid, 0, &status->sockets);
+    examine(status, &patient, pid);
     if (patient.state == NS_PATIENT_DENIED || patient.state == NS_PATIENT_HIDDEN)
         status->denied++;
     if (patient.state == NS_PATIENT_JUDGED || patient.state == NS_PATIENT_UNREADABLE) {
@@ -241,7 +262,7 @@ static int conclude(const struct status *status)
 
 int ns_host_status(const struct ns_host *host)
 {
-    struct status status = {.host = host};
+    struct status status = {.host = host, .wait_ms = WAIT_MS};
     char entry[PATH_MAX], policies[PATH_MAX];
     int result, error;
 

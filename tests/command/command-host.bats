@@ -402,6 +402,7 @@ CASES
     [[ ! -e /etc/ld.so.preload ]] || cannot_here "there is an /etc/ld.so.preload"
     mkdir -p "$T/over"
     export T NS LIBRARY PROBES
+    export -f holds
     run --separate-stderr unshare --mount --pid --fork --mount-proc bash -c 'set -e
         mount -t tmpfs none "$T/over"
         mkdir "$T/over"/{etc,usr}{,.work}
@@ -410,12 +411,12 @@ CASES
         chmod 755 /etc /usr; cp "$LIBRARY" /usr/lib/libnagleshim.so; chmod 644 /usr/lib/libnagleshim.so
         unset NAGLESHIM_POLICY_DIR
         "$PROBES/doctor_patient" pause >"$T/early" 3>&- &
-        sleep 1.1
+        # The start of a process is known to a tick, and the time of a file to a jiffy.
+        until holds "$(cut -d " " -f 1 /proc/uptime) > $(awk "{ print \$22 / 100 }" "/proc/$!/stat") + 0.1"; do sleep 0.01; done
         "$NS" host enable --preload --library /usr/lib/libnagleshim.so
         grep -q libnagleshim /proc/self/maps
         "$PROBES/doctor_patient" pause >"$T/late" 3>&- &
         until grep -q ready "$T/late"; do :; done
-        sleep 1.1
         "$NS" host status >"$T/status" || echo "$?" >>"$T/status"
         "$NS" host disable
         [[ ! -e /etc/ld.so.preload ]]
