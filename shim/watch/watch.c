@@ -72,7 +72,8 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 {
     uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
 
-    pace->spent += end - begin;
+    /* Processor time: on a machine that others keep busy a round is long, and costs no more. */
+    pace->spent += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
     pace->goes_on = goes_on;
     if (goes_on)
         return;
@@ -93,13 +94,14 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_watch *watch = listing->watch;
     struct ns_connection *connection;
     struct ns_owned *place;
+    struct ns_look look;
     bool full;
 
     if (seen->state == TCP_LISTEN)
         ns_space_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
     /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
      * way. */
-    if (seen->state == TCP_LISTEN || seen->inode == 0)
+    if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
@@ -111,12 +113,16 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     }
     watch->connections++;
-    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick, &full);
-    watch->tally.forgotten += full;
+    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
+                               ns_closely_was_busy(&look), &full);
+    if (full && !place->listed) {
+        place->listed = true; /* counted once */
+        watch->tally.forgotten++;
+    }
     if (!connection)
         return;
     connection->list = watch->list;
-    ns_closely_take(&watch->closely, listing->call, connection, seen);
+    ns_closely_take(&watch->closely, listing->call, connection, &look);
     watch->busy += ns_closely_is_busy(connection, seen->at);
 }
 
@@ -128,13 +134,28 @@ static void end(struct ns_watch *watch, struct ns_connection *connection)
     ns_table_end(&watch->table, connection);
 }
 
+/* Of many connections, those that were never held and are idle are not kept. */
+static bool is_spare(const struct ns_watch *watch, const struct ns_connection *connection,
+                     uint64_t now)
+{
+    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_close && !connection->was_held &&
+           !ns_closely_is_busy(connection, now);
+}
+
 static void end_list(struct ns_watch *watch)
 {
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
+
     for (size_t i = 0; i < watch->table.n_live;) {
-        if (watch->table.live[i]->list == watch->list)
-            i++;
+        struct ns_connection *connection = watch->table.live[i];
+
+        /* The last one takes the place of one that goes. */
+        if (connection->list != watch->list)
+            end(watch, connection);
+        else if (is_spare(watch, connection, now))
+            ns_table_drop(&watch->table, connection);
         else
-            end(watch, watch->table.live[i]); /* the last one takes its place */
+            i++;
     }
     watch->lists_wanted -= watch->lists_wanted > 0;
     watch->tally.connections = watch->connections;
@@ -161,7 +182,7 @@ static int list_space(struct ns_watch *watch)
 /* 1: it goes on; 0: it is complete. */
 static int step_list(struct ns_watch *watch, const struct ns_closely_call *call, uint64_t until)
 {
-    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more = 1;
 
     if (!watch->lists.goes_on) {
@@ -190,7 +211,7 @@ static int step_list(struct ns_watch *watch, const struct ns_closely_call *call,
 
 static int step_descriptors(struct ns_watch *watch, uint64_t until)
 {
-    uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more;
 
     if (!watch->descriptors.goes_on)
@@ -198,7 +219,7 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     more = ns_owners_step(&watch->table.owners, until);
     if (more == 0 && watch->table.owners.fresh > 0) {
         watch->lists_wanted = LIST_TRIES;
-        watch->fresh_at = begin;
+        watch->fresh_at = ns_clock_now(CLOCK_MONOTONIC);
     }
     stepped(&watch->descriptors, begin, more > 0);
     return more;
