@@ -75,6 +75,10 @@ mistake() {
     [[ $(grep -h 'validationActions: ' config/kubernetes/base/*.yaml) == '  validationActions: [Warn, Audit]' ]]
 }
 
+@test "the policy's image is the one that is built from these sources" {
+    [[ $(grep -o 'localhost/nagleshim:[^"]*' config/kubernetes/base/inject.yaml) == "localhost/nagleshim:$(sed -n 's/^VERSION := //p' Makefile)" ]]
+}
+
 # --- the image and a pod with it, where podman can be used ---------------------------------------------------------
 
 @test "the pod as the API server returned it has 50 posts that do not stall, and all 50 without the variable" {
