@@ -265,7 +265,7 @@ image: ## the container image for amd64 and arm64, and its bill of materials, in
 	@tests/deps image
 	@config/image/build
 
-check-fleet: ## Kubernetes' own API server and the image: who gets the library, played by podman (as root; servers in .deps/fleet)
+check-fleet: ## Kubernetes' own API server, the image, a Debian that boots, the packages and CDI (as root; systems in .deps/fleet)
 	@tests/deps fleet
 	@tests/fleet/build
 	@$(MAKE) --no-print-directory -s all examples image
