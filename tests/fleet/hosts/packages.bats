@@ -128,3 +128,13 @@ exchange() {
     diff <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' "$BATS_FILE_TMPDIR/before") \
         <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' <<<"$output")
 }
+
+@test "the packages' own test passes in a system that has a compiler" {
+    # This machine, with a layer of its own.
+    local DEBIAN=/ LAYER=$T/layer
+    mkdir -p "$LAYER"/{changes/source/config/debian,work,root}
+    cp -R build/packages examples "$LAYER/changes/source"
+    cp -R config/debian/tests "$LAYER/changes/source/config/debian"
+    run -0 in_debian bash -c 'cd /source && dpkg -i packages/{lib,}nagleshim_*.deb >/dev/null 2>&1 && config/debian/tests/essence'
+    [[ $output == *'20 packets: '* ]]
+}
