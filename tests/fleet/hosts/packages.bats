@@ -131,6 +131,7 @@ exchange() {
 
 @test "the packages' own test passes in a system that has a compiler" {
     # This machine, with a layer of its own.
+    # shellcheck disable=SC2034 # read by with_debian
     local DEBIAN=/ LAYER=$T/layer
     mkdir -p "$LAYER"/{changes/source/config/debian,work,root}
     cp -R build/packages examples "$LAYER/changes/source"
