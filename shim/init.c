@@ -92,8 +92,7 @@ static bool find_rules(int argc, char **argv)
     const char *dir = getenv("NAGLESHIM_POLICY_DIR");
     /* Who we are takes a look into /proc. Without a directory to search nobody asks, and the
      * built-in policy does not either. */
-    bool known =
-        (!named || !*named) && access(dir && *dir ? dir : NS_POLICY_DIR_DEFAULT, F_OK) == 0;
+    bool known = (!named || !*named) && ns_policy_has_directory(dir);
     if (known)
         process_facts(&process, exe, argc, argv);
     struct ns_policy_request request = {

@@ -18,12 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What is being checked: the mistakes of one source, and where they go. */
 struct check {
     const struct ns_policy_found *found;
-    cJSON *entry; /* NULL: text */
+    const char *list; /* the directories that it is in one of; NULL: it was named */
+    cJSON *entry;     /* NULL: text */
     struct ns_policy_error errors[NS_POLICY_ERRORS_MOST];
     unsigned n_errors;
 };
@@ -158,12 +160,24 @@ static void begin_entry(struct check *check)
     cJSON_AddArrayToObject(entry, "warnings");
 }
 
+/* In a list of directories the first file that is there counts. */
+static void warn_of_hidden(struct check *check)
+{
+    char hiding[PATH_MAX], text[PATH_MAX + 64];
+
+    if (!check->list || !ns_directory_hides(check->list, check->found->path, hiding))
+        return;
+    snprintf(text, sizeof(text), "no program gets it: %s is found before it", hiding);
+    tell_warning(check, NULL, text);
+}
+
 static int report(struct check *check)
 {
     const struct ns_policy_found *found = check->found;
     const struct ns_policy *policy = found->policy;
 
     begin_entry(check);
+    warn_of_hidden(check);
     if (!policy)
         return tell_errors(check);
     ns_policy_warnings(policy, warn, check);
@@ -175,16 +189,17 @@ static int report(struct check *check)
     return NS_EXIT_YES;
 }
 
-static int check_file(const char *file, enum ns_policy_origin origin)
+/* list: the directories in one of which it was found; NULL if it was named. */
+static int check_file(const char *file, const char *list)
 {
     static struct ns_policy_found found;
     static struct check check;
     const struct ns_policy_errors all = {keep_error, &check};
     int status;
 
-    check = (struct check){.found = &found};
+    check = (struct check){.found = &found, .list = list};
     ns_policy_read_all(file, &found, &all);
-    found.origin = origin;
+    found.origin = list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED;
     status = report(&check);
     ns_policy_free((struct ns_policy *)found.policy);
     return status;
@@ -206,6 +221,7 @@ static int check_named(void)
 }
 
 struct directory {
+    const char *list;
     int worst;
     bool has_default;
 };
@@ -213,7 +229,7 @@ struct directory {
 static void check_in_directory(void *context, const char *path)
 {
     struct directory *directory = context;
-    int status = check_file(path, NS_POLICY_IN_DIRECTORY);
+    int status = check_file(path, directory->list);
 
     directory->worst = status > directory->worst ? status : directory->worst;
     directory->has_default |= strcmp(strrchr(path, '/'), "/default.json") == 0;
@@ -232,11 +248,20 @@ static void say_builtin(const char *directory)
                    directory, ns_send_name(rule->send), ns_ack_name(rule->ack));
 }
 
+static int check_directories(const char *list)
+{
+    struct directory directory = {.list = list, .worst = NS_EXIT_YES};
+
+    ns_directory_each(list, check_in_directory, &directory);
+    if (!directory.has_default)
+        say_builtin(list);
+    return directory.worst;
+}
+
 /* Every policy that a program could get from this environment. */
 static int check_here(void)
 {
     const char *named = getenv("NAGLESHIM_POLICY");
-    struct directory directory = {.worst = NS_EXIT_YES};
     char off[128];
 
     if (ns_environment_off(off, sizeof(off)))
@@ -244,15 +269,37 @@ static int check_here(void)
     ns_environment_judge(false, warn_of_environment, NULL);
     if (named && *named)
         return check_named();
-    ns_directory_each(ns_environment_policies(), check_in_directory, &directory);
-    if (!directory.has_default)
-        say_builtin(ns_environment_policies());
-    return directory.worst;
+    return check_directories(ns_environment_policies());
+}
+
+/* The directories that the command line names, which were meant to be there. */
+static int check_named_directories(const char *list)
+{
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *at;
+    size_t length;
+
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        char path[PATH_MAX];
+        struct stat st;
+        int error;
+
+        snprintf(path, sizeof(path), "%.*s", (int)length, at);
+        error = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+        if (!error && access(path, R_OK | X_OK) != 0)
+            error = errno;
+        if (error) {
+            ns_say("check", "--dir '%s': %s", path, strerror(error));
+            return NS_EXIT_ERROR;
+        }
+    }
+    return check_directories(list);
 }
 
 int ns_check_main(int argc, char **argv)
 {
     int option, worst = NS_EXIT_YES;
+    const char *list = NULL;
 
     ns_output_expect("files");
     while ((option = ns_verbs_next_option("check", argc, argv)) != -1) {
@@ -260,15 +307,23 @@ int ns_check_main(int argc, char **argv)
             ns_help_print("check");
             return NS_EXIT_YES;
         }
-        if (option == NS_CHECK_JSON)
+        if (option == NS_CHECK_DIR)
+            list = optarg;
+        if (option == NS_CHECK_JSON || option == NS_CHECK_DIR)
             continue;
         ns_say_option("check", argv, option);
         return NS_EXIT_ERROR;
     }
+    if (list && optind < argc) {
+        ns_say("check", "'%s': a file and --dir cannot be used together", argv[optind]);
+        return NS_EXIT_ERROR;
+    }
+    if (list)
+        return check_named_directories(list);
     if (optind >= argc)
         return check_here();
     for (int i = optind; i < argc; i++) {
-        int status = check_file(argv[i], NS_POLICY_NAMED);
+        int status = check_file(argv[i], NULL);
 
         worst = status > worst ? status : worst;
     }

@@ -175,7 +175,7 @@ static void count(struct ns_comparison_arm *arm, const struct ns_diagnosis *diag
     uint64_t stalls = 0;
 
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        stalls += diagnosis->rows[i].verdict.stalls;
+        stalls += diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe;
     arm->ms[arm->n] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
     arm->stalls += stalls;
     arm->segments += segments;

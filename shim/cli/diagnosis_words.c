@@ -346,7 +346,7 @@ static void add_cause(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     for (unsigned cause = 1; cause < NS_CAUSE_COUNT; cause++)
         if (ns[cause] > ns[most])
             most = cause;
-    if (times[most] == 0 || ns[most] < MS)
+    if (times[most] == 0 || (double)ns[most] < MS)
         return;
     snprintf(text, sizeof(text), "; what took the time: %s, %" PRIu64 " time%s, %.1f ms each",
              ns_diagnosis_cause_meaning(most), times[most], times[most] == 1 ? "" : "s",

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the list of a directory's policy files. It must not open them. Not async-signal-safe. */
+/* Owns the list of the policy files in directories. It must not open them. Not async-signal-safe.
+ */
 #include "cli/directory.h"
+
+#include "policy/find.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static int is_policy_file(const struct dirent *entry)
 {
     return fnmatch("*.json", entry->d_name, FNM_PERIOD) == 0;
 }
 
-void ns_directory_each(const char *directory, void (*each)(void *context, const char *path),
-                       void *context)
+static void each_of(const char *directory, void (*each)(void *context, const char *path),
+                    void *context)
 {
     char path[PATH_MAX];
     struct dirent **entries;
@@ -29,4 +34,40 @@ void ns_directory_each(const char *directory, void (*each)(void *context, const 
     }
     if (n >= 0)
         free(entries);
+}
+
+void ns_directory_each(const char *list, void (*each)(void *context, const char *path),
+                       void *context)
+{
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    char directory[PATH_MAX];
+    const char *at;
+    size_t length;
+
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        int n = snprintf(directory, sizeof(directory), "%.*s", (int)length, at);
+
+        if (n > 0 && (size_t)n < sizeof(directory))
+            each_of(directory, each, context);
+    }
+}
+
+bool ns_directory_hides(const char *list, const char *path, char hiding[PATH_MAX])
+{
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *base = strrchr(path, '/'), *at;
+    const char *const names[] = {base ? base + 1 : path, "default.json"};
+    size_t length;
+
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        if (base && length == (size_t)(base - path) && strncmp(at, path, length) == 0)
+            return false; /* its own directory */
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            int n = snprintf(hiding, PATH_MAX, "%.*s/%s", (int)length, at, names[i]);
+
+            if (n > 0 && n < PATH_MAX && access(hiding, F_OK) == 0)
+                return true;
+        }
+    }
+    return false;
 }

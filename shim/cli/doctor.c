@@ -218,7 +218,7 @@ static bool find_in_preload_file(const char *libc, char entry[PATH_MAX])
     n = fread(text, 1, sizeof(text) - 1, stream);
     fclose(stream);
     text[n] = '\0';
-    return ns_preload_find(text, entry);
+    return ns_preload_find_in_file(text, entry);
 }
 
 /* Returns whether the library is preloaded here: named, though perhaps in vain. */
@@ -324,38 +324,79 @@ static bool parse_pid(const char *text, pid_t *pid)
            value <= INT_MAX;
 }
 
-int ns_doctor_main(int argc, char **argv)
+struct wish {
+    pid_t pid;
+    bool all, every, help;
+};
+
+static int parse(int argc, char **argv, struct wish *wish)
 {
-    pid_t pid = 0;
     int option;
 
-    ns_output_expect("facts");
-    ns_output_expect("tried");
     while ((option = ns_verbs_next_option("doctor", argc, argv)) != -1) {
-        if (option == NS_DOCTOR_HELP) {
-            ns_help_print("doctor");
+        switch (option) {
+        case NS_DOCTOR_HELP:
+            wish->help = true;
             return NS_EXIT_YES;
-        }
-        if (option == NS_DOCTOR_JSON)
-            continue;
-        if (option != NS_DOCTOR_PID) {
+        case NS_DOCTOR_JSON:
+            break;
+        case NS_DOCTOR_ALL:
+            wish->all = true;
+            break;
+        case NS_DOCTOR_EVERY:
+            wish->every = true;
+            break;
+        case NS_DOCTOR_PID:
+            if (parse_pid(optarg, &wish->pid))
+                break;
+            SAY("--pid must be a process id, not '%s'", optarg);
+            return NS_EXIT_ERROR;
+        default:
             ns_say_option("doctor", argv, option);
             return NS_EXIT_ERROR;
         }
-        if (!parse_pid(optarg, &pid)) {
-            SAY("--pid must be a process id, not '%s'", optarg);
-            return NS_EXIT_ERROR;
-        }
     }
-    if (pid && optind < argc) {
-        SAY("'%s': a program and --pid cannot be used together", argv[optind]);
+    return NS_EXIT_YES;
+}
+
+/* A program, one process or all: one of them. */
+static bool is_clear(int argc, char **argv, const struct wish *wish)
+{
+    const char *other = wish->all ? "--all" : "--pid";
+
+    if ((wish->pid || wish->all) && optind < argc)
+        SAY("'%s': a program and %s cannot be used together", argv[optind], other);
+    else if (wish->pid && wish->all)
+        SAY("--pid and --all cannot be used together");
+    else if (wish->every && !wish->all)
+        SAY("--every is for --all alone");
+    else if (!wish->pid && !wish->all && optind >= argc)
+        SAY("no program is named, and no --pid or --all; see 'nagleshim doctor --help'");
+    else
+        return true;
+    return false;
+}
+
+int ns_doctor_main(int argc, char **argv)
+{
+    struct wish wish = {0};
+    int status;
+
+    ns_output_expect("facts");
+    status = parse(argc, argv, &wish);
+    if (wish.help) {
+        ns_help_print("doctor");
+        return NS_EXIT_YES;
+    }
+    if (!wish.all)
+        ns_output_expect("tried");
+    if (status != NS_EXIT_YES)
+        return status;
+    if (!is_clear(argc, argv, &wish))
         return NS_EXIT_ERROR;
-    }
-    if (pid)
-        return ns_doctor_process(pid);
-    if (optind >= argc) {
-        SAY("no program is named, and no --pid; see 'nagleshim doctor --help'");
-        return NS_EXIT_ERROR;
-    }
+    if (wish.all)
+        return ns_doctor_all(wish.every);
+    if (wish.pid)
+        return ns_doctor_process(wish.pid);
     return ns_doctor_program(argv + optind, (unsigned)(argc - optind));
 }

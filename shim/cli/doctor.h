@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* The two halves of `nagleshim doctor`. Each prints what it finds, and returns the exit status. */
+/* The ways to use `nagleshim doctor`. Each prints what it finds, and returns the exit status. */
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
-#include "cli/findings.h"
-#include "cli/proc.h"
+#include "cli/patient.h"
+
+#include <cJSON.h>
 
 /* words: the program, and its arguments. */
 int ns_doctor_program(char **words, unsigned n);
 int ns_doctor_process(pid_t pid);
 
-/* Why the shim is not in a process's memory. Prints facts, and adds at least one reason. */
-void ns_doctor_absent(const struct ns_proc *proc, struct ns_findings *findings);
+/* Every process; with every, also those without TCP sockets and without the shim. */
+int ns_doctor_all(bool every);
 
-/* Which policy the process would get if it were started now: prints every file tried, and warns of
- * what differs from what it looked at, which was path ("" built in), at looked (seconds by the
- * clock of files), and took or not. */
-void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looked, bool taken,
-                      struct ns_findings *findings);
+/* Of one process among many: whether the shim works in it, in a word; what it does there, or why
+ * it does nothing (allocated, NULL if there is no memory); and all of it as an object (NULL in the
+ * text form). */
+const char *ns_doctor_column(const struct ns_patient *patient);
+char *ns_doctor_cell(const struct ns_patient *patient);
+cJSON *ns_doctor_entry(const struct ns_patient *patient, const char *name);
 
 #endif

@@ -2,9 +2,8 @@
 /* Owns the comparison of the policy that a process took when it was started with the one that it
  * would get now: a policy that was edited takes hold with the next start, which is easily
  * forgotten. It must search as the shim does, where the process lives. Not async-signal-safe. */
-#include "cli/doctor.h"
+#include "cli/patient.h"
 
-#include "cli/output.h"
 #include "cli/trust.h"
 
 #include "policy/find.h"
@@ -21,28 +20,27 @@ static int open_there(const char *path, const void *context)
     return ns_proc_open_file(context, path);
 }
 
-static void print_tried(void *context, const char *path, int error)
+static void keep_tried(void *context, const char *path, int error)
 {
-    char text[PATH_MAX];
-    const char *result = error == 0         ? "would be taken"
-                         : error == -ENOENT ? "not there"
-                         : error == -EINVAL ? "invalid"
-                                            : ns_policy_error_reason(error);
-    cJSON *entry = ns_output_entry("tried");
+    struct ns_patient *patient = context;
+    struct ns_patient_tried *tried =
+        realloc(patient->tried, (patient->n_tried + 1) * sizeof(*tried));
+    char *copy = strdup(path);
 
-    (void)context;
-    snprintf(text, sizeof(text), "%s", path);
-    ns_proc_tame(text);
-    ns_output_text(entry, "path", text);
-    ns_output_text(entry, "result", result);
-    ns_output_line("tried now: %s: %s", text, result);
+    if (tried)
+        patient->tried = tried;
+    if (!tried || !copy) {
+        free(copy);
+        return;
+    }
+    tried[patient->n_tried++] = (struct ns_patient_tried){ns_proc_tame(copy), error};
 }
 
 static void warn_distrust(void *context, const char *text)
 {
     void *const *both = context;
 
-    ns_findings_warning(both[0], "%s %s", (const char *)both[1], text);
+    ns_findings_add(both[0], NS_CAUSE_DISTRUST, "%s %s", (const char *)both[1], text);
 }
 
 static bool stat_there(const struct ns_proc *proc, const char *path, struct stat *st)
@@ -67,26 +65,43 @@ static void judge_taken(const struct ns_proc *proc, const char *path, double loo
     double changed;
 
     if (!stat_there(proc, path, &file)) {
-        ns_findings_warning(findings, "%s, which the process took, is not there any more", path);
+        ns_findings_add(findings, NS_CAUSE_REMOVED,
+                        "%s, which the process took, is not there any more", path);
         return;
     }
     changed = (double)file.st_ctim.tv_sec + (double)file.st_ctim.tv_nsec / 1e9;
     if (changed > looked)
-        ns_findings_warning(
-            findings,
-            "%s was changed after the process had read it: start it again for that to "
-            "take hold",
-            path);
+        ns_findings_add(findings, NS_CAUSE_STALE,
+                        "%s was changed after the process had read it: start it again for that to "
+                        "take hold",
+                        path);
     snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     has_above = stat_there(proc, directory, &above);
     ns_trust_judge(&file, has_above ? &above : NULL, proc->user, warn_distrust, both);
 }
 
-void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looked, bool taken,
-                      struct ns_findings *findings)
+/* The file that it would get now is broken, or was and is not any more. */
+static void judge_validity(struct ns_patient *patient, const struct ns_policy_found *found)
+{
+    uint32_t state = patient->loaded.status.state;
+    bool took = patient->loaded.status.n_rules > 0;
+    char text[PATH_MAX + sizeof(found->where.message) + 32];
+
+    if (!found->policy && (took || state == NS_STATUS_ACTIVE))
+        ns_findings_add(&patient->findings, NS_CAUSE_BROKEN_NOW,
+                        "started now, the shim would stand aside in it: %s",
+                        ns_proc_tame(ns_policy_error_text(found, text, sizeof(text))));
+    else if (found->policy && !took && state == NS_STATUS_ASIDE && found->policy->n_rules > 0)
+        ns_findings_add(&patient->findings, NS_CAUSE_MENDED,
+                        "%s is valid now: start it again for that to take hold", found->path);
+}
+
+void ns_patient_judge_policy(struct ns_patient *patient)
 {
     static struct ns_policy_found found;
+    const struct ns_proc *proc = &patient->proc;
+    const struct ns_status *status = &patient->loaded.status;
     const struct ns_policy_request request = {
         .policy = ns_proc_getenv(proc, "NAGLESHIM_POLICY"),
         .policy_dir = ns_proc_getenv(proc, "NAGLESHIM_POLICY_DIR"),
@@ -96,13 +111,17 @@ void ns_doctor_policy(const struct ns_proc *proc, const char *path, double looke
         .open_context = proc,
     };
 
-    ns_policy_find(&request, &found, print_tried, NULL);
+    ns_policy_find(&request, &found, keep_tried, patient);
     ns_proc_tame(found.path);
-    if (strcmp(found.path, path) != 0)
-        ns_findings_warning(findings, "started now, it would take %s, as far as can be told",
-                            found.path[0] ? found.path : "the built-in policy");
-    else if (taken && (found.origin == NS_POLICY_NAMED || found.origin == NS_POLICY_IN_DIRECTORY))
-        judge_taken(proc, path, looked, findings);
+    if (strcmp(found.path, patient->policy) != 0)
+        ns_findings_add(&patient->findings, NS_CAUSE_ELSEWHERE,
+                        "started now, it would take %s, as far as can be told",
+                        found.path[0] ? found.path : "the built-in policy");
+    else if (status->n_rules > 0 && found.policy &&
+             (found.origin == NS_POLICY_NAMED || found.origin == NS_POLICY_IN_DIRECTORY))
+        judge_taken(proc, patient->policy, (double)status->looked / 1e9, &patient->findings);
+    if (found.origin != NS_POLICY_BUILTIN && found.origin != NS_POLICY_INLINE)
+        judge_validity(patient, &found);
     if (found.origin != NS_POLICY_BUILTIN)
         ns_policy_free((struct ns_policy *)found.policy);
 }

@@ -121,18 +121,43 @@ static bool judge_log_file(const struct listener *to)
     return file && *file;
 }
 
-/* The built-in directory may well be missing; one that somebody names was meant to be there. */
-static void judge_directory(const struct listener *to)
+enum place { MISSING, NO_DIRECTORY, DIRECTORY };
+
+static enum place look_at(const char *path)
 {
-    const char *policy = getenv("NAGLESHIM_POLICY"), *directory = getenv("NAGLESHIM_POLICY_DIR");
     struct stat st;
 
-    if ((policy && *policy) || !directory || !*directory)
-        return;
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode) ? DIRECTORY : NO_DIRECTORY;
     /* One that must not be looked into is no missing one: its policies cannot be read. */
-    if (stat(directory, &st) == 0 ? !S_ISDIR(st.st_mode) : errno != EACCES)
+    return errno == EACCES ? DIRECTORY : errno == ENOTDIR ? NO_DIRECTORY : MISSING;
+}
+
+/* The built-in directory may well be missing, and so may one of several; but something that
+ * somebody names was meant to be there. */
+static void judge_directories(const struct listener *to)
+{
+    const char *policy = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *at;
+    size_t length;
+    bool any = false;
+
+    if ((policy && *policy) || !list || !*list)
+        return;
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        char path[PATH_MAX];
+        enum place place;
+
+        snprintf(path, sizeof(path), "%.*s", (int)length, at);
+        place = look_at(path);
+        any = any || place == DIRECTORY;
+        if (place == NO_DIRECTORY && strchr(list, ':'))
+            warn(to, "NAGLESHIM_POLICY_DIR names '%s', which is not a directory", path);
+    }
+    if (!any)
         warn(to, "NAGLESHIM_POLICY_DIR '%s' is not a directory, so no policy is taken from it",
-             directory);
+             list);
 }
 
 /* The shim says nothing of it but under NAGLESHIM_LOG=debug. */
@@ -157,7 +182,7 @@ void ns_environment_judge(bool library_speaks, ns_environment_warn *report, void
     /* In a file the library's own word may go unread. */
     if (judge_log_file(&to) || !library_speaks)
         judge_log_level(&to);
-    judge_directory(&to);
+    judge_directories(&to);
     judge_record(&to);
 }
 

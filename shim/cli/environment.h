@@ -13,7 +13,7 @@ typedef void ns_environment_warn(void *context, const char *text);
  * with the shim follows, which will itself say on stderr what it can; that is then not told. */
 void ns_environment_judge(bool library_speaks, ns_environment_warn *warn, void *context);
 
-/* The directory of policies: NAGLESHIM_POLICY_DIR, or the one that was built in. */
+/* The directories of policies: NAGLESHIM_POLICY_DIR, or the one that was built in. */
 const char *ns_environment_policies(void);
 
 /* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */

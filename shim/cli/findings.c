@@ -6,15 +6,64 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-__attribute__((format(printf, 3, 0))) static void add(struct ns_findings *findings, bool is_reason,
+enum kind { WARNING, REASON };
+enum cell { WHOLE, SHORT };
+
+static const struct {
+    const char *word, *text;
+    enum kind kind;
+    enum cell cell;
+} causes[] = {
+    {NULL, "", WARNING, WHOLE},
+#define NS_CAUSE(id, word, kind, cell, text) {word, text, kind, cell},
+#include "cli/causes.def"
+#undef NS_CAUSE
+};
+
+const char *ns_cause_word(enum ns_cause cause)
+{
+    return causes[cause].word;
+}
+
+const char *ns_cause_text(enum ns_cause cause)
+{
+    return causes[cause].text;
+}
+
+const char *ns_finding_cell(const struct ns_finding *finding)
+{
+    static const char aside[] = "the shim stands aside: "; /* has a column of its own */
+
+    if (causes[finding->cause].cell == SHORT)
+        return causes[finding->cause].text;
+    if (strncmp(finding->text, aside, sizeof(aside) - 1) == 0)
+        return finding->text + sizeof(aside) - 1;
+    return finding->text;
+}
+
+__attribute__((format(printf, 4, 0))) static void add(struct ns_findings *findings,
+                                                      enum ns_cause cause, bool is_reason,
                                                       const char *format, va_list arguments)
 {
+    struct ns_finding *finding = &findings->list[findings->n];
+
     if (findings->n == NS_FINDINGS_MOST)
         return;
-    findings->list[findings->n].is_reason = is_reason;
-    vsnprintf(findings->list[findings->n].text, NS_FINDING_SIZE, format, arguments);
+    finding->is_reason = is_reason;
+    finding->cause = cause;
+    vsnprintf(finding->text, NS_FINDING_SIZE, format, arguments);
     findings->n++;
+}
+
+void ns_findings_add(struct ns_findings *findings, enum ns_cause cause, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    add(findings, cause, causes[cause].kind == REASON, format, arguments);
+    va_end(arguments);
 }
 
 void ns_findings_reason(struct ns_findings *findings, const char *format, ...)
@@ -22,7 +71,7 @@ void ns_findings_reason(struct ns_findings *findings, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    add(findings, true, format, arguments);
+    add(findings, NS_CAUSE_NONE, true, format, arguments);
     va_end(arguments);
 }
 
@@ -31,16 +80,21 @@ void ns_findings_warning(struct ns_findings *findings, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    add(findings, false, format, arguments);
+    add(findings, NS_CAUSE_NONE, false, format, arguments);
     va_end(arguments);
+}
+
+const struct ns_finding *ns_findings_first_reason(const struct ns_findings *findings)
+{
+    for (unsigned i = 0; i < findings->n; i++)
+        if (findings->list[i].is_reason)
+            return &findings->list[i];
+    return NULL;
 }
 
 bool ns_findings_have_reason(const struct ns_findings *findings)
 {
-    for (unsigned i = 0; i < findings->n; i++)
-        if (findings->list[i].is_reason)
-            return true;
-    return false;
+    return ns_findings_first_reason(findings) != NULL;
 }
 
 static void print(const struct ns_findings *findings, bool reasons)

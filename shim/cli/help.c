@@ -62,7 +62,9 @@ static void print_main(void)
     printf("exit status: each command's --help says it\n");
 }
 
-/* The words that an option takes, below its text. */
+enum { COLUMNS = 80 };
+
+/* The words that an option takes, below its text; further left if they would not fit. */
 static void print_words(enum ns_takes takes, int indent)
 {
     static const enum ns_words lists[] = {
@@ -72,9 +74,14 @@ static void print_words(enum ns_takes takes, int indent)
         [NS_TAKES_LOG] = NS_WORDS_LOG,
     };
     struct ns_word word;
+    int length = 0;
 
     if (takes < NS_TAKES_SEND)
         return;
+    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name; i++)
+        length += (i == 0 ? 0 : 2) + (int)strlen(word.name);
+    if (indent + length > COLUMNS)
+        indent = COLUMNS - length;
     printf("%*s", indent, "");
     for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name; i++)
         printf("%s%s", i == 0 ? "" : ", ", word.name);

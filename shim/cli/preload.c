@@ -108,18 +108,37 @@ char *ns_preload_join(const char *old, const char *library)
     return list;
 }
 
+static bool take_entry(const char *word, size_t length, char entry[PATH_MAX])
+{
+    if (!ns_preload_is_the_library(word, length) || length >= PATH_MAX)
+        return false;
+    memcpy(entry, word, length);
+    entry[length] = '\0';
+    return true;
+}
+
 bool ns_preload_find(const char *list, char entry[PATH_MAX])
 {
     while (*list != '\0') {
         size_t length = strcspn(list, NS_PRELOAD_SEPARATORS);
 
-        if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
-            memcpy(entry, list, length);
-            entry[length] = '\0';
+        if (take_entry(list, length, entry))
             return true;
-        }
         list += length;
         list += strspn(list, NS_PRELOAD_SEPARATORS);
+    }
+    return false;
+}
+
+bool ns_preload_find_in_file(const char *text, char entry[PATH_MAX])
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, NS_PRELOAD_SEPARATORS "#");
+
+        if (take_entry(text, length, entry))
+            return true;
+        text += length;
+        text += *text == '#' ? strcspn(text, "\n") : strspn(text, NS_PRELOAD_SEPARATORS);
     }
     return false;
 }

@@ -19,6 +19,9 @@ bool ns_preload_is_the_library(const char *entry, size_t length);
  */
 bool ns_preload_find(const char *list, char entry[PATH_MAX]);
 
+/* The same for the text of /etc/ld.so.preload, in which # begins a comment. */
+bool ns_preload_find_in_file(const char *text, char entry[PATH_MAX]);
+
 /* The library that belongs to this command: beside it, in ../lib, or where it was to be installed.
  * 0; -ENOENT if it is nowhere; -EINVAL if path, which is filled, cannot be written in LD_PRELOAD.
  */

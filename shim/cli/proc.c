@@ -112,6 +112,26 @@ static void take_status_line(struct ns_proc *proc, const char *line)
                sscanf(line, "Seccomp:\t%d", &proc->seccomp) == 1);
 }
 
+int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
+{
+    DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+    bool any = false, goes_on = true;
+
+    if (!dir)
+        return -errno;
+    while (goes_on && (entry = readdir(dir))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (pid <= 0)
+            continue;
+        any = true;
+        goes_on = visit(context, pid);
+    }
+    closedir(dir);
+    return any ? 0 : -ENOENT;
+}
+
 int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];

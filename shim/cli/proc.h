@@ -30,6 +30,10 @@ struct ns_proc {
     bool secure; /* AT_SECURE: the loader ignores LD_PRELOAD */
 };
 
+/* Calls visit for the number of each process that /proc shows, until it returns false. 0 or -errno;
+ * -ENOENT: it shows none. */
+int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context);
+
 /* Open the directory and read status. */
 int ns_proc_open(pid_t pid, struct ns_proc *proc);
 void ns_proc_close(struct ns_proc *proc);
@@ -74,8 +78,16 @@ int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, s
 /* A text in its memory, cut to size, control characters replaced. */
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size);
 
-/* How many TCP sockets the kernel knows it has that are connected or listen, each counted once. */
-int ns_proc_sockets(const struct ns_proc *proc, unsigned *count);
+/* How many TCP sockets the kernel knows it has that are connected or listen, each counted once.
+ * sockets keeps what was read of its network namespace for the next process in it; it is 0 at
+ * first.
+ */
+struct ns_sockets {
+    struct ns_socket_table *tables;
+    size_t n;
+};
+int ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets, unsigned *count);
+void ns_proc_sockets_end(struct ns_sockets *sockets);
 
 /* Find a file as the process would, below its root, whatever links stand in the way; a relative
  * path is looked up in its working directory. Returns a descriptor with O_PATH, or -errno. */

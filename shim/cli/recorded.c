@@ -123,8 +123,9 @@ static int read_record(int fd, struct record *record)
 
 static struct ns_address address_of(const struct ns_record_address *recorded)
 {
-    struct ns_address address = {.known = recorded->known != 0, .port = recorded->port};
-    memcpy(&address.addr, recorded->addr, sizeof(address.addr));
+    uint64_t halves[2] = {recorded->addr[0], recorded->addr[1]};
+    struct ns_address address = {.known = recorded->known != 0, .port = (uint16_t)recorded->port};
+    memcpy(&address.addr, halves, sizeof(address.addr));
     return address;
 }
 

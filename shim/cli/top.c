@@ -144,7 +144,7 @@ static void print_table(const struct ns_top *top)
         puts(ns_top_summary(top, i, line, sizeof(line)));
     putchar('\n');
     puts(ns_top_title(line, sizeof(line)));
-    for (size_t i = 0; i < top->n_rows; i++)
+    for (size_t i = 0; i < top->n_rows && !asked_to_end; i++)
         puts(ns_top_line(top->rows[i], line, sizeof(line)));
 }
 

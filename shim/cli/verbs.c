@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of these only PROGRAM means anything here; the others are for completions. */
@@ -95,13 +96,19 @@ int ns_verbs_next_option(const char *verb, int argc, char **argv)
 
 bool ns_verbs_have(const char *verb, const char *name, int argc, char **argv)
 {
+    /* getopt_long puts the options first; a second look would find a word behind an option that
+     * lacks its value. */
+    char **copy = calloc((size_t)argc + 1, sizeof(*copy));
     bool found = false;
     int option;
 
-    while (!found && (option = ns_verbs_next_option(verb, argc, argv)) != -1)
+    for (int i = 0; copy && i < argc; i++)
+        copy[i] = argv[i];
+    while (copy && !found && (option = ns_verbs_next_option(verb, argc, copy)) != -1)
         for (size_t i = 0; i < COUNT(options); i++)
             found = found || (options[i].id == option && options[i].takes == NS_TAKES_NOTHING &&
                               strcmp(options[i].name, name) == 0);
+    free(copy);
     optind = 0; /* the next call of getopt_long begins anew */
     return found;
 }

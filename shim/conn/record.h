@@ -53,9 +53,9 @@ struct ns_record_head {
 };
 
 struct ns_record_address {
-    uint8_t addr[16]; /* IPv4 as IPv4-mapped */
-    uint16_t port;    /* host byte order */
-    uint16_t known;   /* 0: it is not */
+    _Atomic uint64_t addr[2]; /* IPv4 as IPv4-mapped, in the order of the bytes */
+    _Atomic uint32_t port;    /* host byte order */
+    _Atomic uint32_t known;   /* 0: it is not */
 };
 
 /* A connection; or several with the same role and service, one after another: a client that makes a
@@ -63,7 +63,7 @@ struct ns_record_address {
 struct ns_record_slot {
     _Atomic uint32_t lives; /* connections that had it; 0: nobody yet */
     _Atomic uint32_t ended; /* 1: the last one is closed, as far as anybody noticed */
-    uint32_t role;          /* enum ns_role */
+    _Atomic uint32_t role;  /* enum ns_role */
     struct ns_record_address local, remote; /* of the last one; local of a client is not known */
     _Atomic uint32_t nodelay;               /* TCP_NODELAY, as the program had it last */
     _Atomic uint64_t first, last;   /* when it was first used, and last read from or waited for */

@@ -203,12 +203,15 @@ static void tell_of_failure(const char *path)
 }
 
 /* Threads that connect at the same time would miss their first requests: they let the one that
- * makes the record go on, for a moment at most, since this may be a signal handler that has
+ * makes the record finish, for 10 ms at most, since this may be a signal handler that has
  * interrupted it. */
 static void let_make(void)
 {
-    for (int i = 0; i < 1000 && atomic_load(&progress) == MAKING; i++)
-        SYSTEM(SYS_sched_yield);
+    const struct timespec moment = {.tv_nsec = 100000};
+    int saved = errno;
+    for (int i = 0; i < 100 && atomic_load(&progress) == MAKING; i++)
+        SYSTEM(SYS_nanosleep, &moment, NULL);
+    errno = saved;
 }
 
 void ns_recorder_make(void)
@@ -319,18 +322,22 @@ static bool has_ended(const struct ns_seat *seat)
     return NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, burst) != NS_GET(seat, tag);
 }
 
-static struct ns_record_address as_recorded(struct ns_address address)
+static void put_address(struct ns_record_address *recorded, const struct ns_address *address)
 {
-    struct ns_record_address recorded = {.known = address.known, .port = address.port};
-    memcpy(recorded.addr, &address.addr, sizeof recorded.addr);
-    return recorded;
+    uint64_t halves[2];
+    memcpy(halves, &address->addr, sizeof halves);
+    NS_PUT(recorded, addr[0], halves[0]);
+    NS_PUT(recorded, addr[1], halves[1]);
+    NS_PUT(recorded, port, address->port);
+    NS_PUT(recorded, known, address->known);
 }
 
-static bool is_same(const struct ns_record_address *one, const struct ns_record_address *other,
-                    bool port)
+static bool is_same(const struct ns_record_address *recorded, const struct ns_address *address)
 {
-    return one->known == other->known && (!port || one->port == other->port) &&
-           memcmp(one->addr, other->addr, sizeof one->addr) == 0;
+    uint64_t halves[2];
+    memcpy(halves, &address->addr, sizeof halves);
+    return NS_GET(recorded, known) == address->known && NS_GET(recorded, port) == address->port &&
+           NS_GET(recorded, addr[0]) == halves[0] && NS_GET(recorded, addr[1]) == halves[1];
 }
 
 /* The name of the peer by an option, as nearly all that we ask. The kernel refuses more room than
@@ -349,19 +356,20 @@ static struct ns_address peer_of(int fd, const struct ns_conn *conn)
 struct newcomer {
     const struct ns_conn *conn;
     enum ns_role role;
-    struct ns_record_address local, remote;
+    struct ns_address local, remote;
 };
 
 /* May the newcomer go on with what is counted there: is it the same to whoever reads it? */
 static bool goes_with(const struct ns_record_slot *slot, const struct newcomer *one)
 {
-    if (slot->role != one->role)
+    if (NS_GET(slot, role) != one->role)
         return false;
-    return one->role == NS_ROLE_SERVER ? is_same(&slot->local, &one->local, true)
-                                       : is_same(&slot->remote, &one->remote, true);
+    return one->role == NS_ROLE_SERVER ? is_same(&slot->local, &one->local)
+                                       : is_same(&slot->remote, &one->remote);
 }
 
-/* A seat whose connection has ended and that goes with the newcomer, or a fresh one. */
+/* A seat whose connection has ended and that goes with the newcomer, or a fresh one: nobody's, so
+ * that nobody else looks at it, until seat_it. */
 static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
 {
     enum { TRIES = 64 }; /* so that many connections at a time cost no long search */
@@ -374,7 +382,7 @@ static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
             continue;
         NS_PUT(slot_at(of, number), ended, 1);
         if (goes_with(slot_at(of, number), one) &&
-            atomic_compare_exchange_strong(&seat->conn, &was, one->conn)) {
+            atomic_compare_exchange_strong(&seat->conn, &was, NULL)) {
             atomic_store(&of->turn, number);
             return seat;
         }
@@ -385,7 +393,6 @@ static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
             !is_backed(of, slot_offset(used), sizeof(struct ns_record_slot)))
             return NULL;
     } while (!atomic_compare_exchange_weak(&of->head->slots, &used, used + 1));
-    atomic_store(&of->seats[used].conn, one->conn);
     return &of->seats[used];
 }
 
@@ -397,9 +404,9 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     uint64_t tag = (uint64_t)of->generation << 32 | (number + 1);
     if (!NS_GET(slot, lives))
         NS_PUT(slot, first, now(CLOCK_MONOTONIC));
-    slot->role = one->role;
-    slot->local = one->local;
-    slot->remote = one->remote;
+    NS_PUT(slot, role, one->role);
+    put_address(&slot->local, &one->local);
+    put_address(&slot->remote, &one->remote);
     NS_PUT(slot, ended, 0);
     NS_PUT(slot, lives, NS_GET(slot, lives) + 1);
     NS_PUT(seat, life, NS_GET(slot, lives));
@@ -413,6 +420,7 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     NS_PUT(seat, n_writes, 0);
     NS_PUT(seat, tag, tag);
     NS_PUT(conn, burst, tag);
+    atomic_store(&seat->conn, one->conn);
 }
 
 struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
@@ -444,10 +452,10 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
     struct newcomer one = {
         .conn = conn,
         .role = (enum ns_role)NS_GET(conn, role),
-        .remote = as_recorded(peer_of(fd, conn)),
+        .remote = peer_of(fd, conn),
     };
     if (one.role != NS_ROLE_CLIENT)
-        one.local = as_recorded(ns_kernel_local(fd));
+        one.local = ns_kernel_local(fd);
     if (!one.remote.known) /* reset meanwhile, or not connected yet */
         return NULL;
     seat = choose(of, &one);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the record of this process (record.h): makes the file at the first connection that is
- * observed, gives connections their slots and looks their places. Nothing here blocks, allocates
- * with malloc or takes a lock; errno is unchanged; all is async-signal-safe, ns_recorder_open
- * excepted. Where no record can be made, nothing is recorded, and the program goes on. */
+ * observed, gives connections their slots and looks their places. Nothing here allocates
+ * with malloc or takes a lock, nor blocks, but that threads wait for the one that makes the file;
+ * errno is unchanged; all is async-signal-safe, ns_recorder_open excepted. Where no record can be
+ * made, nothing is recorded, and the program goes on. */
 #ifndef NS_RECORDER_H
 #define NS_RECORDER_H
 

@@ -166,11 +166,43 @@ static bool try_file(const struct ns_policy_request *request, const char *path,
     return found->error != -ENOENT && found->error != -ENOTDIR;
 }
 
-static bool try_directory(const struct ns_policy_request *request, struct ns_policy_found *found,
-                          ns_policy_tried *tried, void *context)
+struct ns_policy_directories ns_policy_directories(const char *list)
 {
-    const char *dir =
-        request->policy_dir && request->policy_dir[0] ? request->policy_dir : NS_POLICY_DIR_DEFAULT;
+    return (struct ns_policy_directories){list ? list : ""};
+}
+
+bool ns_policy_next_directory(struct ns_policy_directories *directories, const char **path,
+                              size_t *length)
+{
+    const char *at = directories->rest;
+    if (!at)
+        return false;
+    *length = strcspn(at, ":");
+    *path = *length ? at : NS_POLICY_DIR_DEFAULT;
+    directories->rest = at[*length] == ':' ? at + *length + 1 : NULL;
+    if (*length == 0)
+        *length = strlen(NS_POLICY_DIR_DEFAULT);
+    return true;
+}
+
+bool ns_policy_has_directory(const char *list)
+{
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *dir;
+    size_t len;
+    char path[PATH_MAX];
+    while (ns_policy_next_directory(&directories, &dir, &len)) {
+        int n = snprintf(path, sizeof path, "%.*s", (int)len, dir);
+        if (n > 0 && n < PATH_MAX && access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* dir is not terminated: its length is dir_len. */
+static bool try_directory(const struct ns_policy_request *request, const char *dir, size_t dir_len,
+                          struct ns_policy_found *found, ns_policy_tried *tried, void *context)
+{
     const char *candidates[] = {request->argv0, request->exe, "default"};
     const char *bases[3];
     size_t lens[3] = {0};
@@ -182,10 +214,26 @@ static bool try_directory(const struct ns_policy_request *request, struct ns_pol
             skip = bases[j] && lens[j] == lens[i] && memcmp(bases[j], bases[i], lens[i]) == 0;
         if (skip)
             continue;
-        int n = snprintf(path, sizeof path, "%s/%.*s.json", dir, (int)lens[i], bases[i]);
+        int n = snprintf(path, sizeof path, "%.*s/%.*s.json", (int)dir_len, dir, (int)lens[i],
+                         bases[i]);
         if (n > 0 && n < PATH_MAX && try_file(request, path, found, tried, context))
             return true;
     }
+    return false;
+}
+
+/* Directory by directory, and not name by name: whoever owns the first may say with one
+ * default.json what every program gets, whatever those behind it have for single programs, and
+ * leaves the rest to them by having none. */
+static bool try_directories(const struct ns_policy_request *request, struct ns_policy_found *found,
+                            ns_policy_tried *tried, void *context)
+{
+    struct ns_policy_directories directories = ns_policy_directories(request->policy_dir);
+    const char *dir;
+    size_t len;
+    while (ns_policy_next_directory(&directories, &dir, &len))
+        if (try_directory(request, dir, len, found, tried, context))
+            return true;
     return false;
 }
 
@@ -207,7 +255,7 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
         load(request, named, false, found);
         if (tried)
             tried(context, named, found->error);
-    } else if (!try_directory(request, found, tried, context)) {
+    } else if (!try_directories(request, found, tried, context)) {
         start(found, NS_POLICY_BUILTIN, "");
         found->policy = ns_policy_builtin();
     }

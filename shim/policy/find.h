@@ -24,7 +24,7 @@ enum ns_policy_origin {
 /* Values as the environment has them; NULL or "" where a variable is not set. */
 struct ns_policy_request {
     const char *policy;     /* NAGLESHIM_POLICY */
-    const char *policy_dir; /* NAGLESHIM_POLICY_DIR; NS_POLICY_DIR_DEFAULT if NULL or "" */
+    const char *policy_dir; /* NAGLESHIM_POLICY_DIR: see struct ns_policy_directories */
     const char *argv0;      /* may be NULL */
     const char *exe;        /* path of the executable, may be NULL */
     /* What opens a file for reading instead of open(2), or NULL: for a process that lives in
@@ -41,6 +41,22 @@ struct ns_policy_found {
     struct ns_policy_error where;   /* for -EINVAL: the place; for the others only message is set */
     char path[PATH_MAX]; /* the file; "NAGLESHIM_POLICY" for inline JSON; "" for built in */
 };
+
+/* The directories that NAGLESHIM_POLICY_DIR names, in their order: paths with colons between them.
+ * An empty one, as the whole of it is where it is not set, is NS_POLICY_DIR_DEFAULT. */
+struct ns_policy_directories {
+    const char *rest; /* NULL past the last */
+};
+
+/* list may be NULL; it must stay. */
+struct ns_policy_directories ns_policy_directories(const char *list);
+
+/* False past the last; else *path is the next, of *length bytes. Async-signal-safe. */
+bool ns_policy_next_directory(struct ns_policy_directories *directories, const char **path,
+                              size_t *length);
+
+/* Is one of them there? */
+bool ns_policy_has_directory(const char *list);
 
 /* One file looked at: error is 0 if it is the one taken, or -errno (-ENOENT or -ENOTDIR: not there,
  * so the search went on). */

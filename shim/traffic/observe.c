@@ -14,7 +14,6 @@
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -231,8 +230,12 @@ static bool before(struct ns_seat *seat)
 static bool has_heard_elsewhere(const struct ns_record_slot *slot)
 {
     const struct ns_record_slot *heard = mine.heard;
-    return slot && heard && heard != slot && heard->remote.known && slot->remote.known &&
-           memcmp(heard->remote.addr, slot->remote.addr, sizeof slot->remote.addr) == 0;
+    if (!slot || !heard || heard == slot)
+        return false;
+    const struct ns_record_address *one = &heard->remote, *other = &slot->remote;
+    return NS_GET(one, known) && NS_GET(other, known) &&
+           NS_GET(one, addr[0]) == NS_GET(other, addr[0]) &&
+           NS_GET(one, addr[1]) == NS_GET(other, addr[1]);
 }
 
 /* The wait is over, or another thread has read the answer. Returns whether bytes are still unsent.
@@ -432,7 +435,7 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     else if (before_it && at - before_it >= LATE_NS)
         note_late(seat, at, at - before_it);
     /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
-    bool delays = slot->role != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
+    bool delays = NS_GET(slot, role) != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
     if (NS_GET(seat, late_ns) && delays)
         count_late(fd, conn, seat, slot);
     NS_PUT(seat, wait_began, 0);

@@ -25,9 +25,16 @@ void ns_closely_begin(struct ns_closely *closely, uint64_t interval_ns)
 {
     *closely = (struct ns_closely){
         .room = ROOM_LEAST,
+        .idle = true,
         .fixed = interval_ns != 0,
         .interval = interval_ns ? interval_ns : INTERVAL_MS * MS,
     };
+}
+
+bool ns_closely_was_busy(const struct ns_look *look)
+{
+    return look->unsent || look->unacked || look->since_sent_ms < BUSY_MS ||
+           look->since_received_ms < BUSY_MS;
 }
 
 bool ns_closely_is_busy(const struct ns_connection *connection, uint64_t now)
@@ -36,25 +43,26 @@ bool ns_closely_is_busy(const struct ns_connection *connection, uint64_t now)
            (connection->active_at && connection->active_at + (uint64_t)BUSY_MS * MS > now);
 }
 
-static void look(const struct ns_closely_call *call, struct ns_connection *connection,
-                 const struct ns_diag_socket *seen)
+static void take_look(const struct ns_closely_call *call, struct ns_connection *connection,
+                      const struct ns_look *seen)
 {
-    struct ns_look look = {.at = seen->at, .kind = NS_LOOK_SAMPLE};
     struct ns_hold hold;
 
-    ns_look_take(&look, seen->info, seen->info_size);
-    if ((connection->looks > 0 &&
-         (look.sent_segments != connection->sent_segments || look.acked != connection->acked ||
-          look.received != connection->received)) ||
-        look.unsent || look.unacked)
-        connection->active_at = look.at;
-    connection->sent_segments = look.sent_segments;
-    connection->acked = look.acked;
-    connection->received = look.received;
-    connection->suspect = look.unsent > 0 && look.unsent < look.mss && look.unacked > 0;
+    if (seen->unsent || seen->unacked ||
+        (connection->looks > 0 && (seen->sent_segments != connection->sent_segments ||
+                                   seen->received != connection->received)))
+        connection->active_at = seen->at;
+    else if (connection->looks == 0 && ns_closely_was_busy(seen))
+        connection->active_at = seen->at;
+    connection->sent_segments = seen->sent_segments;
+    connection->received = seen->received;
+    connection->suspect = seen->unsent > 0 && seen->unsent < seen->mss && seen->unacked > 0;
     connection->looks++;
     call->tally->looks++;
-    if (ns_judge_look(&connection->watched.judge, &look, &hold) && call->held)
+    if (!ns_judge_look(&connection->watched.judge, seen, &hold))
+        return;
+    connection->was_held = true;
+    if (call->held)
         call->held(call->context, &connection->watched, &hold);
 }
 
@@ -84,10 +92,9 @@ static void bring(struct ns_closely *closely, struct ns_connection *connection, 
 }
 
 void ns_closely_take(struct ns_closely *closely, const struct ns_closely_call *call,
-                     struct ns_connection *connection, const struct ns_diag_socket *seen)
+                     struct ns_connection *connection, const struct ns_look *seen)
 {
-    if (seen->info)
-        look(call, connection, seen);
+    take_look(call, connection, seen);
     if (ns_closely_is_busy(connection, seen->at))
         bring(closely, connection, seen->at);
 }
@@ -126,11 +133,12 @@ static void take_answer(void *context, size_t position, const struct ns_diag_soc
 {
     struct asking *asking = context;
     struct ns_connection *connection = asking->connections[position];
+    struct ns_look look;
 
     if (!seen || seen->inode != connection->watched.inode)
         asking->gone[(*asking->n_gone)++] = connection;
-    else if (seen->info)
-        look(asking->call, connection, seen);
+    else if (ns_diag_look(seen, &look))
+        take_look(asking->call, connection, &look);
 }
 
 /* Those that are due and in the same namespace as the first, at most as many as one question holds.
@@ -189,6 +197,7 @@ int ns_closely_look(struct ns_closely *closely, const struct ns_closely_call *ca
 {
     struct ns_connection *due[NS_CLOSELY_MOST];
     size_t n_due = 0, n;
+    bool was_busy = !closely->idle;
     uint64_t begin;
     int error;
 
@@ -206,7 +215,7 @@ int ns_closely_look(struct ns_closely *closely, const struct ns_closely_call *ca
         if (n == 0 || closely->rounds % IDLE_ROUNDS == 0 ||
             ns_closely_is_busy(closely->connections[i], now))
             due[n_due++] = closely->connections[i];
-    if (closely->last && now - closely->last > (uint64_t)LATE_MS * MS)
+    if (closely->last && was_busy && now - closely->last > (uint64_t)LATE_MS * MS)
         call->tally->missed++;
     closely->last = now;
     if (n_due == 0)

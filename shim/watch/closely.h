@@ -30,8 +30,10 @@ void ns_closely_begin(struct ns_closely *closely, uint64_t interval_ns);
 
 /* What a list or an answer says of a connection; it comes under close look if it is worth it. */
 void ns_closely_take(struct ns_closely *closely, const struct ns_closely_call *call,
-                     struct ns_connection *connection, const struct ns_diag_socket *seen);
+                     struct ns_connection *connection, const struct ns_look *seen);
 
+/* Has a socket that is seen for the first time had traffic lately? */
+bool ns_closely_was_busy(const struct ns_look *look);
 bool ns_closely_is_busy(const struct ns_connection *connection, uint64_t now);
 /* Is there room for so many? Then none takes turns. */
 static inline bool ns_closely_has(const struct ns_closely *closely, size_t connections)

@@ -54,7 +54,6 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
         .key = {.id = message->id, .family = message->idiag_family},
         .at = at,
         .inode = message->idiag_inode,
-        .queued = message->idiag_wqueue,
         .state = message->idiag_state,
     };
     for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
@@ -71,6 +70,15 @@ static int error_of(const struct nlmsghdr *head)
     const struct nlmsgerr *told = NLMSG_DATA(head);
 
     return head->nlmsg_len < NLMSG_LENGTH(sizeof(told->error)) ? -EPROTO : told->error;
+}
+
+bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
+{
+    if (!seen->info)
+        return false;
+    *look = (struct ns_look){.at = seen->at, .kind = NS_LOOK_SAMPLE};
+    ns_look_take(look, seen->info, seen->info_size);
+    return true;
 }
 
 static int ask_for_list(struct ns_diag_list *list, uint8_t family)

@@ -5,6 +5,8 @@
 #ifndef NS_DIAG_H
 #define NS_DIAG_H
 
+#include "conn/look.h"
+
 #include <linux/inet_diag.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +20,8 @@ struct ns_diag_key {
 
 struct ns_diag_socket {
     struct ns_diag_key key;
-    uint64_t at;     /* CLOCK_MONOTONIC ns, when the kernel looked */
-    uint64_t inode;  /* 0: no descriptor refers to it */
-    uint32_t queued; /* bytes that are not acknowledged, sent or not */
+    uint64_t at;    /* CLOCK_MONOTONIC ns, when the kernel looked */
+    uint64_t inode; /* 0: no descriptor refers to it */
     uint8_t state;
     const void *info; /* struct tcp_info; NULL: the kernel had none */
     size_t info_size;
@@ -46,6 +47,9 @@ int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states);
 int ns_diag_list_next(struct ns_diag_list *list,
                       void (*visit)(void *context, const struct ns_diag_socket *socket),
                       void *context);
+
+/* False: the kernel told too little. */
+bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look);
 
 enum { NS_DIAG_AT_ONCE = 32 };
 

@@ -38,7 +38,7 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
 
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
                                     struct ns_space *space, const struct ns_diag_socket *seen,
-                                    uint64_t tick_ns, bool *full)
+                                    uint64_t tick_ns, bool busy, bool *full)
 {
     struct ns_connection *connection = place->connection;
     const struct inet_diag_sockid *id = &seen->key.id;
@@ -46,7 +46,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     *full = false;
     if (connection)
         return connection;
-    if (table->n_live >= NS_TABLE_EAGER && seen->queued == 0)
+    if (table->n_live >= NS_TABLE_EAGER && !busy)
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
     connection = *full ? NULL : calloc(1, sizeof(*connection));
@@ -69,18 +69,29 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     return connection;
 }
 
-void ns_table_end(struct ns_table *table, struct ns_connection *connection)
+static void take_out(struct ns_table *table, struct ns_connection *connection)
 {
     struct ns_owned *place = ns_owners_place(&table->owners, connection->watched.inode, false);
 
     if (place && place->connection == connection)
         place->connection = NULL;
-    connection->watched.ended = true;
     table->live[connection->position] = table->live[--table->n_live];
     table->live[connection->position]->position = connection->position;
+}
+
+void ns_table_end(struct ns_table *table, struct ns_connection *connection)
+{
+    take_out(table, connection);
+    connection->watched.ended = true;
     /* Without memory for the list it cannot be shown any more. */
     if (!push(&table->ended, &table->n_ended, &table->ended_room, connection))
         free(connection);
+}
+
+void ns_table_drop(struct ns_table *table, struct ns_connection *connection)
+{
+    take_out(table, connection);
+    free(connection);
 }
 
 void ns_table_forget_ended(struct ns_table *table)

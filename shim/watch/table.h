@@ -22,11 +22,12 @@ struct ns_connection {
     uint32_t list;   /* the last list that it was in */
     uint64_t looks;
     /* of the last look, to see traffic by */
-    uint64_t acked, received;
+    uint64_t received;
     uint32_t sent_segments;
     uint64_t active_at; /* when there was traffic last */
     bool suspect;       /* bytes wait for an acknowledgement: it may be held */
     bool is_close;      /* under close look */
+    bool was_held;
 };
 
 struct ns_table {
@@ -35,14 +36,17 @@ struct ns_table {
     size_t n_live, n_ended, live_room, ended_room;
 };
 
-/* The connection of a socket that somebody owns, made if it is not there. NULL: it has done
- * nothing, and many are kept; or there is no room, then *full is set. */
+/* The connection of a socket that somebody owns, made if it is not there. NULL: it is not busy, and
+ * many are kept; or there is no room, then *full is set. */
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
                                     struct ns_space *space, const struct ns_diag_socket *seen,
-                                    uint64_t tick_ns, bool *full);
+                                    uint64_t tick_ns, bool busy, bool *full);
 
 /* It is gone. The last of table->live takes its position. */
 void ns_table_end(struct ns_table *table, struct ns_connection *connection);
+
+/* Give up one that is there and has nothing to tell, for the room that it takes. */
+void ns_table_drop(struct ns_table *table, struct ns_connection *connection);
 
 void ns_table_forget_ended(struct ns_table *table);
 void ns_table_release(struct ns_table *table);

@@ -39,8 +39,7 @@ enum {
     STEP_US = 1000, /* of a long round, before looks come again */
 };
 
-/* When a kind of round is due, and what one costs of a processor: where others use it meanwhile,
- * that is not ours. A long one is made in steps. */
+/* When a kind of round is due, and what one costs. A long one is made in steps. */
 struct pace {
     uint64_t last, cost, spent;
     bool goes_on;
@@ -71,13 +70,16 @@ static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
 
 static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 {
+    uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
+
+    /* Processor time: on a machine that others keep busy a round is long, and costs no more. */
     pace->spent += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
     pace->goes_on = goes_on;
     if (goes_on)
         return;
     pace->cost = pace->cost ? (pace->cost * 3 + pace->spent) / 4 : pace->spent;
     pace->spent = 0;
-    pace->last = ns_clock_now(CLOCK_MONOTONIC);
+    pace->last = end;
 }
 
 struct listing {
@@ -92,13 +94,14 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_watch *watch = listing->watch;
     struct ns_connection *connection;
     struct ns_owned *place;
+    struct ns_look look;
     bool full;
 
     if (seen->state == TCP_LISTEN)
         ns_space_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
     /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
      * way. */
-    if (seen->state == TCP_LISTEN || seen->inode == 0)
+    if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
@@ -110,12 +113,16 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     }
     watch->connections++;
-    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick, &full);
-    watch->tally.forgotten += full;
+    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
+                               ns_closely_was_busy(&look), &full);
+    if (full && !place->listed) {
+        place->listed = true; /* counted once */
+        watch->tally.forgotten++;
+    }
     if (!connection)
         return;
     connection->list = watch->list;
-    ns_closely_take(&watch->closely, listing->call, connection, seen);
+    ns_closely_take(&watch->closely, listing->call, connection, &look);
     watch->busy += ns_closely_is_busy(connection, seen->at);
 }
 
@@ -127,13 +134,28 @@ static void end(struct ns_watch *watch, struct ns_connection *connection)
     ns_table_end(&watch->table, connection);
 }
 
+/* Of many connections, those that were never held and are idle are not kept. */
+static bool is_spare(const struct ns_watch *watch, const struct ns_connection *connection,
+                     uint64_t now)
+{
+    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_close && !connection->was_held &&
+           !ns_closely_is_busy(connection, now);
+}
+
 static void end_list(struct ns_watch *watch)
 {
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
+
     for (size_t i = 0; i < watch->table.n_live;) {
-        if (watch->table.live[i]->list == watch->list)
-            i++;
+        struct ns_connection *connection = watch->table.live[i];
+
+        /* The last one takes the place of one that goes. */
+        if (connection->list != watch->list)
+            end(watch, connection);
+        else if (is_spare(watch, connection, now))
+            ns_table_drop(&watch->table, connection);
         else
-            end(watch, watch->table.live[i]); /* the last one takes its place */
+            i++;
     }
     watch->lists_wanted -= watch->lists_wanted > 0;
     watch->tally.connections = watch->connections;

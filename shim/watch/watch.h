@@ -35,7 +35,8 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
                                const struct ns_hold *hold),
                   void *context);
 
-/* Calls visit for each connection, also those that have ended, until it returns false. */
+/* Calls visit for each connection, also those that have ended, until it returns false. Of more than
+ * some thousands, those that are idle and were never held are not kept. */
 void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 

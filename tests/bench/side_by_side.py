@@ -26,6 +26,7 @@ PATH = (1500, 0)
 DEADLINE = 60  # seconds for anything that should have come long before
 
 BUILT_IN = ""  # the shim with no policy at all
+OBSERVE = '{"version": 1, "rules": [{"send": "observe"}]}'  # and what is seen is recorded
 NO_SHIM = None
 
 
@@ -94,6 +95,7 @@ class Bench:
             self.places["2"] = (allowed[0], allowed[1])
         self.clean = {k: v for k, v in os.environ.items()
                       if k != "LD_PRELOAD" and not k.startswith("NAGLESHIM_")}
+        (work / "records").mkdir(exist_ok=True)
         # No policy of this machine may decide what is measured.
         self.clean.update(LC_ALL="C", NAGLESHIM_POLICY_DIR=str(work / "no-policies"))
 
@@ -105,6 +107,8 @@ class Bench:
         extra = {"LD_PRELOAD": str(self.library)}
         if policy:
             extra["NAGLESHIM_POLICY"] = policy
+        if policy is OBSERVE:
+            extra["NAGLESHIM_RECORD"] = str(self.work / "records")
         return {**self.clean, **extra}
 
     def popen(self, cpu, policy, command, **how):

@@ -235,6 +235,36 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails r "the shim stands aside: it runs with more rights than its user's (set-user-ID and its like)"
 }
 
+@test "doctor says that /etc/ld.so.preload came after the process, or that its libc is musl, which reads none" {
+    make_root
+    unset NAGLESHIM_POLICY_DIR
+    cp "$LIBRARY" "$root/opt"
+    patient=/patient patient p pause "${enter[@]}" "$root"
+    # Until the clock of files is past the start, which is known to a tick.
+    until holds "$(cut -d ' ' -f 1 /proc/uptime) > $(awk '{ print $22 / 100 }' "/proc/${NS_PID[p]}/stat") + 0.1"; do
+        sleep 0.01
+    done
+    echo "# not /opt/libnagleshim.so" >"$root/etc/ld.so.preload"
+    doctor_of p
+    if has_ptrace; then
+        expect_fails p "LD_PRELOAD was not set when it was started"
+    fi
+    echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
+    doctor_of p
+    if ! has_ptrace && [[ $status -eq 3 ]]; then
+        expect_denied p
+        return 0
+    fi
+    expect_fails p "/etc/ld.so.preload was changed after the process was started, and names /opt/libnagleshim.so now: start it again"
+    musl_loader
+    gcc -o "$root/patient" tests/probes/doctor_patient.c -D_GNU_SOURCE -Wl,--dynamic-linker="$musl" -pthread
+    mkdir -p "$root/lib"
+    cp -L "$musl" "$root/lib/"
+    patient=/patient patient q pause "${enter[@]}" "$root"
+    doctor_of q
+    expect_fails q "/etc/ld.so.preload names /opt/libnagleshim.so, and musl's loader reads no such file: set LD_PRELOAD"
+}
+
 @test "doctor looks for the library in the mount namespace that the process has" {
     local mounts
     ns_mount_namespace

@@ -223,8 +223,8 @@ CASES
         expect_whole output ""
         expect_whole stderr "nagleshim doctor: ${expected//DIR/$T}"
     done <<'CASES'
-|no program is named, and no --pid; see 'nagleshim doctor --help'
---|no program is named, and no --pid; see 'nagleshim doctor --help'
+|no program is named, and no --pid or --all; see 'nagleshim doctor --help'
+--|no program is named, and no --pid or --all; see 'nagleshim doctor --help'
 --frobnicate|unknown option --frobnicate; see 'nagleshim doctor --help'
 -p|unknown option -p; see 'nagleshim doctor --help'
 --pid|--pid needs a value; see 'nagleshim doctor --help'

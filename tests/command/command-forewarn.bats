@@ -135,6 +135,13 @@ CASES
         NAGLESHIM_POLICY_DIR=$directory run --separate-stderr "$NS" explain --process cat
         expect_part output "warning: NAGLESHIM_POLICY_DIR '$directory' $said"
     done
+    # Of several, one may be missing, but something else there is a mistake; all missing are one, too.
+    NAGLESHIM_POLICY_DIR=/nosuch:$T/policies: run_touch
+    expect_nothing
+    NAGLESHIM_POLICY_DIR=$T/policies:$T/file run_touch
+    expect_warning "NAGLESHIM_POLICY_DIR names '$T/file', which is not a directory"
+    NAGLESHIM_POLICY_DIR=/nosuch:/nowhere run_touch
+    expect_warning "NAGLESHIM_POLICY_DIR '/nosuch:/nowhere' $said"
     # Where a policy is named nobody looks into it.
     NAGLESHIM_POLICY_DIR=/nosuch run_touch --send app
     expect_nothing

@@ -51,7 +51,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the options that each help text has" {
     local command
-    for command in run check explain doctor diagnose compare; do
+    for command in run check explain doctor diagnose compare top host cdi; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' >"$T/help"
         section "nagleshim $command" "$MAN1" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
         same_list "$T/help" "$T/man"
@@ -60,7 +60,7 @@ print("\n".join(at))' "$@"
 
 @test "the synopsis has the options that each help text has, but for --help" {
     local command
-    for command in run check explain doctor diagnose compare; do
+    for command in run check explain doctor diagnose compare top host cdi; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -vx -e -h >"$T/help"
         section SYNOPSIS "$MAN1" | sed -n "/^\.Cm $command\$/,/^\.Nm/p" | grep -oE '(Op )?Fl -?[a-z][-a-z]*' |
             sed 's/.*Fl /-/' >"$T/man"
@@ -135,7 +135,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the exit statuses of the help texts" {
     local command
-    for command in run check explain doctor diagnose compare; do
+    for command in run check explain doctor diagnose compare top host cdi; do
         listed "$command" 'exit status[^:]*' >"$T/help"
         section 'EXIT STATUS' "$MAN1" | sed -n "/^\.Nm Cm $command/,/^\.El/s/^\.It //p" >"$T/man"
         same_list "$T/help" "$T/man"

@@ -205,14 +205,20 @@ $T/p.json: warning: rule 1: \"remote\": fd00::1:443 is an address, of any port; 
         "$NS" check --json "$(broken_policy)" 2>/dev/null || true
         "$NS" explain --json -p "$T/p.json" --process cat --role server
         "$NS" doctor --json cat
+        "$NS" doctor --json --all --every || true
+        mkdir "$T/etc"
+        echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"
+        "$NS" host status --json --root "$T" || true
     } | python3 -c '
 import json, sys
 text, at, names = sys.stdin.read(), 0, set()
 while text[at:].strip():
     o, end = json.JSONDecoder().raw_decode(text[at:].lstrip())
     at = len(text) - len(text[at:].lstrip()) + end
-    names |= set(o) | (set(o["files"][0]) if "files" in o else set())
-print("\n".join(sorted(names - {"files"})))' >"$T/members"
+    names |= set(o)
+    for parts in ("files", "processes", "enabled"):
+        names |= set(o[parts][0]) if parts in o else set()
+print("\n".join(sorted(names - {"files", "processes", "counts", "good"})))' >"$T/members"
     sed -n '/^\.Sh JSON/,/^\.Sh ENV/s/^\.It \([a-z_]*\) Ta .*/\1/p' config/man/nagleshim.1 | sort -u >"$T/manual"
     [[ $(wc -l <"$T/members") -gt 15 ]]
     diff "$T/members" "$T/manual"

@@ -28,7 +28,7 @@ explain() {
 
 @test "every subcommand prints its help on stdout, by --help and by help" {
     local command by_option
-    for command in run check explain doctor version help; do
+    for command in run check explain doctor diagnose compare top version help; do
         run --separate-stderr "$NS" "$command" --help
         expect_status 0
         expect_whole stderr ""

@@ -100,6 +100,29 @@ two_programs() {
     treated other.result stalls
 }
 
+@test "of several directories the first that has a file for the program counts, and its default.json, too" {
+    two_programs
+    mkdir "$T/namespace" "$T/fleet"
+    export NAGLESHIM_POLICY_DIR=$T/namespace:$T/missing:$T/fleet
+    echo "$NODELAY" >"$T/fleet/alpha.json"
+    echo "$ALONE" >"$T/fleet/default.json"
+    echo "$AUTO_CORK" >"$T/namespace/beta.json"
+    post alpha.result shimmed "$T/alpha"
+    treated alpha.result 2
+    post beta.result shimmed "$T/beta"
+    treated beta.result 1
+    post gamma.result shimmed "$T/gamma"
+    treated gamma.result stalls
+    # A namespace says so of all its programs with one file, whatever the fleet has for single ones.
+    echo "$AUTO_CORK" >"$T/namespace/default.json"
+    post alpha.result shimmed "$T/alpha"
+    treated alpha.result 1
+    # A broken one is not made up for by what lies behind it.
+    echo '{' >"$T/namespace/default.json"
+    post alpha.result shimmed "$T/alpha"
+    treated alpha.result stalls
+}
+
 @test "without NAGLESHIM_POLICY_DIR the directory is /etc/nagleshim" {
     local mounts there
     ns_mount_namespace

@@ -21,12 +21,13 @@ static void show_connection(const struct ns_recorded_process *process,
 {
     const struct ns_verdict *verdict = &connection->verdict;
     printf("connection of %s: role %s local %u remote %u connections %u nodelay %d writes %lu "
-           "requests %lu waits %lu grade \"%s\" stalls %lu late %lu certain_ms %.1f receiving %lu "
+           "requests %lu waits %lu grade \"%s\" stalls %lu maybe %lu late %lu certain_ms %.1f "
+           "receiving %lu "
            "pattern \"%s\"\n",
            process->name, ns_role_name(connection->role), connection->local.port,
            connection->remote.port, connection->connections, connection->nodelay,
            connection->writes, connection->requests, connection->waits,
-           ns_grade_name(verdict->grade), verdict->stalls, verdict->late,
+           ns_grade_name(verdict->grade), verdict->stalls, verdict->maybe, verdict->late,
            (double)verdict->certain_ns / 1e6, verdict->receiving, connection->pattern);
 }
 

@@ -43,6 +43,14 @@ static void remember(void *context, const char *path, int error)
     *(int *)context += 1;
 }
 
+static void remember_path(void *context, const char *path, int error)
+{
+    size_t used = strlen(trace);
+    (void)context;
+    snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", path + strlen(dir),
+             -error);
+}
+
 static struct ns_policy_found found;
 
 /* The name of the first rule of what is found, or "" if there is no policy. */
@@ -89,6 +97,80 @@ static void test_directory(void)
     OK(is(trace, "gone.json:2 default.json:0"), "a name is looked for once");
     find(NULL, "default", "/bin/gone");
     OK(is(trace, "default.json:0"), "also when it is default");
+}
+
+/* The same with a list of directories; trace has the whole paths below dir. */
+static const char *find_in(const char *list, const char *argv0, const char *exe)
+{
+    static char name[100];
+    const struct ns_policy_request request = {.policy_dir = list, .argv0 = argv0, .exe = exe};
+    trace[0] = '\0';
+    ns_policy_find(&request, &found, remember_path, NULL);
+    snprintf(name, sizeof name, "%s", found.policy ? found.policy->rules[0].name : "");
+    ns_policy_free((struct ns_policy *)(uintptr_t)found.policy);
+    return name;
+}
+
+static void test_directories(void)
+{
+    char list[4 * PATH_MAX], long_list[3 * PATH_MAX];
+    if (mkdir(in_dir("near"), 0700) != 0 || mkdir(in_dir("far"), 0700) != 0)
+        abort();
+    snprintf(list, sizeof list, "%s/near:%s/far", dir, dir);
+    OK(is(find_in(list, "app", "/opt/real"), "every-tcp-socket") &&
+           is(trace, "/near/app.json:2 /near/real.json:2 /near/default.json:2 "
+                     "/far/app.json:2 /far/real.json:2 /far/default.json:2"),
+       "the directories of a list are searched one after the other: %s", trace);
+    write_policy("far/app.json");
+    OK(is(find_in(list, "app", "/opt/real"), "far/app.json"), "what one lacks another may have");
+    write_policy("near/real.json");
+    OK(is(find_in(list, "app", "/opt/real"), "near/real.json"),
+       "a file of an earlier one is preferred, whatever a later one has");
+    OK(is(find_in(list, "app", "/opt/other"), "far/app.json"), "where it is for the program");
+    write_policy("near/default.json");
+    OK(is(find_in(list, "app", "/opt/other"), "near/default.json"),
+       "default.json of an earlier one goes before a later one's file for the program");
+    write_file("near/default.json", "{}");
+    OK(is(find_in(list, "app", "/opt/other"), "") && found.error == -EINVAL &&
+           is(found.path, in_dir("near/default.json")),
+       "a broken file ends the search, and the later directories are not asked");
+    unlink(in_dir("near/default.json"));
+    unlink(in_dir("near/real.json"));
+    snprintf(list, sizeof list, "%s/none:%s/far/app.json:%s/far", dir, dir, dir);
+    OK(is(find_in(list, "app", NULL), "far/app.json"),
+       "one that is not there, or is none, is passed over: %s", trace);
+    OK(ns_policy_has_directory(list), "and one that is there is enough");
+    snprintf(list, sizeof list, "%s/none:%s/neither", dir, dir);
+    OK(!ns_policy_has_directory(list), "where none is there, none is");
+    memset(long_list, 'x', sizeof long_list);
+    snprintf(long_list + 2 * PATH_MAX, PATH_MAX, ":%s/far", dir);
+    OK(is(find_in(long_list, "app", NULL), "far/app.json") && ns_policy_has_directory(long_list),
+       "one that is longer than a path can be is passed over");
+}
+
+static void test_empty_directories(void)
+{
+    static const struct {
+        const char *list, *are;
+    } rows[] = {
+        {NULL, "D"},    {"", "D"},         {":", "D D"},
+        {"a", "a"},     {"a:", "a D"},     {":a", "D a"},
+        {"a:b", "a b"}, {"a::b", "a D b"}, {"a/:../b", "a/ ../b"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_policy_directories directories = ns_policy_directories(rows[i].list);
+        char are[100] = "";
+        const char *at;
+        size_t length;
+        while (ns_policy_next_directory(&directories, &at, &length)) {
+            bool is_default = length == strlen(NS_POLICY_DIR_DEFAULT) &&
+                              memcmp(at, NS_POLICY_DIR_DEFAULT, length) == 0;
+            snprintf(are + strlen(are), sizeof are - strlen(are), "%s%.*s", are[0] ? " " : "",
+                     is_default ? 1 : (int)length, is_default ? "D" : at);
+        }
+        OK(is(are, rows[i].are), "the directories of '%s' are %s", rows[i].list ? rows[i].list : "",
+           are);
+    }
 }
 
 static void test_odd_names(void)
@@ -218,6 +300,8 @@ int main(void)
     if (!mkdtemp(dir))
         abort();
     test_directory();
+    test_directories();
+    test_empty_directories();
     test_odd_names();
     test_broken();
     test_named();

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of `nagleshim host` share: the system that is changed, the library that it is
+ * given, and changes of files that can be undone. Each function that can fail says why, in one
+ * line. */
+#ifndef NS_HOST_H
+#define NS_HOST_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct ns_host {
+    const char *root;       /* "" for this system, else a directory without a slash at its end */
+    char library[PATH_MAX]; /* its path there */
+};
+
+/* The system's own path of a path in it; false if that is too long. */
+bool ns_host_path(const struct ns_host *host, const char *path, char own[PATH_MAX]);
+
+/* May library be preloaded into what this system starts? Judges the file and every directory above
+ * it, and starts a program with it. at_boot: also where the file system of the library is not
+ * mounted from the start. Its path without links goes to host->library. */
+bool ns_host_library(struct ns_host *host, const char *library, bool at_boot);
+
+/* Are there programs to try the library with, and does their libc read NS_HOST_PRELOAD, if by_file?
+ */
+bool ns_host_programs(const struct ns_host *host, bool by_file);
+
+/* Start a program of the system: with the library in LD_PRELOAD, or with nothing but what the
+ * system itself preloads. It must have the shim in its memory, end with 0 and print nothing. */
+bool ns_host_trial(const struct ns_host *host, bool preload);
+
+/* What has become of a file. */
+struct ns_change {
+    char path[PATH_MAX];
+    char *old; /* what it was; NULL: it was not there */
+    size_t old_size;
+    mode_t mode;
+    uid_t user;
+    gid_t group;
+    bool made_directory, done;
+};
+
+/* The whole of a regular file with a zero byte behind it, in *text, allocated; NULL if it is not
+ * there. 0 or -errno; -EINVAL: it is no regular file, or a large one. */
+int ns_host_read(const char *path, char **text);
+
+/* Replace a file by this text as a whole, or remove it if text is NULL; its directory is made if it
+ * is missing, and removed if it is empty. 0 or -errno: then nothing has changed. */
+int ns_change_make(struct ns_change *change, const char *path, const char *text);
+void ns_change_undo(struct ns_change *change);
+void ns_change_forget(struct ns_change *change); /* frees */
+
+/* /etc/ld.so.preload with and without the library. */
+#define NS_HOST_PRELOAD "/etc/ld.so.preload"
+int ns_host_preload_enable(struct ns_host *host, const char *library);
+int ns_host_preload_disable(const struct ns_host *host, bool *found);
+
+/* The entry of it that is the library; false if there is none. */
+bool ns_host_preload_entry(const struct ns_host *host, char entry[PATH_MAX]);
+
+/* Units. A name without a type is that of a service. */
+#define NS_HOST_UNITS "/etc/systemd/system"
+/* Of drop-ins the last by name has the word: behind the override.conf of systemctl edit. */
+#define NS_HOST_DROPIN "zz-nagleshim.conf"
+
+bool ns_host_unit_name(const char *word, char name[NAME_MAX]);
+int ns_host_units_enable(struct ns_host *host, char **names, unsigned n, const char *library);
+int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n);
+
+/* Calls each with the unit's name and the drop-in's text, for all that this command has written.
+ * 0 or -errno. */
+int ns_host_units_each(const struct ns_host *host,
+                       void (*each)(void *context, const char *name, const char *text),
+                       void *context);
+
+/* The text of the drop-in for a unit, allocated; NULL, and it was said why, if it cannot have one.
+ */
+char *ns_host_dropin(const struct ns_host *host, const char *name);
+
+/* What systemd reads again once its files have changed. */
+bool ns_host_reload(const struct ns_host *host);
+
+int ns_host_status(const struct ns_host *host);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns how `nagleshim host` changes a file: whole, or not at all, and so that it can be undone. A
+ * program that starts meanwhile finds the old file or the new one. Not async-signal-safe. */
+#include "cli/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SIZE_MOST = 256 * 1024, MODE = 0644 };
+
+bool ns_host_path(const struct ns_host *host, const char *path, char own[PATH_MAX])
+{
+    int n = snprintf(own, PATH_MAX, "%s%s", host->root, path);
+
+    return n > 0 && n < PATH_MAX;
+}
+
+static int read_fd(int fd, char **text, struct stat *st)
+{
+    size_t used = 0;
+    ssize_t n = 1;
+
+    if (fstat(fd, st) != 0)
+        return -errno;
+    if (!S_ISREG(st->st_mode) || st->st_size > SIZE_MOST)
+        return -EINVAL;
+    *text = malloc(SIZE_MOST + 1);
+    if (!*text)
+        return -ENOMEM;
+    while (n > 0 && used < SIZE_MOST) {
+        n = read(fd, *text + used, SIZE_MOST - used);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (n < 0) {
+        int error = errno;
+
+        free(*text);
+        *text = NULL;
+        return -error;
+    }
+    (*text)[used] = '\0';
+    return 0;
+}
+
+static int read_file(const char *path, char **text, struct stat *st)
+{
+    /* Not through a link, which may lead out of the system, nor into a FIFO. */
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int error;
+
+    *text = NULL;
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR ? 0 : errno == ELOOP ? -EINVAL : -errno;
+    error = read_fd(fd, text, st);
+    close(fd);
+    return error;
+}
+
+int ns_host_read(const char *path, char **text)
+{
+    struct stat st;
+
+    return read_file(path, text, &st);
+}
+
+static void directory_of(const char *path, char directory[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+
+    snprintf(directory, PATH_MAX, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+}
+
+static int sync_directory(const char *directory)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = fd < 0 || fsync(fd) != 0 ? -errno : 0;
+
+    if (fd >= 0)
+        close(fd);
+    return error == -EINVAL ? 0 : error; /* a file system that has no such thing */
+}
+
+static int write_all(int fd, const char *text, size_t left)
+{
+    while (left > 0) {
+        ssize_t n = write(fd, text, left);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        text += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Beside it first, and then in its place. */
+static int replace(const struct ns_change *change, const char *text, size_t size)
+{
+    char temporary[PATH_MAX], directory[PATH_MAX];
+    int n = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", change->path), fd, error;
+
+    if (n < 0 || (size_t)n >= sizeof(temporary))
+        return -ENAMETOOLONG;
+    fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    error = write_all(fd, text, size);
+    if (!error &&
+        (fchmod(fd, change->mode) != 0 ||
+         (geteuid() == 0 && fchown(fd, change->user, change->group) != 0) || fsync(fd) != 0))
+        error = -errno;
+    if (close(fd) != 0 && !error)
+        error = -errno;
+    if (!error && rename(temporary, change->path) != 0)
+        error = -errno;
+    if (error)
+        unlink(temporary);
+    directory_of(change->path, directory);
+    return error ? error : sync_directory(directory);
+}
+
+static int remove_file(const char *path)
+{
+    char directory[PATH_MAX];
+
+    if (unlink(path) != 0)
+        return -errno;
+    directory_of(path, directory);
+    return sync_directory(directory);
+}
+
+static int set(const struct ns_change *change, const char *text, size_t size)
+{
+    return text ? replace(change, text, size) : change->old ? remove_file(change->path) : 0;
+}
+
+int ns_change_make(struct ns_change *change, const char *path, const char *text)
+{
+    char directory[PATH_MAX];
+    struct stat st = {0};
+    int error;
+
+    *change = (struct ns_change){.mode = MODE};
+    snprintf(change->path, sizeof(change->path), "%s", path);
+    error = read_file(path, &change->old, &st);
+    if (error)
+        return error;
+    if (change->old) {
+        change->old_size = strlen(change->old);
+        change->mode = st.st_mode & 07777;
+        change->user = st.st_uid;
+        change->group = st.st_gid;
+    }
+    if (text && change->old && strcmp(text, change->old) == 0)
+        return 0;
+    directory_of(path, directory);
+    if (text && mkdir(directory, 0755) == 0)
+        change->made_directory = true;
+    else if (text && errno != EEXIST)
+        return -errno;
+    change->done = true;
+    error = set(change, text, text ? strlen(text) : 0);
+    if (error)
+        ns_change_undo(change);
+    return error;
+}
+
+void ns_change_undo(struct ns_change *change)
+{
+    char directory[PATH_MAX];
+
+    if (!change->done)
+        return;
+    if (change->old)
+        replace(change, change->old, change->old_size);
+    else
+        unlink(change->path);
+    directory_of(change->path, directory);
+    if (change->made_directory)
+        rmdir(directory);
+    change->done = false;
+}
+
+void ns_change_forget(struct ns_change *change)
+{
+    free(change->old);
+    change->old = NULL;
+    change->done = false;
+}

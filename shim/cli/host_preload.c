@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the library's place in /etc/ld.so.preload, which glibc's loader reads for every program of
+ * the system. What else stands there must stay as it is. Not async-signal-safe. */
+#include "cli/host.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/preload.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAY(...) ns_say("host", __VA_ARGS__)
+
+/* A word of it; # begins a comment. The length of what stands before it is *before. */
+static size_t next_word(const char *at, size_t *before)
+{
+    *before = 0;
+    for (;;) {
+        *before += strspn(at + *before, NS_PRELOAD_SEPARATORS);
+        if (at[*before] != '#')
+            return strcspn(at + *before, NS_PRELOAD_SEPARATORS "#");
+        *before += strcspn(at + *before, "\n");
+    }
+}
+
+/* Every entry that is the library taken out, and lines that had nothing else with them. */
+static char *without(const char *old, bool *found)
+{
+    char *text = malloc(strlen(old) + 1), *to = text;
+
+    *found = false;
+    while (text && *old != '\0') {
+        size_t line = strcspn(old, "\n"), at = 0, before, length;
+        char *begin = to;
+        bool had = false, has = false;
+
+        line += old[line] == '\n';
+        while (at < line && (length = next_word(old + at, &before)) > 0 && at + before < line) {
+            bool ours = ns_preload_is_the_library(old + at + before, length);
+
+            memcpy(to, old + at, before + (ours ? 0 : length));
+            to += before + (ours ? 0 : length);
+            had = had || ours;
+            has = has || !ours;
+            at += before + length;
+        }
+        memcpy(to, old + at, line - at);
+        to += line - at;
+        if (had && !has && !memchr(begin, '#', (size_t)(to - begin)))
+            to = begin;
+        *found = *found || had;
+        old += line;
+    }
+    if (text)
+        *to = '\0';
+    return text;
+}
+
+/* Is there anything but blank lines? */
+static bool is_empty(const char *text)
+{
+    return text[strspn(text, NS_PRELOAD_SEPARATORS)] == '\0';
+}
+
+static int read_old(const struct ns_host *host, char own[PATH_MAX], char **old)
+{
+    int error = ns_host_path(host, NS_HOST_PRELOAD, own) ? ns_host_read(own, old) : -ENAMETOOLONG;
+
+    if (error == -EINVAL)
+        SAY("%s is not a regular file, or is very large: nothing was changed", own);
+    else if (error)
+        SAY("%s: %s", own, strerror(-error));
+    return error;
+}
+
+bool ns_host_preload_entry(const struct ns_host *host, char entry[PATH_MAX])
+{
+    char own[PATH_MAX], *old = NULL;
+    bool found = ns_host_path(host, NS_HOST_PRELOAD, own) && ns_host_read(own, &old) == 0 && old &&
+                 ns_preload_find_in_file(old, entry);
+
+    free(old);
+    return found;
+}
+
+static int write_new(const char *own, const char *text, struct ns_change *change)
+{
+    int error = ns_change_make(change, own, is_empty(text) ? NULL : text);
+
+    if (error)
+        SAY("%s cannot be written: %s; nothing was changed", own, strerror(-error));
+    return error;
+}
+
+static int put(const struct ns_host *host, const char *own, const char *old, const char *rest)
+{
+    struct ns_change change;
+    size_t size = strlen(host->library) + strlen(rest) + 2;
+    char *text = malloc(size);
+    int status = NS_EXIT_ERROR;
+
+    if (!text)
+        return status;
+    /* First: what stands before it could hide calls from it. */
+    snprintf(text, size, "%s\n%s", host->library, rest);
+    if (old && strcmp(old, text) == 0) {
+        ns_output_line("%s names %s already", own, host->library);
+        status = NS_EXIT_YES;
+    } else if (write_new(own, text, &change) == 0) {
+        if (ns_host_trial(host, false)) {
+            ns_output_line("%s names %s: every program that is started from now on has it", own,
+                           host->library);
+            status = NS_EXIT_YES;
+        } else {
+            ns_change_undo(&change);
+            SAY("%s is as it was before", own);
+        }
+        ns_change_forget(&change);
+    }
+    free(text);
+    return status;
+}
+
+int ns_host_preload_enable(struct ns_host *host, const char *library)
+{
+    char own[PATH_MAX], *old, *rest;
+    bool found;
+    int status = NS_EXIT_ERROR;
+
+    if (!ns_host_library(host, library, true) || read_old(host, own, &old) != 0)
+        return NS_EXIT_ERROR;
+    rest = without(old ? old : "", &found);
+    if (rest)
+        status = put(host, own, old, rest);
+    free(rest);
+    free(old);
+    return status;
+}
+
+int ns_host_preload_disable(const struct ns_host *host, bool *found)
+{
+    struct ns_change change;
+    char own[PATH_MAX], *old, *rest;
+    int status = NS_EXIT_YES;
+
+    *found = false;
+    if (read_old(host, own, &old) != 0)
+        return NS_EXIT_ERROR;
+    rest = without(old ? old : "", found);
+    if (!rest) {
+        status = NS_EXIT_ERROR;
+    } else if (*found) {
+        if (write_new(own, rest, &change) == 0) {
+            ns_output_line("%s names the library no more", own);
+            ns_change_forget(&change);
+        } else {
+            status = NS_EXIT_ERROR;
+        }
+    }
+    free(rest);
+    free(old);
+    return status;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the reading of a systemd unit as far as its LD_PRELOAD goes, and the text of the drop-in
+ * that joins the library to it. It reads files and asks no service manager: a system that is being
+ * put together runs none. It must not write. Not async-signal-safe. */
+#include "cli/host.h"
+
+#include "cli/cli.h"
+#include "cli/preload.h"
+
+#include "policy/find.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("host", __VA_ARGS__)
+
+enum { FILE_MOST = 256 * 1024, DROPINS_MOST = 256 };
+
+/* Where units lie: of files of one name the first is taken (systemd.unit(5)). */
+static const char *const places[] = {
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/run/systemd/transient",
+    "/run/systemd/generator.early",
+    NS_HOST_UNITS,
+    "/run/systemd/system",
+    "/run/systemd/generator",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+    "/run/systemd/generator.late",
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct unit {
+    const struct ns_host *host;
+    const char *name;
+    char *preload; /* what it sets; NULL: nothing */
+    bool has_root, has_noexec;
+    char blocked[1024]; /* why a drop-in would be in vain; "": it would not */
+};
+
+bool ns_host_unit_name(const char *word, char name[NAME_MAX])
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789:-_.\\@";
+    const char *dot = strrchr(word, '.');
+    bool has_type = dot && strcmp(dot, ".service") == 0;
+    int n = snprintf(name, NAME_MAX, "%s%s", word, has_type ? "" : ".service");
+
+    if (word[0] == '\0' || strchr(".-", word[0]) || word[strspn(word, allowed)] != '\0' || n < 0 ||
+        n >= NAME_MAX - 8) {
+        SAY("'%s' is no name of a unit", word);
+        return false;
+    }
+    if (dot && !has_type &&
+        (strcmp(dot, ".socket") == 0 || strcmp(dot, ".timer") == 0 || strcmp(dot, ".target") == 0 ||
+         strcmp(dot, ".slice") == 0 || strcmp(dot, ".scope") == 0 || strcmp(dot, ".mount") == 0)) {
+        SAY("'%s' is not a service: name the service that it starts", word);
+        return false;
+    }
+    return true;
+}
+
+__attribute__((format(printf, 2, 3))) static void block(struct unit *unit, const char *format, ...)
+{
+    va_list arguments;
+
+    if (unit->blocked[0])
+        return;
+    va_start(arguments, format);
+    vsnprintf(unit->blocked, sizeof(unit->blocked), format, arguments);
+    va_end(arguments);
+}
+
+/* The text of a file of the system, whose links stay in it; allocated, NULL if it cannot be read.
+ */
+static char *read_there(const struct ns_host *host, const char *path)
+{
+    const struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    int root = open(host->root[0] ? host->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    char *text = fd < 0 ? NULL : malloc(FILE_MOST + 1);
+    size_t used = 0;
+    ssize_t n = 1;
+
+    while (text && n > 0 && used < FILE_MOST) {
+        n = read(fd, text + used, FILE_MOST - used);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (text)
+        text[used] = '\0';
+    if (fd >= 0)
+        close(fd);
+    if (root >= 0)
+        close(root);
+    return text;
+}
+
+/* The next word of a value, without its quotes, in place; NULL past the last. */
+static char *next_word(char **rest)
+{
+    char *at = *rest + strspn(*rest, " \t"), *word = at, *to = at;
+    char quote = '\0';
+
+    if (*at == '\0')
+        return NULL;
+    for (; *at != '\0' && (quote || !strchr(" \t", *at)); at++) {
+        if (quote ? *at == quote : *at == '"' || *at == '\'')
+            quote = quote ? '\0' : *at;
+        else
+            *to++ = *at;
+    }
+    *rest = at + (*at != '\0');
+    *to = '\0';
+    return word;
+}
+
+static void take_environment(struct unit *unit, char *value, const char *file, bool is_late)
+{
+    static const char variable[] = "LD_PRELOAD=";
+    char *word;
+
+    if (*value == '\0') {
+        free(unit->preload);
+        unit->preload = NULL;
+        if (is_late)
+            block(unit, "%s, which is read after the drop-in, empties Environment=", file);
+        return;
+    }
+    if (strstr(value, variable) && strchr(value, '\\'))
+        block(unit, "%s sets LD_PRELOAD with a backslash, which is not understood here", file);
+    while ((word = next_word(&value))) {
+        if (strncmp(word, variable, sizeof(variable) - 1) != 0)
+            continue;
+        free(unit->preload);
+        unit->preload = strdup(word + sizeof(variable) - 1);
+        if (is_late)
+            block(unit, "%s, which is read after the drop-in, sets LD_PRELOAD", file);
+    }
+}
+
+/* EnvironmentFile= is read when the service starts, and goes before every Environment=. */
+static void take_environment_file(struct unit *unit, const char *value)
+{
+    const char *path = value + (*value == '-');
+    char *text = *path == '/' && !strpbrk(path, "*?[%") ? read_there(unit->host, path) : NULL;
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += strspn(line, " \t\n");
+        if (strncmp(line, "LD_PRELOAD=", 11) == 0)
+            block(unit,
+                  "its EnvironmentFile %s sets LD_PRELOAD, which no drop-in can change: "
+                  "write the library there",
+                  path);
+    }
+    free(text);
+}
+
+static bool has_word(char *value, const char *wanted)
+{
+    char *word;
+    bool has = false;
+
+    while ((word = next_word(&value)))
+        has = has || strcmp(word, wanted) == 0;
+    return has;
+}
+
+static void take_setting(struct unit *unit, const char *key, char *value, const char *file,
+                         bool is_late)
+{
+    if (strcmp(key, "Environment") == 0)
+        take_environment(unit, value, file, is_late);
+    else if (strcmp(key, "EnvironmentFile") == 0)
+        take_environment_file(unit, value);
+    else if (strcmp(key, "UnsetEnvironment") == 0 && has_word(value, "LD_PRELOAD"))
+        block(unit, "%s unsets LD_PRELOAD", file);
+    else if (strcmp(key, "RootDirectory") == 0 || strcmp(key, "RootImage") == 0)
+        unit->has_root = *value != '\0';
+    else if (strcmp(key, "NoExecPaths") == 0)
+        unit->has_noexec = *value != '\0';
+}
+
+/* A line that ends in a backslash goes on in the next one. */
+static void join_lines(char *text)
+{
+    for (char *at = text; (at = strstr(at, "\\\n"));)
+        at[0] = at[1] = ' ';
+}
+
+static void take_file(struct unit *unit, char *text, const char *file, bool is_late)
+{
+    bool in_service = false;
+    char *rest = NULL;
+
+    join_lines(text);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *key = line + strspn(line, " \t"), *sign = strchr(key, '='), *value, *end;
+
+        if (*key == '[')
+            in_service = strncmp(key, "[Service]", 9) == 0;
+        if (*key == '[' || *key == '#' || *key == ';' || !sign || !in_service)
+            continue;
+        value = sign + 1 + strspn(sign + 1, " \t");
+        for (end = sign; end > key && strchr(" \t", end[-1]);)
+            end--;
+        *end = '\0';
+        for (end = value + strlen(value); end > value && strchr(" \t\r", end[-1]);)
+            *--end = '\0';
+        take_setting(unit, key, value, file, is_late);
+    }
+}
+
+/* A name of a directory of drop-ins that goes for this unit; number 0 is its own. NULL past the
+ * last. */
+static const char *dropin_directory(const char *unit, unsigned number, char name[NAME_MAX])
+{
+    const char *at = strchr(unit, '@');
+    size_t length = strlen(unit) - strlen(".service");
+
+    if (number-- == 0) {
+        snprintf(name, NAME_MAX, "%s.d", unit);
+        return name;
+    }
+    if (at && number-- == 0) { /* its template's */
+        snprintf(name, NAME_MAX, "%.*s.service.d", (int)(at - unit) + 1, unit);
+        return name;
+    }
+    for (length = at ? (size_t)(at - unit) : length; length > 0; length--) {
+        if (unit[length - 1] != '-' || length == strlen(unit) - strlen(".service"))
+            continue;
+        if (number-- == 0) {
+            snprintf(name, NAME_MAX, "%.*s.service.d", (int)length, unit);
+            return name;
+        }
+    }
+    snprintf(name, NAME_MAX, "service.d");
+    return number == 0 ? name : NULL;
+}
+
+struct dropins {
+    char *paths[DROPINS_MOST];
+    unsigned n;
+};
+
+static const char *base_name(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+static void add_dropin(struct dropins *dropins, const char *directory, const char *name)
+{
+    char path[PATH_MAX];
+    size_t length = strlen(name);
+
+    if (name[0] == '.' || length < 6 || strcmp(name + length - 5, ".conf") != 0 ||
+        strcmp(name, NS_HOST_DROPIN) == 0 || dropins->n == DROPINS_MOST)
+        return;
+    for (unsigned i = 0; i < dropins->n; i++) /* a nearer one of that name hides it */
+        if (strcmp(base_name(dropins->paths[i]), name) == 0)
+            return;
+    if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
+        return;
+    dropins->paths[dropins->n] = strdup(path);
+    dropins->n += dropins->paths[dropins->n] != NULL;
+}
+
+static void list_dropins(const struct unit *unit, struct dropins *dropins)
+{
+    char name[NAME_MAX], path[PATH_MAX], own[PATH_MAX];
+
+    for (unsigned i = 0; dropin_directory(unit->name, i, name); i++) {
+        for (size_t place = 0; place < COUNT(places); place++) {
+            const struct dirent *entry;
+            DIR *dir;
+
+            snprintf(path, sizeof(path), "%s/%s", places[place], name);
+            dir = ns_host_path(unit->host, path, own) ? opendir(own) : NULL;
+            while (dir && (entry = readdir(dir)))
+                add_dropin(dropins, path, entry->d_name);
+            if (dir)
+                closedir(dir);
+        }
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    return strcmp(base_name(*(char *const *)left), base_name(*(char *const *)right));
+}
+
+static void read_dropins(struct unit *unit)
+{
+    struct dropins dropins = {.n = 0};
+
+    list_dropins(unit, &dropins);
+    qsort(dropins.paths, dropins.n, sizeof(dropins.paths[0]), compare);
+    for (unsigned i = 0; i < dropins.n; i++) {
+        char *text = read_there(unit->host, dropins.paths[i]);
+        bool is_late = strcmp(base_name(dropins.paths[i]), NS_HOST_DROPIN) > 0;
+
+        if (text)
+            take_file(unit, text, dropins.paths[i], is_late);
+        free(text);
+        free(dropins.paths[i]);
+    }
+}
+
+/* The unit's own file, or its template's. */
+static bool read_fragment(struct unit *unit)
+{
+    const char *at = strchr(unit->name, '@');
+    char template[NAME_MAX] = "", path[PATH_MAX], own[PATH_MAX], target[PATH_MAX];
+
+    if (at)
+        snprintf(template, sizeof(template), "%.*s.service", (int)(at - unit->name) + 1,
+                 unit->name);
+    for (size_t i = 0; i < 2 * COUNT(places); i++) {
+        const char *name = i < COUNT(places) ? unit->name : template;
+        char *text;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "%s/%s", places[i % COUNT(places)], name);
+        if (*name == '\0' || !ns_host_path(unit->host, path, own))
+            continue;
+        n = readlink(own, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        if (strcmp(target, "/dev/null") == 0)
+            block(unit, "it is masked");
+        else if (n > 0 && strrchr(target, '/') && strcmp(base_name(target), name) != 0)
+            block(unit, "it is another name of %s: name that", base_name(target));
+        text = read_there(unit->host, path);
+        if (text)
+            take_file(unit, text, path, false);
+        free(text);
+        if (text || n > 0)
+            return true;
+    }
+    return false;
+}
+
+static char *write_text(const struct unit *unit, const char *list)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+
+    if (!stream)
+        return NULL;
+    fprintf(stream,
+            "# Written by nagleshim host; 'nagleshim host disable --unit %s' takes it away.\n"
+            "[Service]\n"
+            "Environment=\"LD_PRELOAD=%s\"\n",
+            unit->name, list);
+    if (unit->has_root) /* what is missing there is left out */
+        fprintf(stream, "BindReadOnlyPaths=-%s -%s\n", unit->host->library, NS_POLICY_DIR_DEFAULT);
+    if (unit->has_noexec)
+        fprintf(stream, "ExecPaths=-%s\n", unit->host->library);
+    return fclose(stream) == 0 ? text : NULL;
+}
+
+char *ns_host_dropin(const struct ns_host *host, const char *name)
+{
+    struct unit unit = {.host = host, .name = name};
+    size_t length = strlen(name) - strlen(".service");
+    bool is_prefix = length > 0 && name[length - 1] == '-';
+    char *list, *text = NULL;
+
+    if (!read_fragment(&unit) && !is_prefix) {
+        SAY("there is no unit %s", name);
+        return NULL;
+    }
+    read_dropins(&unit);
+    if (unit.preload && strpbrk(unit.preload, "\"\\\n"))
+        block(&unit, "its LD_PRELOAD has a quote or a backslash");
+    list = ns_preload_join(unit.preload, host->library);
+    if (unit.blocked[0])
+        SAY("%s: %s", name, unit.blocked);
+    else if (list)
+        text = write_text(&unit, list);
+    free(list);
+    free(unit.preload);
+    return text;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the drop-ins of units: all of them are written or none, and taken away again. It must not
+ * touch a file that this command did not write. Not async-signal-safe. */
+#include "cli/host.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("host", __VA_ARGS__)
+
+/* How each drop-in of ours begins. */
+static const char mark[] = "# Written by nagleshim host;";
+
+static bool path_of(const struct ns_host *host, const char *name, char own[PATH_MAX])
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), NS_HOST_UNITS "/%s.d/" NS_HOST_DROPIN, name);
+    return ns_host_path(host, path, own);
+}
+
+static bool is_ours(const char *text)
+{
+    return strncmp(text, mark, sizeof(mark) - 1) == 0;
+}
+
+bool ns_host_reload(const struct ns_host *host)
+{
+    int status = -1;
+    pid_t child;
+
+    if (host->root[0] || access("/run/systemd/system", F_OK) != 0)
+        return true; /* nothing runs there */
+    child = fork();
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        execlp("systemctl", "systemctl", "daemon-reload", (char *)NULL);
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+struct plan {
+    char name[NAME_MAX];
+    char *text;
+    struct ns_change change;
+};
+
+/* What is to be written for each unit; nothing is written yet. */
+static bool prepare(const struct ns_host *host, char **names, unsigned n, struct plan *plans)
+{
+    for (unsigned i = 0; i < n; i++) {
+        char own[PATH_MAX], *old = NULL;
+        int error;
+        bool foreign;
+
+        if (!ns_host_unit_name(names[i], plans[i].name) || !path_of(host, plans[i].name, own))
+            return false;
+        error = ns_host_read(own, &old);
+        foreign = old && !is_ours(old);
+        free(old);
+        if (error || foreign) {
+            SAY("%s: %s; nothing was changed", own,
+                error == -EINVAL ? "it is not a regular file"
+                : error          ? strerror(-error)
+                                 : "this command did not write it");
+            return false;
+        }
+        plans[i].text = ns_host_dropin(host, plans[i].name);
+        if (!plans[i].text)
+            return false;
+    }
+    return true;
+}
+
+static void undo(struct plan *plans, unsigned n)
+{
+    for (unsigned i = n; i > 0; i--)
+        ns_change_undo(&plans[i - 1].change);
+}
+
+static bool write_all(const struct ns_host *host, struct plan *plans, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        char own[PATH_MAX];
+        int error = path_of(host, plans[i].name, own)
+                        ? ns_change_make(&plans[i].change, own, plans[i].text)
+                        : -ENAMETOOLONG;
+
+        if (!error)
+            continue;
+        SAY("%s cannot be written: %s; nothing was changed", own, strerror(-error));
+        undo(plans, i);
+        return false;
+    }
+    return true;
+}
+
+static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
+{
+    if (!write_all(host, plans, n))
+        return NS_EXIT_ERROR;
+    if (!ns_host_reload(host)) {
+        undo(plans, n);
+        SAY("systemctl daemon-reload failed; nothing was changed");
+        return NS_EXIT_ERROR;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const struct plan *plan = &plans[i];
+        bool same = plan->change.old && strcmp(plan->change.old, plan->text) == 0;
+
+        ns_output_line("%s has it %s%s%s%s", plan->name, same ? "already" : "at its next start",
+                       host->root[0] || same ? "" : ": systemctl restart ",
+                       host->root[0] || same ? "" : plan->name, "");
+    }
+    return NS_EXIT_YES;
+}
+
+int ns_host_units_enable(struct ns_host *host, char **names, unsigned n, const char *library)
+{
+    struct plan *plans = calloc(n, sizeof(*plans));
+    int status = NS_EXIT_ERROR;
+
+    if (plans && ns_host_library(host, library, false) && prepare(host, names, n, plans))
+        status = carry_out(host, plans, n);
+    for (unsigned i = 0; plans && i < n; i++) {
+        ns_change_forget(&plans[i].change);
+        free(plans[i].text);
+    }
+    free(plans);
+    return status;
+}
+
+/* Take the drop-in of a unit away. *changed is set if there was one. */
+static int take_away(const struct ns_host *host, const char *name, bool *changed)
+{
+    struct ns_change change;
+    char own[PATH_MAX], *old = NULL;
+    int error = path_of(host, name, own) ? ns_host_read(own, &old) : -ENAMETOOLONG;
+    bool ours = !error && old && is_ours(old);
+
+    free(old);
+    if (!error && !ours) {
+        ns_output_line("%s is not enabled", name);
+        return NS_EXIT_YES;
+    }
+    if (!error)
+        error = ns_change_make(&change, own, NULL);
+    if (error) {
+        SAY("%s cannot be removed: %s", own, strerror(-error));
+        return NS_EXIT_ERROR;
+    }
+    ns_change_forget(&change);
+    *strrchr(own, '/') = '\0';
+    rmdir(own); /* others may have files there */
+    *changed = true;
+    ns_output_line("%s has it no more at its next start", name);
+    return NS_EXIT_YES;
+}
+
+struct all {
+    const struct ns_host *host;
+    int worst;
+    bool changed;
+};
+
+static void take_each_away(void *context, const char *name, const char *text)
+{
+    struct all *all = context;
+    int status = take_away(all->host, name, &all->changed);
+
+    (void)text;
+    all->worst = status > all->worst ? status : all->worst;
+}
+
+int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n)
+{
+    struct all all = {.host = host, .worst = NS_EXIT_YES};
+
+    for (unsigned i = 0; i < n; i++) {
+        char name[NAME_MAX];
+
+        if (!ns_host_unit_name(names[i], name))
+            return NS_EXIT_ERROR;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        char name[NAME_MAX];
+
+        if (ns_host_unit_name(names[i], name))
+            take_each_away(&all, name, NULL);
+    }
+    if (n == 0)
+        ns_host_units_each(host, take_each_away, &all);
+    if (all.changed && !ns_host_reload(host)) {
+        SAY("systemctl daemon-reload failed: the units have it until that is done");
+        all.worst = NS_EXIT_ERROR;
+    }
+    return all.worst;
+}
+
+static void visit(const struct ns_host *host, const char *directory,
+                  void (*each)(void *context, const char *name, const char *text), void *context)
+{
+    char name[NAME_MAX + 1], own[PATH_MAX], *text = NULL;
+    size_t length = strlen(directory);
+
+    if (length < 11 || strcmp(directory + length - 10, ".service.d") != 0)
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)(length - 2), directory);
+    if (path_of(host, name, own) && ns_host_read(own, &text) == 0 && text && is_ours(text))
+        each(context, name, text);
+    free(text);
+}
+
+int ns_host_units_each(const struct ns_host *host,
+                       void (*each)(void *context, const char *name, const char *text),
+                       void *context)
+{
+    char own[PATH_MAX];
+    struct dirent **entries;
+    int n = ns_host_path(host, NS_HOST_UNITS, own) ? scandir(own, &entries, NULL, alphasort) : -1;
+
+    if (n < 0)
+        return errno == ENOENT ? 0 : -errno;
+    for (int i = 0; i < n; i++) {
+        visit(host, entries[i]->d_name, each, context);
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the columns of a table. It must not know what they mean, and what it is given must be free
+ * of control characters. Not async-signal-safe. */
+#include "cli/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    LINE = 80,
+    LAST_LEAST = 20, /* a narrower last column would be a column of letters */
+};
+
+unsigned ns_table_line(void)
+{
+    struct winsize size = {0};
+
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : LINE;
+}
+
+/* The bytes of a text that take this many places, in UTF-8 as far as it is. */
+static size_t bytes_of(const char *text, size_t places)
+{
+    size_t n = 0;
+
+    while (text[n] != '\0' && (places > 0 || ((unsigned char)text[n] & 0xC0) == 0x80)) {
+        places -= ((unsigned char)text[n] & 0xC0) != 0x80;
+        n++;
+    }
+    return n;
+}
+
+static unsigned places_of(const char *text)
+{
+    unsigned places = 0;
+
+    for (; *text; text++)
+        places += ((unsigned char)*text & 0xC0) != 0x80;
+    return places;
+}
+
+void ns_table_fit(struct ns_table *table, unsigned column, const char *text)
+{
+    unsigned places = places_of(text);
+
+    if (places > table->width[column])
+        table->width[column] = places;
+}
+
+void ns_table_limit(struct ns_table *table, unsigned column, unsigned most)
+{
+    if (table->line && table->width[column] > most)
+        table->width[column] = most;
+}
+
+static void print_cell(const struct ns_table *table, unsigned column, const char *text)
+{
+    unsigned width = table->width[column], places = places_of(text);
+    int blanks = places < width ? (int)(width - places) : 0;
+
+    printf("%*s%.*s%*s ", table->right[column] ? blanks : 0, "", (int)bytes_of(text, width), text,
+           table->right[column] ? 0 : blanks, "");
+}
+
+/* As much of a text as goes into a line: to the last blank, or within a word that is longer. */
+static size_t piece_of(const char *text, size_t width)
+{
+    size_t most = bytes_of(text, width), n = most;
+
+    if (text[most] == '\0')
+        return most;
+    while (n > 0 && text[n] != ' ')
+        n--;
+    return n > 0 ? n : most;
+}
+
+void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last)
+{
+    size_t indent = 0, left;
+
+    for (unsigned i = 0; i < table->columns; i++) {
+        print_cell(table, i, cells[i]);
+        indent += table->width[i] + 1;
+    }
+    left = table->line > indent + LAST_LEAST ? table->line - indent : LAST_LEAST;
+    while (table->line && places_of(last) > left) {
+        size_t n = piece_of(last, left);
+
+        printf("%.*s\n%*s", (int)n, last, (int)indent, "");
+        last += n + (last[n] == ' ');
+    }
+    puts(last);
+}

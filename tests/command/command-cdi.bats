@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: What `nagleshim cdi` prints gives the shim to a container that asks for it, and names nothing that is not there.
+# shellcheck disable=SC2154 # bats sets $output and $stderr
+# shellcheck disable=SC2030,SC2031 # each test is a subshell
+# shellcheck disable=SC2016 # for the inner shell
+# `nagleshim cdi`, and podman with what it prints, where that is installed.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    FILE=$PWD/config/container/ld.so.preload
+}
+
+cdi() {
+    run --separate-stderr "$NS" cdi "$@"
+}
+
+# truth EXPRESSION: in Python, of the object o that was printed.
+truth() {
+    python3 -c 'import json, sys
+o = json.loads(sys.argv[1])
+assert eval("(" + sys.argv[2] + ")"), o' "$output" "$1"
+}
+
+# edits NAME: what the device of this name adds, as a Python expression.
+edits() {
+    printf '[d["containerEdits"] for d in o["devices"] if d["name"] == "%s"][0]' "$1"
+}
+
+@test "cdi prints one JSON object with the devices default, log and keep-env, and the library for all of them" {
+    cdi --preload-file "$FILE"
+    expect_status 0
+    truth 'set(o) == {"cdiVersion", "kind", "devices", "containerEdits"} and o["kind"] == "nagleshim.dev/shim"'
+    # From 0.6 on podman 4.3 refuses it.
+    truth 'tuple(map(int, o["cdiVersion"].split("."))) < (0, 6)'
+    truth '[d["name"] for d in o["devices"]] == ["default", "log", "keep-env"]'
+    truth 'o["containerEdits"]["mounts"][0]["hostPath"] == "'"$LIBRARY"'"
+        and o["containerEdits"]["mounts"][0]["containerPath"] == "/opt/nagleshim/libnagleshim.so"'
+    truth "$(edits default) == {'env': ['LD_PRELOAD=/opt/nagleshim/libnagleshim.so']}"
+    truth "$(edits log)['env'][1] == 'NAGLESHIM_LOG=info'"
+    truth "'env' not in $(edits keep-env) and $(edits keep-env)['mounts'][0]['hostPath'] == '$FILE'"
+}
+
+@test "cdi leaves out what is not there, since no container would start with it, and says so" {
+    [[ ! -e /etc/nagleshim ]] || cannot_here "there is an /etc/nagleshim"
+    cdi
+    expect_status 0
+    expect_part stderr "nagleshim cdi: /etc/nagleshim is not there, so that containers get no policies of this machine"
+    expect_part stderr "share/nagleshim/container/ld.so.preload is not there, so that there is no device keep-env"
+    truth '[d["name"] for d in o["devices"]] == ["default", "log"] and len(o["containerEdits"]["mounts"]) == 1'
+}
+
+@test "cdi as it is installed has every device, by the paths of the installation" {
+    mkdir -p "$T"/usr/{bin,lib,share/nagleshim/container}
+    cp "$NS" "$T/usr/bin"
+    cp "$LIBRARY" "$T/usr/lib"
+    cp "$FILE" "$T/usr/share/nagleshim/container"
+    run --separate-stderr "$T/usr/bin/nagleshim" cdi
+    expect_status 0
+    truth 'o["containerEdits"]["mounts"][0]["hostPath"] == "'"$T"'/usr/lib/libnagleshim.so"'
+    truth "$(edits keep-env)['mounts'][0]['hostPath'] == '$T/usr/share/nagleshim/container/ld.so.preload'"
+}
+
+@test "cdi refuses a file that does not name the library, a library that is broken, and other words" {
+    echo /opt/other.so >"$T/file"
+    cdi --preload-file "$T/file"
+    expect_status 2
+    expect_whole stderr "nagleshim cdi: '$T/file' is no file that names /opt/nagleshim/libnagleshim.so"
+    expect_whole output ""
+    cdi --preload-file "$T/nosuch"
+    expect_status 2
+    cdi more
+    expect_status 2
+    expect_whole stderr "nagleshim cdi: 'more': nothing may follow; see 'nagleshim cdi --help'"
+    cp "$NS" "$T"
+    head -c 20000 "$LIBRARY" >"$T/libnagleshim.so"
+    run --separate-stderr "$T/nagleshim" cdi
+    expect_status 2
+    expect_part stderr "nagleshim cdi: $T/libnagleshim.so is cut off"
+}
+
+# contained DEVICE COMMAND...: in a container of podman's whose root is a small system; its LD_PRELOAD is another library.
+contained() {
+    run --separate-stderr unshare --mount bash -c '
+        umount /sys/fs/cgroup/unified 2>/dev/null
+        mkdir -p "$T/over"
+        mount -t tmpfs none "$T/over" && mkdir "$T/over/etc" "$T/over/work" &&
+            mount -t overlay overlay -o "lowerdir=/etc,upperdir=$T/over/etc,workdir=$T/over/work" /etc || exit 77
+        mkdir -p /etc/cdi
+        "$NS" cdi --preload-file "$FILE" >/etc/cdi/nagleshim.json 2>/dev/null
+        podman --root "$T/over/storage" --runroot "$T/over/run" run --rm --cgroups=disabled --network=none --log-driver=none \
+            --ulimit nofile=20000:20000 --ulimit nproc=10000:10000 \
+            --device "nagleshim.dev/shim=$0" -e LD_PRELOAD=/lib/own.so --rootfs "$T/system" "$@"' "$@"
+    [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
+}
+
+@test "podman gives the shim to a container that asks for it, and keep-env leaves it its own LD_PRELOAD" {
+    type -P podman >/dev/null || cannot_here "podman is not installed"
+    [[ $EUID -eq 0 ]] || cannot_here "only root has the cgroups off"
+    mkdir -p "$T/system"/{bin,etc,lib,proc,sys,dev,tmp,run}
+    cp -L /bin/cat /usr/bin/env "$T/system/bin"
+    local file
+    while read -r file; do
+        mkdir -p "$T/system${file%/*}"
+        cp -L "$file" "$T/system$file"
+    done < <(ldd /bin/cat /usr/bin/env "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    gcc -shared -fPIC -x c -o "$T/system/lib/own.so" - <<<'int own;'
+    export T NS FILE
+    contained default /bin/cat /proc/self/maps
+    expect_status 0
+    expect_part output /opt/nagleshim/libnagleshim.so
+    expect_no_part output /lib/own.so
+    contained keep-env /bin/cat /proc/self/maps
+    expect_status 0
+    expect_whole stderr ""
+    expect_part output /opt/nagleshim/libnagleshim.so
+    expect_part output /lib/own.so
+    contained log /bin/env
+    expect_status 0
+    expect_part output NAGLESHIM_LOG=info
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: check, explain, run and doctor follow a list of policy directories as the library does, and say what is hidden in it.
+# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
+# NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    mkdir "$T/namespace" "$T/fleet"
+    export NAGLESHIM_POLICY_DIR=$T/namespace:$T/fleet
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "check without a file checks the policies of every directory, in the order of the list" {
+    policy fleet/default '{}'
+    policy fleet/app '{}'
+    policy namespace/other '{}'
+    printf '{"version": 2}\n' >"$T/namespace/broken.json"
+    run --separate-stderr "$NS" check
+    expect_status 1
+    expect_whole output "$T/namespace/other.json: valid, 1 rule
+$T/fleet/app.json: valid, 1 rule
+$T/fleet/default.json: valid, 1 rule"
+    expect_part stderr "$T/namespace/broken.json:1:13: "
+    expect_no_part stderr warning
+    rm "$T/namespace/broken.json" "$T/fleet/default.json"
+    run --separate-stderr "$NS" check
+    expect_status 0
+    expect_part output "no default.json in $T/namespace:$T/fleet: programs without a file of their own get the built-in policy"
+}
+
+@test "check says which file of a later directory no program gets, and why" {
+    policy fleet/app '{}'
+    policy fleet/other '{}'
+    policy namespace/app '{}'
+    run --separate-stderr "$NS" check
+    expect_status 0
+    expect_whole stderr "$T/fleet/app.json: warning: no program gets it: $T/namespace/app.json is found before it"
+    policy namespace/default '{}'
+    run --separate-stderr "$NS" check
+    expect_part stderr "$T/fleet/other.json: warning: no program gets it: $T/namespace/default.json is found before it"
+    expect_no_part stderr "$T/namespace/app.json: warning"
+    # It is so: the library and the other commands find that one.
+    run --separate-stderr "$NS" explain --process other --role client
+    expect_part output "policy: $T/namespace/default.json, 1 rule"
+}
+
+@test "check --dir checks directories whatever the environment says, and wants them to be there" {
+    policy fleet/default '{}'
+    policy namespace/default '{}'
+    printf '{"version": 2}\n' >"$T/fleet/app.json"
+    NAGLESHIM_POLICY=/nowhere run --separate-stderr "$NS" check --dir "$T/namespace"
+    expect_status 0
+    expect_whole output "$T/namespace/default.json: valid, 1 rule"
+    expect_whole stderr ""
+    run --separate-stderr "$NS" check --dir "$T/namespace:$T/fleet" --json
+    expect_status 1
+    expect_part output "$T/fleet/app.json"
+    # As Kubernetes puts a ConfigMap there: links, through a hidden directory.
+    mkdir -p "$T/volume/..2026"
+    policy volume/..2026/default '{}'
+    ln -s ..2026 "$T/volume/..data"
+    ln -s ..data/default.json "$T/volume/default.json"
+    run --separate-stderr "$NS" check --dir "$T/volume"
+    expect_status 0
+    expect_whole output "$T/volume/default.json: valid, 1 rule"
+    run --separate-stderr "$NS" check --dir "$T/namespace:$T/missing"
+    expect_status 2
+    expect_whole stderr "nagleshim check: --dir '$T/missing': No such file or directory"
+    run --separate-stderr "$NS" check --dir "$T/fleet/default.json"
+    expect_status 2
+    expect_whole stderr "nagleshim check: --dir '$T/fleet/default.json': Not a directory"
+    run --separate-stderr "$NS" check --dir "$T/fleet" "$T/fleet/default.json"
+    expect_status 2
+    expect_whole stderr "nagleshim check: '$T/fleet/default.json': a file and --dir cannot be used together"
+}
+
+@test "explain and doctor try the directories in their order, and a broken file ends the search" {
+    policy fleet/cat '{}'
+    run --separate-stderr "$NS" explain --process cat --role client
+    expect_status 0
+    expect_part output "tried: $T/namespace/cat.json: not there
+tried: $T/namespace/default.json: not there
+tried: $T/fleet/cat.json: taken"
+    run --separate-stderr "$NS" doctor cat
+    expect_part output "tried: $T/fleet/cat.json: taken"
+    printf '{"version": 2}\n' >"$T/namespace/default.json"
+    run --separate-stderr "$NS" explain --process cat --role client
+    expect_status 2
+    expect_part output "tried: $T/namespace/default.json: invalid"
+    expect_no_part output "$T/fleet"
+    run --separate-stderr "$NS" run -- true
+    expect_status 0
+    expect_part stderr "the shim will stand aside, its policy is broken or cannot be read: $T/namespace/default.json:1:13: "
+}
+
+@test "doctor of a process knows which directory its policy is of, and that one before it has another now" {
+    may_look
+    policy fleet/default '{}'
+    patient p pause env LD_PRELOAD="$LIBRARY"
+    doctor_of p
+    expect_works p
+    expect_part output "policy: $T/fleet/default.json, 1 rule"
+    expect_no_part output "warning: "
+    policy namespace/default '{}'
+    doctor_of p
+    expect_works p
+    expect_part output "warning: started now, it would take $T/namespace/default.json"
+}
+
+@test "run warns of broken policies of other programs in every directory" {
+    printf '{"version": 2}\n' | tee "$T/namespace/one.json" >"$T/fleet/two.json"
+    run --separate-stderr "$NS" run -- true
+    expect_status 0
+    expect_part stderr "the policy of another program is broken: $T/namespace/one.json"
+    expect_part stderr "the policy of another program is broken: $T/fleet/two.json"
+}

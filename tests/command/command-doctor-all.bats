@@ -1,0 +1,281 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim doctor --all` tells of every process whether the shim works in it, and if not, why.
+# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
+# shellcheck disable=SC2016 # for the inner shell
+# `nagleshim doctor --all`. A scene is played in a PID namespace of its own, where nothing else runs that would be listed.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    may_look
+    export T NS LIBRARY EXAMPLES PROBES
+    alone=(unshare --pid --fork --mount-proc)
+    [[ $EUID -eq 0 ]] || alone=(unshare --map-root-user --pid --fork --mount-proc)
+    "${alone[@]}" true 2>/dev/null || cannot_here "no PID namespace of one's own"
+}
+
+teardown() {
+    ns_teardown
+}
+
+# What a scene may use. start NAME COMMAND...: a server in the background, in pid[NAME]; it listens when this returns.
+prelude='declare -A pid=()
+start() {
+    local name=$1
+    shift
+    "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
+    pid[$name]=$!
+    until grep -qsE "listening on port|^ready" "$T/$name.out"; do sleep 0.01; done
+    # Nobody is judged in his first second.
+    echo "${pid[$name]}" >"$T/$name.pid"
+}
+serve() {
+    local name=$1
+    shift
+    start "$name" env "$@" "$EXAMPLES/queue_server" --connections 0 0
+}
+with=LD_PRELOAD=$LIBRARY
+'
+
+# scene COMMANDS: as the first process of a namespace; $output, $stderr and $status are of the last command in it.
+scene() {
+    # The shell itself stays, and is a process like any other.
+    run --separate-stderr "${alone[@]}" bash -c "$prelude$1"$'\nexit'
+}
+
+# row NAME SHIM SOCKETS TEXT: the row of a server, which no other has.
+row() {
+    local pid line
+    pid=$(cat "$T/$1.pid")
+    line=$(grep -E "^ *$pid " <<<"$output") || {
+        echo "no row of $1, $pid"
+        seen
+        return 1
+    }
+    [[ $(wc -l <<<"$line") -eq 1 && $line =~ ^\ *[0-9]+\ [^\ ]+\ +$3\ $2\ +(.*)$ && ${BASH_REMATCH[1]} == *"$4"* ]] || {
+        echo "expected of $1: $2, $3 sockets, $4; but: $line"
+        return 1
+    }
+}
+
+@test "every server is listed, with what the shim does in it or why it does nothing" {
+    policy policies/queue_server '{"name": "quotes", "match": {"role": "client"}, "send": "auto-cork"}, {"name": "rest"}'
+    broken_policy >/dev/null
+    gcc -static -x c -o "$T/static" - <<<'#include <unistd.h>
+int main(void) { return pause(); }'
+    scene 'serve works $with
+        serve built-in $with NAGLESHIM_POLICY_DIR=/nowhere
+        serve off $with NAGLESHIM_OFF=1
+        serve broken $with NAGLESHIM_POLICY=$T/broken.json
+        serve unset
+        serve others LD_PRELOAD=libm.so.6
+        serve missing LD_PRELOAD=/nowhere/libnagleshim.so
+        exec 8<>"/dev/tcp/127.0.0.1/$(sed "s/.* //" "$T/unset.out")"
+        "$T/static" 3>&- &
+        echo $! >"$T/static.pid"
+        sleep 1.1
+        "$NS" doctor --all'
+    expect_status 1
+    expect_whole stderr ""
+    row works works 1 "$T/policies/queue_server.json: quotes: auto-cork, before-wait; rest: adaptive, before-wait"
+    row built-in works 1 "built in: adaptive, before-wait"
+    row off off 1 "NAGLESHIM_OFF was set"
+    row broken aside 1 "$T/broken.json:2:21: "
+    row unset no 2 "LD_PRELOAD was not set"
+    row others no 1 "LD_PRELOAD names other libraries only"
+    row missing no 1 "the library is not where it is named"
+    row static no 1 "linked statically"
+    # The shell holds the connection, too.
+    expect_part output "why not: 1 linked statically; 2 LD_PRELOAD was not set; 1 LD_PRELOAD names other libraries only; 1 the library is not where it is named; 1 NAGLESHIM_OFF was set; 1 its policy is broken"
+    expect_verdict "the shim works in 2 of 9 processes that have TCP sockets or the shim"
+}
+
+@test "the status is 0 where the shim works in all, and processes without sockets are only counted" {
+    scene 'serve one $with
+        serve two $with
+        env -u LD_PRELOAD sleep 1000 3>&- &
+        echo $! >"$T/sleep.pid"
+        sleep 1.1
+        "$NS" doctor --all --every >"$T/every" || echo $? >"$T/status"
+        "$NS" doctor --all'
+    expect_status 0
+    row one works 1 "built in"
+    row two works 1 "built in"
+    expect_part output "not listed: 2 without TCP sockets and without the shim ('--every' lists them)"
+    expect_no_part output sleep
+    expect_verdict "the shim works in 2 of 2 processes that have TCP sockets or the shim"
+    output=$(cat "$T/every")
+    [[ $(cat "$T/status") == 1 ]]
+    row sleep no 0 "LD_PRELOAD was not set"
+    expect_no_part output "not listed"
+}
+
+@test "a policy that was changed, broken or mended since, and a library that was replaced, stand in the row" {
+    policy policies/default '{}'
+    policy mended '{}'
+    broken_policy >/dev/null
+    cp "$LIBRARY" "$T/replaced.so"
+    scene 'serve changed $with
+        serve breaks $with NAGLESHIM_POLICY=$T/mended.json
+        serve mends $with NAGLESHIM_POLICY=$T/broken.json
+        serve replaced LD_PRELOAD=$T/replaced.so
+        sleep 1.1
+        cp "$LIBRARY" "$T/new.so" && mv "$T/new.so" "$T/replaced.so"
+        cp "$T/mended.json" "$T/good.json"
+        cp "$T/broken.json" "$T/mended.json"
+        cp "$T/good.json" "$T/broken.json"
+        touch "$T/policies/default.json"
+        "$NS" doctor --all'
+    expect_status 1
+    row changed works 1 "default.json: adaptive, before-wait; its policy was changed since"
+    row breaks works 1 "started now, the shim would stand aside in it: $T/mended.json:2:21: "
+    row mends aside 1 "; its policy is valid now: start it again"
+    row replaced works 1 "its library was replaced since"
+    expect_no_part output "another version"
+}
+
+@test "another version of the library is told, as one whose status cannot be understood" {
+    scene 'start older env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=older "$PROBES/doctor_patient" pause
+        start rules env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=rules "$PROBES/doctor_patient" pause
+        "$NS" doctor --all'
+    expect_status 1
+    row older '\?' 0 "this command does not know the status of the shim's version, 9.9?]0;x"
+    row rules works 0 "the shim in it is version 9.9?]0;x, and this command is $(sed -n 's/^VERSION := //p' Makefile)"
+    expect_verdict "the shim works in 1 of 2 processes that have TCP sockets or the shim"
+}
+
+@test "a process that lives in another network and mount namespace has its row" {
+    unshare --net --mount true 2>/dev/null || cannot_here "no namespaces within a namespace"
+    scene 'start elsewhere unshare --net --mount bash -c "
+            mount -t tmpfs none /opt && cp $LIBRARY /opt/libnagleshim.so &&
+            LD_PRELOAD=/opt/libnagleshim.so exec $EXAMPLES/queue_server --connections 0 0"
+        sleep 1.1
+        "$NS" doctor --all --json >"$T/json"
+        "$NS" doctor --all'
+    expect_status 0
+    row elsewhere works 1 "built in: adaptive"
+    python3 -c 'import json, sys
+p, = json.load(open(sys.argv[1]))["processes"]
+assert p["elsewhere"] is True and p["library"] == "/opt/libnagleshim.so", p' "$T/json"
+}
+
+@test "--json has the same of every process, in order" {
+    policy policies/queue_server '{"name": "quotes", "send": "auto-cork"}'
+    scene 'serve works $with
+        serve unset
+        sleep 1.1
+        "$NS" doctor --all --json'
+    expect_status 1
+    python3 - "$(cat "$T/works.pid")" "$(cat "$T/unset.pid")" "$T/policies/queue_server.json" "$LIBRARY" 3<<<"$output" <<'PYTHON'
+import json, os, sys
+o = json.load(os.fdopen(3))
+works, unset = o["processes"]
+assert (works["pid"], unset["pid"]) == (int(sys.argv[1]), int(sys.argv[2])), o
+assert (works["works"], unset["works"], o["works"]) == ("yes", "no", "no"), o
+assert works["policy"] == sys.argv[3] and works["library"] == sys.argv[4] and works["version"] == o["nagleshim"], works
+assert works["rules"] == [{"number": 1, "name": "quotes", "send": "auto-cork", "ack": "before-wait", "sockets": 1}], works
+assert works["reasons"] == works["warnings"] == [] and works["sockets"] == 1 and works["elsewhere"] is False
+assert [r["cause"] for r in unset["reasons"]] == ["unset"] and unset["policy"] is None and unset["rules"] == []
+assert o["counts"] == {"works": 1, "not": 1, "unknown": 0, "starting": 0, "others": 1, "denied": 0}, o["counts"]
+assert o["status"] == 1 and o["messages"] == [] and "tried" not in o
+PYTHON
+}
+
+@test "the table fits a terminal of 80 columns, is one line a row otherwise, and no name drives the terminal" {
+    type -P script >/dev/null || cannot_here "script is not installed"
+    policy policies/default '{"name": "a rule with a name that takes the whole of one line or so"}'
+    cp "$EXAMPLES/queue_server" "$T/"$'a\e[31mname\xc3\xa9-that-is-long'
+    scene 'start odd env $with "$T/"$'"'"'a\e[31mname\xc3\xa9-that-is-long'"'"' --connections 0 0
+        serve unset
+        sleep 1.1
+        script -qec "stty cols 80; \"$NS\" doctor --all" /dev/null </dev/null >"$T/terminal"
+        "$NS" doctor --all'
+    expect_status 1
+    [[ $(wc -l <<<"$output") -eq 6 ]] # with the head, and three lines behind it
+    row odd works 1 "a rule with a name that takes the whole of one line or so"
+    expect_part output $'a?[31mname\xc3\xa9'
+    tr -d '\r' <"$T/terminal" >"$T/lines"
+    [[ $(grep -n '^why not' "$T/lines" | cut -d: -f1) -gt 4 ]]
+    sed '/^why not/,$d' "$T/lines" | python3 -c 'import sys
+lines = sys.stdin.buffer.read().decode().splitlines()
+assert len(lines) > 4 and max(map(len, lines)) <= 80, lines
+assert " ".join(l[-43:].strip() for l in lines[1:])
+text = "".join(l.strip() for l in lines)
+assert chr(27) not in text, text' || {
+        cat "$T/lines"
+        return 1
+    }
+    tr -d ' \n' <"$T/lines" | grep -qF arulewithanamethattakesthewholeofonelineorso
+}
+
+@test "processes that come and go meanwhile are no error, and one that has just started is waited for" {
+    scene 'serve one $with
+        while :; do env $with true; done 3>&- &
+        for i in {1..25}; do
+            "$NS" doctor --all >"$T/out" 2>"$T/err" || { echo "status $?"; cat "$T/out" "$T/err"; exit 9; }
+            [[ ! -s $T/err ]] || exit 8
+            grep -q "verdict: the shim works in" "$T/out" || exit 7
+        done'
+    expect_status 0
+    # Younger than the second in which it might still have become another.
+    scene 'serve late
+        "$NS" doctor --all'
+    expect_status 1
+    row late no 1 "LD_PRELOAD was not set"
+}
+
+@test "a program that is being loaded for long is said to start, and does not count" {
+    scene 'serve one $with
+        env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=hang "$PROBES/doctor_patient" pause 3>&- &
+        echo $! >"$T/hangs.pid"
+        until grep -q doctor_status /proc/$!/maps; do :; done
+        "$NS" doctor --all'
+    expect_status 0
+    row hangs starts 0 "it has not come to its main yet"
+    expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
+}
+
+@test "other users' processes are counted, and where nothing can be looked into the status is 3" {
+    local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    cp "$NS" "$LIBRARY" "$EXAMPLES/queue_server" "$T"
+    let_others_in "$T"
+    scene 'serve of-root $with
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
+    expect_status 3
+    expect_whole output "not looked into: 2 of other users: ask as root
+verdict: no process could be looked into"
+    scene 'serve of-root
+        start own setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$T/libnagleshim.so" "$T/queue_server" --connections 0 0
+        sleep 1.1
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
+    [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || return 0
+    expect_status 0
+    row own works 1 "built in"
+    expect_part output "not looked into: 2 of other users: ask as root"
+    expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
+}
+
+@test "where /proc is not mounted, it says so" {
+    local mounts
+    ns_mount_namespace
+    [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
+    run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs none /proc && "$NS" doctor --all'
+    expect_status 2
+    expect_whole stderr "nagleshim doctor: /proc is not mounted, or cannot be read: no process can be looked at"
+}
+
+@test "--all goes together with neither a program nor --pid, and --every with --all alone" {
+    doctor --all cat
+    expect_status 2
+    expect_whole stderr "nagleshim doctor: 'cat': a program and --all cannot be used together"
+    doctor --all --pid 1
+    expect_status 2
+    expect_whole stderr "nagleshim doctor: --pid and --all cannot be used together"
+    doctor --every --pid 1
+    expect_status 2
+    expect_whole stderr "nagleshim doctor: --every is for --all alone"
+}

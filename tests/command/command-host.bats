@@ -1,0 +1,432 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim host` gives the shim to services or to a whole system, refuses what would break it, and takes it back.
+# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
+# shellcheck disable=SC2016 # for the inner shell
+# `nagleshim host`, mostly on a small system in a directory that it may break.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    as_root=()
+    [[ $EUID -eq 0 ]] || as_root=(unshare --map-root-user)
+    "${as_root[@]}" chroot / true 2>/dev/null || cannot_here "no chroot"
+    make_system
+    # What a system looks like that nobody has touched.
+    snapshot >"$T/before"
+}
+
+teardown() {
+    ns_teardown
+}
+
+# A system that can start cat and true, with the library in /usr/lib: sets R.
+make_system() {
+    local file
+    R=$T/system
+    mkdir -p "$R"/{bin,etc/systemd/system,usr/lib/systemd/system}
+    cp -L /bin/true /bin/cat "$R/bin"
+    while read -r file; do
+        mkdir -p "$R${file%/*}"
+        cp -L "$file" "$R$file"
+    done < <(ldd /bin/true /bin/cat "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    cp "$LIBRARY" "$R/usr/lib/libnagleshim.so"
+    find "$R" -type d -exec chmod 0755 {} +
+}
+
+snapshot() {
+    (cd "$R" && find etc -printf '%p %y %m\n' -type f -exec cat {} \; | sort)
+}
+
+# Nothing in /etc differs from what it was.
+expect_untouched() {
+    snapshot >"$T/after"
+    diff "$T/before" "$T/after"
+}
+
+host() {
+    run --separate-stderr "${as_root[@]}" "$NS" host "$@"
+}
+
+enable() {
+    host enable --root "$R" --library "${library:-/usr/lib/libnagleshim.so}" "$@"
+}
+
+# unit NAME LINE...: a unit of the distribution's with these lines in [Service].
+unit() {
+    local name=$1
+    shift
+    printf '%s\n' '[Unit]' 'Description=test' '[Service]' "$@" 'ExecStart=/bin/true' >"$R/usr/lib/systemd/system/$name"
+    snapshot >"$T/before"
+}
+
+dropin() {
+    cat "$R/etc/systemd/system/$1.d/zz-nagleshim.conf"
+}
+
+# refused WORDS: status 2, one line that has these words, and nothing is changed.
+refused() {
+    expect_status 2
+    [[ $(wc -l <<<"$stderr") -eq 1 ]]
+    expect_part stderr "nagleshim host: "
+    expect_part stderr "$1"
+    expect_whole output ""
+    expect_untouched
+}
+
+@test "enable --preload names the library first in ld.so.preload, and disable leaves it as it was" {
+    gcc -shared -fPIC -x c -o "$R/lib/other.so" - <<<"int other;"
+    printf '/lib/other.so # of somebody else\n\n' >"$R/etc/ld.so.preload"
+    chmod 0640 "$R/etc/ld.so.preload"
+    chmod o+r "$R/etc/ld.so.preload"
+    snapshot >"$T/before"
+    enable --preload
+    expect_status 0
+    expect_whole stderr ""
+    [[ $(cat "$R/etc/ld.so.preload") == $'/usr/lib/libnagleshim.so\n/lib/other.so # of somebody else' ]]
+    [[ $(stat -c %a "$R/etc/ld.so.preload") == 644 ]]
+    snapshot >"$T/enabled"
+    enable --preload
+    expect_status 0
+    expect_part output "names /usr/lib/libnagleshim.so already"
+    snapshot | diff "$T/enabled" -
+    host disable --preload --root "$R"
+    expect_status 0
+    expect_untouched
+    host disable --preload --root "$R"
+    expect_status 0
+    expect_whole output "/etc/ld.so.preload does not name the library"
+    expect_untouched
+}
+
+@test "disable takes every entry of the library out of ld.so.preload, and removes a file that has nothing else" {
+    local before after
+    while IFS='|' read -r before after; do
+        printf %b "$before" >"$R/etc/ld.so.preload"
+        host disable --root "$R"
+        expect_status 0
+        [[ $(cat "$R/etc/ld.so.preload" 2>/dev/null; echo x) == "$(printf %b "$after"; echo x)" ]] || {
+            printf '%s: ' "$before"
+            cat -A "$R/etc/ld.so.preload"
+            return 1
+        }
+    done <<'CASES'
+/usr/lib/libnagleshim.so\n|
+libnagleshim.so|
+/usr/lib/libnagleshim.so\n/lib/a.so\n|/lib/a.so\n
+/lib/a.so\n/usr/lib/libnagleshim.so\n/lib/b.so|/lib/a.so\n/lib/b.so
+/lib/a.so:/opt/libnagleshim.so:/lib/b.so\n|/lib/a.so::/lib/b.so\n
+/opt/libnagleshim.so # ours\n/lib/b.so\n| # ours\n/lib/b.so\n
+# /opt/libnagleshim.so\n|# /opt/libnagleshim.so\n
+/lib/mylibnagleshim.so\n|/lib/mylibnagleshim.so\n
+CASES
+    rm "$R/etc/ld.so.preload"
+    enable --preload
+    host disable --root "$R"
+    expect_status 0
+    expect_untouched
+}
+
+@test "enable refuses a library that would break programs: cut off, of another machine, none, or one that prints" {
+    library=/usr/lib/bad/libnagleshim.so
+    mkdir "$R/usr/lib/bad"
+    enable --preload
+    refused "$R$library: No such file or directory"
+    head -c 20000 "$LIBRARY" >"$R$library"
+    enable --preload
+    refused "is cut off: it has 20000 bytes, and needs"
+    enable --unit x
+    refused "is cut off"
+    program other-machine "$R$library"
+    enable --preload
+    refused "is built for another kind of machine"
+    gcc -shared -fPIC -x c -o "$R$library" - <<<'int other;'
+    enable --preload
+    refused "/bin/cat, started with the library, has one that this command does not know"
+    gcc -shared -fPIC -x c -o "$R$library" - <<<'#include <stdio.h>
+__attribute__((constructor)) static void begin(void) { puts("hello"); }'
+    enable --preload
+    refused "/bin/true, started with the library, prints: hello"
+    gcc -shared -fPIC -x c -o "$R$library" - <<<'#include <stdlib.h>
+__attribute__((constructor)) static void begin(void) { abort(); }'
+    enable --preload
+    refused "/bin/true, started with the library, ended by signal 6"
+    library=usr/lib/libnagleshim.so
+    enable --preload
+    refused "the library's path must be absolute"
+}
+
+@test "enable refuses a library that others could change, or that is not there for every program" {
+    chmod 0775 "$R/usr/lib"
+    enable --preload
+    refused "$R/usr/lib can be changed by others than root (mode 0775)"
+    chmod 0755 "$R/usr/lib"
+    chmod 0666 "$R/usr/lib/libnagleshim.so"
+    enable --preload
+    refused "$R/usr/lib/libnagleshim.so can be changed by others than root (mode 0666)"
+    chmod 0640 "$R/usr/lib/libnagleshim.so"
+    enable --preload
+    refused "cannot be read by everybody"
+    chmod 0644 "$R/usr/lib/libnagleshim.so"
+    local directory
+    for directory in /home/user/lib /tmp /run/lib /root /mnt; do
+        mkdir -p "$R$directory"
+        cp "$LIBRARY" "$R$directory"
+        library=$directory/libnagleshim.so enable --preload
+        refused "$directory/libnagleshim.so is below /$(cut -d / -f 2 <<<"$directory"),"
+    done
+    # A link may not lead there either.
+    ln -s /tmp/libnagleshim.so "$R/usr/lib/other.so"
+    library=/usr/lib/other.so enable --preload
+    refused "/tmp/libnagleshim.so is below /tmp"
+    mkdir "$R/usr/lib/with space"
+    cp "$LIBRARY" "$R/usr/lib/with space"
+    library="/usr/lib/with space/libnagleshim.so" enable --preload
+    refused "has a character that LD_PRELOAD or a unit cannot have"
+    chown 65533 "$R/usr/lib/libnagleshim.so" 2>/dev/null || return 0 # only root can give a file away
+    enable --preload
+    refused "belongs to user 65533, who could run code in every program"
+}
+
+@test "enable refuses a file system that is mounted noexec, or that is not there at boot" {
+    local mounts
+    ns_mount_namespace
+    [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
+    export R NS LIBRARY
+    mkdir "$R/opt"
+    run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs -o noexec,mode=755 none "$R/opt" && cp "$LIBRARY" "$R/opt" &&
+        "$NS" host enable --preload --root "$R" --library /opt/libnagleshim.so'
+    refused "lies on a file system that is mounted noexec"
+    run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs -o mode=755 none "$R/opt" && cp "$LIBRARY" "$R/opt" &&
+        "$NS" host enable --preload --root "$R" --library /opt/libnagleshim.so'
+    refused "lies on a file system of its own, which is not mounted when the first programs start"
+}
+
+@test "enable --preload refuses a system of musl, whose loader reads no such file" {
+    musl_loader
+    gcc -x c -o "$R/bin/cat" -Wl,--dynamic-linker="$musl" - <<<'int main(void) { return 0; }'
+    enable --preload
+    refused "this system's libc is musl, whose loader reads no /etc/ld.so.preload"
+}
+
+@test "enable --preload writes through no link, and a write that fails leaves everything as it was" {
+    type -P strace >/dev/null || cannot_here "strace is not installed"
+    ln -s /etc/passwd "$R/etc/ld.so.preload"
+    snapshot >"$T/before"
+    enable --preload
+    refused "is not a regular file"
+    rm "$R/etc/ld.so.preload"
+    echo '#/lib/none.so' >"$R/etc/ld.so.preload"
+    snapshot >"$T/before"
+    local fault
+    # The file's, that of the directory after the rename, and the rename.
+    for fault in fsync:error=EIO:when=1 fsync:error=EIO:when=2 rename:error=EROFS; do
+        run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject="$fault" \
+            "$NS" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so
+        refused "nothing was changed"
+    done
+}
+
+@test "enable --unit joins the library to what the unit and its drop-ins preload already" {
+    unit app.service 'Environment=A=b "LD_PRELOAD=/lib/one.so" C=d' 'EnvironmentFile=-/etc/default/app'
+    enable --unit app
+    expect_status 0
+    expect_whole stderr ""
+    [[ $(dropin app.service) == *'
+[Service]
+Environment="LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/one.so"' ]]
+    snapshot >"$T/enabled"
+    enable --unit app.service
+    expect_status 0
+    expect_whole output "app.service has it already"
+    snapshot | diff "$T/enabled" -
+    host disable --unit app --root "$R"
+    expect_status 0
+    expect_untouched
+    # A drop-in of the administrator goes before the unit, and a sanitizer's library before ours.
+    mkdir "$R/etc/systemd/system/app.service.d"
+    printf '[Service]\nEnvironment="LD_PRELOAD=/lib/two.so /lib/libasan.so.8"\n' >"$R/etc/systemd/system/app.service.d/override.conf"
+    snapshot >"$T/before"
+    enable --unit app
+    expect_part stderr ""
+    [[ $(dropin app.service) == *'LD_PRELOAD=/lib/libasan.so.8:/usr/lib/libnagleshim.so:/lib/two.so"' ]]
+    host disable --root "$R"
+    expect_status 0
+    expect_untouched
+    # One that is emptied is none; a line may go on in the next.
+    printf '[Service]\nEnvironment=\nEnvironment=X=y \\\n  LD_PRELOAD=/lib/three.so\n' >"$R/etc/systemd/system/app.service.d/override.conf"
+    enable --unit app
+    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/three.so"' ]]
+}
+
+@test "enable --unit knows templates, prefixes, drop-ins for both, and a root of the unit's own" {
+    unit serve@.service
+    unit many-one.service RootDirectory=/srv/one NoExecPaths=/
+    mkdir -p "$R/etc/systemd/system/many-.service.d"
+    printf '[Service]\nEnvironment=LD_PRELOAD=/lib/prefix.so\n' >"$R/etc/systemd/system/many-.service.d/own.conf"
+    snapshot >"$T/before"
+    enable --unit serve@ serve@80 --unit many-one many-
+    expect_status 0
+    [[ $(wc -l <<<"$output") -eq 4 ]]
+    [[ $(dropin serve@80.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    [[ $(dropin serve@.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    [[ $(dropin many-one.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/prefix.so"
+BindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim
+ExecPaths=-/usr/lib/libnagleshim.so' ]]
+    if type -P systemd-analyze >/dev/null; then
+        run --separate-stderr systemd-analyze verify --root="$R" --man=no many-one.service
+        expect_no_part stderr zz-nagleshim
+    fi
+    host status --root "$R"
+    expect_status 0
+    expect_part output "serve@.service: /usr/lib/libnagleshim.so"
+    host disable --root "$R"
+    expect_status 0
+    expect_untouched
+}
+
+@test "enable --unit refuses a unit where it would be in vain, and then changes no other unit either" {
+    unit good.service
+    unit file.service 'EnvironmentFile=/etc/default/file'
+    unit unset.service 'UnsetEnvironment=A LD_PRELOAD'
+    mkdir -p "$R/etc/default" "$R/etc/systemd/system/late.service.d" "$R/etc/systemd/system/own.service.d"
+    printf 'A=b\nLD_PRELOAD=/lib/a.so\n' >"$R/etc/default/file"
+    unit late.service
+    printf '[Service]\nEnvironment=LD_PRELOAD=/lib/late.so\n' >"$R/etc/systemd/system/late.service.d/zzz.conf"
+    unit own.service
+    echo '[Service]' >"$R/etc/systemd/system/own.service.d/zz-nagleshim.conf"
+    ln -s /dev/null "$R/etc/systemd/system/masked.service"
+    ln -s /usr/lib/systemd/system/good.service "$R/etc/systemd/system/alias.service"
+    touch "$R/etc/systemd/system/blocked.service.d"
+    unit blocked.service
+    snapshot >"$T/before"
+    local name said
+    while IFS='|' read -r name said; do
+        enable --unit good "$name"
+        refused "$said"
+    done <<'CASES'
+none|there is no unit none.service
+masked|masked.service: it is masked
+alias|it is another name of good.service: name that
+file|its EnvironmentFile /etc/default/file sets LD_PRELOAD, which no drop-in can change
+unset|unsets LD_PRELOAD
+late|/etc/systemd/system/late.service.d/zzz.conf, which is read after the drop-in, sets LD_PRELOAD
+own|this command did not write it; nothing was changed
+blocked|nothing was changed
+good.socket|'good.socket' is not a service: name the service that it starts
+../x|'../x' is no name of a unit
+.|'.' is no name of a unit
+CASES
+    # What others wrote is not taken away.
+    host disable --root "$R"
+    expect_status 0
+    host disable --unit own --root "$R"
+    expect_whole output "own.service is not enabled"
+    expect_untouched
+}
+
+@test "status says what is enabled, and what is wrong with the library or a policy" {
+    unit app.service
+    host status --root "$R"
+    expect_status 1
+    expect_whole output "nothing is enabled"
+    enable --preload
+    enable --unit app
+    host status --root "$R"
+    expect_status 0
+    expect_whole output "/etc/ld.so.preload: /usr/lib/libnagleshim.so
+app.service: /usr/lib/libnagleshim.so"
+    mkdir -p "$R/etc/nagleshim"
+    printf '{"version": 2}\n' >"$R/etc/nagleshim/default.json"
+    host status --root "$R"
+    expect_status 1
+    expect_part output "wrong: $R/etc/nagleshim/default.json:1:13: "
+    rm "$R/etc/nagleshim/default.json"
+    head -c 20000 "$LIBRARY" >"$R/usr/lib/libnagleshim.so"
+    host status --root "$R" --json
+    expect_status 1
+    python3 -c 'import json, sys
+o = json.loads(sys.argv[1])
+assert [e["unit"] for e in o["enabled"]] == [None, "app.service"] and o["good"] is False, o
+assert any(f["name"] == "wrong" and "is cut off" in f["text"] for f in o["facts"]), o' "$output"
+    # Taking it away needs no library that works.
+    host disable --root "$R"
+    expect_status 0
+    rm -r "$R/etc/nagleshim"
+    expect_untouched
+}
+
+@test "what is meant must be clear, and needs the rights" {
+    local words said
+    while IFS='|' read -r words said; do
+        # shellcheck disable=SC2086 # words
+        host --root "$R" $words
+        refused "$said"
+    done <<'CASES'
+|host is followed by enable, disable or status; see 'nagleshim host --help'
+frobnicate|'frobnicate': host is followed by enable, disable or status
+enable|enable what? --unit UNIT for a service, --preload for every program of the system
+enable --preload --unit x|--unit and --preload cannot be used together
+status --preload|status tells of everything
+disable --library /x|--library is for enable alone
+enable disable --preload|'disable': host is followed by
+enable --unit|needs a value
+CASES
+    host status --root "$T/nosuch"
+    expect_status 2
+    expect_whole stderr "nagleshim host: --root '$T/nosuch': No such file or directory"
+    host status --root "$T"
+    expect_status 2
+    expect_whole stderr "nagleshim host: --root '$T': there is no system, for it has no directory etc"
+    if [[ ! -e /run/systemd/system ]]; then
+        host enable --unit x
+        expect_status 2
+        expect_whole stderr "nagleshim host: systemd does not run here, so that there are no units; use --preload, or --root for an image"
+    fi
+    local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    "${as_other[@]}" true 2>/dev/null || as_other=()
+    [[ ${#as_other[@]} -gt 0 || $EUID -ne 0 ]] || return 0
+    cp "$NS" "$T"
+    let_others_in "$T"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" host enable --preload
+    expect_status 3
+    expect_whole stderr "nagleshim host: permission denied: only root may change this system; nothing was changed"
+}
+
+@test "on the system itself every program has it after enable --preload, none after disable, and status knows those from before" {
+    local mounts
+    ns_mount_namespace
+    [[ ${#mounts[@]} -gt 0 && $EUID -eq 0 ]] || cannot_here "no mount namespace of root's"
+    [[ ! -e /etc/ld.so.preload ]] || cannot_here "there is an /etc/ld.so.preload"
+    mkdir -p "$T/over"
+    export T NS LIBRARY PROBES
+    export -f holds
+    run --separate-stderr unshare --mount --pid --fork --mount-proc bash -c 'set -e
+        mount -t tmpfs none "$T/over"
+        mkdir "$T/over"/{etc,usr}{,.work}
+        mount -t overlay overlay -o "lowerdir=/etc,upperdir=$T/over/etc,workdir=$T/over/etc.work" /etc || exit 77
+        mount -t overlay overlay -o "lowerdir=/usr,upperdir=$T/over/usr,workdir=$T/over/usr.work" /usr || exit 77
+        chmod 755 /etc /usr; cp "$LIBRARY" /usr/lib/libnagleshim.so; chmod 644 /usr/lib/libnagleshim.so
+        unset NAGLESHIM_POLICY_DIR
+        "$PROBES/doctor_patient" pause >"$T/early" 3>&- &
+        # The start of a process is known to a tick, and the time of a file to a jiffy.
+        until holds "$(cut -d " " -f 1 /proc/uptime) > $(awk "{ print \$22 / 100 }" "/proc/$!/stat") + 0.1"; do sleep 0.01; done
+        "$NS" host enable --preload --library /usr/lib/libnagleshim.so
+        grep -q libnagleshim /proc/self/maps
+        "$PROBES/doctor_patient" pause >"$T/late" 3>&- &
+        until grep -qs ready "$T/late"; do :; done
+        "$NS" host status >"$T/status" || echo "$?" >>"$T/status"
+        "$NS" host disable
+        [[ ! -e /etc/ld.so.preload ]]
+        ! grep -q libnagleshim /proc/self/maps'
+    [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
+    expect_status 0
+    # The shell and the one that it started first are from before; sleep and grep have ended.
+    [[ $(cat "$T/status") == "/etc/ld.so.preload: /usr/lib/libnagleshim.so; 1 process with it; 2 started before: start them again
+1" ]] || {
+        cat "$T/status"
+        return 1
+    }
+}

@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: top shows which connections stall, of any program, in any namespace, from outside, and calls nothing else a stall.
+# shellcheck disable=SC2030,SC2031 # each test is a process of its own
+# shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
+# The programs are watched as they are, without the shim; each has a control that does not stall. Networks are
+# namespaces of the tests' own.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    NS=$PWD/build/nagleshim
+    unshare -n true 2>/dev/null || ns_skip "no network namespace"
+    AS=()
+    NET=(unshare -n)
+}
+
+teardown() {
+    tmux -S "$T/tmux" kill-server 2>/dev/null || true
+    ns_teardown
+}
+
+# posts NAME OPTIONS...: a client that posts to a server for some seconds, in a network of their own. $pid is the client.
+posts() {
+    local name=$1
+    shift
+    cat >"$T/$name.sh" <<'END'
+ip link set lo up
+"$1/queue_server" --connections 1 0 >"$2.port" &
+until grep -q port "$2.port"; do sleep 0.01; done
+port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")
+shift 2
+exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 localhost "$port" 100000000
+END
+    ns_start "$name" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
+    pid=${NS_PID[$name]}
+    # The warm-up is over, and the process is the client.
+    timeout 10 bash -c "until [[ \$(cat /proc/$pid/comm) == queue_put* ]]; do sleep 0.01; done"
+    sleep 1
+}
+
+# The row of process $pid: what it is told to lose, in ms a second, in $lost; holds a second in $rate.
+watched() {
+    run --separate-stderr "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    [[ $status -eq 0 && -z $stderr ]]
+    rate='' lost='' share='' role='' shim=''
+    read -r rate lost share role shim < <(awk -v pid="$pid" '$2 == pid { print $4, $5, $6, $3, $7 }' <<<"$output") || true
+}
+
+@test "a client that stalls is shown with its holds, what they cost, and its peer" {
+    posts stalls
+    watched
+    # 44 ms each, one after the other; a busy machine makes them fewer
+    holds "$rate > 12 && $rate < 26 && $lost > 500 && $lost < 1100"
+    [[ $role == client && $shim == no && $share == *% && $output == *' 127.0.0.1:'* ]]
+}
+
+@test "the same client without a stall has none" {
+    posts calm --nodelay
+    watched
+    [[ $rate == 0.0 && $lost == 0.0 ]]
+    ns_stop calm
+    posts one-write --get
+    watched
+    [[ $rate == 0.0 && $lost == 0.0 ]]
+}
+
+@test "a static program is seen" {
+    echo 'int main(void) { return 0; }' | gcc -static -x c -o "$T/static" - || ns_skip "no static C library"
+    gcc -O2 -static -o "$T/queue_put_static" examples/queue_put.c -pthread
+    CLIENT=$T/queue_put_static posts static
+    watched
+    holds "$rate > 12 && $lost > 500"
+}
+
+@test "an ordinary user sees a container of his own, and is told that another's process is not his" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    local directory=$T
+    cp "$EXAMPLES/queue_server" "$EXAMPLES/queue_put" "$NS" "$T"
+    EXAMPLES=$T NS=$T/nagleshim
+    chmod 777 "$T"
+    while [[ $directory != / ]]; do
+        chmod a+x "$directory"
+        directory=${directory%/*}
+        directory=${directory:-/}
+    done
+    AS=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    NET=(unshare -Urn)
+    "${AS[@]}" "${NET[@]}" true || ns_skip "no user namespace for an ordinary user"
+    posts container
+    watched
+    holds "$rate > 12 && $lost > 500"
+    run --separate-stderr setpriv --reuid=65533 --regid=65533 --clear-groups "$NS" top --once --pid "$pid"
+    [[ $status -eq 3 && -z $output && $stderr == *"permission denied: process $pid is another user's"* ]]
+}
+
+@test "the children of a process are watched with it, also those that come later" {
+    local parent
+    ns_start parent "${NET[@]}" bash -c "ip link set lo up; sleep 1
+        '$EXAMPLES/queue_server' 0 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
+        '$EXAMPLES/queue_put' --warmup 20 localhost \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
+    parent=${NS_PID[parent]}
+    run --separate-stderr "$NS" top --once --interval 6 --pid "$parent"
+    printf '%s\n' "$output" "$stderr"
+    read -r lost < <(awk '$1 == "queue_put" { print $5 }' <<<"$output")
+    holds "$lost > 50"
+    kill "$(pgrep -P "$parent" queue_put)" "$(pgrep -P "$parent" queue_server)"
+}
+
+@test "the shim in a process is told, and what it does" {
+    PRELOAD=$LIBRARY posts cured
+    watched
+    [[ $rate == 0.0 && $shim == adaptive ]]
+}
+
+@test "a file for node_exporter is whole, escaped and bounded" {
+    posts exported
+    cp "$EXAMPLES/queue_put" "$T/queue_put\"\\"
+    ns_stop exported
+    CLIENT=$T/queue_put\"\\ posts quoted
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
+    printf '%s\n' "$output" "$stderr"
+    cat "$T/x.prom"
+    [[ $status -eq 0 && -z $output && -z $stderr && $(stat -c %a "$T/x.prom") == 644 ]]
+    [[ $(compgen -G "$T/x.prom*") == "$T/x.prom" ]]
+    grep -qE '^nagleshim_holds_per_second\{process="queue_put\\"\\\\",role="client",service="127\.0\.0\.1:[0-9]+"\} [12][0-9]' "$T/x.prom"
+    # Every series has its two lines before it.
+    awk '/^# HELP/ { help = $3 } /^# TYPE/ { if ($3 != help || $4 != "gauge") exit 1; type = $3 }
+        /^[^#]/ { sub(/[{ ].*/, "", $1); if ($1 != type) exit 1; n++ } END { if (n < 9) exit 1 }' "$T/x.prom"
+    run --separate-stderr "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/no/x.prom"
+    [[ $status -eq 2 && $stderr == "nagleshim top: cannot write '$T/no/x.prom': No such file or directory" ]]
+}
+
+@test "what is wrong on the command line is said in one line" {
+    local words
+    while read -r words; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" top $words
+        printf '%s: %s\n' "$words" "$stderr"
+        [[ $status -eq 2 && -z $output && ${#stderr_lines[@]} -eq 1 ]]
+    done <<END
+--interval 0
+--interval x
+--pid 0
+--pid 4194304
+--prometheus $T/x
+--once more
+--twice
+END
+}
+
+@test "lines come again and again where there is no terminal, and end with their process" {
+    posts lines
+    ns_start top "$NS" top --interval 0.5 --pid "$pid"
+    ns_wait_for "$T/top.out" "^queue_put .*%"
+    sleep 1
+    ns_stop lines KILL
+    ns_join top
+    [[ $(grep -c ^PROCESS "$T/top.out") -ge 3 && ! -s $T/top.err ]]
+}
+
+@test "on a terminal it draws, takes keys, and leaves the terminal as it was" {
+    command -v tmux >/dev/null || ns_skip "tmux is missing"
+    screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
+    # shows "TEXT": until the screen has it.
+    shows() {
+        local i
+        for ((i = 0; i < 100; i++)); do
+            [[ $(screen capture-pane -p) != *"$1"* ]] || return 0
+            sleep 0.05
+        done
+        screen capture-pane -p
+        return 1
+    }
+    posts drawn
+    screen new-session -d -x 80 -y 16 "stty -a >'$T/before'; '$NS' top --interval 1 --pid $pid; echo status \$?;
+        stty -a >'$T/after'; sleep 100" 3>&-
+    shows 'queue_put '
+    shows '127.0.0.1:'
+    screen send-keys h
+    shows 'any key goes back'
+    screen send-keys x d 3 Enter N
+    shows 'by process id, every 3 s'
+    screen resize-window -x 60 -y 8
+    shows 'queue_put '
+    screen send-keys q
+    shows 'status 0'
+    screen kill-server
+    # But for its size.
+    sed -i 's/rows [0-9]*; columns [0-9]*;//' "$T/before" "$T/after"
+    diff "$T/before" "$T/after"
+}
+
+@test "without ncurses it prints lines on a terminal, too" {
+    posts plain
+    command -v script >/dev/null || ns_skip "script is missing"
+    run timeout 20 script -qec "env TERM=dumb '$NS' top --interval 0.5 --pid $pid --once" /dev/null
+    printf '%s\n' "$output"
+    [[ $status -eq 0 && $output == *PROCESS*queue_put* && $output != *$'\e'* ]]
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# A clean Debian to install packages in, and to boot: made once with debootstrap below .deps/fleet, and never
+# written to. What a file of tests does to it is in a layer of its own, which goes with the file.
+
+DEBIAN=$PWD/.deps/fleet/debian
+
+# Made as root, from the mirror that apt has here.
+make_debian() {
+    local mirror
+    [[ ! -e $DEBIAN/usr/bin/systemctl ]] || return 0
+    rm -rf "$DEBIAN.new"
+    mkdir -p "${DEBIAN%/*}"
+    find_mirror
+    debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus "$(. /etc/os-release && echo "$VERSION_CODENAME")" \
+        "$DEBIAN.new" "$mirror" >"$BATS_FILE_TMPDIR/debootstrap" 2>&1 || {
+        tail -n 20 "$BATS_FILE_TMPDIR/debootstrap"
+        return 1
+    }
+    mv "$DEBIAN.new" "$DEBIAN"
+}
+
+fail() {
+    echo "$*"
+    return 1
+}
+
+# The layer and where it is seen; mounted anew by each call below, in a mount namespace of its own.
+new_debian() {
+    LAYER=$BATS_FILE_TMPDIR/layer
+    export LAYER
+    mkdir -p "$LAYER/changes" "$LAYER/work" "$LAYER/root"
+}
+
+# with_debian COMMAND...: with the system at $LAYER/root, in a network of its own.
+with_debian() {
+    # shellcheck disable=SC2016 # the inner shell expands them
+    unshare --mount --net bash -c '
+        set -e
+        ip link set lo up
+        mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/changes,workdir=$2/work" "$2/root"
+        shift 2
+        "$@"' - "$DEBIAN" "$LAYER" "$@" 3>&-
+}
+
+# in_debian COMMAND...: run there, as in a system that has not been booted.
+in_debian() {
+    # shellcheck disable=SC2016
+    with_debian bash -c '
+        root=$1
+        shift
+        mount -t proc proc "$root/proc"
+        mount --bind /dev "$root/dev"
+        exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"' - "$LAYER/root" "$@"
+}
+
+# boot_debian: boots it, runs the script on its standard input as the last of the units, and powers it off. The script's
+# output is printed. What init says is in $BATS_FILE_TMPDIR/boot.
+boot_debian() {
+    local changes=$LAYER/changes
+    mkdir -p "$changes/etc/systemd/system/multi-user.target.wants"
+    cat >"$changes/script"
+    rm -f "$changes/output"
+    cat >"$changes/etc/systemd/system/fleet-script.service" <<'END'
+[Unit]
+After=multi-user.target
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /script
+ExecStopPost=/bin/systemctl --no-block poweroff
+StandardOutput=file:/output
+StandardError=file:/output
+END
+    ln -sf ../fleet-script.service "$changes/etc/systemd/system/multi-user.target.wants/"
+    # shellcheck disable=SC2016
+    with_debian bash -c '
+        ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
+        exec timeout 120 systemd-nspawn --quiet --directory="$1" --register=no --keep-unit --private-network \
+            --link-journal=no --boot </dev/null' - "$LAYER/root" >"$BATS_FILE_TMPDIR/boot" 2>&1 || {
+        echo "the system did not boot and power off:"
+        tail -n 20 "$BATS_FILE_TMPDIR/boot"
+        return 1
+    }
+    cat "$changes/output"
+}

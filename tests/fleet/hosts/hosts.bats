@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A Debian boots with the library in one of its units, in every program, and without it again, and only what was asked for changes.
+# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
+# Each test goes on with the system that the one before has left, as its administrator would.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/common
+load ../../helpers/releases
+load debian
+
+setup_file() {
+    export BATS_TEST_TIMEOUT=600
+    local packages=$PWD/build/packages
+    make_debian
+    new_debian
+    rm -f "$packages"/*.deb
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
+    install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
+    rm "$LAYER"/changes/packages/*-dbgsym_*
+    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
+    install -D -t "$LAYER/changes/etc/systemd/system" tests/fleet/hosts/units/*
+    # shellcheck disable=SC2016 # the system's shell expands them
+    in_debian sh -c 'dpkg -i /packages/*.deb && cp "$(ls /lib/*/libm.so.6)" /app/other.so &&
+        systemctl enable exchange.service other.service' >/dev/null 2>&1
+    configuration >"$BATS_FILE_TMPDIR/before"
+}
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+# What an administrator has in the system, with its contents; without what a boot itself writes.
+configuration() {
+    in_debian find /etc /usr/lib/systemd -type f -not -path '*/fleet-script.service' -not -name machine-id \
+        -not -name 'ld.so.cache' -not -name '.updated' -exec sha256sum {} + | sort -k2
+}
+
+# What every boot says first: units that failed, and how the system is.
+state() {
+    cat <<'END'
+systemctl --failed --no-legend --plain | sed 's/^/failed: /'
+echo "exchange: $(cat /exchange.ms)"
+echo "init: $(grep -c libnagleshim.so /proc/1/maps)"
+END
+}
+
+# milliseconds: what the unit's exchange took in the last boot.
+milliseconds() {
+    sed -n 's/^exchange: //p' <<<"$output"
+}
+
+@test "as it is, the system boots, nothing fails, and the unit stalls" {
+    run -0 boot_debian <<<"$(state)"
+    [[ $output != *failed:* && $output == *'init: 0'* ]]
+    (($(milliseconds) > 20 * 30))
+}
+
+@test "a truncated library and a foreign one are refused, in one line each, and nothing is changed" {
+    # shellcheck disable=SC2016 # the system's shell expands them
+    run -0 boot_debian <<'END'
+library=$(ls /usr/lib/*/libnagleshim.so)
+install -D "$library" /opt/cut/libnagleshim.so
+truncate -s 20000 /opt/cut/libnagleshim.so
+install -D "$library" /opt/foreign/libnagleshim.so
+printf '\267' | dd of=/opt/foreign/libnagleshim.so bs=1 seek=18 conv=notrunc status=none # e_machine: aarch64
+for place in cut foreign; do
+    for way in '--unit exchange' --preload; do
+        nagleshim host enable $way --library /opt/$place/libnagleshim.so
+        echo "status $?"
+    done
+done
+rm -r /opt/cut /opt/foreign
+END
+    [[ $(grep -c '^status 2$' <<<"$output") -eq 4 && $(grep -c '^nagleshim host: ' <<<"$output") -eq 4 ]]
+    [[ ${#lines[@]} -eq 8 ]]
+    diff "$BATS_FILE_TMPDIR/before" <(configuration)
+}
+
+@test "a unit that is enabled stops stalling at its next start, and its own LD_PRELOAD stays" {
+    # shellcheck disable=SC2016
+    run -0 boot_debian <<END
+nagleshim host enable --unit exchange.service other.service; echo "status \$?"
+nagleshim host enable --unit exchange.service other.service; echo "again \$?"
+systemctl restart exchange.service other.service
+$(state)
+systemctl show -p Environment --value other.service
+grep -oE '/(app/other|usr/lib/[^ ]*/libnagleshim).so' /proc/\$(systemctl show -p MainPID --value other.service)/maps | sort -u
+nagleshim host status; echo "enabled \$?"
+END
+    [[ $output == *'status 0'* && $output == *'again 0'* && $output == *'enabled 0'* && $output != *failed:* ]]
+    (($(milliseconds) < 20 * 20))
+    grep -qx /app/other.so <<<"$output"
+    grep -qE '^/usr/lib/.*/libnagleshim.so$' <<<"$output"
+}
+
+@test "the next boot has it in the units that are enabled, and in nothing else" {
+    run -0 boot_debian <<<"$(state)"
+    [[ $output != *failed:* && $output == *'init: 0'* ]]
+    (($(milliseconds) < 20 * 20))
+}
+
+@test "disabled, nothing is left of it, and the unit is as it was" {
+    run -0 boot_debian <<END
+nagleshim host disable; echo "status \$?"
+systemctl restart exchange.service
+$(state)
+END
+    [[ $output == *'status 0'* && $output != *failed:* ]]
+    (($(milliseconds) > 20 * 30))
+    diff "$BATS_FILE_TMPDIR/before" <(configuration)
+}
+
+@test "in /etc/ld.so.preload it is in every program, init among them, and the system boots with nothing failed" {
+    # shellcheck disable=SC2016
+    run -0 boot_debian <<END
+nagleshim host enable --preload; echo "status \$?"
+cat /etc/ld.so.preload
+END
+    [[ $output == *'status 0'* && $output == *libnagleshim.so* ]]
+    run -0 boot_debian <<END
+$(state)
+systemctl daemon-reexec && echo "again: \$(grep -c libnagleshim.so /proc/1/maps)"
+su -s /bin/sh nobody -c 'grep -c libnagleshim.so /proc/self/maps' | sed 's/^/su: /'
+nagleshim host status; echo "enabled \$?"
+END
+    [[ $output != *failed:* && $output != *'init: 0'* && $output != *'again: 0'* && $output == *'again: '* ]]
+    [[ $output == *'su: '[1-9]* && $output == *'enabled 0'* ]]
+    (($(milliseconds) < 20 * 20))
+}
+
+@test "disabled again, the system boots as before, and nothing is left" {
+    run -0 boot_debian <<<'nagleshim host disable; echo "status $?"'
+    [[ $output == *'status 0'* ]]
+    run -0 boot_debian <<<"$(state)"
+    [[ $output != *failed:* && $output == *'init: 0'* ]]
+    (($(milliseconds) > 20 * 30))
+    diff "$BATS_FILE_TMPDIR/before" <(configuration)
+}

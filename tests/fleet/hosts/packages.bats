@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Debian's packages install, upgrade and leave a clean system as packages should, and the library works by its bare name.
+# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/common
+load ../../helpers/releases
+load debian
+
+setup_file() {
+    export BATS_TEST_TIMEOUT=600
+    local packages=$PWD/build/packages
+    make_debian
+    new_debian
+    rm -f "$packages"/*.deb
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
+    install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
+    rm "$LAYER"/changes/packages/*-dbgsym_*
+    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
+    newer_packages
+    in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort' >"$BATS_FILE_TMPDIR/before"
+}
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+# The same packages with a later version.
+newer_packages() {
+    local deb tree=$BATS_FILE_TMPDIR/tree
+    mkdir -p "$LAYER/changes/newer"
+    for deb in "$LAYER"/changes/packages/*.deb; do
+        rm -rf "$tree"
+        dpkg-deb -R "$deb" "$tree"
+        sed -i -E 's/^(Version: .*)$/\1+1/; s/(libnagleshim \(= [^)]*)\)/\1+1)/' "$tree/DEBIAN/control"
+        dpkg-deb --root-owner-group -b "$tree" "$LAYER/changes/newer" >/dev/null
+    done
+}
+
+# Milliseconds of twenty packets in the system, with these variables or by this command.
+exchange() {
+    in_debian /app/exchange "$@"
+}
+
+@test "lintian finds no error in them" {
+    # What it says of who runs it is no finding.
+    run lintian --fail-on error,warning build/packages/*_*.deb
+    [[ $status -eq 0 ]]
+}
+
+@test "before the packages are there the client stalls" {
+    ((20 * 30 < $(exchange env)))
+}
+
+@test "they install without a word of complaint, and the bare name works" {
+    run -0 in_debian sh -c 'dpkg -i /packages/*.deb'
+    [[ $output != *[Ww]arning* && $output != *error* ]]
+    (($(exchange env LD_PRELOAD=libnagleshim.so) < 20 * 20))
+    (($(exchange nagleshim run --) < 20 * 20))
+}
+
+@test "installing them enables the library nowhere" {
+    run -1 in_debian test -e /etc/ld.so.preload
+    ((20 * 30 < $(exchange env)))
+    run -0 in_debian find /etc/systemd /usr/lib/systemd -name '*nagleshim*'
+    [[ -z $output ]]
+}
+
+@test "the manual, the completions and the policies are where the system looks for them" {
+    in_debian test -s /usr/share/man/man1/nagleshim.1.gz
+    in_debian sh -c 'nagleshim check /usr/share/nagleshim/default.json /usr/share/nagleshim/policies/*.json'
+    run -0 in_debian nagleshim doctor /app/tcp_nodelay_client
+}
+
+@test "the library of the package works under musl" {
+    local musl=$LAYER/changes/musl program headers
+    headers=(-idirafter /usr/include -idirafter "/usr/include/$(gcc -print-multiarch)")
+    mkdir -p "$musl"
+    for program in tcp_nodelay_client tcp_nodelay_server; do
+        musl-gcc "${headers[@]}" -O2 -D_GNU_SOURCE -o "$musl/$program" "examples/$program.c"
+    done
+    install -t "$musl" tests/fleet/hosts/exchange
+    install -D -t "$LAYER/changes/usr/lib" /lib/ld-musl-*.so.1
+    ((20 * 30 < $(in_debian /musl/exchange env)))
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '/musl/exchange env LD_PRELOAD="$(ls /usr/lib/*/libnagleshim.so)"'
+    ((output < 20 * 20))
+}
+
+@test "an upgrade replaces the library under a program that runs, and enables nothing" {
+    # The program writes on with the library that it has loaded.
+    # shellcheck disable=SC2016 # the system's shell expands them
+    run -0 in_debian bash -c '
+        LD_PRELOAD=libnagleshim.so sleep 60 &
+        dpkg -i /newer/*.deb && kill -0 "$!" && grep -c "libnagleshim.so" "/proc/$!/maps" && kill "$!"'
+    [[ $(in_debian dpkg-query -W nagleshim) == *+1 ]]
+    (($(exchange env LD_PRELOAD=libnagleshim.so) < 20 * 20))
+}
+
+@test "removing them takes the library out of /etc/ld.so.preload first, and leaves what else is there" {
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '
+        library=$(ls /usr/lib/*/libnagleshim.so)
+        cp "$(ls /lib/*/libm.so.6)" /app/other.so
+        printf "/app/other.so\n%s\n" "$library" >/etc/ld.so.preload
+        dpkg -r nagleshim libnagleshim 2>&1 && cat /etc/ld.so.preload'
+    [[ $output != *'cannot be preloaded'* && ${lines[-1]} == /app/other.so ]]
+    in_debian rm /etc/ld.so.preload
+}
+
+@test "a line of its own in /etc/ld.so.preload goes with the file" {
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '
+        dpkg -i /packages/*.deb >/dev/null && ls /usr/lib/*/libnagleshim.so >/etc/ld.so.preload &&
+            dpkg -r nagleshim libnagleshim 2>&1; test ! -e /etc/ld.so.preload'
+    [[ $output != *'cannot be preloaded'* ]]
+}
+
+@test "purged, nothing of them is left" {
+    in_debian sh -c 'dpkg -i /packages/*.deb && dpkg -P nagleshim libnagleshim' >/dev/null
+    run in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort'
+    # What dpkg and ldconfig keep for themselves, and the program that the test before has put there.
+    diff <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' "$BATS_FILE_TMPDIR/before") \
+        <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' <<<"$output")
+}
+
+@test "the packages' own test passes in a system that has a compiler" {
+    # This machine, with a layer of its own.
+    # shellcheck disable=SC2034 # read by with_debian
+    local DEBIAN=/ LAYER=$T/layer
+    mkdir -p "$LAYER"/{changes/source/config/debian,work,root}
+    cp -R build/packages examples "$LAYER/changes/source"
+    cp -R config/debian/tests "$LAYER/changes/source/config/debian"
+    run -0 in_debian bash -c 'cd /source && dpkg -i packages/{lib,}nagleshim_*.deb >/dev/null 2>&1 && config/debian/tests/essence'
+    [[ $output == *'20 packets: '* ]]
+}
