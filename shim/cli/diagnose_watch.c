@@ -72,8 +72,12 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
     process = ns_diagnosis_process(session->diagnosis, watched->pid);
     if (process && !process->exe[0])
         ns_diagnosed_process_look(process);
+    /* It is gone already. */
     if (process && !process->name[0])
-        snprintf(process->name, sizeof(process->name), "?");
+        snprintf(process->name, sizeof(process->name), "%s",
+                 watched->name[0] ? watched->name : "?");
+    if (process)
+        ns_proc_tame(process->name);
     watched->owner = process;
     return process;
 }
@@ -118,6 +122,10 @@ static bool harvest(void *context, struct ns_watched *watched)
 
     if (!watched->ended && !session->final)
         return true;
+    if (!watched->ended && !watched->traffic) {
+        session->diagnosis->idle++;
+        return true;
+    }
     connection = connection_of(session, watched);
     ns_judge_verdict(&watched->judge, &verdict);
     connection.verdict = &verdict;
@@ -238,11 +246,15 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
             end, "%llu of %llu looks from outside came too late: holds may have been missed",
             (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
     if (tally.forgotten)
-        ns_diagnose_note(end, "%llu connections were too short, or too many, to be looked at",
-                         (unsigned long long)tally.forgotten);
+        ns_diagnose_note(end, "at least %llu connection%s too short, or too many, to be looked at",
+                         (unsigned long long)tally.forgotten,
+                         tally.forgotten == 1 ? " was" : "s were");
     if (tally.denied && session->options->all)
-        ns_diagnose_note(end, "%llu processes of other users could not be looked into; root can",
-                         (unsigned long long)tally.denied);
+        ns_diagnose_note(end, "%llu process%s could not be looked into: %s",
+                         (unsigned long long)tally.denied, tally.denied == 1 ? "" : "es",
+                         geteuid() == 0 ? "it takes CAP_SYS_PTRACE, which this command lacks, or a "
+                                          "security module protects them"
+                                        : "they are other users', or protected; ask as root");
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)
@@ -286,13 +298,14 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
 
-    if (!open_watch(&session, end))
-        return;
+    /* It looks once while it is opened, which takes its time where there is much to see. */
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
     diagnosis->begin = now_ns();
+    if (!open_watch(&session, end))
+        return;
     if (options->seconds > 0)
-        session.deadline = diagnosis->begin + (uint64_t)(options->seconds * (double)SECOND);
+        session.deadline = now_ns() + (uint64_t)(options->seconds * (double)SECOND);
     /* A line that is written again and again would be in the way of what the program prints there.
      */
     session.progress =

@@ -44,10 +44,9 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
     double lost = ns_diagnosis_lost_ms(row), of = (double)verdict->waited_ns / MS;
+    double watched = (double)verdict->watched_ns / MS;
     int used;
 
-    if (of < lost)
-        of = (double)verdict->watched_ns / MS;
     used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stalls",
                     row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
                     ns_diagnosis_stall_count(row));
@@ -56,9 +55,15 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);
     used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost",
                      ns_diagnosis_certain(row) ? "" : "at most ", lost);
-    if (of > 0)
+    if (of >= lost && of > 0)
         used +=
             snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
+    else if (watched >= lost && watched > 0)
+        used += snprintf(text + used, size - (size_t)used, " of %.0f watched (%.0f %%)", watched,
+                         100 * lost / watched);
+    else if (row->connections > 1) /* side by side */
+        used += snprintf(text + used, size - (size_t)used, " on %u connections, in %.0f watched",
+                         row->connections, watched);
     if (ns_diagnosis_certain(row) && verdict->maybe)
         snprintf(text + used, size - (size_t)used, ", and %.0f more at most",
                  (double)(verdict->most_ns - verdict->certain_ns) / MS);
@@ -188,6 +193,9 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int w
     }
     if (left)
         fprintf(stream, "and %zu more; --json has them all\n", left);
+    if (diagnosis->idle)
+        fprintf(stream, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
+                diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
 }
 
 void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *report, int width)

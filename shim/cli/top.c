@@ -18,8 +18,10 @@
 #define SAY(...) ns_say("top", __VA_ARGS__)
 #define SECOND 1000000000U
 
+enum { IDLE_MOST = 20 }; /* rows without traffic that are printed where nobody scrolls */
+
 struct wish {
-    bool once;
+    bool once, every;
     double interval;
     pid_t pid;
     const char *prometheus;
@@ -64,6 +66,8 @@ static int read_options(int argc, char **argv, struct wish *wish)
         }
         if (option == NS_TOP_ONCE) {
             wish->once = true;
+        } else if (option == NS_TOP_EVERY) {
+            wish->every = true;
         } else if (option == NS_TOP_PROMETHEUS) {
             wish->prometheus = optarg;
         } else if (option == NS_TOP_INTERVAL) {
@@ -136,16 +140,24 @@ static int look_until(struct ns_top *top, uint64_t end, bool keys, int *key)
     return 0;
 }
 
-static void print_table(const struct ns_top *top)
+/* What is worth it: rows that had traffic, and a few of the others. */
+static void print_table(const struct ns_top *top, bool every)
 {
+    size_t left = 0;
     char line[512];
 
     for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
         puts(ns_top_summary(top, i, line, sizeof(line)));
     putchar('\n');
     puts(ns_top_title(line, sizeof(line)));
-    for (size_t i = 0; i < top->n_rows; i++)
-        puts(ns_top_line(top->rows[i], line, sizeof(line)));
+    for (size_t i = 0; i < top->n_rows; i++) {
+        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
+            puts(ns_top_line(top->rows[i], line, sizeof(line)));
+        else
+            left++;
+    }
+    if (left)
+        printf("and %zu more without traffic ('--every' lists them)\n", left);
 }
 
 static uint64_t after(double seconds)
@@ -168,7 +180,7 @@ static int show_lines(struct ns_top *top, const struct wish *wish)
                 SAY("cannot write '%s': %s", wish->prometheus, strerror(-error));
             return error ? NS_EXIT_ERROR : NS_EXIT_YES;
         }
-        print_table(top);
+        print_table(top, wish->every);
         if (!wish->once)
             putchar('\n');
         /* Whoever read it has gone, or its process has. */

@@ -24,7 +24,7 @@ static const char *const help[] = {
     "",
     "  HOLDS/S  how often a second Nagle's algorithm held bytes the program waited for",
     "  LOST/S   how many milliseconds a second it waited for that",
-    "  SHARE    that, of the time of its connections",
+    "  SHARE    that, of the time of its connections with traffic",
     "  SHIM     whether nagleshim is in the process, and what it does there",
     "",
     "  any key goes back",

@@ -18,11 +18,11 @@ enum ns_look_kind {
 
 /* flags */
 enum {
-    NS_LOOK_KNOWS_UNSENT = 1,   /* the kernel has tcpi_notsent_bytes (Linux 4.6) */
-    NS_LOOK_KNOWS_WINDOW = 2,   /* the kernel has tcpi_snd_wnd (Linux 5.4) */
-    NS_LOOK_KNOWS_OPTIONS = 4,  /* the next two could be asked for */
-    NS_LOOK_NODELAY = 8,        /* TCP_NODELAY is on */
-    NS_LOOK_CORK = 16,          /* TCP_CORK is on, or the last write had MSG_MORE */
+    NS_LOOK_KNOWS_UNSENT = 1,  /* the kernel has tcpi_notsent_bytes (Linux 4.6) */
+    NS_LOOK_KNOWS_WINDOW = 2,  /* the kernel has tcpi_snd_wnd (Linux 5.4) */
+    NS_LOOK_KNOWS_OPTIONS = 4, /* the next two could be asked for */
+    NS_LOOK_NODELAY = 8,       /* TCP_NODELAY is on */
+    NS_LOOK_CORK = 16,         /* TCP_CORK is on, or the last write had MSG_MORE */
     /* WOKE: data had arrived, here or from the same peer elsewhere; it is what was waited for */
     NS_LOOK_ARRIVED = 32,
     NS_LOOK_PUSHED = 64,        /* WAIT: the experiment pushed here */

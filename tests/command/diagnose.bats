@@ -247,6 +247,17 @@ END
     grep -q 'rounds 60' "$T/client.out"
 }
 
+@test "a process that ends as soon as it was seen keeps its name" {
+    cat >"$T/short.sh" <<'END'
+for ((i = 0; i < 100; i++)); do
+    bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0"; read -rt 0.006 <&3; echo >&3; read -rN6 <&3' "$1" || true
+done
+END
+    slow_server 1
+    run --separate-stderr "$NS" diagnose --outside --json "$T/o.json" -- bash "$T/short.sh" "$port"
+    says "$T/o.json" 'len(rows) > 20 and {row["process"]["name"] for row in rows} == {"bash"}'
+}
+
 @test "another user's process is not to be looked into" {
     [[ $EUID -eq 0 ]] || cannot_here "not root"
     victim
