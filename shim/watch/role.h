@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Which end of a connection is the server's. Where somebody listens on its port, it is; but a
  * listener may be closed while what it accepted lives on, and then the ports of all connections of
- * the namespace tell: those that a listener accepted have its port in common, and each a peer of its
- * own. */
+ * the namespace tell: those that a listener accepted have its port in common, and each a peer of
+ * its own. */
 #ifndef NS_ROLE_H
 #define NS_ROLE_H
 

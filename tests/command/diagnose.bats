@@ -222,14 +222,15 @@ PYTHON
 --pid x|--pid must be a process id, not 'x'
 --pid 2147483647|there is no process 2147483647
 --pid 1 --all|a program, --pid and --all: only one of them can be looked at
---for 0 -- echo no|--for must be a number from 0.1 to 1e+06, not '0'
---for 1e3 -- echo no|--for must be a number from 0.1 to 1e+06, not '1e3'
+--for 0 -- echo no|--for must be a number from 0.1 to 1000000, not '0'
+--for 1e3 -- echo no|--for must be a number from 0.1 to 1000000, not '1e3'
 --interval 0 -- echo no|--interval must be a number from 0.5 to 1000, not '0'
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
---max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1e+09, not '-1'
+--max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1000000000, not '-1'
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
+--json x --policy x -- echo no|--json, --report and --policy: each needs a file of its own
 --josn x -- echo no|unknown option --josn; is --json meant? see 'nagleshim diagnose --help'
 END
 }
@@ -318,6 +319,40 @@ END
     "$NS" diagnose -- sh -c 'kill -KILL $$' 2>/dev/null || true
     "$NS" diagnose -- no-such-program 2>/dev/null || true
     [[ -z $(ls -A "$TMPDIR") ]]
+}
+
+@test "a file for what is not there is not made, and one that cannot be written fails" {
+    run --separate-stderr "$NS" diagnose --policy "$T/none.json" -- true
+    expect_status 0
+    expect_part stderr "policy: there is nothing to write to '$T/none.json'"
+    run -127 --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$T/o.html" -- no-such-program
+    [[ ! -e $T/none.json && ! -e $T/o.json && ! -e $T/o.html ]]
+    run --separate-stderr "$NS" diagnose --report /dev/full -- true
+    expect_status 2
+    expect_part stderr "cannot write '/dev/full': No space left on device"
+    expect_no_part stderr 'page:'
+    victim
+    run --separate-stderr "$NS" diagnose --policy /dev/full -- "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20
+    expect_status 2
+    expect_part stderr "cannot write '/dev/full': No space left on device"
+}
+
+@test "whoever reads the report may go: the status is the program's, and nothing is left behind" {
+    local statuses
+    export TMPDIR=$T/tmp
+    mkdir "$TMPDIR"
+    { "$NS" diagnose -- sh -c 'sleep 0.2; exit 4' 2>&1 || echo $? >"$T/status"; } | true
+    [[ $(cat "$T/status") -eq 4 && -z $(ls -A "$TMPDIR") ]]
+    { "$NS" diagnose --json - -- sh -c 'sleep 0.2; exit 4' 2>"$T/err" || echo $? >"$T/status"; } | true
+    [[ $(cat "$T/status") -eq 2 && -z $(ls -A "$TMPDIR") ]]
+    grep -qx "nagleshim diagnose: cannot write '-': Broken pipe" "$T/err"
+    # Without standard descriptors, no file of ours gets what is meant for them, nor does the program find more than it had.
+    statuses=0
+    "$NS" diagnose --json "$T/o.json" -- sh -c 'echo no >&2 || exit 5' <&- >&- 2>&- || statuses=$?
+    [[ $statuses -eq 2 || $statuses -eq 5 ]]
+    says "$T/o.json" "o['status'] == $statuses"
+    # The program finds the signal as it was.
+    run -141 "$NS" diagnose -- sh -c 'kill -PIPE $$; echo no'
 }
 
 @test "the page needs nothing from elsewhere, and what a process has chosen is escaped in it" {
