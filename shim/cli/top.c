@@ -40,7 +40,9 @@ static bool parse_interval(const char *text, double *seconds)
     char *end;
 
     *seconds = strtod(text, &end);
-    return end != text && *end == '\0' && *seconds >= 0.5 && *seconds <= 3600;
+    /* No sign, no "inf", no hexadecimal number. */
+    return strspn(text, "0123456789.") == strlen(text) && end != text && *end == '\0' &&
+           *seconds >= 0.5 && *seconds <= 3600;
 }
 
 static bool parse_pid(const char *text, pid_t *pid)
@@ -51,7 +53,8 @@ static bool parse_pid(const char *text, pid_t *pid)
     errno = 0;
     number = strtol(text, &end, 10);
     *pid = (pid_t)number;
-    return end != text && *end == '\0' && errno == 0 && number > 0 && *pid == number;
+    return strspn(text, "0123456789") == strlen(text) && end != text && *end == '\0' &&
+           errno == 0 && number > 0 && *pid == number;
 }
 
 /* -1: go on; else what to exit with. */

@@ -215,6 +215,18 @@ while True:
     # Every series has its two lines before it.
     awk '/^# HELP/ { help = $3 } /^# TYPE/ { if ($3 != help || $4 != "gauge") exit 1; type = $3 }
         /^[^#]/ { sub(/[{ ].*/, "", $1); if ($1 != type) exit 1; n++ } END { if (n < 9) exit 1 }' "$T/x.prom"
+    # What is no file of its own is written to, and not replaced.
+    mkdir "$T/where"
+    ln -s where/x.prom "$T/link"
+    : >"$T/where/x.prom"
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/link"
+    [[ -L $T/link ]] && grep -q '^nagleshim_holds' "$T/where/x.prom"
+    mkfifo "$T/pipe"
+    grep -c '^nagleshim_holds' <"$T/pipe" >"$T/count" 3>&- &
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/pipe"
+    wait $!
+    cat "$T/count"; [[ -p $T/pipe && $(cat "$T/count") -gt 0 ]]
+    grep -q '^nagleshim_holds' <<<"$("$NS" top --once --interval 0.5 --pid "$pid" --prometheus -)"
     run --separate-stderr "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/no/x.prom"
     [[ $status -eq 2 && $stderr == "nagleshim top: cannot write '$T/no/x.prom': No such file or directory" ]]
 }
@@ -229,6 +241,8 @@ while True:
     done <<END
 --interval 0
 --interval x
+--interval 0x1
+--pid +5
 --pid 0
 --pid 4194304
 --prometheus $T/x
