@@ -28,6 +28,7 @@ enum {
     HARVEST_MS =
         1000, /* what has ended is put into its row, so that its memory can be used again */
     PROGRESS_MS = 500,
+    IDLE_MS = 50, /* a connection that did nothing for so long is idle, and not only new */
 };
 
 struct session {
@@ -122,12 +123,12 @@ static bool harvest(void *context, struct ns_watched *watched)
 
     if (!watched->ended && !session->final)
         return true;
-    if (!watched->ended && !watched->traffic) {
+    ns_judge_verdict(&watched->judge, &verdict);
+    if (!watched->ended && !watched->traffic && verdict.watched_ns >= IDLE_MS * UINT64_C(1000000)) {
         session->diagnosis->idle++;
         return true;
     }
     connection = connection_of(session, watched);
-    ns_judge_verdict(&watched->judge, &verdict);
     connection.verdict = &verdict;
     if (connection.process)
         ns_diagnosis_add(session->diagnosis, &connection);

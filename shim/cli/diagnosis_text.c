@@ -45,12 +45,16 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
     const struct ns_verdict *verdict = &row->verdict;
     double lost = ns_diagnosis_lost_ms(row), of = (double)verdict->waited_ns / MS;
     double watched = (double)verdict->watched_ns / MS;
+    uint64_t stalls = ns_diagnosis_stall_count(row);
     int used;
 
-    used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stalls",
+    used = snprintf(text, size, "%s%" PRIu64 " request%s, %" PRIu64 " stall%s",
                     row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-                    ns_diagnosis_stall_count(row));
-    if (ns_diagnosis_holds(row) && verdict->longest_ns)
+                    verdict->requests == 1 ? "" : "s", stalls, stalls == 1 ? "" : "s");
+    if (ns_diagnosis_holds(row) && verdict->longest_ns && stalls == 1)
+        used += snprintf(text + used, size - (size_t)used, " of %.1f ms",
+                         (double)verdict->longest_ns / MS);
+    else if (ns_diagnosis_holds(row) && verdict->longest_ns)
         used += snprintf(text + used, size - (size_t)used, " of %.1f to %.1f ms",
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);
     used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost",

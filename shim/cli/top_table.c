@@ -48,9 +48,9 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
         stalling += top->rows[i]->holds_rate > 0;
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
     if (line == 0) {
-        snprintf(buffer, size, "nagleshim top - %s, %u connections, %u with traffic; %u row%s",
-                 clock, tally->connections, tally->busy, stalling,
-                 stalling == 1 ? " stalls" : "s stall");
+        snprintf(buffer, size, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s",
+                 clock, tally->connections, tally->connections == 1 ? "" : "s", tally->busy,
+                 stalling, stalling == 1 ? " stalls" : "s stall");
         return buffer;
     }
     n = snprintf(buffer, size, "%.0f looks/s, %.1f %% of a CPU",
@@ -62,7 +62,8 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     if (since->missed > 0)
         MORE("; %llu rounds came too late", (unsigned long long)since->missed);
     if (since->forgotten > 0)
-        MORE("; %llu connections were too short or too many", (unsigned long long)since->forgotten);
+        MORE("; %llu connection%s too short or too many", (unsigned long long)since->forgotten,
+             since->forgotten == 1 ? " was" : "s were");
     if (tally->denied > 0)
         MORE("; %llu process%s may not be looked into", (unsigned long long)tally->denied,
              tally->denied == 1 ? "" : "es");

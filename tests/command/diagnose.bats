@@ -156,6 +156,17 @@ PYTHON
     expect_part output 'stalls 0'
 }
 
+@test "where no preload reaches either end, the source is named, and no policy is proposed" {
+    gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
+    gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
+    ns_start server "$T/static-server" --connections 0 0 0
+    ns_port server
+    ns_start client "$T/static-client" --warmup 10 127.0.0.1 "$port" 100
+    run --separate-stderr "$NS" diagnose --all --for 1.5 --json "$T/o.json"
+    expect_part stderr "next: set TCP_NODELAY, or write each request at once, in the source of static-client"
+    says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
+}
+
 @test "a server that thinks for 44 ms is called slow, and not a stall" {
     local view
     slow_server 44
@@ -205,6 +216,8 @@ PYTHON
     expect_part stderr "the program itself ended with status 7"
     run -127 --separate-stderr "$NS" diagnose -- no-such-program
     expect_whole stderr "nagleshim diagnose: cannot find 'no-such-program' in PATH"
+    run -127 --separate-stderr "$NS" diagnose -- $'./a\n\e[31mname'
+    expect_whole stderr "nagleshim diagnose: cannot run './a??[31mname': No such file or directory"
     run -126 --separate-stderr "$NS" diagnose -- /
     expect_whole stderr "nagleshim diagnose: cannot run '/': Permission denied"
 }
