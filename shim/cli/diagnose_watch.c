@@ -150,8 +150,13 @@ static void print_progress(struct session *session, uint64_t now)
 /* What is due besides looking. */
 static void keep_house(struct session *session, uint64_t now)
 {
+    struct ns_watch_tally tally;
+
     if (now >= session->next_process) {
         ns_watch_each(session->watch, know_process, session);
+        ns_watch_tally(session->watch, &tally);
+        if (tally.denied > session->diagnosis->denied)
+            session->diagnosis->denied = tally.denied;
         session->next_process = now + PROCESS_MS * UINT64_C(1000000);
     }
     if (now >= session->next_harvest) {
@@ -233,6 +238,17 @@ static int say_denied(const struct ns_diagnose_options *options, int error)
     return NS_EXIT_ERROR;
 }
 
+static void note_denied(uint64_t denied, struct ns_diagnose_end *end)
+{
+    if (denied)
+        ns_diagnose_note(end, "%llu process%s could not be looked into: %s",
+                         (unsigned long long)denied, denied == 1 ? "" : "es",
+                         geteuid() == 0 ? "it takes CAP_SYS_PTRACE, which this command lacks, or a "
+                                          "security module protects them"
+                         : denied == 1  ? "it is another user's, or protected; ask as root"
+                                        : "they are other users', or protected; ask as root");
+}
+
 static void take_tally(struct session *session, struct ns_diagnose_end *end)
 {
     struct ns_watch_tally tally;
@@ -241,7 +257,8 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
     session->diagnosis->looks = tally.looks;
     session->diagnosis->missed = tally.missed;
     session->diagnosis->forgotten = tally.forgotten;
-    session->diagnosis->denied = tally.denied;
+    if (tally.denied > session->diagnosis->denied)
+        session->diagnosis->denied = tally.denied;
     if (tally.missed > tally.rounds / 20)
         ns_diagnose_note(
             end, "%llu of %llu looks from outside came too late: holds may have been missed",
@@ -250,12 +267,7 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
         ns_diagnose_note(end, "at least %llu connection%s too short, or too many, to be looked at",
                          (unsigned long long)tally.forgotten,
                          tally.forgotten == 1 ? " was" : "s were");
-    if (tally.denied && session->options->all)
-        ns_diagnose_note(end, "%llu process%s could not be looked into: %s",
-                         (unsigned long long)tally.denied, tally.denied == 1 ? "" : "es",
-                         geteuid() == 0 ? "it takes CAP_SYS_PTRACE, which this command lacks, or a "
-                                          "security module protects them"
-                                        : "they are other users', or protected; ask as root");
+    note_denied(session->diagnosis->denied, end);
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)

@@ -230,13 +230,16 @@ static void find_children(struct ns_owners *owners, int directory)
 static bool next_chosen(struct ns_owners *owners)
 {
     struct ns_watched_process process;
+    int error;
 
     if (owners->round.next == owners->n_processes)
         return false;
     process = owners->processes[owners->round.next];
     if (owners->children)
         find_children(owners, process.directory);
-    if (begin_process(owners, process.pid, process.directory) == -ESRCH) {
+    error = begin_process(owners, process.pid, process.directory);
+    owners->processes[owners->round.next].denied = error != 0;
+    if (error == -ESRCH) {
         close(process.directory);
         owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
     } else {

@@ -24,6 +24,7 @@ struct ns_owned {
 struct ns_watched_process {
     pid_t pid;
     int directory; /* in /proc: another process that gets its number later is not taken for it */
+    bool denied;   /* it may not be looked into, in the last round */
 };
 
 /* What a process was called when a socket of its was found, for it may be gone the next moment. */

@@ -266,6 +266,18 @@ static uint64_t lists_due(const struct ns_watch *watch)
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
+/* At one of those that were named; their children may be another user's. */
+static bool may_look(const struct ns_watch *watch, const struct ns_watch_wish *wish)
+{
+    const struct ns_owners *owners = &watch->table.owners;
+
+    for (size_t i = 0; i < owners->n_processes && !wish->all; i++)
+        for (size_t named = 0; named < wish->n_pids && !owners->processes[i].denied; named++)
+            if (owners->processes[i].pid == wish->pids[named])
+                return true;
+    return wish->all;
+}
+
 int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof(*watch));
@@ -288,7 +300,7 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
         error = step_descriptors(watch, UINT64_MAX);
     if (!error && !wish->all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !wish->all && watch->table.owners.denied == watch->table.owners.n_processes)
+    if (!error && !may_look(watch, wish))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);

@@ -281,6 +281,20 @@ END
         --pid "${NS_PID[server]}" --for 1
     expect_status 3
     expect_part stderr "permission denied: process ${NS_PID[server]}"
+    # That a child of it is one's own does not help.
+    ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
+    sleep 0.3
+    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
+        --pid "${NS_PID[parent]}" --for 1
+    expect_status 3
+    # A program that becomes another user is named as what could not be looked into.
+    cp "$(command -v sleep)" "$T/other"
+    chown 65533 "$T/other"
+    chmod 4755 "$T/other"
+    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
+        --fail-on likely --for 0.3 -- "$T/other" 0.5
+    expect_status 3
+    expect_part stderr "note: 1 process could not be looked into: it is another user's, or protected; ask as root"
 }
 
 @test "with --for the report comes while the program goes on, and its status is still passed on" {
