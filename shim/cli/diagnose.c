@@ -76,6 +76,8 @@ static bool end_output(struct output *output, FILE *stream)
     if (fclose(stream) == 0 && ok)
         return true;
     SAY("cannot write '%s': %s", output->name, strerror(errno));
+    if (output->made)
+        unlink(output->name);
     return false;
 }
 
@@ -89,12 +91,13 @@ static void drop_output(struct output *output)
     output->fd = -1;
 }
 
+/* 0: it is no terminal. */
 static int columns(void)
 {
     struct winsize size;
 
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return 100;
+        return 0;
     return size.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
            : size.ws_col > WIDTH_MOST ? WIDTH_MOST
                                       : size.ws_col;

@@ -139,6 +139,9 @@ static void print_progress(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
 
+    /* In the background it would write over the prompt. */
+    if (tcgetpgrp(STDERR_FILENO) != getpgrp())
+        return;
     ns_watch_tally(session->watch, &tally);
     fprintf(stderr, "\r\033[Kwatching for %.0f s: %u connection%s, %llu stall%s",
             (double)(now - session->diagnosis->begin) / (double)SECOND, tally.connections,
@@ -218,7 +221,7 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
         if (!over)
             wait_until(next, signals);
     }
-    if (session->progress)
+    if (session->progress && tcgetpgrp(STDERR_FILENO) == getpgrp())
         fprintf(stderr, "\r\033[K");
 }
 

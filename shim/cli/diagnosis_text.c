@@ -7,6 +7,7 @@
 #include "cli/diagnosis_words.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,30 +15,40 @@ enum {
     FULL_MOST = 4,   /* rows that are told in full */
     SHORT_MOST = 10, /* rows that are told in a line */
     TEXT_MOST = 1024,
+    WIDTH_DEFAULT = 100,
 };
 
 #define MS 1e6
 
-/* "  label  text", further lines of it indented likewise. A word that is longer than a line stays
- * whole, so that it can be copied. */
-static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+/* From that column on, further lines indented. A word that is longer than a line stays whole, so
+ * that it can be copied. */
+static void print_words(FILE *stream, const char *text, int column, int indent, int width)
 {
-    const int indent = 12;
-    int column = indent;
+    bool first = true;
 
-    fprintf(stream, "  %-*s", indent - 2, label);
     while (*text) {
         int length = (int)strcspn(text, " ");
 
-        if (column > indent && column + 1 + length > width) {
+        if (!first && column + 1 + length > width) {
             fprintf(stream, "\n%*s", indent, "");
             column = indent;
+            first = true;
         }
-        column += fprintf(stream, "%s%.*s", column > indent ? " " : "", length, text);
+        column += fprintf(stream, "%s%.*s", first ? "" : " ", length, text);
+        first = false;
         text += length;
         text += strspn(text, " ");
     }
     putc('\n', stream);
+}
+
+/* "  label  text", further lines of it indented likewise. */
+static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+{
+    const int indent = 12;
+
+    fprintf(stream, "  %-*s", indent - 2, label);
+    print_words(stream, text, indent, indent, width);
 }
 
 static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
@@ -207,9 +218,11 @@ void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *rep
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     char text[TEXT_MOST];
 
-    fprintf(stream, "nagleshim diagnose: %s\n",
-            ns_diagnosis_headline(diagnosis, text, sizeof(text)));
-    print_rows(stream, diagnosis, width);
+    /* Whoever searches a file for it finds it in one line. */
+    ns_diagnosis_headline(diagnosis, text, sizeof(text));
+    fprintf(stream, "nagleshim diagnose: ");
+    print_words(stream, text, (int)strlen("nagleshim diagnose: "), 0, width ? width : INT_MAX);
+    print_rows(stream, diagnosis, width ? width : WIDTH_DEFAULT);
     if (report->next || report->n_notes || diagnosis->n_experiments)
         putc('\n', stream);
     for (size_t i = 0; i < diagnosis->n_experiments; i++)

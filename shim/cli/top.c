@@ -168,6 +168,11 @@ static uint64_t after(double seconds)
     return ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(seconds * SECOND);
 }
 
+static bool is_over(const struct wish *wish)
+{
+    return wish->pid && kill(wish->pid, 0) != 0 && errno == ESRCH;
+}
+
 static int show_lines(struct ns_top *top, const struct wish *wish)
 {
     int error = 0, key;
@@ -187,7 +192,7 @@ static int show_lines(struct ns_top *top, const struct wish *wish)
         if (!wish->once)
             putchar('\n');
         /* Whoever read it has gone, or its process has. */
-        if (fflush(stdout) != 0 || (wish->pid && kill(wish->pid, 0) != 0 && errno == ESRCH))
+        if (fflush(stdout) != 0 || is_over(wish))
             break;
     } while (!wish->once && !asked_to_end);
     return NS_EXIT_YES;
@@ -206,6 +211,7 @@ static int show_screen(struct ns_top *top, const struct wish *wish)
             break;
         if (key == ' ' || ns_clock_now(CLOCK_MONOTONIC) >= refresh) {
             ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
+            screen.over = is_over(wish);
             refresh = after(screen.interval);
         }
     }

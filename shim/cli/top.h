@@ -69,6 +69,7 @@ struct ns_top_screen {
     double interval;
     size_t first; /* row that is shown first */
     bool help;
+    bool over;   /* the process that was named has ended */
     bool asking; /* for the delay, of which this much is typed */
     char typed[16];
 };

@@ -22,7 +22,7 @@ static const char *const help[] = {
     "  < > R    sort by the one before or after these; the other way round",
     "  arrows, Page Up and Page Down show other rows",
     "",
-    "  HOLDS/S  how often a second Nagle's algorithm held bytes the program waited for",
+    "  HOLDS/S  how often a second Nagle's algorithm held what it waited for",
     "  LOST/S   how many milliseconds a second it waited for that",
     "  SHARE    that, of the time of its connections with traffic",
     "  SHIM     whether nagleshim is in the process, and what it does there",
@@ -132,9 +132,9 @@ void ns_top_draw(const struct ns_top *top, struct ns_top_screen *screen)
         snprintf(line, sizeof(line), "delay in seconds (now %g): %s", screen->interval,
                  screen->typed);
     else
-        snprintf(line, sizeof(line), "by %s%s, every %g s; h: help, q: end",
-                 ns_top_order_name(top->order), top->reversed ? ", reversed" : "",
-                 screen->interval);
+        snprintf(line, sizeof(line), "by %s%s, every %g s; h: help, q: end%s",
+                 ns_top_order_name(top->order), top->reversed ? ", reversed" : "", screen->interval,
+                 screen->over ? "; the process has ended" : "");
     ns_screen_line(at++, screen->asking ? NS_STYLE_BOLD : NS_STYLE_PLAIN, line);
     ns_top_title(line, sizeof(line));
     snprintf(line + strlen(line), sizeof(line) - strlen(line), "%*s", 200, "");

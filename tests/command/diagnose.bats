@@ -330,6 +330,14 @@ END
     expect_no_part stderr watching
 }
 
+@test "on a narrow terminal no word of a sentence is torn" {
+    victim
+    on_a_terminal "" /bin/sh -c 'stty cols 70; exec "$@"' sh "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" --warmup 5 127.0.0.1 "$port" 20
+    cat "$T/seen"
+    [[ $(tr -d '\r' <"$T/seen" | sed '/^next: \|^policy: /d' | awk '{ if (length > n) n = length } END { print n }') -le 70 ]]
+    [[ $(tr -s '\r\n ' ' ' <"$T/seen") == *"requests of tcp_nodelay_client were held by Nagle's algorithm until the peer's delayed ACK came;"* ]]
+}
+
 @test "a signal to the command alone is handed on to the program" {
     ns_start diagnosis "$NS" diagnose -- sh -c 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
     ns_wait_for "$T/diagnosis.out" ready
