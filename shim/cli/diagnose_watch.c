@@ -225,6 +225,38 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
         fprintf(stderr, "\r\033[K");
 }
 
+struct left {
+    pid_t program, pid; /* pid: of one that goes on */
+    unsigned n;
+};
+
+static bool count_left(void *context, pid_t pid)
+{
+    struct left *left = context;
+
+    if (pid == left->program || is_gone(pid))
+        return true;
+    left->pid = pid;
+    left->n++;
+    return true;
+}
+
+/* A program that goes to the background, or leaves one there, has ended all the same. */
+static void note_left(const struct session *session, struct ns_diagnose_end *end)
+{
+    struct left left = {.program = session->child ? session->child->pid : 0};
+
+    if (!session->child || !session->child->ended)
+        return;
+    ns_watch_each_process(session->watch, count_left, &left);
+    if (left.n)
+        ns_diagnose_note(end,
+                         "the program has ended, and %u process%s that it started go%s on; "
+                         "'nagleshim diagnose --pid %d' looks at %s",
+                         left.n, left.n == 1 ? "" : "es", left.n == 1 ? "es" : "", left.pid,
+                         left.n == 1 ? "it" : "one of them");
+}
+
 static int say_denied(const struct ns_diagnose_options *options, int error)
 {
     if (error == -EPERM || error == -EACCES) {
@@ -335,6 +367,7 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);
     take_tally(&session, end);
+    note_left(&session, end);
     ns_watch_close(session.watch);
     if (child) {
         end->running = !child->ended;

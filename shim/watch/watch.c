@@ -360,6 +360,14 @@ void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct n
             return;
 }
 
+void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
+                           void *context)
+{
+    for (size_t i = 0; i < watch->table.owners.n_processes; i++)
+        if (!visit(context, watch->table.owners.processes[i].pid))
+            return;
+}
+
 void ns_watch_forget_ended(struct ns_watch *watch)
 {
     ns_table_forget_ended(&watch->table);

@@ -338,6 +338,13 @@ END
     [[ $(tr -s '\r\n ' ' ' <"$T/seen") == *"requests of tcp_nodelay_client were held by Nagle's algorithm until the peer's delayed ACK came;"* ]]
 }
 
+@test "what a program leaves in the background is named when it has ended" {
+    run --separate-stderr "$NS" diagnose -- bash -c 'sleep 3 >/dev/null 2>&1 3>&- & sleep 0.3; echo $!; exit 4'
+    expect_status 4
+    expect_part stderr "note: the program has ended, and 1 process that it started goes on; 'nagleshim diagnose --pid $output' looks at it"
+    kill "$output"
+}
+
 @test "a signal to the command alone is handed on to the program" {
     ns_start diagnosis "$NS" diagnose -- sh -c 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
     ns_wait_for "$T/diagnosis.out" ready
