@@ -24,6 +24,8 @@ int ns_child_signals(void)
 
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
+    /* Of a report that nobody reads any more, the rest is still to be done. */
+    sigaddset(&set, SIGPIPE);
     for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
         /* nohup, and a shell's background, ignore some: they stay ignored. */
         if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -125,7 +127,7 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
     bool asked = false;
 
     while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGCHLD)
+        if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
             continue;
         asked = true;
         /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
