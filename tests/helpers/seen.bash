@@ -187,9 +187,10 @@ seen_once() {
     "$python" tests/helpers/seen.py "$T" cured "${row[flags]-}"
 }
 
-# seen CASE: what a busy machine hides may be tried again; a claim that is wrong may not.
+# seen CASE: what a busy machine hides may be tried again; a claim that is wrong may not, but for one in three of a row
+# that is "near".
 seen() {
-    local site=$T/site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters attempt
+    local site=$T/site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters attempt wrong=0
     local -A row=()
     NS=$(realpath build)/nagleshim
     seen_row "$1"
@@ -199,6 +200,9 @@ seen() {
     for attempt in 1 2 3; do
         status=0
         seen_once || status=$?
+        if [[ $status -eq 1 && " ${row[flags]-} " == *' near '* && $wrong -eq 0 ]]; then
+            wrong=1 status=3
+        fi
         [[ $status -eq 3 ]] || return "$status"
         echo "attempt $attempt"
         port=$((port + 1))
