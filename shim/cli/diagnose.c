@@ -270,9 +270,9 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
         return end.failure;
     }
     ns_observe_collect(&observation, &diagnosis, &end);
+    ns_observe_end(&observation);
     ns_diagnosis_finish(&diagnosis);
     status = tell(options, outputs, &diagnosis, &end);
-    ns_observe_end(&observation);
     if (end.running) {
         stay(started, signals);
         if (!options->fail_on)

@@ -20,7 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Waits with and without the push that say something of it. */
@@ -70,12 +72,23 @@ static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagno
     return false;
 }
 
+/* Is it in memory? On a disk whoever writes to a mapped file waits now and then until the file
+ * system has written it (its journal, mostly), and a file system that fills up may kill it. */
+static bool is_memory(const char *directory)
+{
+    struct statfs fs;
+
+    return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
 {
     const char *temporary = getenv("TMPDIR");
 
     if (!temporary || *temporary != '/' || strlen(temporary) > sizeof(observation->directory) - 32)
         temporary = "/tmp";
+    if (!is_memory(temporary) && is_memory("/dev/shm") && access("/dev/shm", W_OK | X_OK) == 0)
+        temporary = "/dev/shm";
     snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX",
              temporary);
     if (mkdtemp(observation->directory))
@@ -272,6 +285,9 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
     if (ns_recorded_read(observation->directory, &all, &holds) == 0) {
         for (size_t i = 0; i < all.n_processes; i++)
             add_process(diagnosis, &all.processes[i], &kept);
+        if (all.n_unrecorded)
+            ns_diagnose_note(end, "%zu more processes with connections could not be recorded",
+                             all.n_unrecorded);
         if (all.n_broken)
             ns_diagnose_note(end, "%zu records could not be read", all.n_broken);
         ns_recorded_free(&all);
@@ -283,7 +299,11 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
 
 void ns_observe_end(struct ns_observation *observation)
 {
-    DIR *directory = observation->directory[0] ? opendir(observation->directory) : NULL;
+    /* Whoever may write beside it may have put a link to something else in its place. */
+    int fd = observation->directory[0]
+                 ? open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
 
     while (directory && (entry = readdir(directory)))
