@@ -253,6 +253,18 @@ static bool same_service(const struct ns_address *one, const struct ns_address *
            memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
 }
 
+/* From inside an inherited socket has no role, and its service is its peer. */
+static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
+{
+    if (inside->role == NS_ROLE_UNKNOWN)
+        return same_service(&inside->service, &row->remote) ||
+               same_service(&inside->service, &row->service);
+    if (inside->role != row->role && row->role != NS_ROLE_UNKNOWN)
+        return false;
+    return same_service(&inside->service, &row->service) ||
+           (inside->role == NS_ROLE_SERVER && inside->service.port == row->local.port);
+}
+
 /* Has a record told of this row's connections, more exactly? In a container a process has another
  * number for itself. */
 static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
@@ -265,9 +277,7 @@ static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_di
         if (other->source == NS_SOURCE_INSIDE &&
             (other->process->pid == row->process->pid ||
              strcmp(other->process->name, row->process->name) == 0) &&
-            (other->role == row->role || row->role == NS_ROLE_UNKNOWN) &&
-            (same_service(&other->service, &row->service) ||
-             (other->role == NS_ROLE_SERVER && other->service.port == row->local.port)))
+            same_ends(other, row))
             return true;
     }
     return false;

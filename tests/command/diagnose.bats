@@ -527,3 +527,40 @@ PYTHON
         and o["lost_ms"] <= 50 * 30'
     expect_part stderr "other end (tcp_nodelay_server): ack before-wait"
 }
+
+@test "a connection that was handed on over exec is told of once" {
+    cat >"$T/handed.py" <<'PYTHON'
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print("listening on port", listener.getsockname()[1], flush=True)
+one, _ = listener.accept()
+os.set_inheritable(one.fileno(), True)
+os.execv(sys.executable, [sys.executable, "-c", """
+import socket, sys
+one = socket.socket(fileno=int(sys.argv[1]))
+for _ in range(20):
+    one.send(b'head'); one.send(b'body')
+    assert one.recv(100)
+""", str(one.fileno())])
+PYTHON
+    cat >"$T/answers.py" <<'PYTHON'
+import socket, sys
+one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+got = b""
+while piece := one.recv(100):
+    got += piece
+    if len(got) == 8:
+        got = b""
+        one.send(b"answer")
+PYTHON
+    ns_start server "$NS" diagnose --json "$T/o.json" -- "$python" "$T/handed.py"
+    ns_port server
+    "$python" "$T/answers.py" "$port" 3>&-
+    ns_join server
+    "$python" - "$T/o.json" <<'PYTHON'
+import json, sys
+o = json.load(open(sys.argv[1]))
+rows = [r for r in o["rows"] if r["stalls"] or r["maybe"]]
+assert len(rows) == 1 and rows[0]["stalls"] + rows[0]["maybe"] >= 15, rows
+PYTHON
+}
