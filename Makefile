@@ -222,6 +222,7 @@ demo: ## get what is missing, build, and show the difference it makes
 check: ## get what the tests need, build, and run them all
 	@tests/run --plan
 	@tests/deps check
+	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
 	@tests/run
 
@@ -258,6 +259,17 @@ check-victims: ## those of the victims that have to be built from other sources:
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples heavy-victims
 	@tests/run heavy.bats
+
+.PHONY: image check-fleet
+image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
+	@tests/deps image
+	@config/image/build
+
+check-fleet: ## Kubernetes' own API server, the image, a Debian that boots, the packages and CDI (as root; systems in .deps/fleet)
+	@tests/deps fleet
+	@tests/fleet/build
+	@$(MAKE) --no-print-directory -s all examples image
+	@tests/run tests/fleet/*/*.bats
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
@@ -342,6 +354,8 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
 	install -m 0644 config/systemd/* $(SHARED)/systemd/
 	install -m 0644 config/container/* $(SHARED)/container/
+	@find config/kubernetes -type f | while read -r file; do \
+		install -D -m 0644 "$$file" "$(SHARED)/$${file#config/}" || exit; done
 	@# The paths of this installation; in a container the library and the policies stay where they are.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
 		$(SHARED)/systemd/nagleshim.conf

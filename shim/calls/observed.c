@@ -255,19 +255,17 @@ PRIVILEGES(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effecti
     _(write)                                                                                       \
     _(writev)                                                                                      \
     _(pwritev2)                                                                                    \
-    _(send)                                                                                        \
-    _(sendto)                                                                                      \
-    _(sendmsg)                                                                                     \
-    _(sendmmsg) _(sendfile) _(sendfile64) _(vdprintf) _(__vdprintf_chk) _(read) _(readv)           \
-        _(preadv2) _(recv) _(recvfrom) _(recvmsg) _(recvmmsg) _(splice) _(poll) _(ppoll) _(select) \
-            _(pselect) _(epoll_wait) _(epoll_pwait) _(epoll_pwait2) _(accept) _(accept4)           \
-                _(connect) _(nanosleep) _(clock_nanosleep) _(usleep) _(sleep) _(thrd_sleep)        \
-                    _(pause) _(sigsuspend) _(sigwait) _(sigwaitinfo) _(sigtimedwait)               \
-                        _(pthread_cond_wait) _(pthread_cond_timedwait) _(pthread_cond_clockwait)   \
-                            _(cnd_wait) _(cnd_timedwait) _(pthread_join) _(thrd_join) _(sem_wait)  \
-                                _(sem_timedwait) _(sem_clockwait) _(wait) _(waitpid) _(wait3)      \
-                                    _(wait4) _(waitid) _(syscall) _(setuid) _(seteuid) _(setreuid) \
-                                        _(setresuid)
+    _(send) _(sendto) _(sendmsg) _(sendmmsg) _(sendfile) _(sendfile64) _(vdprintf)                 \
+        _(__vdprintf_chk) _(read) _(readv) _(preadv2) _(recv) _(recvfrom) _(recvmsg) _(recvmmsg)   \
+            _(splice) _(poll) _(ppoll) _(select) _(pselect) _(epoll_wait) _(epoll_pwait)           \
+                _(epoll_pwait2) _(accept) _(accept4) _(connect) _(nanosleep) _(clock_nanosleep)    \
+                    _(usleep) _(sleep) _(thrd_sleep) _(pause) _(sigsuspend) _(sigwait)             \
+                        _(sigwaitinfo) _(sigtimedwait) _(pthread_cond_wait)                        \
+                            _(pthread_cond_timedwait) _(pthread_cond_clockwait) _(cnd_wait)        \
+                                _(cnd_timedwait) _(pthread_join) _(thrd_join) _(sem_wait)          \
+                                    _(sem_timedwait) _(sem_clockwait) _(wait) _(waitpid) _(wait3)  \
+                                        _(wait4) _(waitid) _(syscall) _(setuid) _(seteuid)         \
+                                            _(setreuid) _(setresuid)
 
 static void put_between(void)
 {

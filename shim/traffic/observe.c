@@ -31,6 +31,7 @@ enum {
 enum {
     SAME_NS = 1000000,
     LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
+    LONG_NS = 5000000,  /* more than a tick: worth a look at what took so long */
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
 };
@@ -360,15 +361,24 @@ static void note_late(struct ns_seat *seat, uint64_t at, uint64_t took)
     NS_PUT(seat, late_ns, took);
 }
 
-/* What came late is answered now. The first time a look tells the round trip. */
-static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
-                       struct ns_record_slot *slot)
+/* Once for each connection a look tells the round trip, without which what takes long could be the
+ * wire or the peer. */
+static void measure(int fd, struct ns_conn *conn, struct ns_seat *seat)
 {
     struct ns_look look;
     uint8_t flags = NS_GET(seat, flags);
-    if (!(flags & MEASURED) && take(fd, conn, NS_LOOK_WOKE, &look))
+    if (flags & MEASURED)
+        return;
+    if (take(fd, conn, NS_LOOK_WOKE, &look))
         put(seat, &look);
     NS_PUT(seat, flags, flags | MEASURED);
+}
+
+/* What came late is answered now. */
+static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
+                       struct ns_record_slot *slot)
+{
+    measure(fd, conn, seat);
     NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
     NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
     NS_PUT(seat, late_ns, 0);
@@ -418,6 +428,8 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     NS_RECORD_ADD(slot->reads, 1);
     if (flags & ASKED)
         NS_RECORD_ADD(slot->requests, 1);
+    if (began && at - began >= LONG_NS)
+        measure(fd, conn, seat);
     if (began)
         count_wait(slot, at - began);
     else if (before_it && at - before_it >= LATE_NS)

@@ -224,9 +224,9 @@ int ns_closely_look(struct ns_closely *closely, const struct ns_closely_call *ca
         return 0;
     call->tally->rounds++;
     n = n_due;
-    begin = ns_clock_now(CLOCK_MONOTONIC);
+    begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     error = ask(call, due, n_due, gone, n_gone);
-    make_room(closely, table, ns_clock_now(CLOCK_MONOTONIC) - begin, n);
+    make_room(closely, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n);
     return error;
 }
 

@@ -308,6 +308,9 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);
+    /* A list goes through the kernel's whole table and may take 20 ms. The one that finds the first
+     * connection of a program that has just been started does not wait for this one's share. */
+    watch->lists.cost = 0;
     if (error)
         ns_watch_close(watch);
     else

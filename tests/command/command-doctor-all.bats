@@ -28,7 +28,7 @@ start() {
     shift
     "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     pid[$name]=$!
-    until grep -qE "listening on port|^ready" "$T/$name.out"; do sleep 0.01; done
+    until grep -qsE "listening on port|^ready" "$T/$name.out"; do sleep 0.01; done
     # Nobody is judged in his first second.
     echo "${pid[$name]}" >"$T/$name.pid"
 }

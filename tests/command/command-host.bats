@@ -417,7 +417,7 @@ CASES
         "$NS" host enable --preload --library /usr/lib/libnagleshim.so
         grep -q libnagleshim /proc/self/maps
         "$PROBES/doctor_patient" pause >"$T/late" 3>&- &
-        until grep -q ready "$T/late"; do :; done
+        until grep -qs ready "$T/late"; do :; done
         "$NS" host status >"$T/status" || echo "$?" >>"$T/status"
         "$NS" host disable
         [[ ! -e /etc/ld.so.preload ]]

@@ -446,6 +446,14 @@ PYTHON
     expect_part stderr "it is a cure (p "
     says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and o["experiments"][0]["done_ms"] < 5
         and o["experiments"][0]["left_ms"] > 35'
+    # A server that thinks for 45 ms on the first of two writes: they are held, and the push gains nothing.
+    ns_start thinker "$python" tests/probes/turns.py server 0 60 1 : r100 s45 r300 w50
+    ns_port thinker
+    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+        "$python" tests/probes/turns.py client 127.0.0.1 "$port" 60 1 : w100 w300 r50
+    expect_status 0
+    expect_no_part stderr "it is a cure"
+    says "$T/o.json" 'o["grade"] == "cannot tell" and o["experiments"][0]["done_ms"] > 40 and o["policy"] is None'
     slow_server 20
     cat_client
     run --separate-stderr "$NS" diagnose --experiment push -- "$python" "$T/client.py" "$port" 20

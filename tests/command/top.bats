@@ -18,6 +18,7 @@ setup() {
 }
 
 teardown() {
+    tmux -S "$T/tmux" kill-server 2>/dev/null || true
     ns_teardown
 }
 
@@ -278,7 +279,7 @@ END
 
 @test "on a terminal it draws, takes keys, and leaves the terminal as it was" {
     command -v tmux >/dev/null || ns_skip "tmux is missing"
-    screen() { tmux -L "nagleshim-$$" -f /dev/null "$@"; }
+    screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
     # shows "TEXT": until the screen has it.
     shows() {
         local i

@@ -18,8 +18,8 @@ setup_file() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
     install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
     rm "$LAYER"/changes/packages/*-dbgsym_*
-    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/systems/fleet/exchange
-    install -D -t "$LAYER/changes/etc/systemd/system" tests/systems/fleet/units/*
+    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
+    install -D -t "$LAYER/changes/etc/systemd/system" tests/fleet/hosts/units/*
     # shellcheck disable=SC2016 # the system's shell expands them
     in_debian sh -c 'dpkg -i /packages/*.deb && cp "$(ls /lib/*/libm.so.6)" /app/other.so &&
         systemctl enable exchange.service other.service' >/dev/null 2>&1

@@ -17,7 +17,7 @@ setup_file() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
     install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
     rm "$LAYER"/changes/packages/*-dbgsym_*
-    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/systems/fleet/exchange
+    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
     newer_packages
     in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort' >"$BATS_FILE_TMPDIR/before"
 }
@@ -45,6 +45,12 @@ newer_packages() {
 # Milliseconds of twenty packets in the system, with these variables or by this command.
 exchange() {
     in_debian /app/exchange "$@"
+}
+
+@test "lintian finds no error in them" {
+    # What it says of who runs it is no finding.
+    run lintian --fail-on error,warning build/packages/*_*.deb
+    [[ $status -eq 0 ]]
 }
 
 @test "before the packages are there the client stalls" {
@@ -78,7 +84,7 @@ exchange() {
     for program in tcp_nodelay_client tcp_nodelay_server; do
         musl-gcc "${headers[@]}" -O2 -D_GNU_SOURCE -o "$musl/$program" "examples/$program.c"
     done
-    install -t "$musl" tests/systems/fleet/exchange
+    install -t "$musl" tests/fleet/hosts/exchange
     install -D -t "$LAYER/changes/usr/lib" /lib/ld-musl-*.so.1
     ((20 * 30 < $(in_debian /musl/exchange env)))
     # shellcheck disable=SC2016
@@ -121,4 +127,15 @@ exchange() {
     # What dpkg and ldconfig keep for themselves, and the program that the test before has put there.
     diff <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' "$BATS_FILE_TMPDIR/before") \
         <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' <<<"$output")
+}
+
+@test "the packages' own test passes in a system that has a compiler" {
+    # This machine, with a layer of its own.
+    # shellcheck disable=SC2034 # read by with_debian
+    local DEBIAN=/ LAYER=$T/layer
+    mkdir -p "$LAYER"/{changes/source/config/debian,work,root}
+    cp -R build/packages examples "$LAYER/changes/source"
+    cp -R config/debian/tests "$LAYER/changes/source/config/debian"
+    run -0 in_debian bash -c 'cd /source && dpkg -i packages/{lib,}nagleshim_*.deb >/dev/null 2>&1 && config/debian/tests/essence'
+    [[ $output == *'20 packets: '* ]]
 }

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* The only program of nagleshim's image: copies files into a directory that other containers see.
+ * Usage: copy DIRECTORY FILE...
+ *
+ * A file is there whole or not at all, and one that is there already is replaced at once: a program
+ * may have it mapped. What goes wrong is one line on standard error and exit status 1. It is built
+ * without a C library, since the image holds nothing else, and must not need one: no allocation, no
+ * library's function, no errno. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/vfs.h>
+
+#include "hold/bare.h"
+
+/* The kernel's own, which <sys/statvfs.h> has by another name. */
+enum { NOEXEC = 8 };
+
+static size_t length(const char *text)
+{
+    size_t n = 0;
+
+    while (text[n] != '\0')
+        n++;
+    return n;
+}
+
+static void say(const char *text)
+{
+    ns_bare_syscall(SYS_write, 2, (long)text, (long)length(text), 0, 0);
+}
+
+static const char *reason(long error)
+{
+    switch (-error) {
+    case ENOENT:
+        return "it is not there";
+    case EACCES:
+    case EPERM:
+        return "permission denied";
+    case ENOSPC:
+    case EDQUOT:
+        return "no space is left";
+    case EROFS:
+        return "the file system is read-only";
+    case ENOTDIR:
+        return "it is no directory";
+    case ENAMETOOLONG:
+        return "the name is too long";
+    case ENOEXEC:
+        return "it is mounted noexec, and no library could be loaded from there";
+    default:
+        return "an input or output error";
+    }
+}
+
+static int failed(const char *what, const char *path, long error)
+{
+    say("nagleshim: cannot ");
+    say(what);
+    say(path);
+    say(": ");
+    say(reason(error));
+    say("\n");
+    return 1;
+}
+
+/* Joins them into path; false where they are longer than a path can be. */
+static bool join(char path[PATH_MAX], const char *directory, const char *between, const char *name,
+                 const char *end)
+{
+    const char *parts[] = {directory, between, name, end};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (const char *from = parts[i]; *from != '\0'; from++) {
+            if (n == PATH_MAX - 1)
+                return false;
+            path[n++] = *from;
+        }
+    path[n] = '\0';
+    return true;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *base = path;
+
+    for (; *path != '\0'; path++)
+        if (*path == '/')
+            base = path + 1;
+    return base;
+}
+
+/* All bytes that are left in one go to the other. 0 or -errno. */
+static long copy_bytes(long from, long to)
+{
+    static char buffer[65536];
+    long n;
+
+    while ((n = ns_bare_syscall(SYS_read, from, (long)buffer, sizeof(buffer), 0, 0)) > 0)
+        for (long done = 0; done < n;) {
+            long wrote = ns_bare_syscall(SYS_write, to, (long)(buffer + done), n - done, 0, 0);
+
+            if (wrote < 0)
+                return wrote;
+            done += wrote;
+        }
+    return n;
+}
+
+/* From what is open to the path, which is made anew, and readable for everyone whatever the umask
+ * is. */
+static long write_new(long from, const char *path)
+{
+    long error, to;
+
+    /* Left by one that was ended half-way. */
+    ns_bare_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
+    to = ns_bare_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                         0444, 0);
+    if (to < 0)
+        return to;
+    error = copy_bytes(from, to);
+    if (error == 0)
+        error = ns_bare_syscall(SYS_fchmod, to, 0444, 0, 0, 0);
+    ns_bare_syscall(SYS_close, to, 0, 0, 0, 0);
+    if (error != 0)
+        ns_bare_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
+    return error;
+}
+
+static int copy_file(const char *directory, const char *file)
+{
+    char path[PATH_MAX], new_path[PATH_MAX];
+    const char *name = base_name(file);
+    long error, from;
+
+    if (!join(path, directory, "/", name, "") || !join(new_path, directory, "/.", name, ".new"))
+        return failed("write into ", directory, -ENAMETOOLONG);
+    from = ns_bare_syscall(SYS_openat, AT_FDCWD, (long)file, O_RDONLY | O_CLOEXEC, 0, 0);
+    if (from < 0)
+        return failed("read ", file, from);
+    error = write_new(from, new_path);
+    ns_bare_syscall(SYS_close, from, 0, 0, 0, 0);
+    if (error == 0) {
+        error = ns_bare_syscall(SYS_renameat2, AT_FDCWD, (long)new_path, AT_FDCWD, (long)path, 0);
+        if (error != 0)
+            ns_bare_syscall(SYS_unlinkat, AT_FDCWD, (long)new_path, 0, 0, 0);
+    }
+    return error == 0 ? 0 : failed("write ", path, error);
+}
+
+int copy_main(const long *stack);
+
+/* What the kernel hands a program: the number of arguments, and the arguments. */
+int copy_main(const long *stack)
+{
+    char *const *arguments = (char *const *)(stack + 1);
+    struct statfs about;
+    long error;
+
+    if (stack[0] < 3) {
+        say("usage: copy DIRECTORY FILE...\n");
+        return 2;
+    }
+    error = ns_bare_syscall(SYS_statfs, (long)arguments[1], (long)&about, 0, 0, 0);
+    if (error == 0 && (about.f_flags & NOEXEC))
+        error = -ENOEXEC;
+    if (error != 0)
+        return failed("write into ", arguments[1], error);
+    for (long i = 2; i < stack[0]; i++)
+        if (copy_file(arguments[1], arguments[i]) != 0)
+            return 1;
+    return 0;
+}
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall "
+        "copy_main\n"
+        "\tmov %eax, %edi\n\tmov $231, %eax\n\tsyscall\n");
+#elif defined(__aarch64__)
+__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x0, sp\n\tbl copy_main\n"
+        "\tmov x8, #94\n\tsvc #0\n");
+#endif

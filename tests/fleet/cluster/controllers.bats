@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: What Kubernetes' own controllers make of a Deployment, a StatefulSet and a Job gets the library, and they stay content.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/cluster
+
+setup_file() {
+    start_cluster "$BATS_FILE_TMPDIR/cluster"
+    start_controllers
+    make_namespaces >/dev/null
+    apply_policies
+}
+
+teardown_file() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    stop_cluster
+}
+
+setup() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    T=$BATS_TEST_TMPDIR
+}
+
+# pods_of NAMESPACE LABEL COUNT: waits for so many, and puts the first into $T/pod.json.
+pods_of() {
+    cluster_until 30 has_pods "$@"
+    jq '.items[0]' "$T/pods.json" >"$T/pod.json"
+}
+
+has_pods() {
+    kubectl get pods -n "$1" -l "$2" -o json >"$T/pods.json" && jq -e ".items | length == $3" "$T/pods.json"
+}
+
+all_injected() {
+    jq -e '.items | all(.metadata.labels."nagleshim.dev/injected" == "true" and .spec.initContainers[0].name == "nagleshim"
+        and any(.spec.containers[0].env[]; .name == "LD_PRELOAD"))' "$T/pods.json" >/dev/null
+}
+
+not_injected() {
+    create "$1" && holds '.spec | has("initContainers") | not'
+}
+
+is_injected_now() {
+    create "$1" && is_injected
+}
+
+spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
+
+@test "the pods of a Deployment get it, and its ReplicaSet makes no more of them than it should" {
+    jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"web\"}, spec: {replicas: 3,
+        selector: {matchLabels: {app: \"web\"}}, template: {metadata: {labels: {app: \"web\"}}, spec: $spec}}}" |
+        kubectl create -n asks -f -
+    pods_of asks app=web 3
+    all_injected
+    sleep 2
+    pods_of asks app=web 3
+    # The templates stay as they were written: the next roll-out changes nothing by itself.
+    [[ $(kubectl get replicasets -n asks -l app=web -o name | wc -l) == 1 ]]
+    kubectl get deployment -n asks web -o json | jq -e '.spec.template.spec | has("initContainers") or has("volumes") | not'
+}
+
+@test "a Deployment that says false in its template is left alone, and a roll-out with true gives it" {
+    jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"no\"}, spec: {selector: {matchLabels: {app: \"no\"}},
+        template: {metadata: {labels: {app: \"no\", \"nagleshim.dev/inject\": \"false\"}}, spec: $spec}}}" |
+        kubectl create -n asks -f -
+    pods_of asks app=no 1
+    holds '.spec | has("initContainers") | not'
+    kubectl patch deployment -n asks no --type merge \
+        -p '{"spec": {"template": {"metadata": {"labels": {"nagleshim.dev/inject": "true"}}}}}'
+    pods_of asks app=no,nagleshim.dev/injected=true 1
+    all_injected
+}
+
+@test "the pods of a StatefulSet get it, with what else they have" {
+    jq -n "{apiVersion: \"apps/v1\", kind: \"StatefulSet\", metadata: {name: \"db\"}, spec: {serviceName: \"db\", replicas: 2,
+        podManagementPolicy: \"Parallel\", selector: {matchLabels: {app: \"db\"}}, template: {metadata: {labels: {app: \"db\"}},
+        spec: ($spec | .containers[0].volumeMounts = [{name: \"data\", mountPath: \"/data\"}])},
+        volumeClaimTemplates: [{metadata: {name: \"data\"}, spec: {accessModes: [\"ReadWriteOnce\"],
+        resources: {requests: {storage: \"1Gi\"}}}}]}}" | kubectl create -n asks -f -
+    pods_of asks app=db 2
+    all_injected
+    holds '[.spec.containers[0].volumeMounts[].name] | sort == ["data", "nagleshim", "nagleshim-policy"]'
+    holds '[.spec.volumes[].name] | sort == ["data", "nagleshim", "nagleshim-policy"]'
+}
+
+@test "the pods of a Job get it" {
+    jq -n "{apiVersion: \"batch/v1\", kind: \"Job\", metadata: {name: \"once\"}, spec: {completions: 2, parallelism: 2,
+        template: {spec: ($spec + {restartPolicy: \"Never\"})}}}" | kubectl create -n asks -f -
+    pods_of asks job-name=once 2
+    all_injected
+}
+
+@test "pods that a namespace's label came too late for stay, and those that replace them get it" {
+    kubectl create namespace later
+    jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"web\"}, spec: {replicas: 1, strategy: {type: \"Recreate\"},
+        selector: {matchLabels: {app: \"web\"}}, template: {metadata: {labels: {app: \"web\"}}, spec: $spec}}}" |
+        kubectl create -n later -f -
+    pods_of later app=web 1
+    kubectl label namespace later nagleshim.dev/inject=true
+    cluster_until 20 is_injected_now later
+    pods_of later app=web 1
+    holds '.spec | has("initContainers") | not'
+    kubectl rollout restart deployment -n later web
+    pods_of later app=web,nagleshim.dev/injected=true 1
+    all_injected
+    # And back: the label away, and the next pods are as they were before.
+    kubectl label namespace later nagleshim.dev/inject-
+    cluster_until 20 not_injected later
+    # A restart is told from another by its second.
+    sleep 1
+    kubectl rollout restart deployment -n later web
+    pods_of later 'app=web,!nagleshim.dev/injected' 1
+    holds '.spec | has("initContainers") | not'
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Each overlay changes how the library gets into a pod, and nothing else; so does an overlay of one's own.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/cluster
+
+setup_file() {
+    start_cluster "$BATS_FILE_TMPDIR/cluster"
+    make_namespaces >/dev/null
+}
+
+teardown_file() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    stop_cluster
+}
+
+setup() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    T=$BATS_TEST_TMPDIR
+}
+
+restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}
+    | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, capabilities: {drop: ["ALL"]}}'
+
+@test "image-volume mounts the image, and needs no container that copies" {
+    apply_policies overlays/image-volume
+    create asks '.spec.initContainers = [{name: "once", image: "x"}]'
+    is_injected
+    holds '.spec.volumes[0] == {name: "nagleshim",
+        image: {reference: "localhost/nagleshim:0.1.0", pullPolicy: "IfNotPresent"}}'
+    holds '[.spec.initContainers[].name] == ["once"]'
+    [[ $(preloads app) == /opt/nagleshim/libnagleshim.so ]]
+    holds '.spec.containers[0].volumeMounts[0] == {name: "nagleshim", mountPath: "/opt/nagleshim", readOnly: true}'
+    create restricted "$restricted_pod"
+    is_injected
+}
+
+@test "with image-volume a pod that has it already is not changed again, and has what it had" {
+    apply_policies overlays/image-volume
+    create asks
+    create_untouched
+    diff <(without_identity "$T/untouched.json") <(without_injection "$T/pod.json")
+    cp "$T/pod.json" "$T/first.json"
+    jq 'del(.metadata.uid, .metadata.creationTimestamp, .status)' "$T/pod.json" >"$T/again.json"
+    create_file asks "$T/again.json"
+    diff <(without_identity "$T/first.json") <(without_identity "$T/pod.json")
+}
+
+@test "ld-so-preload mounts the file, and leaves every LD_PRELOAD as it is" {
+    apply_policies overlays/ld-so-preload
+    create asks '.spec.containers += [
+        {name: "own", image: "x", env: [{name: "LD_PRELOAD", value: "libjemalloc.so.2"}]},
+        {name: "elsewhere", image: "x", env: [{name: "LD_PRELOAD", valueFrom: {configMapKeyRef: {name: "c", key: "k"}}}]}]'
+    is_injected
+    holds '.spec.containers[0] | has("env") | not'
+    holds '.spec.containers[1].env == [{name: "LD_PRELOAD", value: "libjemalloc.so.2"}]'
+    holds '[.spec.containers[].volumeMounts | length] == [3, 3, 3]'
+    holds '.spec.containers[2].volumeMounts[2] ==
+        {name: "nagleshim", mountPath: "/etc/ld.so.preload", subPath: "ld.so.preload", readOnly: true}'
+    [[ ! -s $T/warnings ]]
+    create restricted "$restricted_pod"
+    is_injected
+}
+
+@test "with ld-so-preload a container with such a file of its own is left alone, and that is told" {
+    apply_policies overlays/ld-so-preload
+    create asks '.spec.volumes = [{name: "mine", configMap: {name: "mine"}}]
+        | .spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/etc/ld.so.preload", subPath: "x"}]
+        | .spec.containers += [{name: "other", image: "x"}]'
+    is_injected
+    holds '.spec.containers[0].volumeMounts | length == 1'
+    grep -q 'at /opt/nagleshim or /etc/nagleshim or /etc/ld.so.preload: app$' "$T/warnings"
+}
+
+@test "an overlay of one's own, as the page has it, sets the image" {
+    mkdir "$T/mine"
+    ln -s "$PWD/config/kubernetes" "$T/kubernetes"
+    sed -n '/^```yaml$/,/^```$/ { /^```/d; p }' config/kubernetes/README.md >"$T/mine/kustomization.yaml"
+    grep -q 'registry.example/nagleshim' "$T/mine/kustomization.yaml"
+    sed -i "s#- .*/overlays/image-volume#- ../kubernetes/overlays/image-volume#" "$T/mine/kustomization.yaml"
+    kubectl kustomize "$T/mine" | sed 's/failurePolicy: Ignore/failurePolicy: Fail/' >"$CLUSTER/manifests.yaml"
+    kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
+    cluster_until 30 policies_act
+    create asks
+    holds '.spec.volumes[0].image.reference | startswith("registry.example/nagleshim@sha256:")'
+    holds '.spec | has("initContainers") | not'
+}
+
+@test "with both overlays at once the init container copies, since no file of an image can be mounted alone" {
+    kubectl kustomize config/kubernetes/overlays/ld-so-preload |
+        sed -e 's/failurePolicy: Ignore/failurePolicy: Fail/' -e "s/expression: '\"init-container\"'/expression: '\"image-volume\"'/" \
+            >"$CLUSTER/manifests.yaml"
+    grep -q "expression: '\"image-volume\"'" "$CLUSTER/manifests.yaml"
+    kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
+    cluster_until 30 copies
+    holds '.spec.containers[0].volumeMounts[2].subPath == "ld.so.preload"'
+    holds '.spec.volumes[0] == {name: "nagleshim", emptyDir: {}}'
+}
+
+copies() {
+    create asks && is_injected && holds '(.spec.initContainers | length == 1) and (.spec.containers[0] | has("env") | not)'
+}
+
+@test "taking the manifests away leaves pods as they are, and nothing of ours behind" {
+    apply_policies
+    kubectl delete -k config/kubernetes/base >/dev/null
+    cluster_until 20 not_injected
+    for kind in mutatingadmissionpolicies mutatingadmissionpolicybindings validatingadmissionpolicies \
+        validatingadmissionpolicybindings; do
+        [[ $(kubectl get "$kind" -o name) != *nagleshim* ]]
+    done
+    is_untouched
+}
+
+not_injected() {
+    create asks && holds '.spec | has("initContainers") | not'
+}

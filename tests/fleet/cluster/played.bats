@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A pod as the API server returned it runs, and stalls no more, on either libc and whatever else it preloads.
+# The pods are played by podman, whose applications post 50 messages to a queue: 50 stall without the library, none with it.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/cluster
+
+setup_file() {
+    [[ $EUID -eq 0 ]] || {
+        echo "podman needs root here" >&2
+        return 1
+    }
+    start_cluster "$BATS_FILE_TMPDIR/cluster"
+    make_namespaces >/dev/null
+    apply_policies
+    # Files of images do not belong below a folder that bats cannot remove.
+    tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl static jemalloc
+}
+
+teardown_file() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    stop_cluster
+}
+
+setup() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    T=$BATS_TEST_TMPDIR
+    PLAY=$BATS_FILE_TMPDIR/play
+}
+
+# returned NAMESPACE IMAGE [FILTER]: the pod with that image, as the API server returns it, in $T/pod.json.
+returned() {
+    create "$1" '.spec.restartPolicy = "Never" | .spec.containers[0] |= (.image = "localhost/'"$2"'" | .imagePullPolicy = "Never")
+        | '"${3:-.}"
+}
+
+# played STALLED [CONFIGMAP]...: the pod of $T/pod.json runs, so many of its 50 posts stall, and $T/said is what it has said.
+# A machine that is busy may keep a post waiting for as long as a stall takes: that does not come three times.
+played() {
+    local try
+    for try in 1 2 3; do
+        tests/fleet/play "$PLAY" "${@:2}" "$T/pod.json" >"$T/said" || break
+        [[ $(tail -n 1 "$T/said") != "posts 50 stalled $1" ]] || return 0
+        echo "try $try, expected $1:"
+        cat "$T/said"
+    done
+    cat "$T/said"
+    return 1
+}
+
+# The strictest of what a pod may say of itself.
+strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompProfile: {type: "RuntimeDefault"}}
+    | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
+        capabilities: {drop: ["ALL"]}}'
+
+@test "on glibc 50 of 50 posts stall without the label, and none with it" {
+    returned quiet queue-glibc
+    played 50
+    returned asks queue-glibc
+    played 0
+    [[ $(<"$T/said") != *ERROR* ]]
+}
+
+@test "on musl 50 of 50 posts stall without the label, and none with it" {
+    returned quiet queue-musl
+    played 50
+    returned asks queue-musl
+    played 0
+}
+
+@test "as another user than root, without a capability and with a root file system that is read-only" {
+    returned quiet queue-glibc "$strict"
+    played 50
+    returned restricted queue-glibc "$strict"
+    played 0
+    returned restricted queue-musl "$strict"
+    played 0
+}
+
+@test "with an allocator that the pod preloads, both are loaded" {
+    local preload='.spec.containers[0].env = [{name: "LD_PRELOAD", value: "/usr/lib/libjemalloc.so.2"},
+        {name: "MALLOC_CONF", value: "stats_print:true"}]'
+    returned quiet queue-jemalloc "$preload"
+    played 50
+    grep -q 'Begin jemalloc statistics' "$T/said"
+    returned asks queue-jemalloc "$preload"
+    played 0
+    grep -q 'Begin jemalloc statistics' "$T/said"
+}
+
+@test "an allocator that the image preloads is lost where the pod sets the variable, as the page says" {
+    local statistics='.spec.containers[0].env = [{name: "MALLOC_CONF", value: "stats_print:true"}]'
+    returned quiet queue-image-preloads "$statistics"
+    played 50
+    grep -q 'Begin jemalloc statistics' "$T/said"
+    returned asks queue-image-preloads "$statistics"
+    played 0
+    run grep 'Begin jemalloc statistics' "$T/said"
+    [[ $status -eq 1 ]]
+}
+
+@test "with ld-so-preload an allocator that the image preloads stays, and nothing stalls" {
+    apply_policies overlays/ld-so-preload
+    returned asks queue-image-preloads '.spec.containers[0].env = [{name: "MALLOC_CONF", value: "stats_print:true"}]'
+    played 0
+    grep -q 'Begin jemalloc statistics' "$T/said"
+    returned restricted queue-glibc "$strict"
+    played 0
+    # musl reads no such file.
+    returned asks queue-musl
+    played 50
+}
+
+@test "with image-volume nothing stalls, on either libc" {
+    apply_policies overlays/image-volume
+    returned asks queue-glibc
+    played 0
+    returned restricted queue-musl "$strict"
+    played 0
+    apply_policies
+}
+
+@test "a static program runs as before, and doctor says why it does not have the library" {
+    returned quiet queue-static
+    played 50
+    returned asks queue-static
+    is_injected
+    played 50
+    run build/nagleshim doctor "$PLAY/app-static/bin/queue_put"
+    [[ $output == *'reason: it is linked statically, so that nothing can be preloaded into it'* ]]
+}
+
+# config_map CONTENTS: one with that policy, under the name that is looked for.
+config_map() {
+    jq -n --arg policy "$1" '{apiVersion: "v1", kind: "ConfigMap", metadata: {name: "nagleshim-policy"},
+        data: {"default.json": $policy}}' >"$T/config-map.json"
+}
+
+@test "the policy of the ConfigMap is in force, and a broken one leaves the program as it is" {
+    returned asks queue-glibc
+    config_map '{"version": 1, "rules": [{"name": "all", "send": "nodelay", "ack": "before-wait"}]}'
+    played 0 "$T/config-map.json"
+    config_map '{"version": 1, "rules": []}'
+    played 50 "$T/config-map.json"
+    config_map '{"version": 1, "rules": [{"send": "fast"}]}'
+    played 50 "$T/config-map.json"
+    [[ $(<"$T/said") != *nagleshim* ]]
+}
+
+@test "the pod that make check plays is what the API server returns" {
+    local stored=tests/fleet/returned.json
+    returned restricted queue-glibc "$strict"
+    jq -S 'del(.metadata.uid, .metadata.creationTimestamp)' "$T/pod.json" >"$T/now.json"
+    # RETURNED=1 writes it anew.
+    [[ -z ${RETURNED-} ]] || cp "$T/now.json" "$stored"
+    diff "$stored" "$T/now.json"
+}
+
+@test "an image that is not there keeps the pod from starting, and the line says which" {
+    returned asks queue-glibc
+    jq '.spec.initContainers[0] |= (.image = "localhost/nagleshim:none" | .imagePullPolicy = "Never")' "$T/pod.json" >"$T/none.json"
+    run tests/fleet/play "$PLAY" "$T/none.json"
+    [[ $status -ne 0 && $output == *localhost/nagleshim:none* ]]
+}

@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Who applies what would be silent otherwise is told, in one line that says what is wrong; nothing is refused.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/cluster
+
+setup_file() {
+    start_cluster "$BATS_FILE_TMPDIR/cluster"
+    make_namespaces >/dev/null
+    apply_policies
+}
+
+teardown_file() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    stop_cluster
+}
+
+setup() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    T=$BATS_TEST_TMPDIR
+}
+
+# workload KIND [FILTER]: one of that kind, changed by a filter of jq; apply it by `applied NAMESPACE`.
+workload() {
+    jq -n --arg kind "$1" '
+        {metadata: {labels: {app: "x"}}, spec: {containers: [{name: "app", image: "app"}]}} as $template
+        | {selector: {matchLabels: {app: "x"}}, template: $template} as $selecting
+        | {Job: ["batch/v1", {template: ($template | .spec.restartPolicy = "Never")}],
+           CronJob: ["batch/v1", {schedule: "@daily", jobTemplate: {spec: {template:
+                ($template | .spec.restartPolicy = "Never")}}}],
+           Deployment: ["apps/v1", $selecting], DaemonSet: ["apps/v1", $selecting], ReplicaSet: ["apps/v1", $selecting],
+           StatefulSet: ["apps/v1", $selecting + {serviceName: "x"}],
+           ReplicationController: ["v1", {selector: {app: "x"}, template: $template}]}[$kind]
+        | {apiVersion: .[0], kind: $kind, metadata: {name: "x"}, spec: .[1]} | '"${2:-.}" >"$T/workload.json"
+}
+
+# applied NAMESPACE: what is said of it, each warning a line.
+applied() {
+    kubectl create -n "$1" --dry-run=server -f "$T/workload.json" 2>&1 >/dev/null | sed -n "s/^Warning: .*'nagleshim-warnings': //p"
+}
+
+# says NAMESPACE TEXT: exactly this.
+says() {
+    local said
+    said=$(applied "$1")
+    [[ $said == "$2" ]] || {
+        printf 'said: %s\nexpected: %s\n' "$said" "$2"
+        return 1
+    }
+}
+
+@test "what is right is not warned of, whatever kind it is" {
+    for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
+        workload "$kind"
+        says asks ''
+        says quiet ''
+        workload "$kind" '(.spec.jobTemplate.spec // .spec).template.metadata |= {
+            labels: {app: "x", "nagleshim.dev/inject": "true"},
+            annotations: {"nagleshim.dev/containers": "app", "nagleshim.dev/policy": "p"}}'
+        grep -q '"nagleshim.dev/policy": "p"' "$T/workload.json"
+        says quiet ''
+    done
+}
+
+@test "a label on the workload and not on its template is told, whatever kind it is" {
+    for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
+        workload "$kind" '.metadata.labels."nagleshim.dev/inject" = "true"'
+        says quiet "nagleshim.dev/inject: on the $kind, and not on its template (metadata below spec.template), from which its pods get what they have"
+    done
+}
+
+@test "annotations on the workload and not on its template are told" {
+    workload Deployment '.metadata.annotations = {"nagleshim.dev/policy": "p", "nagleshim.dev/containers": "app"}'
+    says asks "nagleshim.dev/containers, nagleshim.dev/policy: on the Deployment, and not on its template (metadata below spec.template), from which its pods get what they have"
+}
+
+@test "a label on both is right" {
+    workload Deployment '.metadata.labels."nagleshim.dev/inject" = "true"
+        | .spec.template.metadata.labels."nagleshim.dev/inject" = "true"'
+    says quiet ''
+}
+
+@test "a value that is neither true nor false is told, on a template and on a namespace" {
+    workload StatefulSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
+    says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
+    run kubectl label namespace quiet nagleshim.dev/inject=enabled --dry-run=server
+    [[ $output == *'the label nagleshim.dev/inject is "enabled", which is neither "true" nor "false"'* ]]
+    run kubectl label namespace quiet nagleshim.dev/inject=true --dry-run=server
+    [[ $output != *Warning* ]]
+}
+
+@test "an annotation in the place of the label is told" {
+    workload Deployment '.spec.template.metadata.annotations."nagleshim.dev/inject" = "true"'
+    says quiet 'nagleshim.dev/inject is an annotation here, and is looked for among the labels only'
+    run kubectl annotate namespace quiet nagleshim.dev/inject=true --dry-run=server
+    [[ $output == *'nagleshim.dev/inject is an annotation here'* ]]
+}
+
+@test "kube-system that asks is told" {
+    run kubectl annotate namespace kube-system some=thing --dry-run=server
+    [[ $output == *'nothing is ever injected in kube-system'* ]]
+    workload DaemonSet
+    says kube-system 'nothing is ever injected in kube-system'
+}
+
+@test "a workload for Windows, or for a machine that the image is not for, is told if it asks" {
+    workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/os" = "windows"'
+    says asks 'asks for nagleshim and is for Windows: nothing is injected'
+    says quiet ''
+    workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/arch" = "ppc64le"'
+    says asks 'asks for nagleshim and is for a machine that its image is not for (there are amd64 and arm64): nothing is injected'
+    says quiet ''
+}
+
+@test "a volume or a container of our name is told" {
+    local told='asks for nagleshim and has a volume called nagleshim or nagleshim-policy, or a container called nagleshim, of its own: nothing is injected'
+    workload Job '.spec.template.spec.volumes = [{name: "nagleshim-policy", emptyDir: {}}]'
+    says asks "$told"
+    workload Job '.spec.template.spec.initContainers = [{name: "nagleshim", image: "x"}]'
+    says asks "$told"
+    says quiet ''
+}
+
+@test "an LD_PRELOAD from valueFrom is told, with the container's name, where it counts" {
+    workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
+        {configMapKeyRef: {name: "c", key: "k"}}}]'
+    says asks 'not injected, since nothing can be added to an LD_PRELOAD that comes from valueFrom: app'
+    says quiet ''
+    workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
+        {configMapKeyRef: {name: "c", key: "k"}}}, {name: "LD_PRELOAD", value: "x.so"}]'
+    says asks ''
+}
+
+@test "a mount of the container's own at our path is told, with the container's name" {
+    workload Deployment '.spec.template.spec.volumes = [{name: "mine", emptyDir: {}}]
+        | .spec.template.spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/opt"}]'
+    says asks 'not injected, having something of their own at /opt/nagleshim or /etc/nagleshim: app'
+    says quiet ''
+}
+
+@test "a container that is not there, and a ConfigMap that cannot be, are told" {
+    workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/containers": "app, ap"}'
+    says asks 'the annotation nagleshim.dev/containers names what is no container here: ap'
+    workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/policy": "my_policy"}'
+    says asks 'the annotation nagleshim.dev/policy is "my_policy", which no ConfigMap can be called: nothing is injected'
+}
+
+@test "a label that comes when the pod is there already is told" {
+    pod '.metadata.name = "early"' | kubectl create -n quiet -f -
+    run kubectl label pod -n quiet early nagleshim.dev/inject=true --dry-run=server
+    [[ $status -eq 0 && $output == *'this pod asks for nagleshim and does not have it; a pod gets it when it is created, and only then'* ]]
+    run kubectl label pod -n quiet early other=label --dry-run=server
+    [[ $status -eq 0 && $output != *Warning* ]]
+    run kubectl annotate pod -n quiet early other=annotation --dry-run=server
+    [[ $status -eq 0 && $output != *Warning* ]]
+}
+
+@test "what runs since before its namespace asked is not told at every change" {
+    kubectl create namespace before
+    pod '.metadata.name = "early"' | kubectl create -n before -f -
+    kubectl label namespace before nagleshim.dev/inject=true
+    cluster_until 20 pods_of_namespace_get_it before
+    run kubectl annotate pod -n before early other=annotation --dry-run=server
+    [[ $status -eq 0 && $output != *Warning* ]]
+    run kubectl label pod -n before early other=label --dry-run=server
+    [[ $output == *'this pod asks for nagleshim and does not have it'* ]]
+}
+
+pods_of_namespace_get_it() {
+    create "$1" && is_injected
+}
+
+@test "what a controller makes is not told a second time" {
+    workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
+    says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
+    workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1" | .metadata.ownerReferences = [
+        {apiVersion: "apps/v1", kind: "Deployment", name: "x", uid: "1", controller: true}]'
+    says asks ''
+}
+
+@test "a pod that asks is told where the policy is not installed" {
+    kubectl delete mutatingadmissionpolicybinding nagleshim-namespace-asks
+    cluster_until 20 not_injected
+    grep -q 'this pod asks for nagleshim and does not have it' "$T/warnings"
+    kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
+    cluster_until 20 policies_act
+}
+
+not_injected() {
+    create asks && holds '.spec | has("initContainers") | not'
+}
+
+@test "the example is let in by the restricted profile, without a warning" {
+    kubectl apply -f config/kubernetes/example.yaml >"$T/said" 2>&1
+    [[ $(grep -c created "$T/said") == 3 ]]
+    [[ $(<"$T/said") != *[Ww]arning* ]]
+    kubectl get deployment -n nagleshim-example application -o json |
+        jq '{apiVersion: "v1", kind: "Pod", metadata: (.spec.template.metadata + {name: "x"}), spec: .spec.template.spec}' >"$T/asked.json"
+    create_file nagleshim-example "$T/asked.json"
+    is_injected
+    holds '.status.qosClass == "Guaranteed"'
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: A container that asks podman for the device nagleshim.dev/shim stalls no more, whatever libc its image has, and images stay as they are.
+# shellcheck disable=SC2154 # bats sets $output, examples/lib.bash and pods.bash the rest
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/common
+
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+# devices KIND: plays that image without a device, and with each one; a line each: how many of its posts stalled.
+devices() {
+    # Of its own, since podman reads /etc/cdi, and cannot use version 2 of control groups beside version 1.
+    unshare --mount tests/fleet/hosts/devices "$1" 3>&-
+}
+
+@test "an image on glibc stalls, and with the device it does not, nor with its own library preloaded besides" {
+    run -0 devices glibc
+    [[ ${lines[0]} == 'none 50' && ${lines[1]} == 'default 0' && ${lines[2]} == 'log 0' && ${lines[3]} == 'keep-env 0' ]]
+}
+
+@test "so does an image on musl, whose loader knows no file for keep-env" {
+    run -0 devices musl
+    [[ ${lines[0]} == 'none 50' && ${lines[1]} == 'default 0' && ${lines[2]} == 'log 0' && ${lines[3]} == 'keep-env 50' ]]
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: The image is the same wherever it is built, has what its bill of materials says, and nothing else.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/command
+BATS_TEST_TIMEOUT=300
+
+setup_file() {
+    config/image/build "$BATS_FILE_TMPDIR/image" >/dev/null
+    mkdir "$BATS_FILE_TMPDIR/oci"
+    tar -xf "$BATS_FILE_TMPDIR"/image/nagleshim-*.oci.tar -C "$BATS_FILE_TMPDIR/oci"
+}
+
+setup() {
+    command_setup
+    IMAGE=$BATS_FILE_TMPDIR/image
+    BLOBS=$BATS_FILE_TMPDIR/oci/blobs/sha256
+}
+
+# blob DIGEST: where it lies.
+blob() {
+    echo "$BLOBS/${1#sha256:}"
+}
+
+# manifest_of MACHINE: the image for it.
+manifest_of() {
+    blob "$(jq -r --arg machine "$1" '.manifests[] | select(.platform.architecture == $machine).digest' \
+        "$(blob "$(<"$IMAGE/digest")")")"
+}
+
+@test "the same sources give the same digest, archive and bill in another directory, by another umask, time zone and language" {
+    mkdir "$T/elsewhere"
+    git ls-files | tar -cT - | tar -xC "$T/elsewhere"
+    mkdir "$T/elsewhere/.deps"
+    cp -R .deps/cjson-* "$T/elsewhere/.deps/"
+    (
+        cd "$T/elsewhere"
+        umask 077
+        TZ=Asia/Tokyo LC_ALL=C.UTF-8 MAKEFLAGS=-j2 config/image/build out
+    )
+    diff -r "$IMAGE" "$T/elsewhere/out"
+    # What is in it counts.
+    sed -i 's/cannot /could not /' "$T/elsewhere/config/image/copy.c"
+    (cd "$T/elsewhere" && config/image/build other >/dev/null)
+    run diff "$IMAGE/digest" "$T/elsewhere/other/digest"
+    expect_status 1
+}
+
+@test "its index has amd64 and arm64, each with programs of that machine" {
+    [[ $(jq -c '[.manifests[].platform | .os + "/" + .architecture]' "$(blob "$(<"$IMAGE/digest")")") == '["linux/amd64","linux/arm64"]' ]]
+    for machine in amd64:x86-64 arm64:aarch64; do
+        mkdir "$T/${machine%:*}"
+        tar -xzf "$(blob "$(jq -r '.layers[0].digest' "$(manifest_of "${machine%:*}")")")" -C "$T/${machine%:*}"
+        [[ $(file -b "$T/${machine%:*}/copy") == *"${machine#*:}"*'statically linked'* ]]
+        [[ $(file -b "$T/${machine%:*}/libnagleshim.so") == *"${machine#*:}"*'shared object'* ||
+            $(file -b "$T/${machine%:*}/libnagleshim.so") == *'shared object'*"${machine#*:}"* ]]
+        [[ $(ls -A "$T/${machine%:*}") == $'copy\nld.so.preload\nlibnagleshim.so' ]]
+        [[ $(<"$T/${machine%:*}/ld.so.preload") == /opt/nagleshim/libnagleshim.so ]]
+    done
+    # The copier for arm64 does what that for amd64 does.
+    command -v qemu-aarch64 >/dev/null || cannot_here 'there is no qemu-aarch64'
+    mkdir "$T/to"
+    qemu-aarch64 "$T/arm64/copy" "$T/to" "$T/arm64/libnagleshim.so"
+    cmp "$T/arm64/libnagleshim.so" "$T/to/libnagleshim.so"
+    run --separate-stderr qemu-aarch64 "$T/arm64/copy" "$T/none" "$T/arm64/copy"
+    expect_status 1
+    expect_whole stderr "nagleshim: cannot write into $T/none: it is not there"
+}
+
+@test "it has one layer, a user that is a number and not root's, and its version and licence as labels" {
+    for machine in amd64 arm64; do
+        manifest=$(manifest_of "$machine")
+        jq -e '.layers | length == 1' "$manifest"
+        jq -e --arg version "$(sed -n 's/^VERSION := //p' Makefile)" --arg machine "$machine" '
+            .architecture == $machine and .config.User == "65532:65532" and .created == "1970-01-01T00:00:00Z"
+            and .config.Labels."org.opencontainers.image.version" == $version
+            and .config.Labels."org.opencontainers.image.licenses" == "MIT"
+            and .config.Labels."org.opencontainers.image.title" == "nagleshim"
+            and .config.Entrypoint == ["/copy", "/opt/nagleshim", "/libnagleshim.so", "/ld.so.preload"]' \
+            "$(blob "$(jq -r .config.digest "$manifest")")"
+    done
+}
+
+@test "the bill of materials has each file with its sums, the digest, and cJSON" {
+    bill=$(compgen -G "$IMAGE/nagleshim-*.spdx.json")
+    jq -e --arg digest "$(<"$IMAGE/digest")" '.spdxVersion == "SPDX-2.3" and .SPDXID == "SPDXRef-DOCUMENT"
+        and ("sha256:" + .packages[0].checksums[0].checksumValue) == $digest
+        and (.packages[1] | .name == "cJSON" and (.versionInfo | test("^[0-9]+[.][0-9]+[.][0-9]+$")))
+        and ([.files[].SPDXID] - [.relationships[].relatedSpdxElement] == [])' "$bill"
+    for machine in amd64 arm64; do
+        mkdir "$T/$machine"
+        tar -xzf "$(blob "$(jq -r '.layers[0].digest' "$(manifest_of "$machine")")")" -C "$T/$machine"
+    done
+    (cd "$T" && jq -r '.files[] | .checksums[1].checksumValue + "  " + .fileName' "$bill" | sha256sum --check --quiet)
+    [[ $(jq '.files | length' "$bill") == "$(cd "$T" && find amd64 arm64 -type f | wc -l)" ]]
+}
+
+@test "without the tools, or for a machine that there is no image for, it says so in one line and writes nothing" {
+    run --separate-stderr env MACHINES='amd64 mips' config/image/build "$T/out"
+    expect_status 1
+    expect_whole stderr 'image: there is no image for mips: amd64 and arm64 are known'
+    mkdir "$T/bin"
+    ln -s "$(command -v bash)" "$(command -v dirname)" "$(command -v sed)" "$T/bin/"
+    run --separate-stderr env PATH="$T/bin" config/image/build "$T/out"
+    expect_status 1
+    expect_whole stderr "image: buildah is not installed: 'tests/deps image' gets it"
+    [[ ! -e $T/out ]]
+}
