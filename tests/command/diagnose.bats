@@ -159,10 +159,14 @@ PYTHON
 @test "where no preload reaches either end, the source is named, and no policy is proposed" {
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
-    ns_start server "$T/static-server" --connections 0 0 0
-    ns_port server
-    ns_start client "$T/static-client" --warmup 10 127.0.0.1 "$port" 100
-    run --separate-stderr "$NS" diagnose --all --for 1.5 --json "$T/o.json"
+    # Both are children of what is watched.
+    cat >"$T/both.sh" <<'END'
+"$1/static-server" --connections 0 0 0 >"$1/port" &
+until grep -q port "$1/port"; do sleep 0.01; done
+"$1/static-client" --warmup 10 127.0.0.1 "$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$1/port")" 40
+kill $!
+END
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- bash "$T/both.sh" "$T"
     expect_part stderr "next: set TCP_NODELAY, or write each request at once, in the source of static-client"
     says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
 }
