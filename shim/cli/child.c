@@ -121,6 +121,16 @@ int ns_child_release(struct ns_child *child)
     return n == (ssize_t)sizeof(error) && error ? -error : -EIO;
 }
 
+/* One that is stopped gets its signal only when it goes on. */
+static void send_signal(pid_t pid, int number)
+{
+    siginfo_t info = {0};
+
+    kill(pid, number);
+    if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
+        kill(pid, SIGCONT);
+}
+
 bool ns_child_take_signals(int signals, struct ns_child *child)
 {
     struct signalfd_siginfo info;
@@ -133,7 +143,7 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
         /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
          * alone. */
         if (child && !child->ended && info.ssi_code <= 0)
-            kill(child->pid, (int)info.ssi_signo);
+            send_signal(child->pid, (int)info.ssi_signo);
     }
     return asked;
 }

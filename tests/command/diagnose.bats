@@ -349,6 +349,17 @@ END
     kill "$output"
 }
 
+@test "a signal to the command alone reaches a program that is stopped, too" {
+    local status=0
+    ns_start diagnosis "$NS" diagnose -- bash -c 'echo $$; kill -STOP $$; sleep 9'
+    ns_wait_for "$T/diagnosis.out" .
+    timeout 5 bash -c 'until [[ $(cut -d" " -f3 "/proc/$0/stat") == T ]]; do sleep 0.01; done' "$(cat "$T/diagnosis.out")"
+    kill -TERM "${NS_PID[diagnosis]}"
+    timeout 5 tail --pid="${NS_PID[diagnosis]}" -f /dev/null
+    wait "${NS_PID[diagnosis]}" || status=$?
+    [[ $status -eq 143 ]]
+}
+
 @test "a signal to the command alone is handed on to the program" {
     ns_start diagnosis "$NS" diagnose -- sh -c 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
     ns_wait_for "$T/diagnosis.out" ready
