@@ -126,6 +126,16 @@ static bool is_ending(uint32_t signal)
     return signal != SIGUSR1 && signal != SIGUSR2;
 }
 
+/* One that is stopped gets its signal only when it goes on. */
+static void send_signal(pid_t pid, int number)
+{
+    siginfo_t info = {0};
+
+    kill(pid, number);
+    if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
+        kill(pid, SIGCONT);
+}
+
 bool ns_child_take_signals(int signals, struct ns_child *child)
 {
     struct signalfd_siginfo info;
@@ -139,7 +149,7 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
         /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
          * alone. */
         if (child && !child->ended && info.ssi_code <= 0)
-            kill(child->pid, (int)info.ssi_signo);
+            send_signal(child->pid, (int)info.ssi_signo);
     }
     return asked;
 }

@@ -28,7 +28,7 @@ enum {
     HARVEST_MS =
         1000, /* what has ended is put into its row, so that its memory can be used again */
     PROGRESS_MS = 500,
-    IDLE_MS = 50, /* a connection that did nothing for so long is idle, and not only new */
+    IDLE_MS = 50, /* what did nothing for so long is idle, and not only between two of its bytes */
 };
 
 struct session {
@@ -124,7 +124,8 @@ static bool harvest(void *context, struct ns_watched *watched)
     if (!watched->ended && !session->final)
         return true;
     ns_judge_verdict(&watched->judge, &verdict);
-    if (!watched->ended && !watched->traffic && verdict.watched_ns >= IDLE_MS * UINT64_C(1000000)) {
+    if (!watched->ended && !watched->traffic &&
+        (watched->active_at == 0 || verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
         session->diagnosis->idle++;
         return true;
     }
@@ -292,6 +293,7 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
     session->diagnosis->looks = tally.looks;
     session->diagnosis->missed = tally.missed;
     session->diagnosis->forgotten = tally.forgotten;
+    session->diagnosis->idle += tally.idle;
     if (tally.denied > session->diagnosis->denied)
         session->diagnosis->denied = tally.denied;
     if (tally.missed > tally.rounds / 20)

@@ -32,7 +32,7 @@ static volatile sig_atomic_t asked_to_end;
 static void note_end(int number)
 {
     (void)number;
-    asked_to_end = 1;
+    asked_to_end++;
 }
 
 static bool parse_interval(const char *text, double *seconds)
@@ -146,6 +146,7 @@ static int look_until(struct ns_top *top, uint64_t end, bool keys, int *key)
 /* What is worth it: rows that had traffic, and a few of the others. */
 static void print_table(const struct ns_top *top, bool every)
 {
+    const sig_atomic_t asked = asked_to_end; /* again while it is printed: it is too long */
     size_t left = 0;
     char line[512];
 
@@ -153,7 +154,7 @@ static void print_table(const struct ns_top *top, bool every)
         puts(ns_top_summary(top, i, line, sizeof(line)));
     putchar('\n');
     puts(ns_top_title(line, sizeof(line)));
-    for (size_t i = 0; i < top->n_rows && !asked_to_end; i++) {
+    for (size_t i = 0; i < top->n_rows && asked_to_end == asked; i++) {
         if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
             puts(ns_top_line(top->rows[i], line, sizeof(line)));
         else

@@ -57,6 +57,8 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
                  top->seconds > 0 ? (double)since->looks / top->seconds : 0,
                  top->seconds > 0 ? (double)since->busy_ns / 1e7 / top->seconds : 0);
 #define MORE(...) n += n < (int)size ? snprintf(buffer + n, size - (size_t)n, __VA_ARGS__) : 0
+    if (tally->idle > 0)
+        MORE("; %u idle connection%s in no row", tally->idle, tally->idle == 1 ? " is" : "s are");
     if (tally->busy > tally->close)
         MORE("; %u looked at closely at a time", tally->close);
     if (since->missed > 0)

@@ -58,7 +58,7 @@ struct ns_watch {
     struct ns_diag_list part;
     size_t space;          /* that is listed */
     struct ns_roles roles; /* there */
-    unsigned connections, busy;
+    unsigned connections, idle, busy;
     bool all;
     struct ns_watch_tally tally;
 };
@@ -122,6 +122,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         place->listed = true; /* counted once */
         watch->tally.forgotten++;
     }
+    watch->idle += !connection && !full;
     if (!connection)
         return;
     connection->list = watch->list;
@@ -167,15 +168,18 @@ static void end_list(struct ns_watch *watch)
         struct ns_connection *connection = watch->table.live[i];
 
         /* The last one takes the place of one that goes. */
-        if (connection->list != watch->list)
+        if (connection->list != watch->list) {
             end(watch, connection);
-        else if (is_spare(watch, connection, now))
+        } else if (is_spare(watch, connection, now)) {
             ns_table_drop(&watch->table, connection);
-        else
+            watch->idle++;
+        } else {
             i++;
+        }
     }
     watch->lists_wanted -= watch->lists_wanted > 0;
     watch->tally.connections = watch->connections;
+    watch->tally.idle = watch->idle;
     watch->tally.busy = watch->busy;
     watch->tally.rounds++;
 }
@@ -206,7 +210,7 @@ static int step_list(struct ns_watch *watch, const struct ns_closely_call *call,
     if (!watch->lists.goes_on) {
         watch->list++;
         watch->space = 0;
-        watch->connections = watch->busy = 0;
+        watch->connections = watch->idle = watch->busy = 0;
         more = list_space(watch);
     }
     while (more > 0) {

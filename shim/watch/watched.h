@@ -30,7 +30,8 @@ struct ns_watch_tally {
     uint64_t forgotten;   /* connections without room, or that ended before the second look */
     uint64_t denied;      /* processes that may not be looked into, now */
     uint64_t busy_ns;     /* processor time */
-    unsigned connections; /* now, also those that have done nothing and are not visited */
+    unsigned connections; /* now */
+    unsigned idle;        /* of those: have done nothing and are not visited */
     unsigned busy;        /* of those: had traffic lately */
     unsigned close;       /* are looked at one by one; by turns if fewer than busy */
 };

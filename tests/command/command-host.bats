@@ -372,7 +372,7 @@ enable|enable what? --unit UNIT for a service, --preload for every program of th
 enable --preload --unit x|--unit and --preload cannot be used together
 status --preload|status tells of everything
 disable --library /x|--library is for enable alone
-enable disable --preload|'disable': host is followed by
+enable disable --preload|'disable': enable takes no such word
 enable --unit|needs a value
 CASES
     host status --root "$T/nosuch"

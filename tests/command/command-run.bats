@@ -89,7 +89,7 @@ setup() {
         cp "$NS" "$LIBRARY" "$T/$name"
         run --separate-stderr "$T/$name/nagleshim" run -- touch "$T/ran"
         expect_status 125
-        expect_whole stderr "nagleshim run: '$T/$name/libnagleshim.so' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar sign"
+        expect_whole stderr "nagleshim run: '$T/${name/$'\t'/?}/libnagleshim.so' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar sign"
         [[ ! -e $T/ran ]]
     done
 }
@@ -200,7 +200,7 @@ setup() {
     run --separate-stderr "$NS" run --send quick -- touch "$T/ran"
     expect_status 125
     expect_part stderr "nagleshim run: --send must be nodelay, "
-    expect_part stderr " or app, not 'quick'"
+    expect_part stderr " or observe, not 'quick'"
     run --separate-stderr "$NS" run --ack late -- touch "$T/ran"
     expect_status 125
     expect_whole stderr "nagleshim run: --ack must be before-wait or app, not 'late'"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: top shows which connections stall, of any program, in any namespace, from outside, and calls nothing else a stall.
-# shellcheck disable=SC2030,SC2031 # each test is a process of its own
+# shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
 # shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
 # The programs are watched as they are, without the shim; each has a control that does not stall. Networks are
 # namespaces of the tests' own.
@@ -101,7 +101,9 @@ watched() {
 # the others are idle. Both run in a network of their own; $pid is the server's parent.
 crowd() {
     cat >"$T/crowd.py" <<'END'
-import os, socket, sys, time
+import os, resource, socket, sys, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
 port = listener.getsockname()[1]
 if os.fork() == 0:
@@ -144,6 +146,19 @@ END
     printf '%s\n' "$stderr"
     [[ $(grep -c '^python3' <<<"$stderr") -eq 2 && $stderr == *"588 connections had no traffic"* ]]
     [[ $(jq -c '[(.rows | map(.role) | sort), .idle]' "$T/o.json") == '[["client","server"],588]' ]]
+}
+
+@test "of very many connections the idle ones are counted, though they are not kept" {
+    [[ $(ulimit -Hn) == unlimited || $(ulimit -Hn) -gt 5000 ]] || ns_skip "too few descriptors"
+    crowd 4300
+    run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
+    printf '%s\n' "$stderr"
+    [[ $stderr == *"8588 connections had no traffic"* && $(jq -c '[.idle, (.rows | length)]' "$T/o.json") == '[8588,2]' ]]
+    # The handshakes are traffic of two seconds ago by now.
+    sleep 1.5
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
+    printf '%s\n' "$output"
+    [[ ${lines[0]} == *" 8600 connections, 12 with traffic"* && ${lines[1]} == *"; 408 idle connections are in no row"* ]]
 }
 
 @test "one server that took a single connection and closed its listener is called a server" {
