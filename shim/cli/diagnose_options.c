@@ -25,7 +25,7 @@ static bool take_number(const char *option, double least, double most, double *v
     if (strspn(optarg, "0123456789.") == strlen(optarg) && end != optarg && *end == '\0' &&
         errno == 0 && *value >= least && *value <= most)
         return true;
-    SAY("%s must be a number from %g to %g, not '%s'", option, least, most, optarg);
+    SAY("%s must be a number from %.10g to %.10g, not '%s'", option, least, most, optarg);
     return false;
 }
 

@@ -238,11 +238,12 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
             end, "%llu of %llu looks from outside came too late: holds may have been missed",
             (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
     if (tally.forgotten)
-        ns_diagnose_note(end, "%llu connections were too short, or too many, to be looked at",
+        ns_diagnose_note(end, "connections that were too short, or too many, to be looked at: %llu",
                          (unsigned long long)tally.forgotten);
     if (tally.denied && session->options->all)
-        ns_diagnose_note(end, "%llu processes of other users could not be looked into; root can",
-                         (unsigned long long)tally.denied);
+        ns_diagnose_note(
+            end, "processes that could not be looked into: %llu; root with CAP_SYS_PTRACE can",
+            (unsigned long long)tally.denied);
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)

@@ -157,7 +157,7 @@ static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
                  cures[i].to_ms < 0.1 ? 0.1 : cures[i].to_ms,
                  at && at->curable.reason[0] ? "; no preload reaches it: " : "",
                  at ? at->curable.reason : "");
-        print_more(stream, "Cure", text);
+        print_more(stream, i == 0 ? "Cure" : "Or", text);
     }
 }
 
@@ -210,8 +210,8 @@ static void print_table(FILE *stream, const struct ns_diagnosis *diagnosis)
     fputs("<h2>Connections</h2>\n<div class=\"wide\"><table>\n"
           "<thead><tr><th>Process</th><th>Connection</th><th>Stalls?</th><th "
           "class=\"n\">Requests</th>"
-          "<th class=\"n\">Stalls</th><th class=\"n\">ms lost</th><th class=\"n\">of "
-          "ms</th></tr></thead>\n",
+          "<th class=\"n\">Stalls</th><th class=\"n\">ms lost</th><th class=\"n\">ms "
+          "in all</th></tr></thead>\n",
           stream);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         print_row(stream, diagnosis, &diagnosis->rows[i]);

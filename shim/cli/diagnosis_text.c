@@ -48,9 +48,9 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
 
     if (of < lost)
         of = (double)verdict->watched_ns / MS;
-    used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stalls",
+    used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stall%s",
                     row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-                    ns_diagnosis_stall_count(row));
+                    ns_diagnosis_stall_count(row), ns_diagnosis_stall_count(row) == 1 ? "" : "s");
     if (ns_diagnosis_holds(row) && verdict->longest_ns)
         used += snprintf(text + used, size - (size_t)used, " of %.1f to %.1f ms",
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);

@@ -283,19 +283,20 @@ static void add(char *buffer, size_t size, const char *text)
     snprintf(buffer + used, size - used, "%s", text);
 }
 
-/* "; 2203 of 2211 ms were lost" */
+/* "; 2203 ms were lost in 2.21 s of waiting"; of several rows, in the time of the whole look */
 static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
     const struct ns_verdict *worst = &diagnosis->rows[0].verdict;
     double lost = ns_diagnosis_total_lost_ms(diagnosis);
     double waited = (double)worst->waited_ns / MS;
     bool certain = ns_diagnosis_certain(&diagnosis->rows[0]);
+    bool whole = diagnosis->n_rows > 1 || waited < lost;
     char text[160];
 
-    if (diagnosis->n_rows > 1 || waited < lost)
+    if (whole)
         waited = (double)(diagnosis->end - diagnosis->begin) / MS;
-    snprintf(text, sizeof(text), "; %s%.0f ms were lost in %.*f s", certain ? "" : "at most ", lost,
-             waited < 10000 ? 2 : 0, waited / 1e3);
+    snprintf(text, sizeof(text), "; %s%.0f ms were lost in %.*f s%s", certain ? "" : "at most ",
+             lost, waited < 10000 ? 2 : 0, waited / 1e3, whole ? "" : " of waiting");
     add(buffer, size, text);
 }
 

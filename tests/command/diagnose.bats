@@ -222,11 +222,11 @@ PYTHON
 --pid x|--pid must be a process id, not 'x'
 --pid 2147483647|there is no process 2147483647
 --pid 1 --all|a program, --pid and --all: only one of them can be looked at
---for 0 -- echo no|--for must be a number from 0.1 to 1e+06, not '0'
---for 1e3 -- echo no|--for must be a number from 0.1 to 1e+06, not '1e3'
+--for 0 -- echo no|--for must be a number from 0.1 to 1000000, not '0'
+--for 1e3 -- echo no|--for must be a number from 0.1 to 1000000, not '1e3'
 --interval 0 -- echo no|--interval must be a number from 0.5 to 1000, not '0'
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
---max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1e+09, not '-1'
+--max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1000000000, not '-1'
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
