@@ -54,15 +54,15 @@ void ns_compare_print(FILE *stream, const struct ns_comparison *comparison)
 
     fprintf(stream, "nagleshim compare: %s (%u and %u runs, p %.2g)\n\n", conclusion(comparison),
             without->n, with->n, comparison->p);
-    fprintf(stream, "%-34s%14s%14s\n", "", "without", "with the shim");
-    fprintf(stream, "%-34s%14.1f%14.1f\n", "ms a run, median", without->median_ms, with->median_ms);
-    fprintf(stream, "%-34s%14.1f%14.1f\n", "ms a run, longest", without->longest_ms,
+    fprintf(stream, "%-34s%14s%16s\n", "", "without", "with the shim");
+    fprintf(stream, "%-34s%14.1f%16.1f\n", "ms a run, median", without->median_ms, with->median_ms);
+    fprintf(stream, "%-34s%14.1f%16.1f\n", "ms a run, longest", without->longest_ms,
             with->longest_ms);
-    fprintf(stream, "%-34s%14.1f%14.1f\n", "stalls a run, seen from outside",
+    fprintf(stream, "%-34s%14.1f%16.1f\n", "stalls a run, seen from outside",
             each(without->stalls, without->n), each(with->stalls, with->n));
-    fprintf(stream, "%-34s%14.1f%14.1f\n", "delayed ACKs a run, all programs",
+    fprintf(stream, "%-34s%14.1f%16.1f\n", "delayed ACKs a run, all programs",
             each(without->delayed_acks, without->n), each(with->delayed_acks, with->n));
-    fprintf(stream, "%-34s%14.1f%14.1f\n", "segments a run, all programs",
+    fprintf(stream, "%-34s%14.1f%16.1f\n", "segments a run, all programs",
             each(without->segments, without->n), each(with->segments, with->n));
 }
 

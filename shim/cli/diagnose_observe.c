@@ -172,7 +172,7 @@ static bool gains_nothing(const struct ns_recorded_process *recorded)
     double left = ns_statistics_median(recorded->untreated, recorded->n_untreated);
 
     return recorded->experiment == NS_EXPERIMENT_PUSH && recorded->n_treated >= TRIED_LEAST &&
-           recorded->n_untreated >= TRIED_LEAST && done > left / 2;
+           recorded->n_untreated > 0 && done > left / 2;
 }
 
 static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_process *process,

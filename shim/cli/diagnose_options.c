@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SAY(...) ns_say("diagnose", __VA_ARGS__)
 
@@ -109,6 +110,14 @@ static bool is_same(const char *one, const char *other)
     return one && other && strcmp(one, other) == 0;
 }
 
+/* run and compare read the file of --policy: nobody's own policy is to be lost to a slip. */
+static bool is_there(const char *file)
+{
+    struct stat st;
+
+    return file && stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+}
+
 static bool judge(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
@@ -120,6 +129,9 @@ static bool judge(const struct ns_diagnose_options *options)
     else if (is_same(options->json, options->page) || is_same(options->json, options->policy) ||
              is_same(options->page, options->policy))
         SAY("--json, --report and --policy: each needs a file of its own");
+    else if (is_there(options->policy))
+        SAY("--policy: '%s' is there already, and is not replaced; name a new file",
+            options->policy);
     else if (options->experiment && (!options->program || options->outside))
         SAY("--experiment is made from inside: it needs a program to start, without --outside");
     else

@@ -157,19 +157,20 @@ static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
                  cures[i].to_ms < 0.1 ? 0.1 : cures[i].to_ms,
                  at && at->curable.reason[0] ? "; no preload reaches it: " : "",
                  at ? at->curable.reason : "");
-        print_more(stream, "Cure", text);
+        print_more(stream, i == 0 ? "Cure" : "Or", text);
     }
 }
 
-static void print_causes(FILE *stream, const struct ns_verdict *verdict)
+static void print_causes(FILE *stream, const struct ns_diagnosed *row)
 {
+    const struct ns_verdict *verdict = &row->verdict;
     char text[TEXT_MOST];
 
     for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++) {
         if (!verdict->causes[cause] || (double)verdict->causes_ns[cause] < MS)
             continue;
         snprintf(text, sizeof(text), "%s, %" PRIu64 " time%s, %.1f ms each",
-                 ns_diagnosis_cause_meaning(cause), verdict->causes[cause],
+                 ns_diagnosis_cause_meaning(cause, row->source), verdict->causes[cause],
                  verdict->causes[cause] == 1 ? "" : "s",
                  (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
         print_more(stream, "Besides", text);
@@ -198,7 +199,7 @@ static void print_row(FILE *stream, const struct ns_diagnosis *diagnosis,
     if (verdict->grade != NS_GRADE_NONE)
         print_more(stream, verdict->grade == NS_GRADE_PROVEN ? "Proof" : "Signs",
                    ns_diagnosis_proof(row, text, sizeof(text)));
-    print_causes(stream, verdict);
+    print_causes(stream, row);
     print_cures(stream, diagnosis, row);
     fputs("</tbody>\n", stream);
 }
@@ -210,8 +211,8 @@ static void print_table(FILE *stream, const struct ns_diagnosis *diagnosis)
     fputs("<h2>Connections</h2>\n<div class=\"wide\"><table>\n"
           "<thead><tr><th>Process</th><th>Connection</th><th>Stalls?</th><th "
           "class=\"n\">Requests</th>"
-          "<th class=\"n\">Stalls</th><th class=\"n\">ms lost</th><th class=\"n\">of "
-          "ms</th></tr></thead>\n",
+          "<th class=\"n\">Stalls</th><th class=\"n\">ms lost</th><th class=\"n\">ms "
+          "in all</th></tr></thead>\n",
           stream);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         print_row(stream, diagnosis, &diagnosis->rows[i]);

@@ -48,7 +48,7 @@ static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
     ns_output_text(object, "reason", process->curable.reason[0] ? process->curable.reason : NULL);
 }
 
-static void add_causes(cJSON *row, const struct ns_verdict *verdict)
+static void add_causes(cJSON *row, const struct ns_verdict *verdict, enum ns_source source)
 {
     cJSON *list = cJSON_AddArrayToObject(row, "besides");
 
@@ -59,7 +59,7 @@ static void add_causes(cJSON *row, const struct ns_verdict *verdict)
             continue;
         cJSON_AddItemToArray(list, entry);
         cJSON_AddStringToObject(entry, "cause", ns_diagnosis_cause(cause));
-        cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_cause_meaning(cause));
+        cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_cause_meaning(cause, source));
         add_number(entry, "times", (double)verdict->causes[cause]);
         add_ms(entry, "ms", verdict->causes_ns[cause]);
     }
@@ -155,7 +155,7 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
     ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof(text)));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
-    add_causes(object, verdict);
+    add_causes(object, verdict, row->source);
     add_cures(object, diagnosis, row);
     add_waits(object, verdict);
     if (other)

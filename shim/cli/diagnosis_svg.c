@@ -195,8 +195,8 @@ void ns_diagnosis_draw_waits(FILE *stream, const struct ns_diagnosis *diagnosis)
     draw_frame(stream, "How many waits took how long, with and without a hold");
     for (unsigned i = sum.first; i <= sum.last; i++)
         draw_bar(stream, &sum, i);
-    fputs("</svg>\n<p class=\"soft\">Waits for an answer where it is worst, by powers of two of a "
-          "microsecond: "
+    fputs("</svg>\n<p class=\"soft\">Waits for an answer where it is worst; a bar has those from "
+          "its time up to twice that: "
           "<i class=\"bad\"></i>bytes were held meanwhile; <i class=\"other\"></i>none were.</p>\n",
           stream);
 }

@@ -109,15 +109,16 @@ static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
     }
 }
 
-static void print_causes(FILE *stream, const struct ns_verdict *verdict, int width)
+static void print_causes(FILE *stream, const struct ns_diagnosed *row, int width)
 {
+    const struct ns_verdict *verdict = &row->verdict;
     char text[TEXT_MOST];
 
     for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++) {
         if (verdict->causes[cause] == 0 || (double)verdict->causes_ns[cause] < 5 * MS)
             continue;
         snprintf(text, sizeof(text), "%s: %" PRIu64 " time%s, %.1f ms each",
-                 ns_diagnosis_cause_meaning(cause), verdict->causes[cause],
+                 ns_diagnosis_cause_meaning(cause, row->source), verdict->causes[cause],
                  verdict->causes[cause] == 1 ? "" : "s",
                  (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
         print_wrapped(stream, "besides", text, width);
@@ -137,7 +138,7 @@ static void print_full(FILE *stream, const struct ns_diagnosis *diagnosis,
         print_wrapped(stream, "pattern", row->pattern, width);
     print_wrapped(stream, row->verdict.grade == NS_GRADE_PROVEN ? "proof" : "signs",
                   ns_diagnosis_proof(row, text, sizeof(text)), width);
-    print_causes(stream, &row->verdict, width);
+    print_causes(stream, row, width);
     if (row->process->has_shim)
         print_wrapped(stream, "shim",
                       "it is in this process already: 'nagleshim doctor' says what it does", width);
@@ -145,8 +146,9 @@ static void print_full(FILE *stream, const struct ns_diagnosis *diagnosis,
 }
 
 /* The cause that took most of the row's time; "" if none did. */
-static void say_cause(const struct ns_verdict *verdict, char *text, size_t size)
+static void say_cause(const struct ns_diagnosed *row, char *text, size_t size)
 {
+    const struct ns_verdict *verdict = &row->verdict;
     unsigned most = 0;
 
     for (unsigned cause = 1; cause < NS_CAUSE_COUNT; cause++)
@@ -154,7 +156,7 @@ static void say_cause(const struct ns_verdict *verdict, char *text, size_t size)
             most = cause;
     *text = '\0';
     if (verdict->causes[most] && (double)verdict->causes_ns[most] >= MS)
-        snprintf(text, size, "; %s, %.1f ms each", ns_diagnosis_cause_meaning(most),
+        snprintf(text, size, "; %s, %.1f ms each", ns_diagnosis_cause_meaning(most, row->source),
                  (double)verdict->causes_ns[most] / MS / (double)verdict->causes[most]);
 }
 
@@ -164,7 +166,7 @@ static void print_short(FILE *stream, const struct ns_diagnosis *diagnosis,
     const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     char where[128], cause[128];
 
-    say_cause(&row->verdict, cause, sizeof(cause));
+    say_cause(row, cause, sizeof(cause));
     fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
             ns_diagnosis_where(row, where, sizeof(where)), ns_grade_name(row->verdict.grade));
     if (other && ns_diagnosis_stalls(other) && other < row)

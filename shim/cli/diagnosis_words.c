@@ -52,7 +52,7 @@ const char *ns_diagnosis_cause(enum ns_cause cause)
     return cause < NS_CAUSE_COUNT && words[cause] ? words[cause] : "unknown";
 }
 
-const char *ns_diagnosis_cause_meaning(enum ns_cause cause)
+const char *ns_diagnosis_cause_meaning(enum ns_cause cause, enum ns_source source)
 {
     static const char *const meanings[NS_CAUSE_COUNT] = {
         [NS_CAUSE_PEER] = "the peer took its time",
@@ -63,6 +63,10 @@ const char *ns_diagnosis_cause_meaning(enum ns_cause cause)
         [NS_CAUSE_PACING] = "congestion control or pacing held it",
     };
 
+    /* Where an answer and the next request come between two looks, nobody saw who was waited for.
+     */
+    if (cause == NS_CAUSE_PEER && source == NS_SOURCE_OUTSIDE)
+        return "the peer, or the program, took its time";
     return cause < NS_CAUSE_COUNT && meanings[cause] ? meanings[cause] : "something else";
 }
 
@@ -283,19 +287,20 @@ static void add(char *buffer, size_t size, const char *text)
     snprintf(buffer + used, size - used, "%s", text);
 }
 
-/* "; 2203 of 2211 ms were lost" */
+/* "; 2203 ms were lost in 2.21 s of waiting"; of several rows, in the time of the whole look */
 static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
     const struct ns_verdict *worst = &diagnosis->rows[0].verdict;
     double lost = ns_diagnosis_total_lost_ms(diagnosis);
     double waited = (double)worst->waited_ns / MS;
     bool certain = ns_diagnosis_certain(&diagnosis->rows[0]);
+    bool whole = diagnosis->n_rows > 1 || waited < lost;
     char text[160];
 
-    if (diagnosis->n_rows > 1 || waited < lost)
+    if (whole)
         waited = (double)(diagnosis->end - diagnosis->begin) / MS;
-    snprintf(text, sizeof(text), "; %s%.0f ms were lost in %.*f s", certain ? "" : "at most ", lost,
-             waited < 10000 ? 2 : 0, waited / 1e3);
+    snprintf(text, sizeof(text), "; %s%.0f ms were lost in %.*f s%s", certain ? "" : "at most ",
+             lost, waited < 10000 ? 2 : 0, waited / 1e3, whole ? "" : " of waiting");
     add(buffer, size, text);
 }
 
@@ -336,21 +341,26 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
 static void add_cause(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
     uint64_t times[NS_CAUSE_COUNT] = {0}, ns[NS_CAUSE_COUNT] = {0};
+    enum ns_source source = NS_SOURCE_INSIDE;
     unsigned most = 0;
-    char text[160];
+    char text[200];
 
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        if (diagnosis->rows[i].verdict.causes[NS_CAUSE_PEER] &&
+            diagnosis->rows[i].source == NS_SOURCE_OUTSIDE)
+            source = NS_SOURCE_OUTSIDE;
         for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++) {
             times[cause] += diagnosis->rows[i].verdict.causes[cause];
             ns[cause] += diagnosis->rows[i].verdict.causes_ns[cause];
         }
+    }
     for (unsigned cause = 1; cause < NS_CAUSE_COUNT; cause++)
         if (ns[cause] > ns[most])
             most = cause;
     if (times[most] == 0 || (double)ns[most] < MS)
         return;
     snprintf(text, sizeof(text), "; what took the time: %s, %" PRIu64 " time%s, %.1f ms each",
-             ns_diagnosis_cause_meaning(most), times[most], times[most] == 1 ? "" : "s",
+             ns_diagnosis_cause_meaning(most, source), times[most], times[most] == 1 ? "" : "s",
              (double)ns[most] / MS / (double)times[most]);
     add(buffer, size, text);
 }

@@ -27,7 +27,7 @@ char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, 
 
 /* "peer", for machines; and what it means. */
 const char *ns_diagnosis_cause(enum ns_cause cause);
-const char *ns_diagnosis_cause_meaning(enum ns_cause cause);
+const char *ns_diagnosis_cause_meaning(enum ns_cause cause, enum ns_source source);
 const char *ns_diagnosis_doubt(enum ns_doubt doubt);
 
 /* Does this end hold bytes (and not the peer, which waits for our ACK)? */

@@ -22,7 +22,7 @@ static const char *const help[] = {
     "  < > R    sort by the one before or after these; the other way round",
     "  arrows, Page Up and Page Down show other rows",
     "",
-    "  HOLDS/S  how often a second Nagle's algorithm held what it waited for",
+    "  HOLDS/S  how often a second bytes were held while the program waited",
     "  LOST/S   how many milliseconds a second it waited for that",
     "  SHARE    that, of the time of its connections with traffic",
     "  SHIM     whether nagleshim is in the process, and what it does there",

@@ -121,6 +121,9 @@ PYTHON
         "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20
     expect_status 0
     expect_part stderr "next: nagleshim run --policy $T/cure.json -- $EXAMPLES/tcp_nodelay_client --warmup 10 127.0.0.1 $port 20"
+    run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- true
+    expect_status 2
+    expect_whole stderr "nagleshim diagnose: --policy: '$T/cure.json' is there already, and is not replaced; name a new file"
     run --separate-stderr "$NS" check "$T/cure.json"
     expect_status 0
     expect_whole stderr ""

@@ -71,10 +71,11 @@ none_of() {
     }
 }
 
-@test "its thread-local storage is static, and at most 64 bytes" {
+# What glibc keeps for libraries that come later is 1664 bytes; most of ours is for processes that are observed.
+@test "its thread-local storage is static, and at most 256 bytes" {
     local size
     size=$(readelf -lW "$LIBRARY" | awk '$1 == "TLS" { print $6 }')
-    [[ -n $size && $((size)) -le 64 ]] || {
+    [[ -n $size && $((size)) -le 256 ]] || {
         echo "size: $size"
         return 1
     }

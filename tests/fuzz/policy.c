@@ -178,10 +178,16 @@ static void print_rule(struct page *page, const struct ns_rule *rule)
     if (rule->role != NS_ROLE_UNKNOWN)
         print(page, "\"role\":\"%s\",", ns_role_name(rule->role));
     page->used -= page->text[page->used - 1] == ',';
-    print(page, "},\"send\":\"%s\",\"ack\":\"%s\",\"max_delay_us\":%u,\"sockopt\":{",
-          ns_send_name(rule->send), ns_ack_name(rule->ack), rule->max_delay_us);
-    print_sockopts(page, rule);
-    print(page, "}}");
+    print(page, "},\"send\":\"%s\",\"ack\":\"%s\",\"max_delay_us\":%u", ns_send_name(rule->send),
+          ns_ack_name(rule->ack), rule->max_delay_us);
+    if (rule->send == NS_SEND_OBSERVE) { /* rewrites nothing, and may not say that it does */
+        MUST(rule->n_sockopts == 0);
+    } else {
+        print(page, ",\"sockopt\":{");
+        print_sockopts(page, rule);
+        print(page, "}");
+    }
+    print(page, "}");
 }
 
 static void print_policy(struct page *page, const struct ns_policy *policy)

@@ -200,7 +200,7 @@ static void check_no_stall(void)
           .causes = {[NS_CAUSE_PEER] = 5},
           .causes_ns = {[NS_CAUSE_PEER] = 220ull * MS}},
          "no stall: 5 requests on 1 connection, and Nagle's algorithm held none of them; what took "
-         "the time: the peer took its time, 5 times, 44.0 ms each"},
+         "the time: the peer, or the program, took its time, 5 times, 44.0 ms each"},
         {{.grade = NS_GRADE_NONE,
           .requests = 1,
           .causes = {[NS_CAUSE_CORK] = 1},
