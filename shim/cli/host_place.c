@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns where the files of a system are that `nagleshim host` changes, and that it is the only one to
- * do so. A system in a directory may have links that mean its own root: none of them may lead to the
- * system that this command runs in. Changes no file. Not async-signal-safe. */
+/* Owns where the files of a system are that `nagleshim host` changes, and that it is the only one
+ * to do so. A system in a directory may have links that mean its own root: none of them may lead to
+ * the system that this command runs in. Changes no file. Not async-signal-safe. */
 #include "cli/host.h"
 
 #include "cli/cli.h"

@@ -45,7 +45,7 @@ struct unit {
     const char *name;
     char *preload;         /* what it sets; NULL: nothing */
     char *manager_preload; /* what systemd sets for all; NULL: nothing */
-    bool has_root, has_noexec;
+    bool has_root, has_cover, has_noexec;
     char blocked[1024]; /* why a drop-in would be in vain; "": it would not */
 };
 
@@ -189,6 +189,8 @@ static void take_setting(struct unit *unit, const char *key, char *value, const 
         block(unit, "%s unsets LD_PRELOAD", file);
     else if (strcmp(key, "RootDirectory") == 0 || strcmp(key, "RootImage") == 0)
         unit->has_root = *value != '\0';
+    else if (strcmp(key, "TemporaryFileSystem") == 0) /* hides what it is mounted over */
+        unit->has_cover = *value != '\0';
     else if (strcmp(key, "NoExecPaths") == 0)
         unit->has_noexec = *value != '\0';
 }
@@ -407,7 +409,7 @@ static char *write_text(const struct unit *unit, const char *list)
             "[Service]\n"
             "Environment=\"LD_PRELOAD=%s\"\n",
             unit->name, list);
-    if (unit->has_root) /* what is missing there is left out */
+    if (unit->has_root || unit->has_cover) /* what is missing there is left out */
         fprintf(stream, "BindReadOnlyPaths=-%s -%s\n", unit->host->library, NS_POLICY_DIR_DEFAULT);
     if (unit->has_noexec)
         fprintf(stream, "ExecPaths=-%s\n", unit->host->library);

@@ -68,6 +68,15 @@ with_fault() {
     [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/second.so"' ]]
 }
 
+@test "a unit that hides directories gets the library bound into them" {
+    unit app.service TemporaryFileSystem=/usr/lib:ro
+    unit open.service TemporaryFileSystem=/usr/lib:ro TemporaryFileSystem=
+    enable --unit app open
+    expect_status 0
+    [[ $(dropin app.service) == *$'\nBindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim' ]]
+    [[ $(dropin open.service) != *BindReadOnlyPaths* ]]
+}
+
 @test "a link is another name whatever it looks like, and an instance that is a link to its template is not" {
     unit app.service
     unit serve@.service

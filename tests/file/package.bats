@@ -80,7 +80,7 @@ remove() {
 }
 
 @test "whichever package goes takes its library out of /etc/ld.so.preload, and nothing else" {
-    local library kind argument
+    local library kind
     dpkg-deb -e "$PACKAGES"/libnagleshim_*.deb "$T/control"
     rpm -qp --qf '%{PREUN}' "$PACKAGES"/libnagleshim-[0-9]*.rpm >"$T/preun"
     for kind in deb rpm; do
