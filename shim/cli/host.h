@@ -26,9 +26,10 @@ int ns_host_open(const struct ns_host *host, const char *path, int flags);
  * are missing stay as they are. 0 or -errno. */
 int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_MAX]);
 
-/* Let no other `nagleshim host` change this system until this one ends. False, and it was said, if
- * one does so all the time. */
-bool ns_host_lock(const struct ns_host *host);
+/* Let no other `nagleshim host` change this system until this one ends. If one does so all the
+ * time, it is said, and false if this one must be alone. Every user can hold the lock, so that what
+ * takes the library away must not depend on it. */
+bool ns_host_lock(const struct ns_host *host, bool must);
 
 /* May library be preloaded into what this system starts? Judges the file and every directory above
  * it, and starts a program with it. at_boot: also where the file system of the library is not

@@ -91,7 +91,7 @@ int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_
                : -ENAMETOOLONG;
 }
 
-bool ns_host_lock(const struct ns_host *host)
+bool ns_host_lock(const struct ns_host *host, bool must)
 {
     const struct timespec pause = {.tv_nsec = 1000000000L / LOCK_TRIES_A_SECOND};
     char own[PATH_MAX];
@@ -100,10 +100,9 @@ bool ns_host_lock(const struct ns_host *host)
     /* Kept open until the end. A file system that has no locks is no reason to do nothing. */
     for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
         if (i == LOCK_SECONDS * LOCK_TRIES_A_SECOND) {
-            SAY("%s has been locked for %d seconds, by another 'nagleshim host' perhaps; nothing "
-                "was changed",
-                own, LOCK_SECONDS);
-            return false;
+            SAY("%s has been locked for %d seconds, by another 'nagleshim host' perhaps; %s", own,
+                LOCK_SECONDS, must ? "nothing was changed" : "going on");
+            return !must;
         }
         nanosleep(&pause, NULL);
     }

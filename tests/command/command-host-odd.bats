@@ -129,6 +129,12 @@ with_fault() {
     refused "$R/etc has been locked for 30 seconds, by another 'nagleshim host' perhaps; nothing was changed"
     host status --root "$R"
     expect_whole output "nothing is enabled"
+    # Whoever may only read /etc can lock it, and must not keep the library there.
+    echo /usr/lib/libnagleshim.so >"$R/etc/ld.so.preload"
+    with_fault clock_nanosleep:retval=0 disable --root "$R"
+    expect_status 0
+    expect_part stderr "by another 'nagleshim host' perhaps; going on"
+    expect_untouched
     "${as_root[@]}" "$NS" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so >"$T/second" {locked}<&- &
     until grep -qs nanosleep "/proc/$!/wchan" || [[ ! -e /proc/$! ]]; do :; done
     [[ ! -e $R/etc/ld.so.preload ]]
