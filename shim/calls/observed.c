@@ -181,8 +181,8 @@ WAIT(int, pause, (void), ())
 WAIT(int, sigsuspend, (const sigset_t *mask), (mask))
 WAIT(int, sigwait, (const sigset_t *set, int *number), (set, number))
 WAIT(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info), (set, info))
-WAIT_IF(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *timeout),
-        (set, info, timeout), takes_time(timeout))
+WAIT(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *timeout),
+     (set, info, timeout)) /* as epoll_pwait2 */
 WAIT(int, pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t *mutex),
      (condition, mutex))
 WAIT(int, pthread_cond_timedwait,
@@ -251,32 +251,16 @@ PRIVILEGES(seteuid, (uid_t user), (user))
 PRIVILEGES(setreuid, (uid_t real, uid_t effective), (real, effective))
 PRIVILEGES(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
 
-#define EACH(_)                                                                                    \
-    _(write)                                                                                       \
-    _(writev)                                                                                      \
-    _(pwritev2)                                                                                    \
-    _(send) _(sendto) _(sendmsg) _(sendmmsg) _(sendfile) _(sendfile64) _(vdprintf)                 \
-        _(__vdprintf_chk) _(read) _(readv) _(preadv2) _(recv) _(recvfrom) _(recvmsg) _(recvmmsg)   \
-            _(splice) _(poll) _(ppoll) _(select) _(pselect) _(epoll_wait) _(epoll_pwait)           \
-                _(epoll_pwait2) _(accept) _(accept4) _(connect) _(nanosleep) _(clock_nanosleep)    \
-                    _(usleep) _(sleep) _(thrd_sleep) _(pause) _(sigsuspend) _(sigwait)             \
-                        _(sigwaitinfo) _(sigtimedwait) _(pthread_cond_wait)                        \
-                            _(pthread_cond_timedwait) _(pthread_cond_clockwait) _(cnd_wait)        \
-                                _(cnd_timedwait) _(pthread_join) _(thrd_join) _(sem_wait)          \
-                                    _(sem_timedwait) _(sem_clockwait) _(wait) _(waitpid) _(wait3)  \
-                                        _(wait4) _(waitid) _(syscall) _(setuid) _(seteuid)         \
-                                            _(setreuid) _(setresuid)
-
 static void put_between(void)
 {
 /* A call of a library that is not loaded yet stays as it is, and is looked up when it is made. */
-#define PUT(name)                                                                                  \
+#define NS_OBSERVED(name)                                                                          \
     if (ns_real.name && ns_real.name != observed_##name) {                                         \
         below.name = ns_real.name;                                                                 \
         __atomic_store_n(&ns_real.name, observed_##name, __ATOMIC_RELEASE);                        \
     }
-    EACH(PUT)
-#undef PUT
+#include "calls/observed.def"
+#undef NS_OBSERVED
 }
 
 void ns_observed_open(void)

@@ -17,17 +17,19 @@ static sigset_t mask_before;
 
 int ns_child_signals(void)
 {
-    static const int ending[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+    static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
     sigset_t set;
     int fd;
 
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+    /* Of a report that nobody reads any more, the rest is still to be done. */
+    sigaddset(&set, SIGPIPE);
+    for (size_t i = 0; i < sizeof(handed) / sizeof(handed[0]); i++)
         /* nohup, and a shell's background, ignore some: they stay ignored. */
-        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaddset(&set, ending[i]);
+        if (sigaction(handed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaddset(&set, handed[i]);
     if (sigprocmask(SIG_BLOCK, &set, &mask_before) != 0)
         return -errno;
     fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -119,15 +121,21 @@ int ns_child_release(struct ns_child *child)
     return n == (ssize_t)sizeof(error) && error ? -error : -EIO;
 }
 
+static bool is_ending(uint32_t signal)
+{
+    return signal != SIGUSR1 && signal != SIGUSR2;
+}
+
 bool ns_child_take_signals(int signals, struct ns_child *child)
 {
     struct signalfd_siginfo info;
     bool asked = false;
 
     while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGCHLD)
+        if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
             continue;
-        asked = true;
+        /* To whoever has no program they mean to end. */
+        asked = asked || !child || is_ending(info.ssi_signo);
         /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
          * alone. */
         if (child && !child->ended && info.ssi_code <= 0)

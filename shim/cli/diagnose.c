@@ -30,6 +30,7 @@ enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
 struct output {
     const char *name;
     int fd; /* -1: not asked for */
+    bool made;
 };
 
 static bool open_output(struct output *output, const char *name)
@@ -37,10 +38,15 @@ static bool open_output(struct output *output, const char *name)
     *output = (struct output){.name = name, .fd = -1};
     if (!name)
         return true;
-    if (strcmp(name, "-") == 0)
+    errno = EBADF;
+    if (strcmp(name, "-") != 0) {
+        output->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+        output->made = output->fd >= 0;
+        if (!output->made && errno == EEXIST)
+            output->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    } else if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) != O_RDONLY) {
         output->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    else
-        output->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    }
     if (output->fd < 0)
         SAY("cannot write '%s': %s", name, strerror(errno));
     return output->fd >= 0;
@@ -70,15 +76,28 @@ static bool end_output(struct output *output, FILE *stream)
     if (fclose(stream) == 0 && ok)
         return true;
     SAY("cannot write '%s': %s", output->name, strerror(errno));
+    if (output->made)
+        unlink(output->name);
     return false;
 }
 
+/* Nothing is written after all: no empty file stays behind. */
+static void drop_output(struct output *output)
+{
+    if (output->fd >= 0)
+        close(output->fd);
+    if (output->made)
+        unlink(output->name);
+    output->fd = -1;
+}
+
+/* 0: it is no terminal. */
 static int columns(void)
 {
     struct winsize size;
 
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return 100;
+        return 0;
     return size.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
            : size.ws_col > WIDTH_MOST ? WIDTH_MOST
                                       : size.ws_col;
@@ -142,16 +161,22 @@ struct outputs {
     struct output json, page, policy;
 };
 
-static bool write_files(struct outputs *outputs, const struct ns_diagnosis_report *report)
+static void drop_outputs(struct outputs *outputs)
+{
+    drop_output(&outputs->json);
+    drop_output(&outputs->page);
+    drop_output(&outputs->policy);
+}
+
+static bool write_files(struct outputs *outputs, struct ns_diagnosis_report *report)
 {
     FILE *stream = begin_output(&outputs->page);
-    bool ok = true;
+    bool ok = outputs->page.fd < 0;
 
     if (stream) {
         ns_diagnosis_print_html(stream, report);
         ok = end_output(&outputs->page, stream);
-    } else {
-        ok = outputs->page.fd < 0;
+        report->page = ok && strcmp(outputs->page.name, "-") != 0 ? outputs->page.name : NULL;
     }
     if (outputs->json.fd >= 0) {
         char *text = ns_diagnosis_write_json(report);
@@ -170,27 +195,33 @@ static int tell(const struct ns_diagnose_options *options, struct outputs *outpu
                 const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
 {
     int status = status_of(options, diagnosis, end);
+    bool failed = false;
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false), *next;
     struct ns_diagnosis_report report = {
         .diagnosis = diagnosis,
         .subject = subject ? subject : "",
         .policy = policy,
-        .page = options->page,
         .status = end->running ? -1 : status,
         .n_notes = end->n_notes,
     };
 
-    if (policy && options->policy && write_policy(&outputs->policy, diagnosis))
+    if (options->policy && !policy)
+        drop_output(&outputs->policy);
+    else if (options->policy && write_policy(&outputs->policy, diagnosis))
         report.written = options->policy;
+    else if (options->policy)
+        failed = true;
     next = ns_diagnosis_next(diagnosis, options->program,
                              report.written && strcmp(report.written, "-") != 0 ? report.written
                                                                                 : NULL);
     report.next = next;
     for (unsigned i = 0; i < end->n_notes; i++)
         report.notes[i] = end->notes[i];
-    if (!write_files(outputs, &report))
+    if (!write_files(outputs, &report) || failed)
         status = NS_EXIT_ERROR;
     ns_diagnosis_print_text(stderr, &report, columns());
+    if (options->policy && !policy)
+        fprintf(stderr, "policy: there is nothing to write to '%s'\n", options->policy);
     free(subject);
     free(policy);
     free(next);
@@ -229,17 +260,19 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));
         ns_observe_end(&observation);
+        drop_outputs(outputs);
         return NS_EXIT_RUN_FAILED;
     }
     ns_diagnose_watch(options, started, signals, &diagnosis, &end);
     if (end.failure) {
         ns_observe_end(&observation);
+        drop_outputs(outputs);
         return end.failure;
     }
     ns_observe_collect(&observation, &diagnosis, &end);
+    ns_observe_end(&observation);
     ns_diagnosis_finish(&diagnosis);
     status = tell(options, outputs, &diagnosis, &end);
-    ns_observe_end(&observation);
     if (end.running) {
         stay(started, signals);
         if (!options->fail_on)
@@ -255,6 +288,17 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
     return status;
 }
 
+static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_options *options)
+{
+    outputs->page.fd = outputs->policy.fd = -1;
+    outputs->page.made = outputs->policy.made = false;
+    if (open_output(&outputs->json, options->json) && open_output(&outputs->page, options->page) &&
+        open_output(&outputs->policy, options->policy))
+        return true;
+    drop_outputs(outputs);
+    return false;
+}
+
 int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
@@ -267,8 +311,7 @@ int ns_diagnose_main(int argc, char **argv)
         ns_help_print("diagnose");
         return NS_EXIT_YES;
     }
-    if (!open_output(&outputs.json, options.json) || !open_output(&outputs.page, options.page) ||
-        !open_output(&outputs.policy, options.policy))
+    if (!open_outputs(&outputs, &options))
         return NS_EXIT_ERROR;
     signals = ns_child_signals();
     if (signals < 0) {

@@ -20,8 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+/* Waits with and without the push that say something of it. */
+enum { TRIED_LEAST = 4 };
 
 static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
 {
@@ -67,12 +72,23 @@ static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagno
     return false;
 }
 
+/* Is it in memory? On a disk whoever writes to a mapped file waits now and then until the file
+ * system has written it (its journal, mostly), and a file system that fills up may kill it. */
+static bool is_memory(const char *directory)
+{
+    struct statfs fs;
+
+    return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
 {
     const char *temporary = getenv("TMPDIR");
 
     if (!temporary || *temporary != '/' || strlen(temporary) > sizeof(observation->directory) - 32)
         temporary = "/tmp";
+    if (!is_memory(temporary) && is_memory("/dev/shm") && access("/dev/shm", W_OK | X_OK) == 0)
+        temporary = "/dev/shm";
     snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX",
              temporary);
     if (mkdtemp(observation->directory))
@@ -148,9 +164,22 @@ static void keep_hold(void *context, const struct ns_recorded_process *process,
     kept->holds[kept->n++] = (struct kept_hold){connection, *hold};
 }
 
-static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_process *process,
-                           const struct ns_recorded *recorded, const struct collection *kept)
+/* Has the experiment shown that the waits would have been long without the hold, too? Then none of
+ * its cost is certain, however closely the answers followed. */
+static bool gains_nothing(const struct ns_recorded_process *recorded)
 {
+    double done = ns_statistics_median(recorded->treated, recorded->n_treated);
+    double left = ns_statistics_median(recorded->untreated, recorded->n_untreated);
+
+    return recorded->experiment == NS_EXPERIMENT_PUSH && recorded->n_treated >= TRIED_LEAST &&
+           recorded->n_untreated >= TRIED_LEAST && done > left / 2;
+}
+
+static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_process *process,
+                           const struct ns_recorded *recorded, const struct collection *kept,
+                           bool doubted)
+{
+    struct ns_verdict verdict = recorded->verdict;
     struct ns_diagnosed_connection connection = {
         .process = process,
         .source = NS_SOURCE_INSIDE,
@@ -158,14 +187,23 @@ static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_p
         .local = recorded->local,
         .remote = recorded->remote,
         .connections = recorded->connections,
-        .verdict = &recorded->verdict,
+        .verdict = &verdict,
         .pattern = recorded->pattern,
     };
-    int row = ns_diagnosis_add(diagnosis, &connection);
+    int row;
 
-    for (size_t i = 0; row >= 0 && i < kept->n; i++)
+    if (doubted) {
+        ns_verdict_doubt(&verdict);
+        ns_verdict_grade(&verdict);
+    }
+    row = ns_diagnosis_add(diagnosis, &connection);
+    for (size_t i = 0; row >= 0 && i < kept->n; i++) {
+        struct ns_hold hold = kept->holds[i].hold;
+
+        hold.certain = hold.certain && !doubted;
         if (kept->holds[i].connection == recorded)
-            ns_diagnosis_add_hold(diagnosis, (unsigned)row, &kept->holds[i].hold);
+            ns_diagnosis_add_hold(diagnosis, (unsigned)row, &hold);
+    }
 }
 
 static void add_experiment(struct ns_diagnosis *diagnosis,
@@ -194,6 +232,7 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
                         const struct collection *kept)
 {
     struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, recorded->pid);
+    bool doubted = gains_nothing(recorded);
 
     if (!process)
         return;
@@ -204,7 +243,7 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
     diagnosis->forgotten += recorded->slots_lost;
     diagnosis->missed += recorded->events_lost;
     for (size_t i = 0; i < recorded->n_connections; i++)
-        add_connection(diagnosis, process, &recorded->connections[i], kept);
+        add_connection(diagnosis, process, &recorded->connections[i], kept, doubted);
     add_experiment(diagnosis, process, recorded);
 }
 
@@ -246,6 +285,9 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
     if (ns_recorded_read(observation->directory, &all, &holds) == 0) {
         for (size_t i = 0; i < all.n_processes; i++)
             add_process(diagnosis, &all.processes[i], &kept);
+        if (all.n_unrecorded)
+            ns_diagnose_note(end, "%zu more processes with connections could not be recorded",
+                             all.n_unrecorded);
         if (all.n_broken)
             ns_diagnose_note(end, "%zu records could not be read", all.n_broken);
         ns_recorded_free(&all);
@@ -257,7 +299,11 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
 
 void ns_observe_end(struct ns_observation *observation)
 {
-    DIR *directory = observation->directory[0] ? opendir(observation->directory) : NULL;
+    /* Whoever may write beside it may have put a link to something else in its place. */
+    int fd = observation->directory[0]
+                 ? open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
 
     while (directory && (entry = readdir(directory)))

@@ -25,7 +25,7 @@ static bool take_number(const char *option, double least, double most, double *v
     if (strspn(optarg, "0123456789.") == strlen(optarg) && end != optarg && *end == '\0' &&
         errno == 0 && *value >= least && *value <= most)
         return true;
-    SAY("%s must be a number from %g to %g, not '%s'", option, least, most, optarg);
+    SAY("%s must be a number from %.10g to %.10g, not '%s'", option, least, most, optarg);
     return false;
 }
 
@@ -104,6 +104,11 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
     }
 }
 
+static bool is_same(const char *one, const char *other)
+{
+    return one && other && strcmp(one, other) == 0;
+}
+
 static bool judge(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
@@ -112,6 +117,9 @@ static bool judge(const struct ns_diagnose_options *options)
         SAY("no program is named, and neither --pid nor --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
         SAY("a program, --pid and --all: only one of them can be looked at");
+    else if (is_same(options->json, options->page) || is_same(options->json, options->policy) ||
+             is_same(options->page, options->policy))
+        SAY("--json, --report and --policy: each needs a file of its own");
     else if (options->experiment && (!options->program || options->outside))
         SAY("--experiment is made from inside: it needs a program to start, without --outside");
     else

@@ -28,6 +28,7 @@ enum {
     HARVEST_MS =
         1000, /* what has ended is put into its row, so that its memory can be used again */
     PROGRESS_MS = 500,
+    IDLE_MS = 50, /* a connection that did nothing for so long is idle, and not only new */
 };
 
 struct session {
@@ -72,8 +73,12 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
     process = ns_diagnosis_process(session->diagnosis, watched->pid);
     if (process && !process->exe[0])
         ns_diagnosed_process_look(process);
+    /* It is gone already. */
     if (process && !process->name[0])
-        snprintf(process->name, sizeof(process->name), "?");
+        snprintf(process->name, sizeof(process->name), "%s",
+                 watched->name[0] ? watched->name : "?");
+    if (process)
+        ns_proc_tame(process->name);
     watched->owner = process;
     return process;
 }
@@ -118,8 +123,12 @@ static bool harvest(void *context, struct ns_watched *watched)
 
     if (!watched->ended && !session->final)
         return true;
-    connection = connection_of(session, watched);
     ns_judge_verdict(&watched->judge, &verdict);
+    if (!watched->ended && !watched->traffic && verdict.watched_ns >= IDLE_MS * UINT64_C(1000000)) {
+        session->diagnosis->idle++;
+        return true;
+    }
+    connection = connection_of(session, watched);
     connection.verdict = &verdict;
     if (connection.process)
         ns_diagnosis_add(session->diagnosis, &connection);
@@ -130,6 +139,9 @@ static void print_progress(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
 
+    /* In the background it would write over the prompt. */
+    if (tcgetpgrp(STDERR_FILENO) != getpgrp())
+        return;
     ns_watch_tally(session->watch, &tally);
     fprintf(stderr, "\r\033[Kwatching for %.0f s: %u connection%s, %llu stall%s",
             (double)(now - session->diagnosis->begin) / (double)SECOND, tally.connections,
@@ -141,8 +153,13 @@ static void print_progress(struct session *session, uint64_t now)
 /* What is due besides looking. */
 static void keep_house(struct session *session, uint64_t now)
 {
+    struct ns_watch_tally tally;
+
     if (now >= session->next_process) {
         ns_watch_each(session->watch, know_process, session);
+        ns_watch_tally(session->watch, &tally);
+        if (tally.denied > session->diagnosis->denied)
+            session->diagnosis->denied = tally.denied;
         session->next_process = now + PROCESS_MS * UINT64_C(1000000);
     }
     if (now >= session->next_harvest) {
@@ -204,8 +221,40 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
         if (!over)
             wait_until(next, signals);
     }
-    if (session->progress)
+    if (session->progress && tcgetpgrp(STDERR_FILENO) == getpgrp())
         fprintf(stderr, "\r\033[K");
+}
+
+struct left {
+    pid_t program, pid; /* pid: of one that goes on */
+    unsigned n;
+};
+
+static bool count_left(void *context, pid_t pid)
+{
+    struct left *left = context;
+
+    if (pid == left->program || is_gone(pid))
+        return true;
+    left->pid = pid;
+    left->n++;
+    return true;
+}
+
+/* A program that goes to the background, or leaves one there, has ended all the same. */
+static void note_left(const struct session *session, struct ns_diagnose_end *end)
+{
+    struct left left = {.program = session->child ? session->child->pid : 0};
+
+    if (!session->child || !session->child->ended)
+        return;
+    ns_watch_each_process(session->watch, count_left, &left);
+    if (left.n)
+        ns_diagnose_note(end,
+                         "the program has ended, and %u process%s that it started go%s on; "
+                         "'nagleshim diagnose --pid %d' looks at %s",
+                         left.n, left.n == 1 ? "" : "es", left.n == 1 ? "es" : "", left.pid,
+                         left.n == 1 ? "it" : "one of them");
 }
 
 static int say_denied(const struct ns_diagnose_options *options, int error)
@@ -224,6 +273,17 @@ static int say_denied(const struct ns_diagnose_options *options, int error)
     return NS_EXIT_ERROR;
 }
 
+static void note_denied(uint64_t denied, struct ns_diagnose_end *end)
+{
+    if (denied)
+        ns_diagnose_note(end, "%llu process%s could not be looked into: %s",
+                         (unsigned long long)denied, denied == 1 ? "" : "es",
+                         geteuid() == 0 ? "it takes CAP_SYS_PTRACE, which this command lacks, or a "
+                                          "security module protects them"
+                         : denied == 1  ? "it is another user's, or protected; ask as root"
+                                        : "they are other users', or protected; ask as root");
+}
+
 static void take_tally(struct session *session, struct ns_diagnose_end *end)
 {
     struct ns_watch_tally tally;
@@ -232,17 +292,17 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
     session->diagnosis->looks = tally.looks;
     session->diagnosis->missed = tally.missed;
     session->diagnosis->forgotten = tally.forgotten;
-    session->diagnosis->denied = tally.denied;
+    if (tally.denied > session->diagnosis->denied)
+        session->diagnosis->denied = tally.denied;
     if (tally.missed > tally.rounds / 20)
         ns_diagnose_note(
             end, "%llu of %llu looks from outside came too late: holds may have been missed",
             (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
     if (tally.forgotten)
-        ns_diagnose_note(end, "%llu connections were too short, or too many, to be looked at",
-                         (unsigned long long)tally.forgotten);
-    if (tally.denied && session->options->all)
-        ns_diagnose_note(end, "%llu processes of other users could not be looked into; root can",
-                         (unsigned long long)tally.denied);
+        ns_diagnose_note(end, "at least %llu connection%s too short, or too many, to be looked at",
+                         (unsigned long long)tally.forgotten,
+                         tally.forgotten == 1 ? " was" : "s were");
+    note_denied(session->diagnosis->denied, end);
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)
@@ -286,13 +346,14 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
 
-    if (!open_watch(&session, end))
-        return;
+    /* It looks once while it is opened, which takes its time where there is much to see. */
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
     diagnosis->begin = now_ns();
+    if (!open_watch(&session, end))
+        return;
     if (options->seconds > 0)
-        session.deadline = diagnosis->begin + (uint64_t)(options->seconds * (double)SECOND);
+        session.deadline = now_ns() + (uint64_t)(options->seconds * (double)SECOND);
     /* A line that is written again and again would be in the way of what the program prints there.
      */
     session.progress =
@@ -306,6 +367,7 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);
     take_tally(&session, end);
+    note_left(&session, end);
     ns_watch_close(session.watch);
     if (child) {
         end->running = !child->ended;

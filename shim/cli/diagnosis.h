@@ -65,6 +65,7 @@ struct ns_diagnosis {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns */
     double began;        /* CLOCK_REALTIME, seconds */
     uint64_t looks, missed, forgotten, denied;
+    uint64_t idle;             /* connections without traffic, which have no row */
     enum ns_grade grade;       /* the worst */
     struct ns_diagnosed *rows; /* worst first */
     size_t n_rows;

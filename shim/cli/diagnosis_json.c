@@ -237,6 +237,7 @@ char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
     add_number(object, "looks", (double)diagnosis->looks);
     add_number(object, "missed", (double)diagnosis->missed);
     add_number(object, "forgotten", (double)diagnosis->forgotten);
+    add_number(object, "idle", (double)diagnosis->idle);
     add_number(object, "denied", (double)diagnosis->denied);
     list = cJSON_AddArrayToObject(object, "rows");
     for (size_t i = 0; i < diagnosis->n_rows; i++)

@@ -61,6 +61,14 @@ static struct target target_of(const struct ns_diagnosis *diagnosis, const struc
     return target;
 }
 
+/* Is it known that no preload reaches either end? */
+static bool is_out_of_reach(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+{
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+
+    return row->process->curable.reason[0] && other && other->process->curable.reason[0];
+}
+
 static bool same_target(const struct target *one, const struct target *other)
 {
     const char *a = one->process ? one->process->exe : "";
@@ -151,7 +159,7 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
         struct target target = target_of(diagnosis, row);
 
         if (ns_diagnosis_stalls(row) && !is_cured_there(diagnosis, row) &&
-            !is_told(diagnosis, i, &target))
+            !is_out_of_reach(diagnosis, row) && !is_told(diagnosis, i, &target))
             ok = add_rule(rules, &target);
     }
     if (ok && cJSON_GetArraySize(rules) > 0)
@@ -230,7 +238,10 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *progr
     if (!stream)
         return NULL;
     target = target_of(diagnosis, row);
-    if (target.process != row->process) {
+    if (is_out_of_reach(diagnosis, row)) {
+        fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
+                row->process->name);
+    } else if (target.process != row->process) {
         print_other_end(stream, &target, row, file);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);

@@ -23,7 +23,7 @@ struct ns_diagnosis_report {
     int status; /* to exit with; -1: not known yet, since the program still runs */
 };
 
-/* The report for people, wrapped at width columns. */
+/* The report for people, wrapped at width columns; 0: no terminal, its headline is one line. */
 void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *report, int width);
 
 /* The object that config/diagnosis.schema.json describes, as text to be freed; NULL if there is no

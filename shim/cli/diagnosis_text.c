@@ -7,6 +7,7 @@
 #include "cli/diagnosis_words.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,51 +15,70 @@ enum {
     FULL_MOST = 4,   /* rows that are told in full */
     SHORT_MOST = 10, /* rows that are told in a line */
     TEXT_MOST = 1024,
+    WIDTH_DEFAULT = 100,
 };
 
 #define MS 1e6
 
-/* "  label  text", further lines of it indented likewise. A word that is longer than a line stays
- * whole, so that it can be copied. */
-static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+/* From that column on, further lines indented. A word that is longer than a line stays whole, so
+ * that it can be copied. */
+static void print_words(FILE *stream, const char *text, int column, int indent, int width)
 {
-    const int indent = 12;
-    int column = indent;
+    bool first = true;
 
-    fprintf(stream, "  %-*s", indent - 2, label);
     while (*text) {
         int length = (int)strcspn(text, " ");
 
-        if (column > indent && column + 1 + length > width) {
+        if (!first && column + 1 + length > width) {
             fprintf(stream, "\n%*s", indent, "");
             column = indent;
+            first = true;
         }
-        column += fprintf(stream, "%s%.*s", column > indent ? " " : "", length, text);
+        column += fprintf(stream, "%s%.*s", first ? "" : " ", length, text);
+        first = false;
         text += length;
         text += strspn(text, " ");
     }
     putc('\n', stream);
 }
 
+/* "  label  text", further lines of it indented likewise. */
+static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+{
+    const int indent = 12;
+
+    fprintf(stream, "  %-*s", indent - 2, label);
+    print_words(stream, text, indent, indent, width);
+}
+
 static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
     double lost = ns_diagnosis_lost_ms(row), of = (double)verdict->waited_ns / MS;
+    double watched = (double)verdict->watched_ns / MS;
+    uint64_t stalls = ns_diagnosis_stall_count(row);
     int used;
 
-    if (of < lost)
-        of = (double)verdict->watched_ns / MS;
-    used = snprintf(text, size, "%s%" PRIu64 " requests, %" PRIu64 " stalls",
+    used = snprintf(text, size, "%s%" PRIu64 " request%s, %" PRIu64 " stall%s",
                     row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-                    ns_diagnosis_stall_count(row));
-    if (ns_diagnosis_holds(row) && verdict->longest_ns)
+                    verdict->requests == 1 ? "" : "s", stalls, stalls == 1 ? "" : "s");
+    if (ns_diagnosis_holds(row) && verdict->longest_ns && stalls == 1)
+        used += snprintf(text + used, size - (size_t)used, " of %.1f ms",
+                         (double)verdict->longest_ns / MS);
+    else if (ns_diagnosis_holds(row) && verdict->longest_ns)
         used += snprintf(text + used, size - (size_t)used, " of %.1f to %.1f ms",
                          (double)verdict->shortest_ns / MS, (double)verdict->longest_ns / MS);
     used += snprintf(text + used, size - (size_t)used, "; %s%.0f ms lost",
                      ns_diagnosis_certain(row) ? "" : "at most ", lost);
-    if (of > 0)
+    if (of >= lost && of > 0)
         used +=
             snprintf(text + used, size - (size_t)used, " of %.0f (%.0f %%)", of, 100 * lost / of);
+    else if (watched >= lost && watched > 0)
+        used += snprintf(text + used, size - (size_t)used, " of %.0f watched (%.0f %%)", watched,
+                         100 * lost / watched);
+    else if (row->connections > 1) /* side by side */
+        used += snprintf(text + used, size - (size_t)used, " on %u connections, in %.0f watched",
+                         row->connections, watched);
     if (ns_diagnosis_certain(row) && verdict->maybe)
         snprintf(text + used, size - (size_t)used, ", and %.0f more at most",
                  (double)(verdict->most_ns - verdict->certain_ns) / MS);
@@ -188,6 +208,9 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int w
     }
     if (left)
         fprintf(stream, "and %zu more; --json has them all\n", left);
+    if (diagnosis->idle)
+        fprintf(stream, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
+                diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
 }
 
 void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *report, int width)
@@ -195,9 +218,11 @@ void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *rep
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     char text[TEXT_MOST];
 
-    fprintf(stream, "nagleshim diagnose: %s\n",
-            ns_diagnosis_headline(diagnosis, text, sizeof(text)));
-    print_rows(stream, diagnosis, width);
+    /* Whoever searches a file for it finds it in one line. */
+    ns_diagnosis_headline(diagnosis, text, sizeof(text));
+    fprintf(stream, "nagleshim diagnose: ");
+    print_words(stream, text, (int)strlen("nagleshim diagnose: "), 0, width ? width : INT_MAX);
+    print_rows(stream, diagnosis, width ? width : WIDTH_DEFAULT);
     if (report->next || report->n_notes || diagnosis->n_experiments)
         putc('\n', stream);
     for (size_t i = 0; i < diagnosis->n_experiments; i++)

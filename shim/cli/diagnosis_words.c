@@ -311,9 +311,10 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
     if (ns_diagnosis_holds(row))
         snprintf(buffer, size,
                  "it %sstalls: %" PRIu64 " of %" PRIu64
-                 " requests of %s were held by Nagle's algorithm until the peer's %sACK came",
+                 " requests of %s %s held by Nagle's algorithm until the peer's %sACK came",
                  really, stalls, verdict->requests > stalls ? verdict->requests : stalls,
-                 row->process->name, verdict->late_acks ? "delayed " : "");
+                 row->process->name, stalls == 1 ? "was" : "were",
+                 verdict->late_acks ? "delayed " : "");
     else
         snprintf(
             buffer, size,

@@ -166,7 +166,9 @@ static void judge_record(const struct listener *to)
     const char *directory = getenv("NAGLESHIM_RECORD"), *word = getenv("NAGLESHIM_EXPERIMENT");
     struct stat st;
 
-    if (directory && *directory && (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode)))
+    if (directory && *directory && *directory != '/')
+        warn(to, "NAGLESHIM_RECORD '%s' must begin with /; nothing is recorded", directory);
+    else if (directory && *directory && (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode)))
         warn(to, "NAGLESHIM_RECORD '%s' is not a directory, so nothing is recorded", directory);
     if (word && *word && strcmp(word, "push") != 0 && strcmp(word, "acknowledge") != 0)
         warn(to, "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'; nothing is tried",

@@ -82,6 +82,10 @@ static bool take_word(struct wish *wish, char *word)
             wish->action = (enum action)i;
     if (wish->action != NOTHING && strcmp(word, words[wish->action]) == 0)
         return true;
+    if (wish->action != NOTHING) {
+        SAY("'%s': %s takes no such word; see 'nagleshim host --help'", word, words[wish->action]);
+        return false;
+    }
     SAY("'%s': host is followed by enable, disable or status; see 'nagleshim host --help'", word);
     return false;
 }

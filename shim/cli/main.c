@@ -9,8 +9,10 @@
 #include "policy/near.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int ns_version_main(int argc, char **argv)
 {
@@ -76,9 +78,20 @@ static int dispatch(int argc, char **argv)
     return ns_output_end(verb->main(argc - 1, argv + 1));
 }
 
+/* A file that took the number of a closed standard descriptor would get the messages that are meant
+ * for that. Neither what is started nor a write finds them open. */
+static void keep_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
     int status;
+
+    keep_standard();
 
     /* By lines, so that stdout and stderr keep their order where both go to one file. */
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert((int)NS_RECORD_BUCKETS == (int)NS_VERDICT_BUCKETS, "what the judge takes");
@@ -213,6 +215,64 @@ static size_t end_of_life(const struct record *record, size_t begin)
     return end;
 }
 
+static uint64_t read_clock(clockid_t clock)
+{
+    struct timespec time = {0};
+
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Where in a tick's length of CLOCK_MONOTONIC the tick comes: that is when the coarse clock moves
+ * on. What that clock says then is no help, since it drifts away from the tick as the time is
+ * disciplined. On a busy machine many a tick is late, and none is early: it is where most begin to
+ * be seen. Kernels have it at 0 since 6.4, before that anywhere. */
+static uint64_t find_tick(uint64_t tick)
+{
+    enum { TIMES = 16, MOST_NS = 100000000, LATE_NS = 100000, USUAL = 2 };
+    uint64_t seen[TIMES + 1] = {0}, begin = read_clock(CLOCK_MONOTONIC), now = begin, best = 0;
+    uint64_t coarse = read_clock(CLOCK_MONOTONIC_COARSE);
+    size_t n = 1, most = 0;
+
+    while (n <= TIMES && now - begin < MOST_NS) {
+        uint64_t next = read_clock(CLOCK_MONOTONIC_COARSE), before = now;
+
+        now = read_clock(CLOCK_MONOTONIC);
+        if (next != coarse && now - before < LATE_NS)
+            seen[n++] = now % tick;
+        coarse = next;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t behind = i == 0 ? USUAL : 0;
+
+        for (size_t j = 1; j < n; j++)
+            behind += (seen[j] + tick - seen[i]) % tick < tick / NS_PHASES;
+        if (behind > most) {
+            most = behind;
+            best = seen[i];
+        }
+    }
+    return best;
+}
+
+/* The parts of the tick, from the tick on. */
+static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot *slot,
+                        uint32_t tick_ns)
+{
+    static uint64_t place;
+    static uint32_t known; /* of which tick */
+    bool any = false;
+
+    for (size_t i = 0; i < NS_PHASES; i++)
+        any |= slot->phases[i] != 0;
+    if (any && known != tick_ns) {
+        place = find_tick(tick_ns);
+        known = tick_ns;
+    }
+    for (size_t i = 0; i < NS_PHASES; i++)
+        phases[i] = slot->phases[(i + (any ? place * NS_PHASES / tick_ns : 0)) % NS_PHASES];
+}
+
 /* The verdict of a slot whose looks begin at *at; *at is moved behind them. */
 static void judge_slot(struct replay *replay, const struct record *record, uint32_t number,
                        size_t *at)
@@ -224,8 +284,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     bool last = false, first = true;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
-    for (size_t i = 0; i < NS_PHASES; i++)
-        phases[i] = slot->phases[i];
+    take_phases(phases, slot, record->head.tick_ns);
     while (!last) {
         bool looks = *at < record->n_events && record->events[*at].slot == number;
         size_t end = looks ? end_of_life(record, *at) : *at;
@@ -361,16 +420,28 @@ static int take_file(struct ns_recorded_all *all, int directory, const char *nam
     return error;
 }
 
+/* Those that came when as many as there may be had a record. */
+static size_t count_unrecorded(int directory)
+{
+    struct stat st;
+
+    if (fstatat(directory, NS_RECORD_PROCESSES, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        st.st_size <= NS_RECORD_PROCESSES_MOST)
+        return 0;
+    return (size_t)st.st_size - NS_RECORD_PROCESSES_MOST;
+}
+
 int ns_recorded_read(const char *directory, struct ns_recorded_all *all,
                      const struct ns_recorded_holds *holds)
 {
     struct dirent **entries;
     int error = 0;
     *all = (struct ns_recorded_all){0};
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int n = scandir(directory, &entries, is_record, by_beginning);
+    all->n_unrecorded = count_unrecorded(fd);
+    int n = scandirat(fd, ".", &entries, is_record, by_beginning);
     if (n < 0) {
         error = -errno;
         close(fd);

@@ -46,7 +46,8 @@ struct ns_recorded_process {
 struct ns_recorded_all {
     struct ns_recorded_process *processes; /* those that had a TCP connection, by began */
     size_t n_processes;
-    size_t n_broken; /* files that are no record, or one of another version */
+    size_t n_broken;     /* files that are no record, or one of another version */
+    size_t n_unrecorded; /* processes that made no record, since there were too many */
 };
 
 /* Told of every hold, in the order of each connection's looks. process and connection are those

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "cli/output.h"
+#include "cli/proc.h"
 #include "cli/verbs.h"
 
 #include "policy/near.h"
@@ -22,6 +23,9 @@ void ns_say(const char *command, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* Of words and names that others have chosen, no part is to drive a terminal or to begin a
+     * line. */
+    ns_proc_tame(text);
     if (command)
         fprintf(stderr, "nagleshim %s: %s\n", command, text);
     else

@@ -18,8 +18,10 @@
 #define SAY(...) ns_say("top", __VA_ARGS__)
 #define SECOND 1000000000U
 
+enum { IDLE_MOST = 20 }; /* rows without traffic that are printed where nobody scrolls */
+
 struct wish {
-    bool once;
+    bool once, every;
     double interval;
     pid_t pid;
     const char *prometheus;
@@ -38,7 +40,9 @@ static bool parse_interval(const char *text, double *seconds)
     char *end;
 
     *seconds = strtod(text, &end);
-    return end != text && *end == '\0' && *seconds >= 0.5 && *seconds <= 3600;
+    /* No sign, no "inf", no hexadecimal number. */
+    return strspn(text, "0123456789.") == strlen(text) && end != text && *end == '\0' &&
+           *seconds >= 0.5 && *seconds <= 3600;
 }
 
 static bool parse_pid(const char *text, pid_t *pid)
@@ -49,7 +53,8 @@ static bool parse_pid(const char *text, pid_t *pid)
     errno = 0;
     number = strtol(text, &end, 10);
     *pid = (pid_t)number;
-    return end != text && *end == '\0' && errno == 0 && number > 0 && *pid == number;
+    return strspn(text, "0123456789") == strlen(text) && end != text && *end == '\0' &&
+           errno == 0 && number > 0 && *pid == number;
 }
 
 /* -1: go on; else what to exit with. */
@@ -64,6 +69,8 @@ static int read_options(int argc, char **argv, struct wish *wish)
         }
         if (option == NS_TOP_ONCE) {
             wish->once = true;
+        } else if (option == NS_TOP_EVERY) {
+            wish->every = true;
         } else if (option == NS_TOP_PROMETHEUS) {
             wish->prometheus = optarg;
         } else if (option == NS_TOP_INTERVAL) {
@@ -136,21 +143,34 @@ static int look_until(struct ns_top *top, uint64_t end, bool keys, int *key)
     return 0;
 }
 
-static void print_table(const struct ns_top *top)
+/* What is worth it: rows that had traffic, and a few of the others. */
+static void print_table(const struct ns_top *top, bool every)
 {
+    size_t left = 0;
     char line[512];
 
     for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
         puts(ns_top_summary(top, i, line, sizeof(line)));
     putchar('\n');
     puts(ns_top_title(line, sizeof(line)));
-    for (size_t i = 0; i < top->n_rows && !asked_to_end; i++)
-        puts(ns_top_line(top->rows[i], line, sizeof(line)));
+    for (size_t i = 0; i < top->n_rows && !asked_to_end; i++) {
+        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
+            puts(ns_top_line(top->rows[i], line, sizeof(line)));
+        else
+            left++;
+    }
+    if (left)
+        printf("and %zu more without traffic ('--every' lists them)\n", left);
 }
 
 static uint64_t after(double seconds)
 {
     return ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(seconds * SECOND);
+}
+
+static bool is_over(const struct wish *wish)
+{
+    return wish->pid && kill(wish->pid, 0) != 0 && errno == ESRCH;
 }
 
 static int show_lines(struct ns_top *top, const struct wish *wish)
@@ -168,11 +188,11 @@ static int show_lines(struct ns_top *top, const struct wish *wish)
                 SAY("cannot write '%s': %s", wish->prometheus, strerror(-error));
             return error ? NS_EXIT_ERROR : NS_EXIT_YES;
         }
-        print_table(top);
+        print_table(top, wish->every);
         if (!wish->once)
             putchar('\n');
         /* Whoever read it has gone, or its process has. */
-        if (fflush(stdout) != 0 || (wish->pid && kill(wish->pid, 0) != 0 && errno == ESRCH))
+        if (fflush(stdout) != 0 || is_over(wish))
             break;
     } while (!wish->once && !asked_to_end);
     return NS_EXIT_YES;
@@ -191,6 +211,7 @@ static int show_screen(struct ns_top *top, const struct wish *wish)
             break;
         if (key == ' ' || ns_clock_now(CLOCK_MONOTONIC) >= refresh) {
             ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
+            screen.over = is_over(wish);
             refresh = after(screen.interval);
         }
     }

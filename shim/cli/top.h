@@ -24,8 +24,9 @@ struct ns_top_row {
     struct ns_address service; /* client: the remote end; server: the local end */
     struct ns_address peer;    /* of its only connection, or of the last one */
     unsigned connections;
+    unsigned busy;                       /* of those, had traffic lately */
     uint64_t holds, lost_ns;             /* since the last refresh */
-    double holds_rate, lost_rate, share; /* a second; ms a second; of the connections' time */
+    double holds_rate, lost_rate, share; /* a second; ms a second; of the busy ones' time */
 };
 
 struct ns_top {
@@ -68,6 +69,7 @@ struct ns_top_screen {
     double interval;
     size_t first; /* row that is shown first */
     bool help;
+    bool over;   /* the process that was named has ended */
     bool asking; /* for the delay, of which this much is typed */
     char typed[16];
 };

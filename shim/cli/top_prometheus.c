@@ -9,6 +9,7 @@
 #include "policy/scan.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -160,7 +161,6 @@ static int write_file(const struct ns_top *top, FILE *file)
 {
     struct group *groups = calloc(GROUPS_MOST + 1, sizeof(*groups));
     size_t n_groups = 0;
-    int error;
 
     if (!groups)
         return -ENOMEM;
@@ -176,14 +176,10 @@ static int write_file(const struct ns_top *top, FILE *file)
     write_all(file, top, groups, n_groups);
     free(groups);
     errno = 0;
-    error = fflush(file) != 0 || ferror(file) ? (errno ? -errno : -EIO) : 0;
-    /* node_exporter is another user. */
-    if (!error && fchmod(fileno(file), 0644) != 0)
-        error = -errno;
-    return error;
+    return fflush(file) != 0 || ferror(file) ? (errno ? -errno : -EIO) : 0;
 }
 
-int ns_top_write_prometheus(const struct ns_top *top, const char *path)
+static int write_in_one_step(const struct ns_top *top, const char *path)
 {
     size_t size = strlen(path) + sizeof(".XXXXXX");
     char *temporary = malloc(size);
@@ -197,6 +193,9 @@ int ns_top_write_prometheus(const struct ns_top *top, const char *path)
     fd = mkstemp(temporary);
     file = fd < 0 ? NULL : fdopen(fd, "w");
     error = file ? write_file(top, file) : -errno;
+    /* node_exporter is another user. */
+    if (!error && fchmod(fileno(file), 0644) != 0)
+        error = -errno;
     if (file && fclose(file) != 0 && !error)
         error = -errno;
     if (!error && rename(temporary, path) != 0)
@@ -205,4 +204,25 @@ int ns_top_write_prometheus(const struct ns_top *top, const char *path)
         unlink(temporary);
     free(temporary);
     return error;
+}
+
+int ns_top_write_prometheus(const struct ns_top *top, const char *path)
+{
+    char target[PATH_MAX];
+    struct stat st;
+    FILE *file;
+    int error;
+
+    if (strcmp(path, "-") == 0)
+        return write_file(top, stdout);
+    /* A device, a pipe, or what /dev/stdout leads to, is not to be replaced by a file. */
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        file = fopen(path, "we");
+        error = file ? write_file(top, file) : -errno;
+        if (file && fclose(file) != 0 && !error)
+            error = -errno;
+        return error;
+    }
+    /* Nor is a link. */
+    return write_in_one_step(top, realpath(path, target) ? target : path);
 }

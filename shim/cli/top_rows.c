@@ -3,6 +3,8 @@
  * printed here. Not async-signal-safe. */
 #include "cli/top.h"
 
+#include "cli/proc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +33,10 @@ static void look_again(struct ns_top *top, uint64_t now)
         }
 }
 
-static struct ns_top_process *find_process(struct ns_top *top, pid_t pid, uint64_t now)
+static struct ns_top_process *find_process(struct ns_top *top, const struct ns_watched *watched,
+                                           uint64_t now)
 {
+    pid_t pid = watched->pid;
     struct ns_top_process *process = NULL, **larger;
 
     for (size_t i = 0; i < top->n_processes && !process; i++)
@@ -47,6 +51,9 @@ static struct ns_top_process *find_process(struct ns_top *top, pid_t pid, uint64
         if (!process)
             return NULL;
         process->pid = pid;
+        /* It may be gone already. */
+        snprintf(process->name, sizeof(process->name), "%s", watched->name);
+        ns_proc_tame(process->name);
         larger[top->n_processes++] = process;
         look_at(process, now);
     }
@@ -77,7 +84,7 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
     row = calloc(1, sizeof(*row));
     if (!row)
         return NULL;
-    row->process = find_process(top, watched->pid, top->begin);
+    row->process = find_process(top, watched, top->begin);
     if (!row->process) {
         free(row);
         return NULL;
@@ -102,11 +109,15 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
 
 static bool count_connection(void *context, struct ns_watched *watched)
 {
-    struct ns_top_row *row = watched->owner ? watched->owner : find_row(context, watched);
+    struct ns_top *top = context;
+    struct ns_top_row *row = watched->owner;
 
+    if (!row || row->role != watched->role)
+        row = find_row(top, watched);
     watched->owner = row;
     if (!row)
         return true;
+    row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;
     row->connections += !watched->ended;
     return true;
@@ -124,6 +135,8 @@ static int compare(const struct ns_top *top, const struct ns_top_row *a, const s
         order = strcmp(a->process->name, b->process->name);
     if (order == 0)
         order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
+    if (order == 0)
+        order = (a->busy < b->busy) - (a->busy > b->busy);
     if (order == 0)
         order = (a->connections < b->connections) - (a->connections > b->connections);
     if (order == 0)
@@ -185,8 +198,10 @@ static void count_tally(struct ns_top *top)
 
 void ns_top_refresh(struct ns_top *top, uint64_t now)
 {
-    for (size_t i = 0; i < top->n_rows; i++)
+    for (size_t i = 0; i < top->n_rows; i++) {
         top->rows[i]->connections = 0;
+        top->rows[i]->busy = 0;
+    }
     ns_watch_each(top->watch, count_connection, top);
     ns_watch_forget_ended(top->watch);
     count_tally(top);
@@ -194,7 +209,7 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     top->begin = now;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_row *row = top->rows[i];
-        double each = row->connections > 1 ? row->connections : 1;
+        double each = row->busy > 1 ? row->busy : 1;
 
         row->holds_rate = top->seconds > 0 ? (double)row->holds / top->seconds : 0;
         row->lost_rate = top->seconds > 0 ? (double)row->lost_ns / 1e6 / top->seconds : 0;

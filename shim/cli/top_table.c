@@ -22,9 +22,9 @@ static const char *const help[] = {
     "  < > R    sort by the one before or after these; the other way round",
     "  arrows, Page Up and Page Down show other rows",
     "",
-    "  HOLDS/S  how often a second Nagle's algorithm held bytes the program waited for",
+    "  HOLDS/S  how often a second Nagle's algorithm held what it waited for",
     "  LOST/S   how many milliseconds a second it waited for that",
-    "  SHARE    that, of the time of its connections",
+    "  SHARE    that, of the time of its connections with traffic",
     "  SHIM     whether nagleshim is in the process, and what it does there",
     "",
     "  any key goes back",
@@ -48,9 +48,9 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
         stalling += top->rows[i]->holds_rate > 0;
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
     if (line == 0) {
-        snprintf(buffer, size, "nagleshim top - %s, %u connections, %u with traffic; %u row%s",
-                 clock, tally->connections, tally->busy, stalling,
-                 stalling == 1 ? " stalls" : "s stall");
+        snprintf(buffer, size, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s",
+                 clock, tally->connections, tally->connections == 1 ? "" : "s", tally->busy,
+                 stalling, stalling == 1 ? " stalls" : "s stall");
         return buffer;
     }
     n = snprintf(buffer, size, "%.0f looks/s, %.1f %% of a CPU",
@@ -62,7 +62,8 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     if (since->missed > 0)
         MORE("; %llu rounds came too late", (unsigned long long)since->missed);
     if (since->forgotten > 0)
-        MORE("; %llu connections were too short or too many", (unsigned long long)since->forgotten);
+        MORE("; %llu connection%s too short or too many", (unsigned long long)since->forgotten,
+             since->forgotten == 1 ? " was" : "s were");
     if (tally->denied > 0)
         MORE("; %llu process%s may not be looked into", (unsigned long long)tally->denied,
              tally->denied == 1 ? "" : "es");
@@ -131,9 +132,9 @@ void ns_top_draw(const struct ns_top *top, struct ns_top_screen *screen)
         snprintf(line, sizeof(line), "delay in seconds (now %g): %s", screen->interval,
                  screen->typed);
     else
-        snprintf(line, sizeof(line), "by %s%s, every %g s; h: help, q: end",
-                 ns_top_order_name(top->order), top->reversed ? ", reversed" : "",
-                 screen->interval);
+        snprintf(line, sizeof(line), "by %s%s, every %g s; h: help, q: end%s",
+                 ns_top_order_name(top->order), top->reversed ? ", reversed" : "", screen->interval,
+                 screen->over ? "; the process has ended" : "");
     ns_screen_line(at++, screen->asking ? NS_STYLE_BOLD : NS_STYLE_PLAIN, line);
     ns_top_title(line, sizeof(line));
     snprintf(line + strlen(line), sizeof(line) - strlen(line), "%*s", 200, "");

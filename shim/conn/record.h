@@ -18,9 +18,13 @@
 /* A record is PID-TIME.record. */
 #define NS_RECORD_SUFFIX ".record"
 
+/* Beside them: a byte for each process that came to make one. */
+#define NS_RECORD_PROCESSES "processes"
+
 enum {
     /* Goes up with every change of what follows. */
     NS_RECORD_VERSION = 1,
+    NS_RECORD_PROCESSES_MOST = 1024, /* that make a record in one directory */
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 6,    /* writes since the last wait whose sizes are kept */
@@ -75,8 +79,8 @@ struct ns_record_slot {
      */
     _Atomic uint32_t buckets[NS_RECORD_BUCKETS];
     /* Data that arrived 30 ms or more after data that was read and not answered, and that was
-     * answered then: in which part of the tick, since the tick; and how long it took, all together.
-     */
+     * answered then: in which part of a tick's length, by CLOCK_MONOTONIC, which the tick keeps to;
+     * and how long it took, all together. */
     _Atomic uint32_t phases[NS_RECORD_PHASES];
     _Atomic uint64_t late_ns;
     /* The writes before the last wait that followed one: the sizes of the first ones. */

@@ -7,24 +7,12 @@
 #include "base/real.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
+#include "conn/record_file.h"
 
-#include <fcntl.h>
-#include <linux/limits.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* linux/mman.h, 5.14 */
-#endif
-
-/* The record is backed by the file system in pieces of this size, as they come into use. */
-enum {
-    PIECE = 128 * 1024,
-    PIECES = (NS_RECORD_FILE_SIZE + PIECE - 1) / PIECE,
-};
 enum { PIECE_UNKNOWN, PIECE_BACKED, PIECE_REFUSED };
 
 /* In memory that only a process that observes has. */
@@ -32,11 +20,10 @@ struct recorder {
     struct ns_record_head *head; /* of the mapped file */
     uint32_t generation;
     _Atomic uint32_t turn; /* where the search for a slot that is free again begins */
-    _Atomic uint8_t pieces[PIECES];
+    _Atomic uint8_t pieces[NS_RECORD_PIECES];
     struct ns_seat seats[NS_RECORD_SLOTS];
 };
 
-static const char *where;
 static enum ns_experiment experiments;
 static struct recorder *_Atomic recorder;
 static _Atomic uint8_t progress; /* of making one, in this process: once, whether it works or not */
@@ -45,13 +32,13 @@ static _Atomic uint32_t generation;
 
 void ns_recorder_open(const char *directory, enum ns_experiment experiment)
 {
-    where = directory && *directory ? directory : NULL;
+    ns_record_file_open(directory);
     experiments = experiment;
 }
 
 bool ns_recorder_is_open(void)
 {
-    return where != NULL;
+    return ns_record_file_is_open();
 }
 
 enum ns_experiment ns_recorder_experiment(void)
@@ -70,124 +57,22 @@ static uint64_t now(clockid_t clock)
 
 #define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
 
-/* DIRECTORY/PID-TIME.record. false: it is too long. */
-static bool name_it(char *path, size_t size, uint64_t began)
-{
-    char digits[2][24];
-    uint64_t numbers[2] = {(uint64_t)getpid(), began};
-    const char *parts[6] = {where, "/", NULL, "-", NULL, NS_RECORD_SUFFIX};
-    for (int i = 0; i < 2; i++) {
-        char *at = digits[i] + sizeof digits[i] - 1;
-        *at = 0;
-        do
-            *--at = (char)('0' + numbers[i] % 10);
-        while (numbers[i] /= 10);
-        parts[2 + 2 * i] = at;
-    }
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        size_t length = strlen(parts[i]);
-        if (used + length >= size)
-            return false;
-        memcpy(path + used, parts[i], length + 1);
-        used += length;
-    }
-    return true;
-}
-
-/* The file's size would raise SIGXFSZ, which ends the program. */
-static bool is_too_large(void)
-{
-    struct rlimit most;
-    return SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
-           most.rlim_cur < NS_RECORD_FILE_SIZE;
-}
-
-/* 0, or why it cannot be backed: then nothing may be written there. */
-static int back(void *at, size_t size)
-{
-    return SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-}
-
-static void begin(struct recorder *made, uint64_t began)
-{
-    struct ns_record_head *head = made->head;
-    struct timespec tick = {0};
-    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
-    head->version = NS_RECORD_VERSION;
-    head->slot_size = sizeof(struct ns_record_slot);
-    head->event_size = sizeof(struct ns_record_event);
-    head->n_slots = NS_RECORD_SLOTS;
-    head->n_events = NS_RECORD_EVENTS;
-    head->pid = getpid();
-    head->parent = getppid();
-    head->tick_ns = (uint32_t)tick.tv_nsec;
-    head->experiment = experiments;
-    head->began = began;
-    head->began_real = now(CLOCK_REALTIME);
-    ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
-    if (n < 0 || n == (ssize_t)sizeof head->exe)
-        n = 0;
-    memset(head->exe + n, 0, sizeof head->exe - (size_t)n);
-    const char *base = strrchr(head->exe, '/');
-    base = base ? base + 1 : head->exe;
-    memcpy(head->name, base, strnlen(base, sizeof head->name - 1));
-    /* release: whoever finds the magic finds the rest */
-    atomic_store_explicit(&head->magic, NS_RECORD_MAGIC, memory_order_release);
-}
-
-/* Map the file, which is fd. Returns false where it could not be written to everywhere. */
-static bool map(struct recorder *made, int fd)
-{
-    if (SYSTEM(SYS_ftruncate, fd, (long)NS_RECORD_FILE_SIZE) != 0)
-        return false;
-    void *file = mmap(NULL, NS_RECORD_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (file == MAP_FAILED)
-        return false;
-    made->head = file;
-    int error = back(file, PIECE);
-    if (!error) {
-        atomic_store(&made->pieces[0], PIECE_BACKED);
-        return true;
-    }
-    /* A kernel that backs no memory on demand (before 5.14): all of the file now. */
-    if (error == EINVAL && SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0) {
-        for (int i = 0; i < PIECES; i++)
-            atomic_store(&made->pieces[i], PIECE_BACKED);
-        return true;
-    }
-    munmap(file, NS_RECORD_FILE_SIZE);
-    return false;
-}
-
 /* The recorder of a new file; NULL: it could not be made, and what is behind. */
-static struct recorder *make(char *path, size_t size)
+static struct recorder *make(char *path)
 {
-    uint64_t began = now(CLOCK_MONOTONIC);
-    if (is_too_large() || !name_it(path, size, began))
-        return NULL;
     struct recorder *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool backed = false;
     if (made == MAP_FAILED)
         return NULL;
-    int fd = (int)SYSTEM(SYS_openat, AT_FDCWD, path,
-                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0 && fd < 3) { /* 0 to 2 are the application's, closed or not */
-        int low = fd;
-        fd = (int)NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
-        SYSTEM(SYS_close, low);
-    }
-    bool mapped = fd >= 0 && map(made, fd);
-    if (fd >= 0)
-        SYSTEM(SYS_close, fd);
-    if (!mapped) {
-        if (fd >= 0)
-            SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
+    made->head = ns_record_file_make(path, experiments, &backed);
+    if (!made->head) {
         munmap(made, sizeof *made);
         return NULL;
     }
+    for (int i = 0; i < (backed ? NS_RECORD_PIECES : 1); i++)
+        atomic_store(&made->pieces[i], PIECE_BACKED);
     made->generation = atomic_load(&generation);
-    begin(made, began);
     return made;
 }
 
@@ -204,21 +89,25 @@ static void tell_of_failure(const char *path)
 
 /* Threads that connect at the same time would miss their first requests: they let the one that
  * makes the record finish, for 10 ms at most, since this may be a signal handler that has
- * interrupted it. */
+ * interrupted it. It may even have left it by siglongjmp, or ended the thread: whoever has waited
+ * in vain is the last one that waits. */
 static void let_make(void)
 {
     const struct timespec moment = {.tv_nsec = 100000};
+    uint8_t making = MAKING;
     int saved = errno;
     for (int i = 0; i < 100 && atomic_load(&progress) == MAKING; i++)
         SYSTEM(SYS_nanosleep, &moment, NULL);
+    atomic_compare_exchange_strong(&progress, &making, TRIED);
     errno = saved;
 }
 
 void ns_recorder_make(void)
 {
     uint8_t untried = UNTRIED;
-    if (!where || atomic_load_explicit(&progress, memory_order_relaxed) == TRIED ||
-        ns_process_is_aside() || ns_is_elsewhere())
+    if (!ns_record_file_is_open() ||
+        atomic_load_explicit(&progress, memory_order_relaxed) == TRIED || ns_process_is_aside() ||
+        ns_is_elsewhere())
         return;
     if (!atomic_compare_exchange_strong(&progress, &untried, MAKING)) {
         let_make();
@@ -226,7 +115,7 @@ void ns_recorder_make(void)
     }
     char path[PATH_MAX] = "";
     int saved = errno;
-    struct recorder *made = make(path, sizeof path);
+    struct recorder *made = make(path);
     if (made) /* release: with what it was made with */
         atomic_store_explicit(&recorder, made, memory_order_release);
     else
@@ -238,7 +127,7 @@ void ns_recorder_make(void)
 /* What a call may still use of the parent's stays mapped. */
 void ns_recorder_forked(void)
 {
-    if (!where)
+    if (!ns_record_file_is_open())
         return;
     atomic_fetch_add(&generation, 1);
     atomic_store(&recorder, NULL);
@@ -261,12 +150,14 @@ static struct recorder *current(void)
 /* May those bytes of the record be written? Has them backed if nobody has asked yet. */
 static bool is_backed(struct recorder *of, size_t offset, size_t size)
 {
-    for (size_t piece = offset / PIECE; piece <= (offset + size - 1) / PIECE; piece++) {
+    for (size_t piece = offset / NS_RECORD_PIECE; piece <= (offset + size - 1) / NS_RECORD_PIECE;
+         piece++) {
         uint8_t known = atomic_load_explicit(&of->pieces[piece], memory_order_relaxed);
         if (known == PIECE_UNKNOWN) {
-            size_t begins = piece * PIECE, left = NS_RECORD_FILE_SIZE - begins;
+            size_t begins = piece * NS_RECORD_PIECE, left = NS_RECORD_FILE_SIZE - begins;
+            size_t length = left < NS_RECORD_PIECE ? left : NS_RECORD_PIECE;
             int saved = errno;
-            bool works = back((char *)of->head + begins, left < PIECE ? left : PIECE) == 0;
+            bool works = ns_record_file_back((char *)of->head + begins, length) == 0;
             errno = saved;
             known = works ? PIECE_BACKED : PIECE_REFUSED;
             atomic_store_explicit(&of->pieces[piece], known, memory_order_relaxed);
@@ -417,6 +308,8 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     NS_PUT(seat, late_ns, 0);
     NS_PUT(seat, received, 0);
     NS_PUT(seat, looked_at, 0);
+    NS_PUT(seat, mss, 0);
+    NS_PUT(seat, unanswered, 0);
     NS_PUT(seat, n_writes, 0);
     NS_PUT(seat, tag, tag);
     NS_PUT(conn, burst, tag);
@@ -469,6 +362,12 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
 }
 
 /* --- looks --- */
+
+unsigned ns_recorder_sixteenths(void)
+{
+    struct recorder *of = current();
+    return of ? atomic_load(&of->head->events) / (NS_RECORD_EVENTS / 16) : 0;
+}
 
 void ns_recorder_put(const struct ns_seat *seat, const struct ns_look *look)
 {

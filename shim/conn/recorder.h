@@ -19,6 +19,7 @@ struct ns_seat {
     _Atomic int fd;
     _Atomic uint32_t next;       /* the list of a thread: 1 more than the index; 0: the last */
     _Atomic uint8_t listed;      /* it is on one */
+    _Atomic uint8_t held;        /* it is among those that a thread's waits look at */
     _Atomic uint8_t flags;       /* traffic/observe.c's */
     _Atomic uint32_t life;       /* the slot's lives, with this one */
     _Atomic uint64_t wait_began; /* a wait that followed a write, with nothing unsent; 0: none */
@@ -27,6 +28,9 @@ struct ns_seat {
     _Atomic uint32_t late_phase; /* and in this part of the tick */
     _Atomic uint64_t received;   /* bytes, at the last WAIT */
     _Atomic uint64_t looked_at;  /* when the last look was put down */
+    _Atomic uint64_t held_at;    /* when the first one was at what is unsent */
+    _Atomic uint32_t mss;        /* at the last look; 0: none yet */
+    _Atomic uint32_t unanswered; /* looks before a wait since data was read last */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait that looked */
 };
 
@@ -57,6 +61,9 @@ struct ns_record_slot *ns_recorder_slot(const struct ns_seat *seat);
 
 /* Put a look down, with the writes since the last wait. */
 void ns_recorder_put(const struct ns_seat *seat, const struct ns_look *look);
+
+/* How full of looks it is. */
+unsigned ns_recorder_sixteenths(void);
 
 /* Which of the process's records it is: other after each fork. */
 uint32_t ns_recorder_generation(void);

@@ -71,15 +71,19 @@ static void judge_late(struct ns_judge *judge, const struct ns_look *look, struc
  * little too late count: what is certain is cut off by the tick, and would always look prompt. */
 static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t since)
 {
+    struct ns_weigh_answer answer = {look->at, look->at - judge->wait.at, since};
     if (look->kind == NS_LOOK_WOKE && judge->hold.certain)
-        ns_weigh_answer(&judge->weigh, look->at, look->at - judge->wait.at, judge->tick_ns);
+        ns_weigh_answer(&judge->weigh, &answer, judge->tick_ns);
     if (look->kind != NS_LOOK_SAMPLE || since > 2 * prompt(judge))
         return;
-    double lag = 0;
-    if (judge->unanswered_at > 0)
-        lag = (double)(look->at + judge->unanswered_at) / 2 -
-              (double)(judge->released_low + judge->released_high) / 2;
-    ns_weigh_lag(&judge->weigh, lag);
+    struct ns_weigh_lag lag = {
+        .low = judge->released_low, .high = look->at, .slow = !judge->hold.certain};
+    if (judge->unanswered_at > 0) {
+        lag.low = judge->unanswered_at;
+        lag.ns = (double)(look->at + lag.low) / 2 -
+                 (double)(judge->released_low + judge->released_high) / 2;
+    }
+    ns_weigh_lag(&judge->weigh, &lag, judge->tick_ns);
 }
 
 /* How long after the release the answer came. */

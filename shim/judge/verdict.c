@@ -14,6 +14,9 @@ enum { CHANCE = 8 };
  * 0.98 to 1.00 behind a late ACK, by 0.02 to 0.27 behind slow peers. Softirqs and the program take
  * no longer than this between the tick and the arrival. */
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
+/* So many phases sooner, too: one processor moves the coarse clock on, and the timers of another
+ * may fire shortly before it does. */
+enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
@@ -92,7 +95,7 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     size_t trip = (size_t)((uint64_t)verdict->rtt_us * US % tick * NS_PHASES / tick);
     for (size_t i = 0; i < NS_PHASES; i++) {
         all += phases[i];
-        if ((i + NS_PHASES - trip) % NS_PHASES <= most)
+        if ((i + NS_PHASES + BEFORE_TICK - trip) % NS_PHASES <= most + BEFORE_TICK)
             behind += phases[i];
     }
     if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)

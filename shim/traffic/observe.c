@@ -11,10 +11,10 @@
 #include "base/real.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
+#include "traffic/experiment.h"
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 /* ns_seat.flags */
@@ -30,15 +30,28 @@ enum {
 
 enum {
     SAME_NS = 1000000,
+    STREAM_NS = 100000000,
+    PIECES = 16, /* looks at a request that is written in pieces */
+    PIECE_NS = 4000000,
     LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
+    LONG_NS = 5000000,  /* more than a tick: worth a look at what took so long */
     NS_PER_US = 1000,
     NS_PER_S = 1000000000,
 };
 
+/* So many connections whose bytes stay unsent are looked at around a thread's waits, and only FEW
+ * of them more often than once in SAME_NS: a server with thousands of slow readers would look for
+ * longer than it works. The others are looked at when they are read from or written to. */
+enum { HELD_MOST = 16, FEW = 4 };
+
 static _Thread_local struct {
-    _Atomic uint64_t list; /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
-    uint64_t woke_at;      /* when the last wait was over */
-    struct ns_seat *other; /* on the list of another thread, and waited for by this one */
+    /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
+    _Atomic uint64_t list;            /* written to since the last wait */
+    _Atomic uint64_t held[HELD_MOST]; /* what a wait left unsent */
+    _Atomic uint32_t n_held, turn;    /* of them; whose place the next one takes if there is none */
+    uint64_t passed_at;               /* when they were looked at last */
+    uint64_t woke_at;                 /* when the last wait was over */
+    struct ns_seat *other;            /* waited for by this thread, in a read */
     const struct ns_record_slot *heard; /* what has ended it, if a read did: for after */
 } mine;
 
@@ -66,9 +79,49 @@ static void enlist(struct ns_seat *seat)
     while (!atomic_compare_exchange_weak(&mine.list, &list, as_list(ns_recorder_number(seat) + 1)));
 }
 
-/* Take every seat off the list, and put those back for which keep says so. The list is made of
+static struct ns_seat *seat_of(uint64_t entry)
+{
+    uint32_t number = (uint32_t)entry;
+    return number && entry >> 32 == ns_recorder_generation() ? ns_recorder_at(number - 1) : NULL;
+}
+
+/* It stays unsent: this thread's waits look at it, if no other thread's do. */
+static void keep(struct ns_seat *seat)
+{
+    uint64_t entry = as_list(ns_recorder_number(seat) + 1);
+    if (atomic_exchange(&seat->held, 1))
+        return;
+    for (unsigned i = 0; i < HELD_MOST; i++) {
+        uint64_t none = 0;
+        if (atomic_compare_exchange_strong(&mine.held[i], &none, entry)) {
+            atomic_fetch_add(&mine.n_held, 1);
+            return;
+        }
+    }
+    struct ns_seat *old =
+        seat_of(atomic_exchange(&mine.held[atomic_fetch_add(&mine.turn, 1) % HELD_MOST], entry));
+    if (old)
+        atomic_store(&old->held, 0);
+}
+
+/* All that is kept stays so where stays says so. */
+static void each_kept(bool (*stays)(struct ns_seat *seat))
+{
+    for (unsigned i = 0; i < HELD_MOST && atomic_load(&mine.n_held); i++) {
+        uint64_t entry = atomic_load(&mine.held[i]);
+        struct ns_seat *seat = seat_of(entry);
+        if (!entry || (seat && stays(seat)) ||
+            !atomic_compare_exchange_strong(&mine.held[i], &entry, 0))
+            continue;
+        atomic_fetch_sub(&mine.n_held, 1);
+        if (seat)
+            atomic_store(&seat->held, 0);
+    }
+}
+
+/* Take every seat off the list; what keeps says is looked at after the wait. The list is made of
  * shared hints: what a signal handler may have done to it must not make this go round for ever. */
-static void each(bool (*keep)(struct ns_seat *seat))
+static void each_listed(bool (*keeps)(struct ns_seat *seat))
 {
     uint64_t list = atomic_exchange(&mine.list, 0);
     uint32_t next = list >> 32 == ns_recorder_generation() ? (uint32_t)list : 0;
@@ -78,8 +131,8 @@ static void each(bool (*keep)(struct ns_seat *seat))
             return;
         next = NS_GET(seat, next);
         atomic_store(&seat->listed, 0);
-        if (keep(seat))
-            enlist(seat);
+        if (keeps(seat))
+            keep(seat);
     }
 }
 
@@ -124,52 +177,32 @@ static void put(struct ns_seat *seat, const struct ns_look *look)
 {
     ns_recorder_put(seat, look);
     NS_PUT(seat, looked_at, look->at);
+    NS_PUT(seat, mss, look->mss);
 }
 
-static bool has_unsent(int fd)
+/* In bytes. */
+static uint32_t unsent_of(int fd)
 {
     int unsent = 0, saved = errno;
     int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
     errno = saved;
-    return result == 0 && unsent > 0;
+    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
 }
 
-/* --- the experiments --- */
-
-/* Of 64 random bits at a time; the highest one that is set says how many are left. */
-static bool coin(void)
+/* Data that flows, and no question: many looks would say the same, and leave no room for others.
+ * What is written piece by piece, with nothing read in between, is looked at now and then, the less
+ * often the less room there is. */
+static bool is_stream(const struct ns_seat *seat)
 {
-    static _Atomic uint64_t bits;
-    uint64_t have = atomic_load(&bits), left;
-    do {
-        left = have;
-        int saved = errno;
-        if (left <= 1 && NS_REAL(syscall)(SYS_getrandom, &left, sizeof left, 1l) != sizeof left)
-            left = now() >> 4; /* no generator yet: early in the machine's start */
-        errno = saved;
-        if (have <= 1)
-            left |= UINT64_C(1) << 63;
-    } while (!atomic_compare_exchange_weak(&bits, &have, left >> 1));
-    return left & 1;
+    return NS_GET(seat, unanswered) >= PIECES &&
+           now() - NS_GET(seat, looked_at) < (uint64_t)PIECE_NS << ns_recorder_sixteenths();
 }
 
-/* At a wait: toss the coin where the experiment has something to try, and do what it says. */
-static void experiment(int fd, uint8_t flags, struct ns_look *look)
+/* A whole segment is no business of Nagle's. */
+static bool is_piece_of_stream(const struct ns_seat *seat, uint32_t unsent)
 {
-    enum ns_experiment what = ns_recorder_experiment();
-    uint16_t theirs = look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK);
-    if (what == NS_EXPERIMENT_PUSH && look->unsent && !theirs) {
-        look->flags |= NS_LOOK_TRIED;
-        if (coin() && ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0) {
-            ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
-            look->flags |= NS_LOOK_PUSHED;
-        }
-    } else if (what == NS_EXPERIMENT_ACKNOWLEDGE && flags & READ) {
-        look->flags |= NS_LOOK_TRIED;
-        /* 2: the kernel goes on to delay its ACKs here; see ns_acknowledge in push.c */
-        if (coin() && ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2) == 0)
-            look->flags |= NS_LOOK_ACKNOWLEDGED;
-    }
+    uint32_t mss = NS_GET(seat, mss);
+    return mss && unsent >= mss && now() - NS_GET(seat, looked_at) < STREAM_NS;
 }
 
 /* --- waits --- */
@@ -197,19 +230,24 @@ static bool before(struct ns_seat *seat)
         return true;
     if (!(flags & (WROTE | HELD | READ)))
         return false;
-    bool held = !NS_GET(conn, app_nodelay) && has_unsent(fd);
+    bool stream = is_stream(seat);
+    uint32_t unsent = stream || NS_GET(conn, app_nodelay) ? 0 : unsent_of(fd);
+    bool held = unsent && !is_piece_of_stream(seat, unsent);
     bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
     if (flags & WROTE)
         note_writes(seat, slot);
     if (looks) {
-        experiment(fd, flags, &look);
+        ns_experiment(fd, flags & READ, &look);
         put(seat, &look);
+        if (!(flags & HELD))
+            NS_PUT(seat, held_at, look.at);
+        NS_PUT(seat, unanswered, NS_GET(seat, unanswered) + 1);
         NS_PUT(seat, received, look.received);
         NS_PUT(seat, wait_began, 0);
         NS_PUT(slot, last, look.at);
     } else if (flags & WROTE) {
         uint64_t at = now();
-        NS_PUT(seat, wait_began, at);
+        NS_PUT(seat, wait_began, stream || unsent ? 0 : at);
         NS_PUT(slot, last, at);
     }
     NS_PUT(seat, n_writes, 0);
@@ -262,11 +300,12 @@ static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
 
 /* Woken so soon after the last look, by whatever else, with the bytes still there: the wait that
  * follows is taken for the same one. So a busy event loop does not look at what is held a thousand
- * times. */
+ * times; the longer it is held, the less often. */
 static bool is_same_wait(int fd, const struct ns_seat *seat)
 {
-    return NS_GET(seat, flags) & HELD && now() - NS_GET(seat, looked_at) < SAME_NS &&
-           has_unsent(fd);
+    uint64_t last = NS_GET(seat, looked_at);
+    return NS_GET(seat, flags) & HELD &&
+           now() - last < SAME_NS + (last - NS_GET(seat, held_at)) / 4 && unsent_of(fd);
 }
 
 /* After a wait. */
@@ -277,45 +316,40 @@ static bool after(struct ns_seat *seat)
     if (!conn)
         return false;
     uint8_t flags = NS_GET(seat, flags);
-    /* A signal handler has written, or another thread has read the answer. */
-    if (!(flags & WAITING))
-        return flags & (WROTE | HELD | READ);
-    if (is_same_wait(fd, seat))
-        return true;
-    return look_after(fd, conn, seat) || flags & (WROTE | READ);
-}
-
-/* The thread may read from what another one has written to, and has on its list. */
-static struct ns_seat *before_read(const struct ns_conn *conn)
-{
-    struct ns_seat *seat = ns_recorder_find(conn);
-    if (!seat || !(NS_GET(seat, flags) & (WROTE | HELD | READ)))
-        return NULL;
-    if (atomic_load(&seat->listed))
-        return before(seat) ? seat : NULL;
-    enlist(seat);
-    return NULL;
+    if (!(flags & WAITING)) /* another thread has read the answer */
+        return flags & HELD;
+    return is_same_wait(fd, seat) || look_after(fd, conn, seat);
 }
 
 void ns_observe_wait(struct ns_conn *conn)
 {
-    mine.other = conn ? before_read(conn) : NULL;
+    /* What it reads from another thread may have written to, and have on its list. */
+    struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
+    mine.other = seat && before(seat) ? seat : NULL;
+    each_kept(before);
     if (has_listed())
-        each(before);
+        each_listed(before);
+}
+
+static void look_after_waits(const struct ns_conn *conn)
+{
+    const struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
+    mine.heard = seat ? ns_recorder_slot(seat) : NULL;
+    if (mine.other && after(mine.other))
+        keep(mine.other);
+    if (atomic_load(&mine.n_held) <= FEW || mine.woke_at - mine.passed_at >= SAME_NS) {
+        each_kept(after);
+        mine.passed_at = mine.woke_at;
+    }
+    mine.heard = NULL;
+    mine.other = NULL;
 }
 
 void ns_observe_woke(const struct ns_conn *conn)
 {
-    if (has_listed() || mine.other) {
-        const struct ns_seat *seat = conn ? ns_recorder_find(conn) : NULL;
-        mine.heard = seat ? ns_recorder_slot(seat) : NULL;
-        if (mine.other)
-            after(mine.other);
-        each(after);
-        mine.heard = NULL;
-        mine.other = NULL;
-    }
     mine.woke_at = now();
+    if (mine.other || atomic_load(&mine.n_held))
+        look_after_waits(conn);
 }
 
 static bool leave(struct ns_seat *seat)
@@ -326,8 +360,9 @@ static bool leave(struct ns_seat *seat)
 
 void ns_observe_thread_exits(void)
 {
+    each_kept(leave);
     if (has_listed())
-        each(leave);
+        each_listed(leave);
 }
 
 /* --- writes and reads --- */
@@ -345,30 +380,34 @@ void ns_observe_write(int fd, struct ns_conn *conn)
 
 /* The peer's next bytes came late, and what it had sent before was not answered, so that only an
  * ACK could have carried the news: did they come when one of ours was sent on its timer? That
- * leaves on the tick, which is when the coarse clock moves on. */
+ * leaves on the tick. */
 static void note_late(struct ns_seat *seat, uint64_t at, uint64_t took)
 {
-    struct timespec coarse = {0}, tick = {0};
+    struct timespec tick = {0};
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
     uint64_t length = tick.tv_nsec > 0 ? (uint64_t)tick.tv_nsec : 1;
-    uint64_t ticked = (uint64_t)coarse.tv_sec * NS_PER_S + (uint64_t)coarse.tv_nsec;
-    /* The clock may have moved on since it was woken. */
-    uint64_t since =
-        at >= ticked ? (at - ticked) % length : (length - (ticked - at) % length) % length;
-    NS_PUT(seat, late_phase, (uint32_t)(since * NS_RECORD_PHASES / length));
+    NS_PUT(seat, late_phase, (uint32_t)(at % length * NS_RECORD_PHASES / length));
     NS_PUT(seat, late_ns, took);
 }
 
-/* What came late is answered now. The first time a look tells the round trip. */
-static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
-                       struct ns_record_slot *slot)
+/* Once for each connection a look tells the round trip, without which what takes long could be the
+ * wire or the peer. */
+static void measure(int fd, struct ns_conn *conn, struct ns_seat *seat)
 {
     struct ns_look look;
     uint8_t flags = NS_GET(seat, flags);
-    if (!(flags & MEASURED) && take(fd, conn, NS_LOOK_WOKE, &look))
+    if (flags & MEASURED)
+        return;
+    if (take(fd, conn, NS_LOOK_WOKE, &look))
         put(seat, &look);
     NS_PUT(seat, flags, flags | MEASURED);
+}
+
+/* What came late is answered now. */
+static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
+                       struct ns_record_slot *slot)
+{
+    measure(fd, conn, seat);
     NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
     NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
     NS_PUT(seat, late_ns, 0);
@@ -418,8 +457,12 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     NS_RECORD_ADD(slot->reads, 1);
     if (flags & ASKED)
         NS_RECORD_ADD(slot->requests, 1);
+    if (began && at - began >= LONG_NS)
+        measure(fd, conn, seat);
     if (began)
         count_wait(slot, at - began);
+    else if (flags & WROTE) /* the answer was there before it came to wait */
+        count_wait(slot, 0);
     else if (before_it && at - before_it >= LATE_NS)
         note_late(seat, at, at - before_it);
     /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
@@ -427,6 +470,7 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     if (NS_GET(seat, late_ns) && delays)
         count_late(fd, conn, seat, slot);
     NS_PUT(seat, wait_began, 0);
+    NS_PUT(seat, unanswered, 0);
     NS_PUT(seat, read_at, at);
     NS_PUT(slot, last, at);
     if (flags & (WAITING | AWAITED))

@@ -39,21 +39,23 @@ bool ns_closely_was_busy(const struct ns_look *look)
 
 bool ns_closely_is_busy(const struct ns_connection *connection, uint64_t now)
 {
-    return connection->suspect ||
-           (connection->active_at && connection->active_at + (uint64_t)BUSY_MS * MS > now);
+    return connection->suspect || (connection->watched.active_at &&
+                                   connection->watched.active_at + (uint64_t)BUSY_MS * MS > now);
 }
 
 static void take_look(const struct ns_closely_call *call, struct ns_connection *connection,
                       const struct ns_look *seen)
 {
     struct ns_hold hold;
+    bool moves = seen->unsent || seen->unacked ||
+                 (connection->looks > 0 && (seen->sent_segments != connection->sent_segments ||
+                                            seen->received != connection->received));
 
-    if (seen->unsent || seen->unacked ||
-        (connection->looks > 0 && (seen->sent_segments != connection->sent_segments ||
-                                   seen->received != connection->received)))
-        connection->active_at = seen->at;
+    connection->watched.traffic |= moves;
+    if (moves)
+        connection->watched.active_at = seen->at;
     else if (connection->looks == 0 && ns_closely_was_busy(seen))
-        connection->active_at = seen->at;
+        connection->watched.active_at = seen->at;
     connection->sent_segments = seen->sent_segments;
     connection->received = seen->received;
     connection->suspect = seen->unsent > 0 && seen->unsent < seen->mss && seen->unacked > 0;
@@ -222,9 +224,9 @@ int ns_closely_look(struct ns_closely *closely, const struct ns_closely_call *ca
         return 0;
     call->tally->rounds++;
     n = n_due;
-    begin = ns_clock_now(CLOCK_MONOTONIC);
+    begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     error = ask(call, due, n_due, gone, n_gone);
-    make_room(closely, table, ns_clock_now(CLOCK_MONOTONIC) - begin, n);
+    make_room(closely, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n);
     return error;
 }
 

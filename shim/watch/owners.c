@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,47 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     return 0;
 }
 
+static struct ns_named_process *find_name(const struct ns_owners *owners, pid_t pid)
+{
+    for (size_t i = 0; i < owners->n_names; i++)
+        if (owners->names[i].pid == pid)
+            return &owners->names[i];
+    return NULL;
+}
+
+const char *ns_owners_name(const struct ns_owners *owners, pid_t pid)
+{
+    const struct ns_named_process *named = find_name(owners, pid);
+
+    return named ? named->name : "";
+}
+
+/* Of the process whose descriptors are read: once a round, when a socket of its is new. */
+static void keep_name(struct ns_owners *owners)
+{
+    struct ns_named_process *named = find_name(owners, owners->round.pid), *larger;
+    char exe[PATH_MAX];
+    const char *slash;
+    ssize_t n;
+
+    owners->round.named = true;
+    n = readlinkat(dirfd(owners->round.list), "../exe", exe, sizeof(exe) - 1);
+    if (n <= 0)
+        return;
+    exe[n] = '\0';
+    slash = strrchr(exe, '/');
+    if (!named) {
+        larger = realloc(owners->names, (owners->n_names + 1) * sizeof(*larger));
+        if (!larger)
+            return;
+        owners->names = larger;
+        named = &larger[owners->n_names++];
+        named->pid = owners->round.pid;
+    }
+    snprintf(named->name, sizeof(named->name), "%.*s", (int)sizeof(named->name) - 1,
+             slash ? slash + 1 : exe);
+}
+
 static void take_descriptor(struct ns_owners *owners, const char *name)
 {
     pid_t pid = owners->round.pid;
@@ -116,6 +158,8 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     if (!place)
         return;
     owners->round.fresh += place->pid == 0;
+    if (place->pid == 0 && !owners->round.named)
+        keep_name(owners);
     /* It was handed on if it was not found where it had been. */
     if (place->pid == 0 || owners->stamp - place->stamp > 1)
         place->pid = pid;
@@ -131,6 +175,7 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     owners->round.pid = pid;
+    owners->round.named = false;
     owners->round.list = fd < 0 ? NULL : fdopendir(fd);
     if (owners->round.list)
         return 0;
@@ -185,13 +230,16 @@ static void find_children(struct ns_owners *owners, int directory)
 static bool next_chosen(struct ns_owners *owners)
 {
     struct ns_watched_process process;
+    int error;
 
     if (owners->round.next == owners->n_processes)
         return false;
     process = owners->processes[owners->round.next];
     if (owners->children)
         find_children(owners, process.directory);
-    if (begin_process(owners, process.pid, process.directory) == -ESRCH) {
+    error = begin_process(owners, process.pid, process.directory);
+    owners->processes[owners->round.next].denied = error != 0;
+    if (error == -ESRCH) {
         close(process.directory);
         owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
     } else {
@@ -276,6 +324,7 @@ void ns_owners_release(struct ns_owners *owners)
     for (size_t i = 0; i < owners->n_processes; i++)
         close(owners->processes[i].directory);
     free(owners->processes);
+    free(owners->names);
     free(owners->places);
     ns_space_release(owners->spaces, owners->n_spaces);
 }

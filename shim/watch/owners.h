@@ -24,6 +24,13 @@ struct ns_owned {
 struct ns_watched_process {
     pid_t pid;
     int directory; /* in /proc: another process that gets its number later is not taken for it */
+    bool denied;   /* it may not be looked into, in the last round */
+};
+
+/* What a process was called when a socket of its was found, for it may be gone the next moment. */
+struct ns_named_process {
+    pid_t pid;
+    char name[64];
 };
 
 struct ns_owners {
@@ -32,6 +39,8 @@ struct ns_owners {
     uint32_t stamp;
     struct ns_watched_process *processes;
     size_t n_processes;
+    struct ns_named_process *names;
+    size_t n_names;
     bool all, children;
     uint64_t denied; /* processes that may not be looked into, in the last round */
     unsigned fresh;  /* sockets of watched processes that it found for the first time */
@@ -41,6 +50,7 @@ struct ns_owners {
         DIR *all;    /* /proc */
         DIR *list;   /* descriptors of a process */
         pid_t pid;
+        bool named;
         uint64_t denied;
         unsigned fresh;
     } round;
@@ -59,6 +69,9 @@ int ns_owners_step(struct ns_owners *owners, uint64_t until);
 
 /* The place of a socket, made if make is set; NULL if there is none, or no memory. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
+
+/* The base name of the executable of a process that had a socket; "" if it is not known. */
+const char *ns_owners_name(const struct ns_owners *owners, pid_t pid);
 
 void ns_owners_release(struct ns_owners *owners);
 

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,8 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->space = space;
     connection->watched.inode = seen->inode;
     connection->watched.pid = place->pid;
+    snprintf(connection->watched.name, sizeof(connection->watched.name), "%s",
+             ns_owners_name(&table->owners, place->pid));
     connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
     connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
     connection->watched.role =

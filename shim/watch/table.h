@@ -24,9 +24,8 @@ struct ns_connection {
     /* of the last look, to see traffic by */
     uint64_t received;
     uint32_t sent_segments;
-    uint64_t active_at; /* when there was traffic last */
-    bool suspect;       /* bytes wait for an acknowledgement: it may be held */
-    bool is_close;      /* under close look */
+    bool suspect;  /* bytes wait for an acknowledgement: it may be held */
+    bool is_close; /* under close look */
     bool was_held;
 };
 

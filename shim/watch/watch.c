@@ -15,6 +15,7 @@
 
 #include "watch/clock.h"
 #include "watch/closely.h"
+#include "watch/role.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>
@@ -55,7 +56,8 @@ struct ns_watch {
     unsigned lists_wanted; /* so many lists more, since sockets were found that no list has had */
     uint32_t list;         /* number of the one that is made */
     struct ns_diag_list part;
-    size_t space; /* that is listed */
+    size_t space;          /* that is listed */
+    struct ns_roles roles; /* there */
     unsigned connections, busy;
     bool all;
     struct ns_watch_tally tally;
@@ -103,6 +105,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
      * way. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
+    ns_roles_count(&watch->roles, &seen->key);
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
@@ -142,6 +145,20 @@ static bool is_spare(const struct ns_watch *watch, const struct ns_connection *c
            !ns_closely_is_busy(connection, now);
 }
 
+/* All connections of the namespace are known now. What was held has been told with its role. */
+static void end_space(struct ns_watch *watch)
+{
+    const struct ns_space *space = watch->table.owners.spaces[watch->space++];
+
+    for (size_t i = 0; i < watch->table.n_live; i++) {
+        struct ns_connection *connection = watch->table.live[i];
+
+        if (connection->space == space && connection->watched.role == NS_ROLE_CLIENT &&
+            !connection->was_held && ns_roles_is_server(&watch->roles, space, &connection->key))
+            connection->watched.role = NS_ROLE_SERVER;
+    }
+}
+
 static void end_list(struct ns_watch *watch)
 {
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
@@ -175,6 +192,7 @@ static int list_space(struct ns_watch *watch)
         watch->space++;
     if (watch->space == owners->n_spaces)
         return 0;
+    ns_roles_clear(&watch->roles);
     error = ns_diag_list_begin(&watch->part, owners->spaces[watch->space]->list_fd, states);
     return error ? error : 1;
 }
@@ -196,7 +214,7 @@ static int step_list(struct ns_watch *watch, const struct ns_closely_call *call,
 
         more = ns_diag_list_next(&watch->part, take_listed, &listing);
         if (more == 0) {
-            watch->space++;
+            end_space(watch);
             more = list_space(watch);
         }
         if (ns_clock_now(CLOCK_MONOTONIC) >= until)
@@ -248,6 +266,18 @@ static uint64_t lists_due(const struct ns_watch *watch)
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
+/* At one of those that were named; their children may be another user's. */
+static bool may_look(const struct ns_watch *watch, const struct ns_watch_wish *wish)
+{
+    const struct ns_owners *owners = &watch->table.owners;
+
+    for (size_t i = 0; i < owners->n_processes && !wish->all; i++)
+        for (size_t named = 0; named < wish->n_pids && !owners->processes[i].denied; named++)
+            if (owners->processes[i].pid == wish->pids[named])
+                return true;
+    return wish->all;
+}
+
 int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof(*watch));
@@ -270,10 +300,13 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
         error = step_descriptors(watch, UINT64_MAX);
     if (!error && !wish->all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !wish->all && watch->table.owners.denied == watch->table.owners.n_processes)
+    if (!error && !may_look(watch, wish))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);
+    /* A list goes through the kernel's whole table and may take 20 ms. The one that finds the first
+     * connection of a program that has just been started does not wait for this one's share. */
+    watch->lists.cost = 0;
     if (error)
         ns_watch_close(watch);
     else
@@ -327,6 +360,14 @@ void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct n
             return;
     for (size_t i = 0; i < watch->table.n_ended; i++)
         if (!visit(context, &watch->table.ended[i]->watched))
+            return;
+}
+
+void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
+                           void *context)
+{
+    for (size_t i = 0; i < watch->table.owners.n_processes; i++)
+        if (!visit(context, watch->table.owners.processes[i].pid))
             return;
 }
 

@@ -40,6 +40,11 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
 void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
+/* Calls visit for each process that was named or is a child of one, until it returns false; it may
+ * have ended meanwhile. */
+void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
+                           void *context);
+
 /* Forget those that have ended. */
 void ns_watch_forget_ended(struct ns_watch *watch);
 

@@ -12,9 +12,12 @@
 struct ns_watched {
     uint64_t inode;
     pid_t pid;         /* of one process that has it: the one that was found first */
-    enum ns_role role; /* server: somebody listened on its port */
+    char name[64];     /* the base name of its executable, as it was when the socket was found */
+    enum ns_role role; /* see role.h; it may change until the connection was held */
     struct ns_address local, remote;
     bool ended;
+    bool traffic;       /* there was some between the first look and the last */
+    uint64_t active_at; /* when there was some last, CLOCK_MONOTONIC ns; 0: not for some time */
     struct ns_judge judge;
     void *owner; /* for the caller, NULL at first: what it has made of the process */
 };

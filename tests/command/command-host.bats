@@ -306,6 +306,7 @@ assert any(f["name"] == "wrong" and "is cut off" in f["text"] for f in o["facts"
         refused "$said"
     done <<'CASES'
 |host is followed by enable, disable or status; see 'nagleshim host --help'
+enable nginx|'nginx': enable takes no such word; see 'nagleshim host --help'
 frobnicate|'frobnicate': host is followed by enable, disable or status
 enable|enable what? --unit UNIT for a service, --preload for every program of the system
 enable --preload --unit x|--unit and --preload cannot be used together

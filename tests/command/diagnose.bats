@@ -156,6 +156,17 @@ PYTHON
     expect_part output 'stalls 0'
 }
 
+@test "where no preload reaches either end, the source is named, and no policy is proposed" {
+    gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
+    gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
+    ns_start server "$T/static-server" --connections 0 0 0
+    ns_port server
+    ns_start client "$T/static-client" --warmup 10 127.0.0.1 "$port" 100
+    run --separate-stderr "$NS" diagnose --all --for 1.5 --json "$T/o.json"
+    expect_part stderr "next: set TCP_NODELAY, or write each request at once, in the source of static-client"
+    says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
+}
+
 @test "a server that thinks for 44 ms is called slow, and not a stall" {
     local view
     slow_server 44
@@ -205,6 +216,8 @@ PYTHON
     expect_part stderr "the program itself ended with status 7"
     run -127 --separate-stderr "$NS" diagnose -- no-such-program
     expect_whole stderr "nagleshim diagnose: cannot find 'no-such-program' in PATH"
+    run -127 --separate-stderr "$NS" diagnose -- $'./a\n\e[31mname'
+    expect_whole stderr "nagleshim diagnose: cannot run './a??[31mname': No such file or directory"
     run -126 --separate-stderr "$NS" diagnose -- /
     expect_whole stderr "nagleshim diagnose: cannot run '/': Permission denied"
 }
@@ -222,14 +235,15 @@ PYTHON
 --pid x|--pid must be a process id, not 'x'
 --pid 2147483647|there is no process 2147483647
 --pid 1 --all|a program, --pid and --all: only one of them can be looked at
---for 0 -- echo no|--for must be a number from 0.1 to 1e+06, not '0'
---for 1e3 -- echo no|--for must be a number from 0.1 to 1e+06, not '1e3'
+--for 0 -- echo no|--for must be a number from 0.1 to 1000000, not '0'
+--for 1e3 -- echo no|--for must be a number from 0.1 to 1000000, not '1e3'
 --interval 0 -- echo no|--interval must be a number from 0.5 to 1000, not '0'
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
---max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1e+09, not '-1'
+--max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1000000000, not '-1'
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
+--json x --policy x -- echo no|--json, --report and --policy: each needs a file of its own
 --josn x -- echo no|unknown option --josn; is --json meant? see 'nagleshim diagnose --help'
 END
 }
@@ -247,6 +261,17 @@ END
     grep -q 'rounds 60' "$T/client.out"
 }
 
+@test "a process that ends as soon as it was seen keeps its name" {
+    cat >"$T/short.sh" <<'END'
+for ((i = 0; i < 100; i++)); do
+    bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0"; read -rt 0.006 <&3; echo >&3; read -rN6 <&3' "$1" || true
+done
+END
+    slow_server 1
+    run --separate-stderr "$NS" diagnose --outside --json "$T/o.json" -- bash "$T/short.sh" "$port"
+    says "$T/o.json" 'len(rows) > 20 and {row["process"]["name"] for row in rows} == {"bash"}'
+}
+
 @test "another user's process is not to be looked into" {
     [[ $EUID -eq 0 ]] || cannot_here "not root"
     victim
@@ -256,6 +281,20 @@ END
         --pid "${NS_PID[server]}" --for 1
     expect_status 3
     expect_part stderr "permission denied: process ${NS_PID[server]}"
+    # That a child of it is one's own does not help.
+    ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
+    sleep 0.3
+    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
+        --pid "${NS_PID[parent]}" --for 1
+    expect_status 3
+    # A program that becomes another user is named as what could not be looked into.
+    cp "$(command -v sleep)" "$T/other"
+    chown 65533 "$T/other"
+    chmod 4755 "$T/other"
+    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
+        --fail-on likely --for 0.3 -- "$T/other" 0.5
+    expect_status 3
+    expect_part stderr "note: 1 process could not be looked into: it is another user's, or protected; ask as root"
 }
 
 @test "with --for the report comes while the program goes on, and its status is still passed on" {
@@ -291,6 +330,21 @@ END
     expect_no_part stderr watching
 }
 
+@test "on a narrow terminal no word of a sentence is torn" {
+    victim
+    on_a_terminal "" /bin/sh -c 'stty cols 70; exec "$@"' sh "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" --warmup 5 127.0.0.1 "$port" 20
+    cat "$T/seen"
+    [[ $(tr -d '\r' <"$T/seen" | sed '/^next: \|^policy: /d' | awk '{ if (length > n) n = length } END { print n }') -le 70 ]]
+    [[ $(tr -s '\r\n ' ' ' <"$T/seen") == *"requests of tcp_nodelay_client were held by Nagle's algorithm until the peer's delayed ACK came;"* ]]
+}
+
+@test "what a program leaves in the background is named when it has ended" {
+    run --separate-stderr "$NS" diagnose -- bash -c 'sleep 3 >/dev/null 2>&1 3>&- & sleep 0.3; echo $!; exit 4'
+    expect_status 4
+    expect_part stderr "note: the program has ended, and 1 process that it started goes on; 'nagleshim diagnose --pid $output' looks at it"
+    kill "$output"
+}
+
 @test "a signal to the command alone is handed on to the program" {
     ns_start diagnosis "$NS" diagnose -- sh -c 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
     ns_wait_for "$T/diagnosis.out" ready
@@ -298,15 +352,86 @@ END
     grep -qx 'got it' "$T/diagnosis.out"
 }
 
+@test "SIGUSR1 to the command reaches the program, and the watching goes on" {
+    ns_start diagnosis "$NS" diagnose -- sh -c 'trap "echo got it" USR1; trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done'
+    ns_wait_for "$T/diagnosis.out" ready
+    kill -USR1 "${NS_PID[diagnosis]}"
+    ns_wait_for "$T/diagnosis.out" 'got it'
+    kill -TERM "${NS_PID[diagnosis]}"
+    status=0
+    wait "${NS_PID[diagnosis]}" || status=$?
+    [[ $status -eq 9 ]]
+}
+
+@test "the status is the program's own where nobody reads the report" {
+    run bash -c '"$1" diagnose -- sh -c "sleep 0.5; exit 7" 2> >(true); echo "status $?"' - "$NS"
+    [[ $output == 'status 7' ]]
+    # What the program finds is as it was.
+    run "$NS" diagnose -- sh -c 'yes | head -n 1; kill -PIPE $$' 2>/dev/null
+    [[ $status -eq 141 ]]
+}
+
+# What diagnose has made for its records and not removed; $1: what was there before.
+leftover() {
+    find "$TMPDIR" /dev/shm -maxdepth 1 -name 'nagleshim.*' -newer "$1" 2>/dev/null
+}
+
+@test "records are kept in memory where there is some" {
+    [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs && -w /dev/shm ]] || ns_skip "/dev/shm is no tmpfs"
+    TMPDIR=/proc run "$NS" diagnose -- sh -c 'echo "$NAGLESHIM_RECORD"'
+    [[ ${lines[0]} == /dev/shm/nagleshim.* ]]
+}
+
 @test "nothing is left behind: no record, no directory, whatever ends it" {
     export TMPDIR=$T/tmp
     mkdir "$TMPDIR"
+    touch "$T/before"
     victim
     "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 10 >/dev/null 2>&1
     "$NS" diagnose --for 0.2 -- sleep 0.5 2>/dev/null
     "$NS" diagnose -- sh -c 'kill -KILL $$' 2>/dev/null || true
     "$NS" diagnose -- no-such-program 2>/dev/null || true
-    [[ -z $(ls -A "$TMPDIR") ]]
+    # Others may be at work on this machine.
+    local i
+    for ((i = 0; i < 200; i++)); do
+        [[ -n $(leftover "$T/before") ]] || break
+        sleep 0.1
+    done
+    [[ $i -lt 200 ]]
+}
+
+@test "a file for what is not there is not made, and one that cannot be written fails" {
+    run --separate-stderr "$NS" diagnose --policy "$T/none.json" -- true
+    expect_status 0
+    expect_part stderr "policy: there is nothing to write to '$T/none.json'"
+    run -127 --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$T/o.html" -- no-such-program
+    [[ ! -e $T/none.json && ! -e $T/o.json && ! -e $T/o.html ]]
+    run --separate-stderr "$NS" diagnose --report /dev/full -- true
+    expect_status 2
+    expect_part stderr "cannot write '/dev/full': No space left on device"
+    expect_no_part stderr 'page:'
+    victim
+    run --separate-stderr "$NS" diagnose --policy /dev/full -- "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20
+    expect_status 2
+    expect_part stderr "cannot write '/dev/full': No space left on device"
+}
+
+@test "whoever reads the report may go: the status is the program's, and nothing is left behind" {
+    local statuses
+    export TMPDIR=$T/tmp
+    mkdir "$TMPDIR"
+    { "$NS" diagnose -- sh -c 'sleep 0.2; exit 4' 2>&1 || echo $? >"$T/status"; } | true
+    [[ $(cat "$T/status") -eq 4 && -z $(ls -A "$TMPDIR") ]]
+    { "$NS" diagnose --json - -- sh -c 'sleep 0.2; exit 4' 2>"$T/err" || echo $? >"$T/status"; } | true
+    [[ $(cat "$T/status") -eq 2 && -z $(ls -A "$TMPDIR") ]]
+    grep -qx "nagleshim diagnose: cannot write '-': Broken pipe" "$T/err"
+    # Without standard descriptors, no file of ours gets what is meant for them, nor does the program find more than it had.
+    statuses=0
+    "$NS" diagnose --json "$T/o.json" -- sh -c 'echo no >&2 || exit 5' <&- >&- 2>&- || statuses=$?
+    [[ $statuses -eq 2 || $statuses -eq 5 ]]
+    says "$T/o.json" "o['status'] == $statuses"
+    # The program finds the signal as it was.
+    run -141 "$NS" diagnose -- sh -c 'kill -PIPE $$; echo no'
 }
 
 @test "the page needs nothing from elsewhere, and what a process has chosen is escaped in it" {
@@ -358,6 +483,14 @@ PYTHON
     expect_part stderr "it is a cure (p "
     says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and o["experiments"][0]["done_ms"] < 5
         and o["experiments"][0]["left_ms"] > 35'
+    # A server that thinks for 45 ms on the first of two writes: they are held, and the push gains nothing.
+    ns_start thinker "$python" tests/probes/turns.py server 0 60 1 : r100 s45 r300 w50
+    ns_port thinker
+    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+        "$python" tests/probes/turns.py client 127.0.0.1 "$port" 60 1 : w100 w300 r50
+    expect_status 0
+    expect_no_part stderr "it is a cure"
+    says "$T/o.json" 'o["grade"] == "cannot tell" and o["experiments"][0]["done_ms"] > 40 and o["policy"] is None'
     slow_server 20
     cat_client
     run --separate-stderr "$NS" diagnose --experiment push -- "$python" "$T/client.py" "$port" 20

@@ -97,6 +97,92 @@ watched() {
     [[ $status -eq 3 && -z $output && $stderr == *"permission denied: process $pid is another user's"* ]]
 }
 
+# crowd N: a server that closes its listener once N clients of one process are connected; six of them are asked,
+# the others are idle. Both run in a network of their own; $pid is the server's parent.
+crowd() {
+    cat >"$T/crowd.py" <<'END'
+import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+port = listener.getsockname()[1]
+if os.fork() == 0:
+    listener.close()
+    os.close(int(sys.argv[2]))
+    parent = os.getppid()
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(int(sys.argv[1]))]
+    while os.getppid() == parent:
+        for client in clients[:6]:
+            client.send(b"?")
+            client.recv(10)
+        time.sleep(0.01)
+    sys.exit()
+if os.fork() == 0:
+    accepted = [listener.accept()[0] for _ in range(int(sys.argv[1]))]
+    listener.close()
+    os.close(int(sys.argv[2]))
+    while True:
+        for one in accepted[:6]:
+            if not one.recv(10):
+                sys.exit()
+            one.send(b"!")
+os.close(int(sys.argv[2]))
+listener.close()
+os.wait()
+END
+    mkfifo "$T/ready"
+    ns_start crowd "${NET[@]}" bash -c 'ip link set lo up; exec 4>"$3"; exec python3 "$1" "$2" 4' crowd "$T/crowd.py" "$1" "$T/ready"
+    pid=${NS_PID[crowd]}
+    timeout 10 cat "$T/ready"
+}
+
+@test "connections whose listener is closed are one row, a server's, and each client keeps its own" {
+    crowd 300
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    [[ $status -eq 0 && -z $stderr && $(grep -c '^python3' <<<"$output") -eq 2 ]]
+    [[ $output =~ "server "[^$'\n']*"port "[0-9]+", 300 connections" && $output =~ "client "[^$'\n']*", 300 connections" ]]
+    run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
+    printf '%s\n' "$stderr"
+    [[ $(grep -c '^python3' <<<"$stderr") -eq 2 && $stderr == *"588 connections had no traffic"* ]]
+    [[ $(jq -c '[(.rows | map(.role) | sort), .idle]' "$T/o.json") == '[["client","server"],588]' ]]
+}
+
+@test "one server that took a single connection and closed its listener is called a server" {
+    ns_start one "${NET[@]}" bash -c 'ip link set lo up; python3 -c "
+import socket
+listener = socket.create_server((\"127.0.0.1\", 7001))
+client = socket.create_connection((\"127.0.0.1\", 7001))
+one = listener.accept()[0]
+listener.close()
+print(\"connected\", flush=True)
+while True:
+    client.send(b\"?\")
+    one.recv(1)"'
+    ns_wait_for "$T/one.out" connected
+    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
+    printf '%s\n' "$output" "$stderr"
+    [[ $output == *"server "*"port 7001"* && $output == *"client "*"127.0.0.1:7001"* ]]
+}
+
+@test "rows without traffic are printed up to 20, and all of them if asked for" {
+    ns_start many "${NET[@]}" bash -c 'ip link set lo up; exec python3 -c "
+import socket, time
+ends = [socket.create_server((\"127.0.0.1\", 7000 + i)) for i in range(40)]
+clients = [socket.create_connection((\"127.0.0.1\", 7000 + i)) for i in range(40)]
+print(\"connected\", flush=True)
+while True:
+    clients[39].send(b\"x\")
+    time.sleep(0.01)"'
+    ns_wait_for "$T/many.out" connected
+    sleep 2.1
+    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
+    printf '%s\n' "$output" "$stderr"
+    [[ $(grep -c '^python3' <<<"$output") -eq 20 && ${lines[-1]} == "and 20 more without traffic ('--every' lists them)" ]]
+    # What had traffic comes first, and would be printed wherever it is.
+    [[ ${lines[3]} == *"127.0.0.1:7039" ]]
+    run --separate-stderr "$NS" top --once --every --interval 1 --pid "${NS_PID[many]}"
+    [[ $(grep -c '^python3' <<<"$output") -eq 40 && $output != *"more without"* ]]
+}
+
 @test "the children of a process are watched with it, also those that come later" {
     local parent
     ns_start parent "${NET[@]}" bash -c "ip link set lo up; sleep 1
@@ -130,6 +216,18 @@ watched() {
     # Every series has its two lines before it.
     awk '/^# HELP/ { help = $3 } /^# TYPE/ { if ($3 != help || $4 != "gauge") exit 1; type = $3 }
         /^[^#]/ { sub(/[{ ].*/, "", $1); if ($1 != type) exit 1; n++ } END { if (n < 9) exit 1 }' "$T/x.prom"
+    # What is no file of its own is written to, and not replaced.
+    mkdir "$T/where"
+    ln -s where/x.prom "$T/link"
+    : >"$T/where/x.prom"
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/link"
+    [[ -L $T/link ]] && grep -q '^nagleshim_holds' "$T/where/x.prom"
+    mkfifo "$T/pipe"
+    grep -c '^nagleshim_holds' <"$T/pipe" >"$T/count" 3>&- &
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/pipe"
+    wait $!
+    cat "$T/count"; [[ -p $T/pipe && $(cat "$T/count") -gt 0 ]]
+    grep -q '^nagleshim_holds' <<<"$("$NS" top --once --interval 0.5 --pid "$pid" --prometheus -)"
     run --separate-stderr "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/no/x.prom"
     [[ $status -eq 2 && $stderr == "nagleshim top: cannot write '$T/no/x.prom': No such file or directory" ]]
 }
@@ -144,6 +242,8 @@ watched() {
     done <<END
 --interval 0
 --interval x
+--interval 0x1
+--pid +5
 --pid 0
 --pid 4194304
 --prometheus $T/x

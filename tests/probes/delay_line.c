@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A wire of a given length: a TUN device in the namespace it is started in, another in a network
  * namespace of its own, and between them each packet takes DELAY_US either way, in order and
- * without loss. Programs are put at the far end by `nsenter --net=/proc/PID/ns/net`, PID being this
- * process. */
+ * without loss, or so many in a hundred are lost. Programs are put at the far end by
+ * `nsenter --net=/proc/PID/ns/net`, PID being this process. */
 #include "tun.h"
 
 #include <poll.h>
@@ -35,6 +35,8 @@ struct direction {
     uint32_t first, end;
     uint64_t carried;
     int64_t latest_ns; /* by which a packet came later than it should */
+    uint64_t chance;   /* the state of a generator: each run loses others, by its process id */
+    unsigned loss;     /* percent */
 };
 
 static volatile sig_atomic_t ended;
@@ -53,7 +55,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static struct direction make_direction(int from, int to)
+static struct direction make_direction(int from, int to, unsigned loss)
 {
     /* Touched only as far as it is used. */
     void *room = mmap(NULL, SLOTS * sizeof(struct packet), PROT_READ | PROT_WRITE,
@@ -61,12 +63,30 @@ static struct direction make_direction(int from, int to)
 
     if (room == MAP_FAILED)
         tun_fail("mmap", 1);
-    return (struct direction){.from = from, .to = to, .packets = room};
+    return (struct direction){
+        .from = from,
+        .to = to,
+        .packets = room,
+        .chance = (uint64_t)getpid() * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)from,
+        .loss = loss,
+    };
 }
 
 static bool has_room(const struct direction *direction)
 {
     return direction->end - direction->first < SLOTS;
+}
+
+/* Is this packet one that the wire loses? */
+static bool is_lost(struct direction *direction)
+{
+    uint64_t x = direction->chance;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    direction->chance = x;
+    return (x >> 32) % 100 < direction->loss;
 }
 
 /* Whether there was a packet to take. */
@@ -82,6 +102,8 @@ static bool take(struct direction *direction, int64_t delay_ns)
         tun_fail("read", 1);
     if (size <= 0)
         return false;
+    if (is_lost(direction))
+        return true;
     packet->size = (size_t)size;
     packet->due_ns = now_ns() + delay_ns;
     direction->end++;
@@ -194,17 +216,20 @@ int main(int argc, char **argv)
     struct sigaction action = {.sa_handler = end};
     struct direction both[2];
     char *after = NULL;
-    long delay_us = argc == 2 ? strtol(argv[1], &after, 10) : -1;
+    long delay_us = argc == 2 || argc == 3 ? strtol(argv[1], &after, 10) : -1;
+    long loss = 0;
     int near, far;
 
-    if (delay_us < 0 || *after != '\0') {
-        fprintf(stderr, "Usage: delay_line DELAY_US\n");
+    if (argc == 3 && *after == '\0')
+        loss = strtol(argv[2], &after, 10);
+    if (delay_us < 0 || *after != '\0' || loss < 0 || loss > 100) {
+        fprintf(stderr, "Usage: delay_line DELAY_US [LOSS_PERCENT]\n");
         return 2;
     }
     near = tun_create("near", NEAR_ADDRESS, FAR_ADDRESS);
     far = open_far_end();
-    both[0] = make_direction(near, far);
-    both[1] = make_direction(far, near);
+    both[0] = make_direction(near, far, (unsigned)loss);
+    both[1] = make_direction(far, near, (unsigned)loss);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     be_punctual();

@@ -6,12 +6,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { HEADER = 5, BODY = 7, ANSWER = 3, ROUNDS = 4 };
@@ -194,6 +197,86 @@ static void drops(bool before)
     one();
 }
 
+/* As servers set their title: over their arguments and their environment. */
+static void title(char *begin)
+{
+    size_t length = 0;
+    for (char **entry = environ; *entry; entry++)
+        length = (size_t)(*entry + strlen(*entry) - begin);
+    environ = NULL;
+    memset(begin, 0, length);
+    one();
+}
+
+/* Connections to peers that read nothing, so that less than a segment stays unsent, and waits that
+ * something else ends. */
+static void slow_readers(void)
+{
+    enum { MANY = 200, WAITS = 100 };
+    static const int window = 1;
+    struct sockaddr_in address;
+    int listener = loopback_listener(&address), way[2], fds[MANY];
+    static char data[1400];
+    if (setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &window, sizeof window) != 0 ||
+        listen(listener, MANY) != 0 || pipe(way) != 0)
+        die_errno("pipe");
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = loopback_connect(&address);
+        if (write(fds[i], data, sizeof data) != sizeof data)
+            die_errno("cannot write");
+    }
+    for (int i = 0; i < WAITS; i++) {
+        struct pollfd wake = {.fd = way[0], .events = POLLIN};
+        if (write(way[1], "!", 1) != 1 || poll(&wake, 1, -1) != 1 || read(way[0], data, 1) != 1)
+            die_errno("poll");
+    }
+}
+
+static sigjmp_buf out;
+
+static void jump(int number)
+{
+    (void)number;
+    siglongjmp(out, 1);
+}
+
+/* A signal handler leaves the first write, while the record is made: what comes then is as fast as
+ * ever. */
+static void jumps(void)
+{
+    struct itimerval soon = {.it_value.tv_usec = 100000};
+    struct timespec begin, end;
+    int fd = loopback_connect(&server), on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    signal(SIGALRM, jump);
+    if (sigsetjmp(out, 1) == 0) {
+        setitimer(ITIMER_REAL, &soon, NULL);
+        rounds(fd, 1);
+        die("nothing took long");
+    }
+    close(fd);
+    fd = loopback_connect(&server);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    rounds(fd, 50);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("ms %ld\n",
+           (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
+    close(fd);
+}
+
+static void many_processes(void)
+{
+    for (int i = 0; i < 1100; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            connections(1);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "serve") == 0)
@@ -226,6 +309,14 @@ int main(int argc, char **argv)
         one(), raise(SIGKILL);
     else if (strcmp(scene, "exec") == 0)
         one(), execl(argv[0], argv[0], argv[1], "one", NULL);
+    else if (strcmp(scene, "title") == 0)
+        title(argv[0]);
+    else if (strcmp(scene, "slow-readers") == 0)
+        slow_readers();
+    else if (strcmp(scene, "jump") == 0)
+        jumps();
+    else if (strcmp(scene, "processes") == 0)
+        many_processes();
     else
         die("no such scene");
     printf("done\n");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2154 # helpers/common.bash sets $port
+# shellcheck disable=SC2030,SC2031 # each test is its own process, and sets RECORD for itself
 # Promise: "send": "observe" changes nothing, and what it records are the stalls that the kernel counts.
 # Programs that stall, under a rule that observes: the stalls in their record are TcpExtDelayedACKs, in a
 # network namespace of its own (tests/run makes one); what they call, and what they see, is as without the
@@ -18,6 +19,7 @@ setup() {
 }
 
 teardown() {
+    [[ $RECORD != /dev/shm/* ]] || rm -rf "$RECORD"
     ns_teardown
 }
 
@@ -194,6 +196,43 @@ likely_pair() {
     counted 5
 }
 
+@test "a program that writes its title over its environment is recorded where it was asked for" {
+    serve
+    scene title
+    counted 2
+}
+
+@test "of a thousand processes there are records, and the others are counted" {
+    # On a disk each of them waits for it.
+    [[ ! -w /dev/shm ]] || RECORD=$(mktemp -d /dev/shm/observe.XXXXXX)
+    serve
+    scene processes
+    grep -q '^records 1024 ' "$T/shown"
+    [[ $(stat -c %s "$RECORD/processes") -eq 1100 ]]
+}
+
+@test "a signal handler that leaves in the midst of making the record slows nothing down" {
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    serve
+    # Only what makes a record asks for a file system.
+    timeout 60 strace -qq -o /dev/null -e trace=fstatfs -e inject=fstatfs:delay_enter=300000 \
+        -E LD_PRELOAD="$LIBRARY" -E NAGLESHIM_POLICY="$OBSERVE" -E NAGLESHIM_RECORD="$RECORD" \
+        "$PROBES/observe" "$port" jump >"$T/scene"
+    cat "$T/scene"
+    [[ $(awk '/^ms/ { print $2 }' "$T/scene") -lt 500 ]] # and not 10 ms a call
+}
+
+@test "hundreds of connections to slow readers are not looked at around each wait" {
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    timeout 60 strace -qq -o "$T/calls" -e trace=ioctl,getsockopt -E LD_PRELOAD="$LIBRARY" \
+        -E NAGLESHIM_POLICY="$OBSERVE" -E NAGLESHIM_RECORD="$RECORD" "$PROBES/observe" 1 slow-readers >"$T/scene"
+    grep -q '^done$' "$T/scene"
+    wc -l "$T/calls"
+    [[ $(wc -l <"$T/calls") -lt 20000 && $(wc -l <"$T/calls") -gt 200 ]] # 200 connections, 100 waits
+}
+
 @test "a directory that is missing, or full, or no directory, costs the record and nothing else" {
     serve
     local place
@@ -215,7 +254,7 @@ likely_pair() {
     serve
     # shellcheck disable=SC2016 # for the bash that mounts
     # Room for the first piece of a record and not for the looks.
-    "${mounts[@]}" bash -c 'mount -t tmpfs -o size=140k none "$1" && LD_PRELOAD=$2 NAGLESHIM_POLICY=$3 \
+    "${mounts[@]}" bash -c 'mount -t tmpfs -o size=44k none "$1" && LD_PRELOAD=$2 NAGLESHIM_POLICY=$3 \
         NAGLESHIM_RECORD=$1 "$4" "$5" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \
         "$RECORD" "$LIBRARY" "$OBSERVE" "$PROBES/observe" "$port" >"$T/shown"
     cat "$T/shown"
@@ -247,7 +286,7 @@ trace() {
 }
 
 # What makes a record, once a process: from the name of its file to the clock of its beginning.
-start_up='prlimit64|openat\(.*\.record|ftruncate\(|mmap\(|madvise\(|close\([0-9]+\)|getpid|getppid|readlink\('
+start_up='prlimit64|openat\(.*(\.record|/processes)|write\([0-9]+, "\\0", 1\)|lseek\(|fstatfs\(|ftruncate\(|mmap\(|madvise\(|close\([0-9]+\)|getpid|getppid|readlink\('
 looks='getsockopt\(|ioctl\([0-9]+, (SIOCOUTQNSD|_IOC\(_IOC_NONE, ADDRESS, ADDRESS, 0\))'
 
 @test "observed, a program makes the same calls but for getsockopt and an ioctl" {

@@ -51,7 +51,7 @@ static const char *the_record(void)
 {
     DIR *dir = opendir(directory);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.')
+        if (strstr(entry->d_name, NS_RECORD_SUFFIX))
             snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
     closedir(dir);
     return path;

@@ -63,6 +63,29 @@ static struct ns_verdict thinks(int n)
     return talk_verdict(&talk);
 }
 
+/* A peer that thinks on the header, where others use the processor: each third answer is late, and
+ * then it comes on a tick, as what has waited for a processor does. */
+static struct ns_verdict thinks_on_busy(int n)
+{
+    struct talk talk;
+    talk_begin(&talk);
+    for (int i = 0; i < n; i++) {
+        talk_write_twice(&talk);
+        talk_look(&talk, NS_LOOK_WAIT, 0);
+        uint64_t begin = talk.now.at, held = 11 * TICK - begin % TICK;
+        uint64_t end = begin + 45200 * US + (uint64_t)(i * 7 % 5) * 10 * US;
+        if (i % 3 == 0)
+            end = (end / TICK + 1) * TICK + 150 * US;
+        talk_pass(&talk, held);
+        talk_let_go(&talk);
+        talk_pass(&talk, end > talk.now.at ? end - talk.now.at : 0);
+        talk_answer(&talk);
+        talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
+        talk_pass(&talk, 20 * US);
+    }
+    return talk_verdict(&talk);
+}
+
 static void check_weighing(void)
 {
     struct ns_verdict verdict = waits(40, eleven_ticks, at_once);
@@ -76,11 +99,89 @@ static void check_weighing(void)
        "answers that keep to the writing do not depend on the tail");
     verdict = thinks(10);
     OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor do fewer of them");
+    verdict = thinks_on_busy(32);
+    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor where some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
        "and nothing is lost for certain");
     verdict = waits(20, eleven_ticks, later);
     OK(verdict.stalls == 1 && verdict.maybe == 19 && verdict.grade == NS_GRADE_CANNOT_TELL,
        "one of twenty may follow closely by chance");
+}
+
+/* From outside: looks every 2.07 ms, an answer so long after a release that is on a tick. */
+static struct ns_weigh lagging(int n, uint64_t (*lag)(int i), bool (*slow)(int i))
+{
+    struct ns_weigh weigh = {0};
+    for (int i = 0; i < n; i++) {
+        uint64_t released = (uint64_t)(100 + 12 * i) * TICK, answered = released + lag(i);
+        uint64_t first = released + (uint64_t)(i * 53 % 207) * 10 * US, each = 2070 * (uint64_t)US;
+        struct ns_weigh_lag one = {.low = first - each, .high = first, .slow = slow && slow(i)};
+        for (; one.high < answered; one.high += each) {
+            one.low = one.high;
+            one.ns = (double)(one.high + each / 2 - first + each / 2);
+        }
+        ns_weigh_lag(&weigh, &one, TICK);
+    }
+    return weigh;
+}
+
+static uint64_t a_millisecond(int i)
+{
+    return (uint64_t)(1000 + i % 5 * 20) * US;
+}
+
+static uint64_t two_ticks(int i)
+{
+    return (uint64_t)(7000 + i % 5 * 20) * US;
+}
+
+static bool each_third(int i)
+{
+    return i % 3 == 0;
+}
+
+/* Nine of sixteen answers wait for a processor until shortly after a tick; the other waits are
+ * alike, and end anywhere. */
+static void check_busy_peer(void)
+{
+    struct ns_weigh weigh = {0};
+    for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
+        bool late = i < 9;
+        uint64_t at =
+            (uint64_t)(100 + 12 * i) * TICK + (uint64_t)(late ? 150 + 10 * i : i * 530 % 4000) * US;
+        struct ns_weigh_answer answer = {
+            .at = at, .length = (uint64_t)(late ? 45300 + 400 * i : 45200 + i) * US};
+        ns_weigh_answer(&weigh, &answer, TICK);
+    }
+    OK(ns_weigh_doubts(&weigh, TICK, MS),
+       "answers that a busy processor puts on a tick prove nothing");
+    weigh = (struct ns_weigh){0};
+    for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
+        struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
+                                         .length = 12 * TICK - 50 * US,
+                                         .since = i % 2 ? TICK : 0};
+        ns_weigh_answer(&weigh, &answer, TICK);
+    }
+    OK(ns_weigh_doubts(&weigh, TICK, MS),
+       "nor do those of which many come a tick after the release");
+}
+
+static void check_lags(void)
+{
+    struct ns_weigh weigh = lagging(24, at_once, NULL);
+    OK(!ns_weigh_doubts(&weigh, TICK, MS), "from outside answers behind the release are certain");
+    weigh = lagging(24, a_millisecond, NULL);
+    OK(!ns_weigh_doubts(&weigh, TICK, MS), "also where each takes a millisecond more");
+    weigh = lagging(24, within_a_tick, NULL);
+    OK(ns_weigh_doubts(&weigh, TICK, MS), "those that come at any time within the tick are not");
+    weigh = lagging(24, two_ticks, NULL);
+    OK(ns_weigh_doubts(&weigh, TICK, MS), "nor are those that all come much later");
+    weigh = lagging(8, at_once, NULL);
+    OK(!ns_weigh_doubts(&weigh, TICK, MS), "a few at once are certain");
+    weigh = lagging(8, a_millisecond, NULL);
+    OK(ns_weigh_doubts(&weigh, TICK, MS / 2), "a few that are later than may be are not");
+    weigh = lagging(24, at_once, each_third);
+    OK(ns_weigh_doubts(&weigh, TICK, MS), "nor those among which many are too late");
 }
 
 static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us)
@@ -101,12 +202,17 @@ static void check_arrivals(void)
     static const uint32_t on_tick[NS_PHASES] = {9, 3}, few[NS_PHASES] = {5, 2},
                           spread[NS_PHASES] = {3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2},
                           own_timer[NS_PHASES] = {[8] = 12},
+                          early[NS_PHASES] = {[0] = 6, [NS_PHASES - 1] = 5},
+                          sooner[NS_PHASES] = {[NS_PHASES - 2] = 12},
                           beside[NS_PHASES] = {[2] = 4, [3] = 50},
                           two_places[NS_PHASES] = {[0] = 10, [8] = 2};
     struct ns_verdict verdict = arrivals(on_tick, 60);
     OK(verdict.grade == NS_GRADE_LIKELY && verdict.receiving == 12 &&
            verdict.receiving_ns == 500 * (uint64_t)MS,
        "data that comes shortly after our tick seems to wait for our late ACK");
+    OK(arrivals(early, 60).grade == NS_GRADE_LIKELY,
+       "so does what comes just before, when another processor moves the clock on");
+    OK(arrivals(sooner, 60).grade == NS_GRADE_NONE, "but no sooner");
     OK(arrivals(few, 60).grade == NS_GRADE_NONE, "seven times say nothing");
     OK(arrivals(spread, 60).grade == NS_GRADE_NONE, "nor does data that comes at any time");
     OK(arrivals(own_timer, 60).grade == NS_GRADE_NONE,
@@ -169,6 +275,8 @@ static void check_sum(void)
 int main(void)
 {
     check_weighing();
+    check_busy_peer();
+    check_lags();
     check_arrivals();
     check_unseen_waits();
     check_sum();

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # $T, $EXAMPLES, $LIBRARY, $python and $scripts: helpers/common.bash and victims.bash
+# A row of seen.table: two programs, as they are, under `nagleshim diagnose`; what it says, and whether the policy
+# that it proposes does what was foretold.
+
+# Network namespaces in which nobody else's ACKs are counted.
+seen_setup_file() {
+    local view holder
+    [[ $NS_ISOLATED == 1 ]] || ns_skip "no network namespace of one's own"
+    for view in inside outside; do
+        unshare --net sleep infinity 3>&- &
+        holder=$!
+        echo "$holder" >"$BATS_FILE_TMPDIR/$view"
+        until [[ $(readlink "/proc/$holder/ns/net") != "$(readlink /proc/self/ns/net)" ]]; do
+            sleep 0.01
+        done
+        nsenter --net="/proc/$holder/ns/net" sh -c \
+            'ip link set lo mtu 1500 up; echo 0 >/proc/sys/net/ipv4/tcp_autocorking'
+    done
+    mkdir "$BATS_FILE_TMPDIR/java"
+    ! command -v javac >/dev/null || javac -d "$BATS_FILE_TMPDIR/java" examples/WriteWriteRead.java
+}
+
+seen_teardown_file() {
+    local view
+    for view in inside outside; do
+        kill "$(<"$BATS_FILE_TMPDIR/$view")"
+    done
+}
+
+# seen_row CASE: what the table says of it, in the associative array "row".
+seen_row() {
+    local key value rest case=''
+    row=([rounds]=24 [ends]=1)
+    while read -r key value; do
+        [[ $key != '#'* && -n $key ]] || continue
+        if [[ $value == '| '* ]]; then
+            case=$key
+        elif [[ $case == "$1" ]]; then
+            row[$key]=$value
+        fi
+    done <tests/scenarios/seen.table
+    [[ -n ${row[says]-} ]]
+}
+
+# The programs of $row, in the arrays "server" and "client".
+seen_programs() {
+    local rounds=${row[rounds]} warm=6 turns=tests/probes/turns.py
+    local java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp "$BATS_FILE_TMPDIR/java"
+        WriteWriteRead)
+    scripts=tests/systems/victims
+    case ${row[server]} in
+    redhat) server=("$EXAMPLES/tcp_nodelay_server" "$port" 0) ;;
+    queue) server=("$EXAMPLES/queue_server" "$port") ;;
+    sendfile) server=("$EXAMPLES/sendfile_server" "$port") ;;
+    quote) server=("$EXAMPLES/quote_server" --winsock-ack "$port") ;;
+    record) server=("$EXAMPLES/record_receiver" --winsock-ack --warmup "$warm" "$port") ;;
+    java) server=("${java[@]}" server "$port" 0) ;;
+    http.server) server=("$python" -u -m http.server "$port" -p HTTP/1.1 -b 127.0.0.1 -d "$site") ;;
+    memcached) server=(memcached -p "$port" -U 0 -l 127.0.0.1 -u "$(id -un)") ;;
+    mosquitto) server=(mosquitto -p "$port") ;;
+    redis) server=(redis-server --port "$port" --save '' --bind 127.0.0.1) ;;
+    *) read -ra server <<<"$python $turns server $port $rounds ${row[ends]} ${row[server]}" ;;
+    esac
+    case ${row[client]} in
+    redhat) client=("$EXAMPLES/tcp_nodelay_client" --stats --warmup "$warm" "$host" "$port" "$rounds") ;;
+    redhat-*) client=("$EXAMPLES/tcp_nodelay_client" "$host" "$port" "$rounds" "${row[client]#*-}") ;;
+    queue) client=("$EXAMPLES/queue_put" --warmup "$warm" "$host" "$port" "$rounds") ;;
+    sendfile) client=("$EXAMPLES/sendfile_client" --warmup "$warm" "$host" "$port" "$rounds") ;;
+    quote) client=("$EXAMPLES/quote_client" --winsock-ack --warmup "$warm" "$host" "$port" "$rounds") ;;
+    record)
+        client=("$EXAMPLES/record_sender" --sndbuf 0 --winsock-send --warmup "$warm" "$host" "$port"
+            $((warm + rounds)))
+        ;;
+    java) client=("${java[@]}" --warmup "$warm" client "$host" "$port" "$rounds") ;;
+    http.server) client=("$python" "$scripts/http_get.py" "$port" "$rounds") ;;
+    memcached) client=("$python" "$scripts/memcached_client.py" "$port" "$rounds") ;;
+    mosquitto) client=("$python" "$scripts/mqtt_echo.py" "$port" "$rounds" 2) ;;
+    redis) client=(redis-benchmark -q -p "$port" -n "$rounds" -c 20 -t 'set,get') ;;
+    *) read -ra client <<<"$python $turns client $host $port $rounds ${row[ends]} ${row[client]}" ;;
+    esac
+}
+
+seen_needs() {
+    case ${row[server]} in
+    java) command -v javac >/dev/null || ns_skip 'no javac' ;;
+    memcached | mosquitto) command -v "${row[server]}" >/dev/null || ns_skip "no ${row[server]}" ;;
+    redis) command -v redis-benchmark >/dev/null || ns_skip 'no redis' ;;
+    esac
+    case ${row[server]} in
+    memcached) ns_python pymemcache ;;
+    mosquitto) ns_python paho.mqtt.client ;;
+    *) ns_python ;;
+    esac
+}
+
+# Delayed ACKs sent so far, at both ends.
+seen_delayed() {
+    awk '/^TcpExt:/ { if (!names[FILENAME]) { names[FILENAME] = n = split($0, name) }
+            else { split($0, value); for (i = 1; i <= n; i++) if (name[i] == "DelayedACKs") sum += value[i] } }
+        END { print sum }' "${counters[@]}"
+}
+
+# Ends a server that does not end with its client.
+seen_end_server() {
+    timeout 0.3 tail --pid="${NS_PID[server]}" -s 0.01 -f /dev/null || ns_stop server || true
+}
+
+# seen_run VIEW NAME: the pair once, in that view's namespace, each behind the words in before_server and before_client.
+# What it prints is in $T/VIEW/NAME-client.out.
+seen_run() {
+    local view=$1 name=$2 holder host=127.0.0.1 near far server client before status=0 end line
+    holder=$(<"$BATS_FILE_TMPDIR/$view")
+    near=(nsenter --net="/proc/$holder/ns/net")
+    far=("${near[@]}")
+    counters=("/proc/$holder/net/netstat")
+    if [[ -n ${row[wire]-} ]]; then
+        # shellcheck disable=SC2086 # one number or two
+        ns_start line "${near[@]}" "$PROBES/delay_line" ${row[wire]}
+        ns_wait_for_tun line '^near '
+        far=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
+        counters+=("/proc/${NS_PID[line]}/net/netstat")
+        host=10.99.0.2
+    fi
+    seen_programs
+    ns_start server "${far[@]}" "${before_server[@]}" "${server[@]}"
+    printf -v line ': [0-9A-F]+:%04X [0-9A-F]+:0000 0A ' "$port"
+    end=$((SECONDS + 10))
+    until "${far[@]}" grep -qE "$line" /proc/net/tcp /proc/net/tcp6; do
+        if ((SECONDS > end)) || ! kill -0 "${NS_PID[server]}"; then
+            cat "$T"/server.*
+            return 1
+        fi
+        sleep 0.01
+    done
+    before=$(seen_delayed)
+    timeout 60 "${near[@]}" "${before_client[@]}" "${client[@]}" \
+        >"$T/$name-client.out" 2>"$T/$name-client.err" </dev/null 3>&- || status=$?
+    echo "$(($(seen_delayed) - before))" >"$T/$name.delayed"
+    echo "$status" >"$T/$name.status"
+    seen_end_server
+    [[ -z ${row[wire]-} ]] || ns_stop line
+}
+
+# seen_watch VIEW: the pair with both ends watched, each for itself.
+seen_watch() {
+    local view=$1 words=() before_server before_client
+    T+=/$view
+    mkdir -p "$T"
+    [[ $view == inside ]] || words=(--outside)
+    before_server=("$NS" diagnose "${words[@]}" --json "$T/server.json" --)
+    before_client=("$NS" diagnose "${words[@]}" --fail-on likely --json "$T/client.json" --)
+    trap ns_teardown EXIT
+    seen_run "$view" watched
+}
+
+# seen_cure: the pair with the shim at whichever end the proposed policy is for.
+seen_cure() {
+    local before_server before_client cure
+    T+=/inside
+    cure=$(<"$T/cure.json")
+    before_server=(env NAGLESHIM_POLICY="$cure" LD_PRELOAD="$LIBRARY")
+    before_client=("${before_server[@]}")
+    trap ns_teardown EXIT
+    seen_run inside cured
+}
+
+# seen_once: 0; 3: something was missed; otherwise something was wrong.
+seen_once() {
+    local view views=() status=0
+    rm -rf "$T/inside" "$T/outside"
+    for view in inside outside; do
+        (seen_watch "$view") 3>&- &
+        views+=("$!")
+    done
+    for view in "${views[@]}"; do
+        wait "$view" || status=$?
+    done
+    [[ $status -eq 0 ]] || {
+        cat "$T"/*/*.err
+        return 1
+    }
+    "$python" tests/helpers/seen.py "$T" "${row[says]}" "${row[besides]-}" "${row[flags]-}" || return
+    [[ -e $T/inside/cure.json && " ${row[flags]-} " != *' uncured '* ]] || return 0
+    (seen_cure) 3>&- || return 1
+    "$python" tests/helpers/seen.py "$T" cured "${row[flags]-}"
+}
+
+# seen CASE: what a busy machine hides may be tried again; a claim that is wrong may not, but for one in three of a row
+# that is "near".
+seen() {
+    local site=$T/site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters attempt wrong=0
+    local -A row=()
+    NS=$(realpath build)/nagleshim
+    seen_row "$1"
+    seen_needs
+    mkdir -p "$site"
+    head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
+    for attempt in 1 2 3; do
+        status=0
+        seen_once || status=$?
+        if [[ $status -eq 1 && " ${row[flags]-} " == *' near '* && $wrong -eq 0 ]]; then
+            wrong=1 status=3
+        fi
+        [[ $status -eq 3 ]] || return "$status"
+        echo "attempt $attempt"
+        port=$((port + 1))
+    done
+    return 1
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+# Holds what `nagleshim diagnose` has said of a row of seen.table against the row, and what its policy has done against
+# what was foretold. Usage: seen.py DIRECTORY SAYS BESIDES FLAGS; seen.py DIRECTORY cured FLAGS.
+import json
+import pathlib
+import re
+import sys
+
+MISSED = 3  # the exit status
+CALLED = ("proven", "likely")
+GRADES = {"proven": ("proven",), "maybe": ("cannot tell",), "none": ("none",), "late": ("late but nobody waited",),
+          "no": ("none", "late but nobody waited", "cannot tell"), "likely": ("likely",),
+          "held": ("proven", "likely", "none", "late but nobody waited", "cannot tell")}
+
+
+class Row:
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.wrong = []
+        self.missed = []
+
+    def read(self, view, end):
+        return json.loads((self.directory / view / (end + ".json")).read_text(encoding="utf-8"))
+
+    def number(self, name, view="inside"):
+        return int((self.directory / view / name).read_text())
+
+    def expect(self, what, text):
+        if not what:
+            self.wrong.append(text)
+
+    # What a busy machine may hide; a claim that is wrong it must not make.
+    def hope(self, what, text):
+        if not what:
+            self.missed.append(text)
+
+    def end(self):
+        if self.wrong or self.missed:
+            for view in ("inside", "outside"):
+                for end in ("client", "server"):
+                    file = self.directory / view / (end + ".json")
+                    if file.exists():
+                        said = self.read(view, end)
+                        print(view, end, said["verdict"])
+                        for row in said["rows"]:
+                            print("  ", {key: row[key] for key in ("role", "grade", "requests", "stalls", "maybe",
+                                  "late", "receiving", "late_acks", "shortest_ms", "longest_ms", "rtt_us")},
+                                  [(one["cause"], one["times"], one["ms"]) for one in row["besides"]])
+                for log in sorted((self.directory / view).glob("*.err")) if view == "inside" else ():
+                    print(log.name, log.read_text(errors="replace")[:2000])
+            print("\n".join(self.wrong + self.missed))
+        sys.exit(1 if self.wrong else MISSED if self.missed else 0)
+
+
+def causes(said):
+    return {one["cause"] for row in said["rows"] for one in row["besides"]}
+
+
+def judge_view(row, view, writer, expected, other):
+    reader = "server" if writer == "client" else "client"
+    ends = {writer: GRADES[expected], reader: GRADES[other]}
+    if writer == "either":
+        ends = {"client": GRADES[other], "server": GRADES[other]}
+        called = [row.read(view, end)["grade"] for end in ends]
+        row.hope(expected == "no" or set(called) & set(GRADES[expected]), f"{view}: {' and '.join(called)}")
+    for end, grades in ends.items():
+        said = row.read(view, end)
+        check = row.expect if said["grade"] in CALLED else row.hope
+        if view == "outside" and other == "likely" and end == reader:
+            grades = GRADES["no"]
+        check(said["grade"] in grades, f"{view}, the {end}: {said['grade']}, not {' or '.join(grades)}")
+        for one in said["rows"]:
+            row.expect(one["grade"] in grades or one["grade"] not in CALLED, f"{view}, the {end}: {one['grade']}")
+    status, grade = row.number("watched.status", view), row.read(view, "client")["grade"]
+    row.expect(status == (1 if grade in CALLED else 2 if grade == "cannot tell" else 0),
+               f"{view}: --fail-on likely ended with {status}")
+
+
+# Bytes that a program waited for, at either end; those whose answers came late are not certain to have cost it so much.
+def held(row, view):
+    return sum(one["stalls"] + one["maybe"] for end in ("client", "server") for one in row.read(view, end)["rows"])
+
+
+def judge_stalls(row, flags):
+    stalls = sum(one["stalls"] for end in ("client", "server") for one in row.read("inside", end)["rows"])
+    delayed = row.number("watched.delayed")
+    row.hope(stalls >= 10, f"{stalls} stalls from inside")
+    if "uncounted" in flags:
+        return
+    row.hope(abs(held(row, "inside") - delayed) <= 1, f"{held(row, 'inside')} holds, {delayed} delayed ACKs")
+    delayed = row.number("watched.delayed", "outside")
+    row.hope(held(row, "outside") >= 0.7 * delayed, f"{held(row, 'outside')} from outside, {delayed} delayed ACKs")
+
+
+def watched(row, says, besides, flags):
+    writer, inside, outside, other = (says.split() + ["no"])[:4]
+    for view, expected in (("inside", inside), ("outside", outside)):
+        judge_view(row, view, writer, expected, other)
+    for word in besides.split():
+        views, _, cause = word.rpartition(":")
+        for view in (views,) if views else ("inside", "outside"):
+            found = causes(row.read(view, writer))
+            row.hope(cause in found, f"{view}: {cause} is not named, but {', '.join(found) or 'nothing'}")
+    if inside == "proven":
+        judge_stalls(row, flags)
+        said = max((row.read("inside", end) for end in ("client", "server")), key=lambda one: one["lost_ms"] * (
+            one["grade"] == "proven"))
+        (row.directory / "inside" / "cure.json").write_text(json.dumps(said["policy"]))
+
+
+def field(text, name):
+    return float(re.findall(rf"\b{name} ([0-9.]+)", text)[-1])
+
+
+# What all stalls of an end would save, for each request of the client; those of one end are another's if it is cured.
+def foretold_ms(row):
+    ends = [one for end in ("client", "server") for one in row.read("inside", end)["rows"]
+            if one["grade"] == "proven"]
+    return sum(one["cures"][0]["from_ms"] - one["cures"][0]["to_ms"] for one in ends)
+
+
+def cured(row, flags):
+    before, after = ((row.directory / "inside" / (name + "-client.out")).read_text() for name in ("watched", "cured"))
+    row.expect(row.number("cured.status") == 0, "the client failed under the policy")
+    # Over a wire what is left is the distance.
+    trip = max(one["rtt_us"] or 0 for one in row.read("inside", "client")["rows"]) / 1e3
+    row.hope(field(after, "stalls") == 0 or 10 < field(after, "median_us") / 1e3 < trip + 10,
+             f"under the policy: {after}")
+    gain = (field(before, "median_us") - field(after, "median_us")) / 1e3
+    foretold = foretold_ms(row)
+    row.hope("unpriced" in flags or abs(gain - foretold) <= 0.15 * foretold, f"a gain of {gain} ms where {foretold} ms were foretold")
+
+
+def main(directory, says, *words):
+    row = Row(directory)
+    if says == "cured":
+        cured(row, words[0])
+    else:
+        watched(row, says, *words)
+    row.end()
+
+
+main(*sys.argv[1:])
