@@ -216,5 +216,7 @@ int ns_host_main(int argc, char **argv)
         return status;
     if (wish.action == STATUS)
         return ns_host_status(&host);
+    if (!ns_host_lock(&host, wish.action == ENABLE))
+        return NS_EXIT_ERROR;
     return wish.action == ENABLE ? enable(&host, &wish) : disable(&host, &wish);
 }

@@ -18,6 +18,19 @@ struct ns_host {
 /* The system's own path of a path in it; false if that is too long. */
 bool ns_host_path(const struct ns_host *host, const char *path, char own[PATH_MAX]);
 
+/* Open a path in it; its links stay in it. The descriptor, which programs that are started do not
+ * get, or -errno. */
+int ns_host_open(const struct ns_host *host, const char *path, int flags);
+
+/* The same path without links in its directories, which lead nowhere out of the system; those that
+ * are missing stay as they are. 0 or -errno. */
+int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_MAX]);
+
+/* Let no other `nagleshim host` change this system until this one ends. If one does so all the
+ * time, it is said, and false if this one must be alone. Every user can hold the lock, so that what
+ * takes the library away must not depend on it. */
+bool ns_host_lock(const struct ns_host *host, bool must);
+
 /* May library be preloaded into what this system starts? Judges the file and every directory above
  * it, and starts a program with it. at_boot: also where the file system of the library is not
  * mounted from the start. Its path without links goes to host->library. */
@@ -39,7 +52,8 @@ struct ns_change {
     mode_t mode;
     uid_t user;
     gid_t group;
-    bool made_directory, done;
+    bool made_directory;
+    bool done; /* it is not what it was */
 };
 
 /* The whole of a regular file with a zero byte behind it, in *text, allocated; NULL if it is not
@@ -47,10 +61,15 @@ struct ns_change {
 int ns_host_read(const char *path, char **text);
 
 /* Replace a file by this text as a whole, or remove it if text is NULL; its directory is made if it
- * is missing, and removed if it is empty. 0 or -errno: then nothing has changed. */
+ * is missing, and removed if it is empty. 0 or -errno: then it is as it was, unless change->done.
+ */
 int ns_change_make(struct ns_change *change, const char *path, const char *text);
-void ns_change_undo(struct ns_change *change);
+void ns_change_undo(struct ns_change *change);   /* change->done: that failed */
 void ns_change_forget(struct ns_change *change); /* frees */
+
+/* Is there what a change of this file left beside it that was ended half-way? sweep removes it. */
+bool ns_change_is_left(const char *path);
+bool ns_change_sweep(const char *path);
 
 /* /etc/ld.so.preload with and without the library. */
 #define NS_HOST_PRELOAD "/etc/ld.so.preload"
@@ -69,8 +88,8 @@ bool ns_host_unit_name(const char *word, char name[NAME_MAX]);
 int ns_host_units_enable(struct ns_host *host, char **names, unsigned n, const char *library);
 int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n);
 
-/* Calls each with the unit's name and the drop-in's text, for all that this command has written.
- * 0 or -errno. */
+/* Calls each with the unit's name and the drop-in's text, for all that this command has written;
+ * without a text where it was ended before it had. 0 or -errno. */
 int ns_host_units_each(const struct ns_host *host,
                        void (*each)(void *context, const char *name, const char *text),
                        void *context);

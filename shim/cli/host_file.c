@@ -11,14 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SIZE_MOST = 256 * 1024, MODE = 0644 };
+enum { SIZE_MOST = 256 * 1024, MODE = 0644, DIRECTORY_MODE = 0755 };
 
-bool ns_host_path(const struct ns_host *host, const char *path, char own[PATH_MAX])
-{
-    int n = snprintf(own, PATH_MAX, "%s%s", host->root, path);
-
-    return n > 0 && n < PATH_MAX;
-}
+/* Always the same, so that what was left half-way is found again. */
+static const char beside[] = ".nagleshim";
 
 static int read_fd(int fd, char **text, struct stat *st)
 {
@@ -98,50 +94,98 @@ static int write_all(int fd, const char *text, size_t left)
     return 0;
 }
 
-/* Beside it first, and then in its place. */
-static int replace(const struct ns_change *change, const char *text, size_t size)
+static bool beside_path(const char *path, char temporary[PATH_MAX])
 {
-    char temporary[PATH_MAX], directory[PATH_MAX];
-    int n = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", change->path), fd, error;
+    int n = snprintf(temporary, PATH_MAX, "%s%s", path, beside);
 
-    if (n < 0 || (size_t)n >= sizeof(temporary))
-        return -ENAMETOOLONG;
-    fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    error = write_all(fd, text, size);
+    return n > 0 && n < PATH_MAX;
+}
+
+static int fill(int fd, const struct ns_change *change, const char *text, size_t size)
+{
+    int error = write_all(fd, text, size);
+
     if (!error &&
         (fchmod(fd, change->mode) != 0 ||
          (geteuid() == 0 && fchown(fd, change->user, change->group) != 0) || fsync(fd) != 0))
         error = -errno;
     if (close(fd) != 0 && !error)
         error = -errno;
-    if (!error && rename(temporary, change->path) != 0)
-        error = -errno;
-    if (error)
-        unlink(temporary);
-    directory_of(change->path, directory);
-    return error ? error : sync_directory(directory);
+    return error;
 }
 
-static int remove_file(const char *path)
+/* Beside it first, and then in its place: *replaced. */
+static int replace(const struct ns_change *change, const char *text, size_t size, bool *replaced)
+{
+    char temporary[PATH_MAX], directory[PATH_MAX];
+    int fd, error;
+
+    *replaced = false;
+    if (!beside_path(change->path, temporary))
+        return -ENAMETOOLONG;
+    unlink(temporary);
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    error = fill(fd, change, text, size);
+    if (!error && rename(temporary, change->path) != 0)
+        error = -errno;
+    if (error) {
+        unlink(temporary);
+        return error;
+    }
+    *replaced = true;
+    directory_of(change->path, directory);
+    return sync_directory(directory);
+}
+
+bool ns_change_is_left(const char *path)
+{
+    char temporary[PATH_MAX];
+    struct stat st;
+
+    return beside_path(path, temporary) && lstat(temporary, &st) == 0;
+}
+
+bool ns_change_sweep(const char *path)
+{
+    char temporary[PATH_MAX];
+
+    return beside_path(path, temporary) && unlink(temporary) == 0;
+}
+
+static int remove_file(const char *path, bool *removed)
 {
     char directory[PATH_MAX];
 
-    if (unlink(path) != 0)
+    *removed = unlink(path) == 0;
+    if (!*removed)
         return -errno;
     directory_of(path, directory);
     return sync_directory(directory);
 }
 
-static int set(const struct ns_change *change, const char *text, size_t size)
+static int set(struct ns_change *change, const char *text)
 {
-    return text ? replace(change, text, size) : change->old ? remove_file(change->path) : 0;
+    if (text)
+        return replace(change, text, strlen(text), &change->done);
+    return change->old ? remove_file(change->path, &change->done) : 0;
+}
+
+/* For everybody to look into, whatever the umask is. */
+static int make_directory(struct ns_change *change)
+{
+    char directory[PATH_MAX];
+
+    directory_of(change->path, directory);
+    change->made_directory = mkdir(directory, DIRECTORY_MODE) == 0;
+    if (!change->made_directory)
+        return errno == EEXIST ? 0 : -errno;
+    return chmod(directory, DIRECTORY_MODE) == 0 ? 0 : -errno;
 }
 
 int ns_change_make(struct ns_change *change, const char *path, const char *text)
 {
-    char directory[PATH_MAX];
     struct stat st = {0};
     int error;
 
@@ -158,13 +202,9 @@ int ns_change_make(struct ns_change *change, const char *path, const char *text)
     }
     if (text && change->old && strcmp(text, change->old) == 0)
         return 0;
-    directory_of(path, directory);
-    if (text && mkdir(directory, 0755) == 0)
-        change->made_directory = true;
-    else if (text && errno != EEXIST)
-        return -errno;
-    change->done = true;
-    error = set(change, text, text ? strlen(text) : 0);
+    error = text ? make_directory(change) : 0;
+    if (!error)
+        error = set(change, text);
     if (error)
         ns_change_undo(change);
     return error;
@@ -173,17 +213,16 @@ int ns_change_make(struct ns_change *change, const char *path, const char *text)
 void ns_change_undo(struct ns_change *change)
 {
     char directory[PATH_MAX];
+    bool undone = true;
 
-    if (!change->done)
-        return;
-    if (change->old)
-        replace(change, change->old, change->old_size);
-    else
-        unlink(change->path);
+    if (change->done && change->old)
+        replace(change, change->old, change->old_size, &undone);
+    else if (change->done)
+        undone = unlink(change->path) == 0 || errno == ENOENT;
+    change->done = !undone;
     directory_of(change->path, directory);
-    if (change->made_directory)
+    if (change->made_directory && undone)
         rmdir(directory);
-    change->done = false;
 }
 
 void ns_change_forget(struct ns_change *change)

@@ -10,12 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
@@ -51,30 +49,24 @@ static bool judge_place(const char *path)
 /* The path without links, as the system sees it. A descriptor with O_PATH, or -1. */
 static int find(const struct ns_host *host, const char *library, char path[PATH_MAX])
 {
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    int root = open(host->root[0] ? host->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     char link[32], own[PATH_MAX];
-    long fd = root < 0 ? -1 : syscall(SYS_openat2, root, library, &how, sizeof(how));
+    int fd = ns_host_open(host, library, O_PATH);
     ssize_t n;
 
     if (fd < 0) {
-        SAY("%s%s: %s", host->root, library, strerror(errno));
-        if (root >= 0)
-            close(root);
+        SAY("%s%s: %s", host->root, library, strerror(-fd));
         return -1;
     }
-    close(root);
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", (int)fd);
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     n = readlink(link, own, sizeof(own) - 1);
     own[n > 0 ? n : 0] = '\0';
     if (n <= 0 || strncmp(own, host->root, strlen(host->root)) != 0) {
         SAY("%s%s: its path cannot be told", host->root, library);
-        close((int)fd);
+        close(fd);
         return -1;
     }
     snprintf(path, PATH_MAX, "%s", own + strlen(host->root));
-    return (int)fd;
+    return fd;
 }
 
 /* Could another than root put something else in the place of this one? */

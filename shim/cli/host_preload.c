@@ -8,9 +8,11 @@
 #include "cli/preload.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
@@ -91,8 +93,29 @@ static int write_new(const char *own, const char *text, struct ns_change *change
     int error = ns_change_make(change, own, is_empty(text) ? NULL : text);
 
     if (error)
-        SAY("%s cannot be written: %s; nothing was changed", own, strerror(-error));
+        SAY("%s cannot be written: %s; %s", own, strerror(-error),
+            change->done ? "nor can it be put back: look at it" : "nothing was changed");
     return error;
+}
+
+/* It is on standard error of each of them, and not where they cannot be started. */
+static void warn_of_other_class(const struct ns_host *host)
+{
+#if defined(__x86_64__)
+    static const char loader[] = "/lib/ld-linux.so.2";
+#elif defined(__aarch64__)
+    static const char loader[] = "/lib/ld-linux-armhf.so.3";
+#else
+    static const char loader[] = "/";
+#endif
+    int fd = loader[1] ? ns_host_open(host, loader, O_PATH) : -1;
+
+    if (fd < 0)
+        return;
+    close(fd);
+    SAY("%s%s is there: each 32-bit program complains at its start that it cannot load the "
+        "library, and runs without it",
+        host->root, loader);
 }
 
 static int put(const struct ns_host *host, const char *own, const char *old, const char *rest)
@@ -113,10 +136,13 @@ static int put(const struct ns_host *host, const char *own, const char *old, con
         if (ns_host_trial(host, false)) {
             ns_output_line("%s names %s: every program that is started from now on has it", own,
                            host->library);
+            warn_of_other_class(host);
             status = NS_EXIT_YES;
         } else {
             ns_change_undo(&change);
-            SAY("%s is as it was before", own);
+            SAY(change.done ? "%s cannot be put back: take the library out of it"
+                            : "%s is as it was before",
+                own);
         }
         ns_change_forget(&change);
     }
@@ -149,6 +175,7 @@ int ns_host_preload_disable(const struct ns_host *host, bool *found)
     *found = false;
     if (read_old(host, own, &old) != 0)
         return NS_EXIT_ERROR;
+    ns_change_sweep(own);
     rest = without(old ? old : "", found);
     if (!rest) {
         status = NS_EXIT_ERROR;

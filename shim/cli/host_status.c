@@ -62,9 +62,11 @@ static struct enabled *add(struct status *status, const char *name, const char *
 
 static void add_unit(void *context, const char *name, const char *text)
 {
-    const char *list = strstr(text, "LD_PRELOAD=");
+    const char *list = text ? strstr(text, "LD_PRELOAD=") : NULL;
     char copy[PATH_MAX], entry[PATH_MAX] = "";
 
+    if (!text)
+        return;
     if (list) {
         list += strlen("LD_PRELOAD=");
         snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(list, "\"\n"), list);

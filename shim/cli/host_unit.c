@@ -6,18 +6,17 @@
 
 #include "cli/cli.h"
 #include "cli/preload.h"
+#include "cli/proc.h"
 
 #include "policy/find.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
@@ -44,8 +43,9 @@ static const char *const places[] = {
 struct unit {
     const struct ns_host *host;
     const char *name;
-    char *preload; /* what it sets; NULL: nothing */
-    bool has_root, has_noexec;
+    char *preload;         /* what it sets; NULL: nothing */
+    char *manager_preload; /* what systemd sets for all; NULL: nothing */
+    bool has_root, has_cover, has_noexec;
     char blocked[1024]; /* why a drop-in would be in vain; "": it would not */
 };
 
@@ -53,18 +53,22 @@ bool ns_host_unit_name(const char *word, char name[NAME_MAX])
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                   "0123456789:-_.\\@";
+    static const char *const others[] = {".socket", ".timer", ".target", ".slice",     ".scope",
+                                         ".mount",  ".path",  ".swap",   ".automount", ".device"};
     const char *dot = strrchr(word, '.');
     bool has_type = dot && strcmp(dot, ".service") == 0;
     int n = snprintf(name, NAME_MAX, "%s%s", word, has_type ? "" : ".service");
 
     if (word[0] == '\0' || strchr(".-", word[0]) || word[strspn(word, allowed)] != '\0' || n < 0 ||
         n >= NAME_MAX - 8) {
-        SAY("'%s' is no name of a unit", word);
+        snprintf(name, NAME_MAX, "%s", word);
+        ns_proc_tame(name);
+        SAY("'%s' is no name of a unit", name);
         return false;
     }
-    if (dot && !has_type &&
-        (strcmp(dot, ".socket") == 0 || strcmp(dot, ".timer") == 0 || strcmp(dot, ".target") == 0 ||
-         strcmp(dot, ".slice") == 0 || strcmp(dot, ".scope") == 0 || strcmp(dot, ".mount") == 0)) {
+    for (size_t i = 0; dot && i < COUNT(others); i++) {
+        if (strcmp(dot, others[i]) != 0)
+            continue;
         SAY("'%s' is not a service: name the service that it starts", word);
         return false;
     }
@@ -86,10 +90,7 @@ __attribute__((format(printf, 2, 3))) static void block(struct unit *unit, const
  */
 static char *read_there(const struct ns_host *host, const char *path)
 {
-    const struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    int root = open(host->root[0] ? host->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    int fd = ns_host_open(host, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     char *text = fd < 0 ? NULL : malloc(FILE_MOST + 1);
     size_t used = 0;
     ssize_t n = 1;
@@ -102,8 +103,6 @@ static char *read_there(const struct ns_host *host, const char *path)
         text[used] = '\0';
     if (fd >= 0)
         close(fd);
-    if (root >= 0)
-        close(root);
     return text;
 }
 
@@ -180,7 +179,9 @@ static bool has_word(char *value, const char *wanted)
 static void take_setting(struct unit *unit, const char *key, char *value, const char *file,
                          bool is_late)
 {
-    if (strcmp(key, "Environment") == 0)
+    if (strcmp(key, "DefaultEnvironment") == 0)
+        take_environment(unit, value, file, false);
+    else if (strcmp(key, "Environment") == 0)
         take_environment(unit, value, file, is_late);
     else if (strcmp(key, "EnvironmentFile") == 0)
         take_environment_file(unit, value);
@@ -188,8 +189,16 @@ static void take_setting(struct unit *unit, const char *key, char *value, const 
         block(unit, "%s unsets LD_PRELOAD", file);
     else if (strcmp(key, "RootDirectory") == 0 || strcmp(key, "RootImage") == 0)
         unit->has_root = *value != '\0';
+    else if (strcmp(key, "TemporaryFileSystem") == 0) /* hides what it is mounted over */
+        unit->has_cover = *value != '\0';
     else if (strcmp(key, "NoExecPaths") == 0)
         unit->has_noexec = *value != '\0';
+}
+
+/* Sections with the settings above; each has its own of them. */
+static bool is_section(const char *line)
+{
+    return strncmp(line, "[Service]", 9) == 0 || strncmp(line, "[Manager]", 9) == 0;
 }
 
 /* A line that ends in a backslash goes on in the next one. */
@@ -201,7 +210,7 @@ static void join_lines(char *text)
 
 static void take_file(struct unit *unit, char *text, const char *file, bool is_late)
 {
-    bool in_service = false;
+    bool is_read = false;
     char *rest = NULL;
 
     join_lines(text);
@@ -209,8 +218,8 @@ static void take_file(struct unit *unit, char *text, const char *file, bool is_l
         char *key = line + strspn(line, " \t"), *sign = strchr(key, '='), *value, *end;
 
         if (*key == '[')
-            in_service = strncmp(key, "[Service]", 9) == 0;
-        if (*key == '[' || *key == '#' || *key == ';' || !sign || !in_service)
+            is_read = is_section(key);
+        if (*key == '[' || *key == '#' || *key == ';' || !sign || !is_read)
             continue;
         value = sign + 1 + strspn(sign + 1, " \t");
         for (end = sign; end > key && strchr(" \t", end[-1]);)
@@ -256,7 +265,9 @@ struct dropins {
 
 static const char *base_name(const char *path)
 {
-    return strrchr(path, '/') + 1;
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
 }
 
 static void add_dropin(struct dropins *dropins, const char *directory, const char *name)
@@ -276,21 +287,28 @@ static void add_dropin(struct dropins *dropins, const char *directory, const cha
     dropins->n += dropins->paths[dropins->n] != NULL;
 }
 
+static void list_directory(const struct ns_host *host, const char *path, struct dropins *dropins)
+{
+    int fd = ns_host_open(host, path, O_RDONLY | O_DIRECTORY);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        add_dropin(dropins, path, entry->d_name);
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
 static void list_dropins(const struct unit *unit, struct dropins *dropins)
 {
-    char name[NAME_MAX], path[PATH_MAX], own[PATH_MAX];
+    char name[NAME_MAX], path[PATH_MAX];
 
     for (unsigned i = 0; dropin_directory(unit->name, i, name); i++) {
         for (size_t place = 0; place < COUNT(places); place++) {
-            const struct dirent *entry;
-            DIR *dir;
-
             snprintf(path, sizeof(path), "%s/%s", places[place], name);
-            dir = ns_host_path(unit->host, path, own) ? opendir(own) : NULL;
-            while (dir && (entry = readdir(dir)))
-                add_dropin(dropins, path, entry->d_name);
-            if (dir)
-                closedir(dir);
+            list_directory(unit->host, path, dropins);
         }
     }
 }
@@ -300,21 +318,48 @@ static int compare(const void *left, const void *right)
     return strcmp(base_name(*(char *const *)left), base_name(*(char *const *)right));
 }
 
+static void take_dropins(struct unit *unit, struct dropins *dropins)
+{
+    qsort(dropins->paths, dropins->n, sizeof(dropins->paths[0]), compare);
+    for (unsigned i = 0; i < dropins->n; i++) {
+        char *text = read_there(unit->host, dropins->paths[i]);
+        bool is_late = strcmp(base_name(dropins->paths[i]), NS_HOST_DROPIN) > 0;
+
+        if (text)
+            take_file(unit, text, dropins->paths[i], is_late);
+        free(text);
+        free(dropins->paths[i]);
+    }
+}
+
 static void read_dropins(struct unit *unit)
 {
     struct dropins dropins = {.n = 0};
 
     list_dropins(unit, &dropins);
-    qsort(dropins.paths, dropins.n, sizeof(dropins.paths[0]), compare);
-    for (unsigned i = 0; i < dropins.n; i++) {
-        char *text = read_there(unit->host, dropins.paths[i]);
-        bool is_late = strcmp(base_name(dropins.paths[i]), NS_HOST_DROPIN) > 0;
+    take_dropins(unit, &dropins);
+}
 
-        if (text)
-            take_file(unit, text, dropins.paths[i], is_late);
-        free(text);
-        free(dropins.paths[i]);
+/* What systemd sets for every service, unless the service sets it itself. */
+static void read_manager(struct unit *unit)
+{
+    static const char *const directories[] = {"/etc/systemd", "/run/systemd",
+                                              "/usr/local/lib/systemd", "/usr/lib/systemd",
+                                              "/lib/systemd"};
+    struct dropins dropins = {.n = 0};
+    char path[PATH_MAX], *text = NULL;
+
+    for (size_t i = 0; i < COUNT(directories); i++) {
+        snprintf(path, sizeof(path), "%s/system.conf", directories[i]);
+        if (!text && (text = read_there(unit->host, path)))
+            take_file(unit, text, path, false);
+        snprintf(path, sizeof(path), "%s/system.conf.d", directories[i]);
+        list_directory(unit->host, path, &dropins);
     }
+    free(text);
+    take_dropins(unit, &dropins);
+    unit->manager_preload = unit->preload;
+    unit->preload = NULL;
 }
 
 /* The unit's own file, or its template's. */
@@ -338,7 +383,8 @@ static bool read_fragment(struct unit *unit)
         target[n > 0 ? n : 0] = '\0';
         if (strcmp(target, "/dev/null") == 0)
             block(unit, "it is masked");
-        else if (n > 0 && strrchr(target, '/') && strcmp(base_name(target), name) != 0)
+        else if (n > 0 && strcmp(base_name(target), name) != 0 &&
+                 strcmp(base_name(target), template) != 0)
             block(unit, "it is another name of %s: name that", base_name(target));
         text = read_there(unit->host, path);
         if (text)
@@ -363,7 +409,7 @@ static char *write_text(const struct unit *unit, const char *list)
             "[Service]\n"
             "Environment=\"LD_PRELOAD=%s\"\n",
             unit->name, list);
-    if (unit->has_root) /* what is missing there is left out */
+    if (unit->has_root || unit->has_cover) /* what is missing there is left out */
         fprintf(stream, "BindReadOnlyPaths=-%s -%s\n", unit->host->library, NS_POLICY_DIR_DEFAULT);
     if (unit->has_noexec)
         fprintf(stream, "ExecPaths=-%s\n", unit->host->library);
@@ -375,21 +421,25 @@ char *ns_host_dropin(const struct ns_host *host, const char *name)
     struct unit unit = {.host = host, .name = name};
     size_t length = strlen(name) - strlen(".service");
     bool is_prefix = length > 0 && name[length - 1] == '-';
-    char *list, *text = NULL;
+    char *list = NULL, *text = NULL;
+    const char *before;
 
+    read_manager(&unit);
     if (!read_fragment(&unit) && !is_prefix) {
         SAY("there is no unit %s", name);
-        return NULL;
+    } else {
+        read_dropins(&unit);
+        before = unit.preload ? unit.preload : unit.manager_preload;
+        if (before && strpbrk(before, "\"\\\n"))
+            block(&unit, "its LD_PRELOAD has a quote or a backslash");
+        list = ns_preload_join(before, host->library);
+        if (unit.blocked[0])
+            SAY("%s: %s", name, unit.blocked);
+        else if (list)
+            text = write_text(&unit, list);
     }
-    read_dropins(&unit);
-    if (unit.preload && strpbrk(unit.preload, "\"\\\n"))
-        block(&unit, "its LD_PRELOAD has a quote or a backslash");
-    list = ns_preload_join(unit.preload, host->library);
-    if (unit.blocked[0])
-        SAY("%s: %s", name, unit.blocked);
-    else if (list)
-        text = write_text(&unit, list);
     free(list);
     free(unit.preload);
+    free(unit.manager_preload);
     return text;
 }

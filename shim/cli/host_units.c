@@ -20,12 +20,12 @@
 /* How each drop-in of ours begins. */
 static const char mark[] = "# Written by nagleshim host;";
 
-static bool path_of(const struct ns_host *host, const char *name, char own[PATH_MAX])
+static int path_of(const struct ns_host *host, const char *name, char own[PATH_MAX])
 {
     char path[PATH_MAX];
 
     snprintf(path, sizeof(path), NS_HOST_UNITS "/%s.d/" NS_HOST_DROPIN, name);
-    return ns_host_path(host, path, own);
+    return ns_host_resolve(host, path, own);
 }
 
 static bool is_ours(const char *text)
@@ -68,8 +68,14 @@ static bool prepare(const struct ns_host *host, char **names, unsigned n, struct
         int error;
         bool foreign;
 
-        if (!ns_host_unit_name(names[i], plans[i].name) || !path_of(host, plans[i].name, own))
+        if (!ns_host_unit_name(names[i], plans[i].name))
             return false;
+        error = path_of(host, plans[i].name, own);
+        if (error) {
+            SAY(NS_HOST_UNITS "/%s.d: %s; nothing was changed", plans[i].name,
+                error == -ENOENT ? "it is a link that leads nowhere" : strerror(-error));
+            return false;
+        }
         error = ns_host_read(own, &old);
         foreign = old && !is_ours(old);
         free(old);
@@ -87,27 +93,42 @@ static bool prepare(const struct ns_host *host, char **names, unsigned n, struct
     return true;
 }
 
-static void undo(struct plan *plans, unsigned n)
+/* All but the last, which has been undone already. What is to be said of it. */
+static const char *undo(struct plan *plans, unsigned n)
 {
-    for (unsigned i = n; i > 0; i--)
-        ns_change_undo(&plans[i - 1].change);
+    bool undone = true;
+
+    for (unsigned i = n; i > 0; i--) {
+        if (i < n)
+            ns_change_undo(&plans[i - 1].change);
+        undone = undone && !plans[i - 1].change.done;
+    }
+    return undone ? "nothing was changed"
+                  : "not everything could be put back: see 'nagleshim host status'";
 }
 
 static bool write_all(const struct ns_host *host, struct plan *plans, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         char own[PATH_MAX];
-        int error = path_of(host, plans[i].name, own)
-                        ? ns_change_make(&plans[i].change, own, plans[i].text)
-                        : -ENAMETOOLONG;
+        int error = path_of(host, plans[i].name, own);
 
         if (!error)
+            error = ns_change_make(&plans[i].change, own, plans[i].text);
+        if (!error)
             continue;
-        SAY("%s cannot be written: %s; nothing was changed", own, strerror(-error));
-        undo(plans, i);
+        SAY("%s cannot be written: %s; %s", own, strerror(-error), undo(plans, i + 1));
         return false;
     }
     return true;
+}
+
+/* A template, or the prefix of several, which cannot be started. */
+static bool is_of_many(const char *name)
+{
+    size_t length = strlen(name) - strlen(".service");
+
+    return length > 0 && (name[length - 1] == '@' || name[length - 1] == '-');
 }
 
 static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
@@ -115,17 +136,23 @@ static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
     if (!write_all(host, plans, n))
         return NS_EXIT_ERROR;
     if (!ns_host_reload(host)) {
-        undo(plans, n);
-        SAY("systemctl daemon-reload failed; nothing was changed");
+        ns_change_undo(&plans[n - 1].change);
+        SAY("systemctl daemon-reload failed; %s", undo(plans, n));
         return NS_EXIT_ERROR;
     }
     for (unsigned i = 0; i < n; i++) {
         const struct plan *plan = &plans[i];
         bool same = plan->change.old && strcmp(plan->change.old, plan->text) == 0;
 
-        ns_output_line("%s has it %s%s%s%s", plan->name, same ? "already" : "at its next start",
-                       host->root[0] || same ? "" : ": systemctl restart ",
-                       host->root[0] || same ? "" : plan->name, "");
+        if (same)
+            ns_output_line("%s has it already", plan->name);
+        else if (is_of_many(plan->name))
+            ns_output_line("every unit of %s has it at its next start", plan->name);
+        else if (host->root[0])
+            ns_output_line("%s has it at its next start", plan->name);
+        else
+            ns_output_line("%s has it at its next start: systemctl restart '%s'", plan->name,
+                           plan->name);
     }
     return NS_EXIT_YES;
 }
@@ -145,14 +172,31 @@ int ns_host_units_enable(struct ns_host *host, char **names, unsigned n, const c
     return status;
 }
 
+/* Of drop-ins, unless others have files there. One that a link leads to was there before. */
+static void remove_directory(const struct ns_host *host, const char *name)
+{
+    char path[PATH_MAX], own[PATH_MAX];
+
+    snprintf(path, sizeof(path), NS_HOST_UNITS "/%s.d", name);
+    if (ns_host_resolve(host, path, own) == 0)
+        rmdir(own);
+}
+
 /* Take the drop-in of a unit away. *changed is set if there was one. */
 static int take_away(const struct ns_host *host, const char *name, bool *changed)
 {
     struct ns_change change;
     char own[PATH_MAX], *old = NULL;
-    int error = path_of(host, name, own) ? ns_host_read(own, &old) : -ENAMETOOLONG;
-    bool ours = !error && old && is_ours(old);
+    int error = path_of(host, name, own);
+    bool ours;
 
+    if (!error && ns_change_sweep(own))
+        remove_directory(host, name);
+    if (!error)
+        error = ns_host_read(own, &old);
+    else if (error == -ENOENT) /* its directory is a link to nowhere */
+        error = 0;
+    ours = !error && old && is_ours(old);
     free(old);
     if (!error && !ours) {
         ns_output_line("%s is not enabled", name);
@@ -165,8 +209,7 @@ static int take_away(const struct ns_host *host, const char *name, bool *changed
         return NS_EXIT_ERROR;
     }
     ns_change_forget(&change);
-    *strrchr(own, '/') = '\0';
-    rmdir(own); /* others may have files there */
+    remove_directory(host, name);
     *changed = true;
     ns_output_line("%s has it no more at its next start", name);
     return NS_EXIT_YES;
@@ -221,8 +264,12 @@ static void visit(const struct ns_host *host, const char *directory,
     if (length < 11 || strcmp(directory + length - 10, ".service.d") != 0)
         return;
     snprintf(name, sizeof(name), "%.*s", (int)(length - 2), directory);
-    if (path_of(host, name, own) && ns_host_read(own, &text) == 0 && text && is_ours(text))
+    if (path_of(host, name, own) != 0)
+        return;
+    if (ns_host_read(own, &text) == 0 && text && is_ours(text))
         each(context, name, text);
+    else if (ns_change_is_left(own))
+        each(context, name, NULL);
     free(text);
 }
 
@@ -232,10 +279,12 @@ int ns_host_units_each(const struct ns_host *host,
 {
     char own[PATH_MAX];
     struct dirent **entries;
-    int n = ns_host_path(host, NS_HOST_UNITS, own) ? scandir(own, &entries, NULL, alphasort) : -1;
+    int n = ns_host_resolve(host, NS_HOST_UNITS "/.", own);
 
+    if (n == 0 && (n = scandir(own, &entries, NULL, alphasort)) < 0)
+        n = -errno;
     if (n < 0)
-        return errno == ENOENT ? 0 : -errno;
+        return n == -ENOENT ? 0 : n;
     for (int i = 0; i < n; i++) {
         visit(host, entries[i]->d_name, each, context);
         free(entries[i]);

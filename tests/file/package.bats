@@ -72,3 +72,34 @@ rpm_files() {
     run -0 /lib/ld-musl-*.so.1 --list "$library"
     [[ $output != *'not found'* && $output != *relocating* ]]
 }
+
+# remove SCRIPT ARGUMENT: what a script that is run before the library goes makes of $T/preload.
+remove() {
+    sed "s#/etc/ld\.so\.preload#$T/preload#g" "$1" >"$T/script"
+    sh "$T/script" "$2"
+}
+
+@test "whichever package goes takes its library out of /etc/ld.so.preload, and nothing else" {
+    local library kind
+    dpkg-deb -e "$PACKAGES"/libnagleshim_*.deb "$T/control"
+    rpm -qp --qf '%{PREUN}' "$PACKAGES"/libnagleshim-[0-9]*.rpm >"$T/preun"
+    for kind in deb rpm; do
+        if [[ $kind == deb ]]; then
+            set -- "$T/control/prerm" remove upgrade
+            library=/usr/lib/$(gcc -print-multiarch)/libnagleshim.so
+        else
+            set -- "$T/preun" 0 1
+            library=$(rpm -qpl "$PACKAGES"/libnagleshim-[0-9]*.rpm | grep '/libnagleshim\.so$')
+        fi
+        printf '%s %s:/lib/a.so\n# of us:\n%s\n/opt/libnagleshim.so\n' "$library" "$library" "$library" >"$T/preload"
+        cp "$T/preload" "$T/before"
+        remove "$1" "$3"
+        cmp "$T/preload" "$T/before"
+        remove "$1" "$2"
+        [[ $(tr -s ' :' ' ' <"$T/preload") == $' /lib/a.so\n# of us \n\n/opt/libnagleshim.so' ]]
+        echo "$library" >"$T/preload"
+        remove "$1" "$2"
+        [[ ! -e $T/preload ]]
+        remove "$1" "$2"
+    done
+}

@@ -106,8 +106,32 @@ setup() {
     is_untouched
 }
 
+# needs KEY VALUE...: a filter that has a pod's affinity ask for a node whose label is one of these.
+needs() {
+    jq -nc '$ARGS.positional as [$key] | {matchExpressions: [{key: $key, operator: "In", values: $ARGS.positional[1:]}]}' \
+        --args "$@" | sed 's/.*/.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms = [&]/'
+}
+
+@test "a pod for Windows stays as it is, by its affinity, its old selector or its user" {
+    local filter
+    for filter in "$(needs kubernetes.io/os windows)" '.spec.nodeSelector."beta.kubernetes.io/os" = "windows"' \
+        '.spec.securityContext.windowsOptions.runAsUserName = "ContainerUser"'; do
+        create asks "$filter"
+        is_untouched
+        grep -q 'asks for nagleshim and is for Windows: nothing is injected' "$T/warnings"
+    done
+}
+
+@test "a pod whose affinity lets it go to a machine that the image is not for stays as it is" {
+    create asks "$(needs kubernetes.io/arch amd64 s390x)"
+    is_untouched
+    grep -q 'asks for nagleshim and is for a machine that its image is not for' "$T/warnings"
+    create asks "$(needs kubernetes.io/arch amd64 arm64)"
+    is_injected
+}
+
 @test "a pod that says that it is for Linux gets it" {
-    create asks '.spec.os.name = "linux" | .spec.nodeSelector."kubernetes.io/os" = "linux"'
+    create asks "$(needs kubernetes.io/os linux)"' | .spec.os.name = "linux" | .spec.nodeSelector."kubernetes.io/os" = "linux"'
     is_injected
 }
 

@@ -97,6 +97,17 @@ says() {
     [[ $output == *'nagleshim.dev/inject is an annotation here'* ]]
 }
 
+@test "what has our prefix and is read nowhere is told: misspelt, in the wrong place, or on a namespace" {
+    workload Deployment '.spec.template.metadata.labels."nagleshim.dev/injekt" = "true"'
+    says quiet 'nagleshim.dev/injekt: no label that is read; there is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
+    workload Deployment '.spec.template.metadata.labels."nagleshim.dev/policy" = "p"'
+    says asks 'nagleshim.dev/policy: no label that is read; there is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
+    workload Job '.spec.template.metadata.annotations = {"nagleshim.dev/container": "app", "other.dev/container": "app"}'
+    says asks 'nagleshim.dev/container: no annotation that is read; there are nagleshim.dev/containers and nagleshim.dev/policy'
+    run kubectl annotate namespace asks nagleshim.dev/policy=p --dry-run=server
+    [[ $status -eq 0 && ${lines[0]} == *"'nagleshim-warnings': nagleshim.dev/policy: no annotation that is read of a namespace; a pod's are" ]]
+}
+
 @test "kube-system that asks is told" {
     run kubectl annotate namespace kube-system some=thing --dry-run=server
     [[ $output == *'nothing is ever injected in kube-system'* ]]
@@ -108,6 +119,10 @@ says() {
     workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/os" = "windows"'
     says asks 'asks for nagleshim and is for Windows: nothing is injected'
     says quiet ''
+    workload DaemonSet '.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms =
+        [{matchExpressions: [{key: "kubernetes.io/arch", operator: "Exists"}]},
+         {matchExpressions: [{key: "kubernetes.io/os", operator: "In", values: ["windows"]}]}]'
+    says asks 'asks for nagleshim and is for Windows: nothing is injected'
     workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/arch" = "ppc64le"'
     says asks 'asks for nagleshim and is for a machine that its image is not for (there are amd64 and arm64): nothing is injected'
     says quiet ''

@@ -141,3 +141,43 @@ END
     (($(milliseconds) > 20 * 30))
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
+
+@test "units with odd names, with a directory that is hidden, and with what systemd preloads for all, get it; many at once leave nothing" {
+    run -0 boot_debian <<'END'
+library=$(ls /usr/lib/*/libnagleshim.so)
+install -D -m 644 "$library" /opt/odd/libnagleshim.so
+mkdir -p /etc/systemd/system.conf.d
+printf '[Manager]\nDefaultEnvironment=LD_PRELOAD=/app/other.so\n' >/etc/systemd/system.conf.d/odd.conf
+for unit in 'odd\x2dname' odd@; do
+    printf '[Service]\nExecStart=/bin/sleep 1000\nTemporaryFileSystem=/opt\n' >"/etc/systemd/system/$unit.service"
+done
+ln -s odd@.service /etc/systemd/system/odd@link.service
+systemctl daemon-reexec
+nagleshim host enable --library /opt/odd/libnagleshim.so --unit 'odd\x2dname' odd@ odd@link
+for unit in 'odd\x2dname' odd@link odd@a@b; do
+    systemctl restart "$unit"
+    sleep 0.2
+    printf '%s:' "$unit"
+    grep -oE '/(app/other|opt/odd/libnagleshim).so' "/proc/$(systemctl show -p MainPID --value "$unit")/maps" | sort -u | tr '\n' ' '
+    echo
+done
+for i in 1 2 3 4; do
+    nagleshim host enable --unit odd@ &
+    nagleshim host enable --preload &
+    nagleshim host disable &
+done >/dev/null 2>/errors
+wait
+cat /errors
+nagleshim host disable >/dev/null
+find /etc/ld.so.preload* /etc/systemd/system/*.service.d 2>/dev/null | sed 's/^/left: /'
+systemctl stop 'odd@*' 'odd\x2dname'
+rm -r /opt/odd /errors /etc/systemd/system/odd* /etc/systemd/system.conf.d
+END
+    local unit
+    for unit in 'odd\x2dname' odd@link odd@a@b; do
+        grep -qxF "$unit:/app/other.so /opt/odd/libnagleshim.so " <<<"$output"
+    done
+    grep -qxF "every unit of odd@.service has it at its next start" <<<"$output"
+    [[ $output != *'nagleshim host: '* && $output != *'left: '* && $output != *'cannot be preloaded'* ]]
+    diff "$BATS_FILE_TMPDIR/before" <(configuration)
+}

@@ -102,6 +102,35 @@ exchange() {
     (($(exchange env LD_PRELOAD=libnagleshim.so) < 20 * 20))
 }
 
+@test "an upgrade of what is enabled for every program keeps it, and none complains meanwhile" {
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '
+        nagleshim host enable --preload >/dev/null
+        cp /etc/ld.so.preload /app/enabled
+        while [[ ! -e /app/upgraded ]]; do /bin/true; done 2>/app/complaints &
+        dpkg -i /packages/*.deb >/app/said 2>&1; dpkg -i /newer/*.deb >>/app/said 2>&1
+        touch /app/upgraded
+        wait "$!"
+        cmp /etc/ld.so.preload /app/enabled && cat /app/complaints && grep "ld.so: object" /app/said
+        grep -q libnagleshim.so /proc/self/maps'
+    [[ -z $output ]]
+}
+
+@test "removing the command takes every drop-in that it wrote away, and its line of /etc/ld.so.preload" {
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '
+        export SYSTEMD_OFFLINE=1 # systemctl does nothing then
+        mkdir -p /run/systemd/system
+        find /etc/systemd | sort >/app/before
+        nagleshim host enable --unit dbus systemd-journald 2>&1 | grep -v "at its next start"
+        find /etc/systemd -name "*nagleshim*" | wc -l
+        dpkg -r nagleshim 2>&1
+        rmdir /run/systemd/system
+        find /etc/systemd | sort | diff /app/before - && test ! -e /etc/ld.so.preload'
+    [[ $output == *$'\n2\n'* && $output != *'cannot be preloaded'* && $output == *'dbus.service has it no more at its next start'* ]]
+    in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
+}
+
 @test "removing them takes the library out of /etc/ld.so.preload first, and leaves what else is there" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
