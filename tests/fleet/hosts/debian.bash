@@ -32,6 +32,18 @@ new_debian() {
     mkdir -p "$LAYER/changes" "$LAYER/work" "$LAYER/root"
 }
 
+# The same with the packages of this tree in /packages, and with a client that stalls, its server, and what runs the two in /app.
+new_debian_with_packages() {
+    local packages=$PWD/build/packages
+    make_debian
+    new_debian
+    rm -f "$packages"/*.deb
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
+    install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
+    rm "$LAYER"/changes/packages/*-dbgsym_*
+    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
+}
+
 # with_debian COMMAND...: with the system at $LAYER/root, in a network of its own.
 with_debian() {
     # shellcheck disable=SC2016 # the inner shell expands them

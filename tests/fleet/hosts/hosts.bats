@@ -11,14 +11,7 @@ load debian
 
 setup_file() {
     export BATS_TEST_TIMEOUT=600
-    local packages=$PWD/build/packages
-    make_debian
-    new_debian
-    rm -f "$packages"/*.deb
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
-    install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
-    rm "$LAYER"/changes/packages/*-dbgsym_*
-    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
+    new_debian_with_packages
     install -D -t "$LAYER/changes/etc/systemd/system" tests/fleet/hosts/units/*
     # shellcheck disable=SC2016 # the system's shell expands them
     in_debian sh -c 'dpkg -i /packages/*.deb && cp "$(ls /lib/*/libm.so.6)" /app/other.so &&

@@ -10,14 +10,7 @@ load debian
 
 setup_file() {
     export BATS_TEST_TIMEOUT=600
-    local packages=$PWD/build/packages
-    make_debian
-    new_debian
-    rm -f "$packages"/*.deb
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
-    install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
-    rm "$LAYER"/changes/packages/*-dbgsym_*
-    install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
+    new_debian_with_packages
     newer_packages
     in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort' >"$BATS_FILE_TMPDIR/before"
 }
