@@ -7,12 +7,9 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose.h"
-#include "cli/elf.h"
-#include "cli/preload.h"
+#include "cli/injection.h"
 #include "cli/reach.h"
 #include "cli/verbs.h"
-
-#include "policy/find.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -81,37 +78,18 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
 
 static bool take_policy(struct comparison *comparison)
 {
-    static struct ns_policy_found found;
-    char path[PATH_MAX], text[PATH_MAX + sizeof(found.where.message) + 32];
+    char path[PATH_MAX];
 
     if (!comparison->policy)
         return true;
-    if (!realpath(comparison->policy, path)) {
-        SAY("cannot read policy '%s': %s", comparison->policy, strerror(errno));
-        return false;
-    }
-    ns_policy_read(path, &found);
-    if (!found.policy) {
-        SAY("%s", ns_policy_error_text(&found, text, sizeof(text)));
-        return false;
-    }
-    return asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) >= 0;
+    return ns_injection_policy("compare", comparison->policy, path) &&
+           asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) >= 0;
 }
 
 static bool take_library(struct comparison *comparison)
 {
-    char path[PATH_MAX], reason[128], *list;
+    char *list = ns_injection_preload("compare");
 
-    if (ns_preload_locate(path) != 0) {
-        SAY("cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR
-            ", or its path cannot be written in LD_PRELOAD");
-        return false;
-    }
-    if (ns_elf_path_is_unfit(path, reason, sizeof(reason))) {
-        SAY("the library would not load: %s %s; install it again", path, reason);
-        return false;
-    }
-    list = ns_preload_join(getenv("LD_PRELOAD"), path);
     if (!list || asprintf(&comparison->preload, "LD_PRELOAD=%s", list) < 0)
         comparison->preload = NULL;
     free(list);

@@ -4,10 +4,9 @@
  * would without it. Not async-signal-safe. */
 #include "cli/cli.h"
 
-#include "cli/elf.h"
 #include "cli/environment.h"
 #include "cli/forewarn.h"
-#include "cli/preload.h"
+#include "cli/injection.h"
 #include "cli/reach.h"
 #include "cli/verbs.h"
 
@@ -19,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("run", __VA_ARGS__)
@@ -120,27 +118,9 @@ static bool put_environment(const char *name, const char *value)
 /* A broken policy would make the shim stand aside; who names one wants it in force. */
 static bool put_policy_file(const char *file)
 {
-    static struct ns_policy_found found;
-    struct stat st;
-    char path[PATH_MAX], text[PATH_MAX + sizeof(found.where.message) + 32];
+    char path[PATH_MAX];
 
-    /* The program reads it once more, and so may others that it starts. */
-    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode)) {
-        SAY("cannot read policy '%s': it is not a regular file; the JSON itself may be in "
-            "NAGLESHIM_POLICY",
-            file);
-        return false;
-    }
-    if (!realpath(file, path)) {
-        SAY("cannot read policy '%s': %s", file, strerror(errno));
-        return false;
-    }
-    ns_policy_read(path, &found);
-    if (!found.policy) {
-        SAY("%s", ns_policy_error_text(&found, text, sizeof(text)));
-        return false;
-    }
-    return put_environment("NAGLESHIM_POLICY", path);
+    return ns_injection_policy("run", file, path) && put_environment("NAGLESHIM_POLICY", path);
 }
 
 /* The policy of --send, --ack and --max-delay-us as JSON; NULL if there is no memory. */
@@ -183,28 +163,9 @@ static bool put_policy(const struct run_options *options)
 
 static bool put_library(void)
 {
-    char path[PATH_MAX], reason[128];
-    char *list;
-    int result = ns_preload_locate(path);
-    bool ok;
+    char *list = ns_injection_preload("run");
+    bool ok = list && put_environment("LD_PRELOAD", list);
 
-    if (result == -ENOENT) {
-        SAY("cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
-        return false;
-    }
-    if (result != 0) {
-        SAY("'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar "
-            "sign",
-            path);
-        return false;
-    }
-    /* The loader would end the program for a file that is cut off, and ignore another. */
-    if (ns_elf_path_is_unfit(path, reason, sizeof(reason))) {
-        SAY("the library would not load: %s %s; install it again", path, reason);
-        return false;
-    }
-    list = ns_preload_join(getenv("LD_PRELOAD"), path);
-    ok = put_environment("LD_PRELOAD", list);
     free(list);
     return ok;
 }
