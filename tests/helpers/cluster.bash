@@ -199,3 +199,19 @@ without_injection() {
             (select(.volumeMounts).volumeMounts |= without(.name | startswith("nagleshim")))
             | (select(.env).env |= without(.value == "/opt/nagleshim/libnagleshim.so")))'
 }
+
+# What each file of tests below fleet/cluster has: a cluster of its own in $CLUSTER, whose namespaces are there.
+cluster_setup_file() {
+    start_cluster "$BATS_FILE_TMPDIR/cluster"
+    make_namespaces >/dev/null
+}
+
+cluster_teardown_file() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    stop_cluster
+}
+
+cluster_setup() {
+    CLUSTER=$BATS_FILE_TMPDIR/cluster
+    T=$BATS_TEST_TMPDIR
+}

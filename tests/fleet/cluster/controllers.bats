@@ -6,20 +6,17 @@ bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 setup_file() {
-    start_cluster "$BATS_FILE_TMPDIR/cluster"
+    cluster_setup_file
     start_controllers
-    make_namespaces >/dev/null
     apply_policies
 }
 
 teardown_file() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    stop_cluster
+    cluster_teardown_file
 }
 
 setup() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    T=$BATS_TEST_TMPDIR
+    cluster_setup
 }
 
 # pods_of NAMESPACE LABEL COUNT: waits for so many, and puts the first into $T/pod.json.

@@ -6,18 +6,15 @@ bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 setup_file() {
-    start_cluster "$BATS_FILE_TMPDIR/cluster"
-    make_namespaces >/dev/null
+    cluster_setup_file
 }
 
 teardown_file() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    stop_cluster
+    cluster_teardown_file
 }
 
 setup() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    T=$BATS_TEST_TMPDIR
+    cluster_setup
 }
 
 restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}

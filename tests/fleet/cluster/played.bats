@@ -11,21 +11,18 @@ setup_file() {
         echo "podman needs root here" >&2
         return 1
     }
-    start_cluster "$BATS_FILE_TMPDIR/cluster"
-    make_namespaces >/dev/null
+    cluster_setup_file
     apply_policies
     # Files of images do not belong below a folder that bats cannot remove.
     tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl static jemalloc
 }
 
 teardown_file() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    stop_cluster
+    cluster_teardown_file
 }
 
 setup() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    T=$BATS_TEST_TMPDIR
+    cluster_setup
     PLAY=$BATS_FILE_TMPDIR/play
 }
 

@@ -8,19 +8,16 @@ load ../../helpers/cluster
 OURS=/opt/nagleshim/libnagleshim.so
 
 setup_file() {
-    start_cluster "$BATS_FILE_TMPDIR/cluster"
-    make_namespaces >/dev/null
+    cluster_setup_file
     apply_policies
 }
 
 teardown_file() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    stop_cluster
+    cluster_teardown_file
 }
 
 setup() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    T=$BATS_TEST_TMPDIR
+    cluster_setup
 }
 
 # --- who asks -----------------------------------------------------------------------------------------------------

@@ -6,19 +6,16 @@ bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 setup_file() {
-    start_cluster "$BATS_FILE_TMPDIR/cluster"
-    make_namespaces >/dev/null
+    cluster_setup_file
     apply_policies
 }
 
 teardown_file() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    stop_cluster
+    cluster_teardown_file
 }
 
 setup() {
-    CLUSTER=$BATS_FILE_TMPDIR/cluster
-    T=$BATS_TEST_TMPDIR
+    cluster_setup
 }
 
 # workload KIND [FILTER]: one of that kind, changed by a filter of jq; apply it by `applied NAMESPACE`.
