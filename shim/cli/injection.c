@@ -21,8 +21,8 @@ char *ns_injection_preload(const char *command)
     int result = ns_preload_locate(path);
 
     if (result == -ENOENT) {
-        ns_say(command, "cannot find " NS_LIBRARY_NAME
-                        " beside this command, in ../lib or in " NS_LIBDIR);
+        ns_say(command,
+               "cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
         return NULL;
     }
     if (result != 0) {
