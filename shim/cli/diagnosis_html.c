@@ -139,44 +139,6 @@ static void print_more(FILE *stream, const char *label, const char *text)
     fputs("</td></tr>\n", stream);
 }
 
-static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
-                        const struct ns_diagnosed *row)
-{
-    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
-    struct ns_cure cures[2];
-    char text[TEXT_MOST];
-    unsigned n = ns_diagnosis_cures(diagnosis, row, cures);
-
-    for (unsigned i = 0; i < n; i++) {
-        const struct ns_diagnosed_process *at = i == 0  ? row->process
-                                                : other ? other->process
-                                                        : NULL;
-
-        snprintf(text, sizeof(text), "%s: %s, %.1f → about %.1f ms a request that stalls%s%s",
-                 cures[i].end, cures[i].does, cures[i].from_ms,
-                 cures[i].to_ms < 0.1 ? 0.1 : cures[i].to_ms,
-                 at && at->curable.reason[0] ? "; no preload reaches it: " : "",
-                 at ? at->curable.reason : "");
-        print_more(stream, i == 0 ? "Cure" : "Or", text);
-    }
-}
-
-static void print_causes(FILE *stream, const struct ns_diagnosed *row)
-{
-    const struct ns_verdict *verdict = &row->verdict;
-    char text[TEXT_MOST];
-
-    for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++) {
-        if (!verdict->causes[cause] || (double)verdict->causes_ns[cause] < MS)
-            continue;
-        snprintf(text, sizeof(text), "%s, %" PRIu64 " time%s, %.1f ms each",
-                 ns_diagnosis_cause_meaning(cause, row->source), verdict->causes[cause],
-                 verdict->causes[cause] == 1 ? "" : "s",
-                 (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
-        print_more(stream, "Besides", text);
-    }
-}
-
 static void print_row(FILE *stream, const struct ns_diagnosis *diagnosis,
                       const struct ns_diagnosed *row)
 {
@@ -199,8 +161,11 @@ static void print_row(FILE *stream, const struct ns_diagnosis *diagnosis,
     if (verdict->grade != NS_GRADE_NONE)
         print_more(stream, verdict->grade == NS_GRADE_PROVEN ? "Proof" : "Signs",
                    ns_diagnosis_proof(row, text, sizeof(text)));
-    print_causes(stream, row);
-    print_cures(stream, diagnosis, row);
+    for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++)
+        if (ns_diagnosis_besides(row, cause, text, sizeof(text)))
+            print_more(stream, "Besides", text);
+    for (unsigned i = 0; ns_diagnosis_cure(diagnosis, row, i, text, sizeof(text)); i++)
+        print_more(stream, i == 0 ? "Cure" : "Or", text);
     fputs("</tbody>\n", stream);
 }
 

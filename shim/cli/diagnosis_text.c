@@ -84,47 +84,6 @@ static void say_counts(const struct ns_diagnosed *row, char *text, size_t size)
                  (double)(verdict->most_ns - verdict->certain_ns) / MS);
 }
 
-static void print_cures(FILE *stream, const struct ns_diagnosis *diagnosis,
-                        const struct ns_diagnosed *row, int width)
-{
-    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
-    struct ns_cure cures[2];
-    char text[TEXT_MOST];
-    unsigned n = ns_diagnosis_cures(diagnosis, row, cures);
-
-    for (unsigned i = 0; i < n; i++) {
-        const struct ns_diagnosed_process *at = i == 0  ? row->process
-                                                : other ? other->process
-                                                        : NULL;
-        char who[96] = "";
-
-        if (i == 1 && at)
-            snprintf(who, sizeof(who), " (%s)", at->name);
-        snprintf(text, sizeof(text), "%s%s: %s, %.1f -> about %.1f ms a request that stalls%s%s",
-                 cures[i].end, who, cures[i].does, cures[i].from_ms,
-                 cures[i].to_ms < 0.1 ? 0.1 : cures[i].to_ms,
-                 at && at->curable.reason[0] ? "; no preload reaches it: " : "",
-                 at ? at->curable.reason : "");
-        print_wrapped(stream, i == 0 ? "cure" : "or", text, width);
-    }
-}
-
-static void print_causes(FILE *stream, const struct ns_diagnosed *row, int width)
-{
-    const struct ns_verdict *verdict = &row->verdict;
-    char text[TEXT_MOST];
-
-    for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++) {
-        if (verdict->causes[cause] == 0 || (double)verdict->causes_ns[cause] < 5 * MS)
-            continue;
-        snprintf(text, sizeof(text), "%s: %" PRIu64 " time%s, %.1f ms each",
-                 ns_diagnosis_cause_meaning(cause, row->source), verdict->causes[cause],
-                 verdict->causes[cause] == 1 ? "" : "s",
-                 (double)verdict->causes_ns[cause] / MS / (double)verdict->causes[cause]);
-        print_wrapped(stream, "besides", text, width);
-    }
-}
-
 static void print_full(FILE *stream, const struct ns_diagnosis *diagnosis,
                        const struct ns_diagnosed *row, int width)
 {
@@ -138,11 +97,14 @@ static void print_full(FILE *stream, const struct ns_diagnosis *diagnosis,
         print_wrapped(stream, "pattern", row->pattern, width);
     print_wrapped(stream, row->verdict.grade == NS_GRADE_PROVEN ? "proof" : "signs",
                   ns_diagnosis_proof(row, text, sizeof(text)), width);
-    print_causes(stream, row, width);
+    for (unsigned cause = 0; cause < NS_CAUSE_COUNT; cause++)
+        if (ns_diagnosis_besides(row, cause, text, sizeof(text)))
+            print_wrapped(stream, "besides", text, width);
     if (row->process->has_shim)
         print_wrapped(stream, "shim",
                       "it is in this process already: 'nagleshim doctor' says what it does", width);
-    print_cures(stream, diagnosis, row, width);
+    for (unsigned i = 0; ns_diagnosis_cure(diagnosis, row, i, text, sizeof(text)); i++)
+        print_wrapped(stream, i == 0 ? "cure" : "or", text, width);
 }
 
 /* The cause that took most of the row's time; "" if none did. */

@@ -14,6 +14,9 @@
 /* A difference that chance makes less often than this is believed. */
 #define P_BELIEVED 0.01
 
+/* A cause that took less in all is not told. */
+#define TOLD_FROM_MS 5
+
 char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
 {
     char text[INET6_ADDRSTRLEN] = "?";
@@ -195,6 +198,48 @@ unsigned ns_diagnosis_cures(const struct ns_diagnosis *diagnosis, const struct n
                : 2;
 }
 
+char *ns_diagnosis_cure(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row,
+                        unsigned number, char *buffer, size_t size)
+{
+    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+    const struct ns_diagnosed_process *at = number == 0 ? row->process : NULL;
+    struct ns_cure cures[2];
+    char who[96] = "";
+
+    if (number >= ns_diagnosis_cures(diagnosis, row, cures))
+        return NULL;
+    if (number == 1 && other) {
+        at = other->process;
+        snprintf(who, sizeof(who), " (%s)", at->name);
+    }
+    snprintf(buffer, size, "%s%s: %s, %.1f -> about %.1f ms a request that stalls%s%s",
+             cures[number].end, who, cures[number].does, cures[number].from_ms,
+             fmax(cures[number].to_ms, 0.1),
+             at && at->curable.reason[0] ? "; no preload reaches it: " : "",
+             at ? at->curable.reason : "");
+    return buffer;
+}
+
+/* "the peer's window was shut, 3 times, 20.1 ms each" */
+static void say_cause(enum ns_cause cause, enum ns_source source, uint64_t times, uint64_t ns,
+                      char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s, %" PRIu64 " time%s, %.1f ms each",
+             ns_diagnosis_cause_meaning(cause, source), times, times == 1 ? "" : "s",
+             (double)ns / MS / (double)times);
+}
+
+char *ns_diagnosis_besides(const struct ns_diagnosed *row, enum ns_cause cause, char *buffer,
+                           size_t size)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+
+    if (verdict->causes[cause] == 0 || (double)verdict->causes_ns[cause] < TOLD_FROM_MS * MS)
+        return NULL;
+    say_cause(cause, row->source, verdict->causes[cause], verdict->causes_ns[cause], buffer, size);
+    return buffer;
+}
+
 static char *say_likely(const struct ns_verdict *verdict, char *buffer, size_t size)
 {
     if (verdict->receiving == 0)
@@ -343,7 +388,8 @@ static void add_cause(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     uint64_t times[NS_CAUSE_COUNT] = {0}, ns[NS_CAUSE_COUNT] = {0};
     enum ns_source source = NS_SOURCE_INSIDE;
     unsigned most = 0;
-    char text[200];
+    char text[200] = "; what took the time: ";
+    size_t used = strlen(text);
 
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         if (diagnosis->rows[i].verdict.causes[NS_CAUSE_PEER] &&
@@ -359,9 +405,7 @@ static void add_cause(const struct ns_diagnosis *diagnosis, char *buffer, size_t
             most = cause;
     if (times[most] == 0 || (double)ns[most] < MS)
         return;
-    snprintf(text, sizeof(text), "; what took the time: %s, %" PRIu64 " time%s, %.1f ms each",
-             ns_diagnosis_cause_meaning(most, source), times[most], times[most] == 1 ? "" : "s",
-             (double)ns[most] / MS / (double)times[most]);
+    say_cause(most, source, times[most], ns[most], text + used, sizeof(text) - used);
     add(buffer, size, text);
 }
 

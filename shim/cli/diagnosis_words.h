@@ -25,6 +25,14 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
 char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, char *buffer,
                               size_t size);
 
+/* A cure of the row in a sentence: number 0 is the first. NULL if there are no more. */
+char *ns_diagnosis_cure(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row,
+                        unsigned number, char *buffer, size_t size);
+
+/* How often a cause took how long, in a sentence. NULL if that is too little to be told. */
+char *ns_diagnosis_besides(const struct ns_diagnosed *row, enum ns_cause cause, char *buffer,
+                           size_t size);
+
 /* "peer", for machines; and what it means. */
 const char *ns_diagnosis_cause(enum ns_cause cause);
 const char *ns_diagnosis_cause_meaning(enum ns_cause cause, enum ns_source source);
