@@ -309,7 +309,7 @@ fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) 
 
 check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all probes
+	@$(MAKE) --no-print-directory -s all probes $B/unit/show_record
 	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run stress.bats
 
 # A build of its own for each sanitizer; the programs of the tests stay as they are.
@@ -317,20 +317,20 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-f
 .PHONY: check-asan check-ubsan check-tsan check-valgrind
 check-asan check-ubsan: ## the tests that can, with AddressSanitizer and UBSan in the library
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes
+	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so units
 	@tests/sanitized asan
 
 check-tsan: ## the same with ThreadSanitizer
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes
+	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
 		build/tsan/libnagleshim.so units
 	@tests/sanitized tsan
 
 check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes
+	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants

@@ -22,7 +22,7 @@ struct ns_curable {
 
 struct ns_diagnosed_process {
     pid_t pid;
-    char name[64]; /* base name of its executable, tame */
+    char name[64]; /* as ns_proc_name says it */
     char exe[PATH_MAX];
     bool has_shim; /* libnagleshim.so is in it, and not only observes */
     struct ns_curable curable;

@@ -20,30 +20,30 @@ struct target {
     uint16_t port;
 };
 
-static const char *base_name(const char *path)
+/* Is its name only the beginning of what it is? The kernel keeps 15 characters, which is all that
+ * is told of another user's process. */
+static bool is_cut(const struct ns_diagnosed_process *process)
 {
-    const char *slash = strrchr(path, '/');
+    size_t length = strlen(process->name);
 
-    return slash ? slash + 1 : path;
+    return length == sizeof(process->name) - 1 || (process->exe[0] == '\0' && length == 15);
 }
 
-/* The executable's name as a pattern that matches nothing else; what no policy may have in it
- * becomes a question mark, which matches it. */
+/* Its name as a pattern that matches nothing else; what no policy may have in it becomes a question
+ * mark, which matches it. */
 static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
 {
-    static const char deleted[] = " (deleted)";
-    const char *name = base_name(process->exe[0] ? process->exe : process->name);
-    size_t length = strlen(name), used = 0;
+    size_t used = 0;
 
-    if (length > sizeof(deleted) && strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
-        length -= sizeof(deleted) - 1;
-    for (size_t i = 0; i < length && used + 3 < size; i++) {
-        unsigned char c = (unsigned char)name[i];
+    for (const char *name = process->name; *name && used + 3 < size; name++) {
+        unsigned char c = (unsigned char)*name;
 
         if (strchr("*[]\\", c)) /* a question mark may stand for what was tamed */
             pattern[used++] = '\\';
         pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
     }
+    if (is_cut(process))
+        pattern[used++] = '*';
     pattern[used] = '\0';
 }
 

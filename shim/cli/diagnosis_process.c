@@ -58,23 +58,6 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     close(fd);
 }
 
-/* The base name of its executable, since a policy's pattern is tried on that; the kernel's name is
- * cut, and the only one to be had of another user's process. */
-static void take_name(struct ns_diagnosed_process *process, const struct ns_proc *proc)
-{
-    const char *slash = strrchr(process->exe, '/');
-    const char *name = slash ? slash + 1 : process->exe;
-    size_t length;
-
-    if (*name == '\0')
-        name = proc->name;
-    length = strcspn(name, " ");
-    if (strcmp(name + length, " (deleted)") != 0)
-        length = strlen(name);
-    snprintf(process->name, sizeof(process->name), "%.*s", (int)length, name);
-    ns_proc_tame(process->name);
-}
-
 void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
 {
     struct ns_proc proc;
@@ -86,6 +69,6 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
         process->has_shim = has_shim(&proc);
         judge_reach(&proc, &process->curable);
     }
-    take_name(process, &proc);
+    ns_proc_name(&proc, process->name, sizeof(process->name));
     ns_proc_close(&proc);
 }

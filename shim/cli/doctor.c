@@ -4,6 +4,7 @@
  * async-signal-safe. */
 #include "cli/doctor.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/effect.h"
 #include "cli/environment.h"
@@ -29,8 +30,7 @@
 
 static bool is_library_name(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
+    const char *base = ns_path_base(path);
 
     return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
 }

@@ -4,6 +4,7 @@
  * put together runs none. It must not write. Not async-signal-safe. */
 #include "cli/host.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "cli/proc.h"
@@ -263,13 +264,6 @@ struct dropins {
     unsigned n;
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 static void add_dropin(struct dropins *dropins, const char *directory, const char *name)
 {
     char path[PATH_MAX];
@@ -279,7 +273,7 @@ static void add_dropin(struct dropins *dropins, const char *directory, const cha
         strcmp(name, NS_HOST_DROPIN) == 0 || dropins->n == DROPINS_MOST)
         return;
     for (unsigned i = 0; i < dropins->n; i++) /* a nearer one of that name hides it */
-        if (strcmp(base_name(dropins->paths[i]), name) == 0)
+        if (strcmp(ns_path_base(dropins->paths[i]), name) == 0)
             return;
     if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
         return;
@@ -315,7 +309,7 @@ static void list_dropins(const struct unit *unit, struct dropins *dropins)
 
 static int compare(const void *left, const void *right)
 {
-    return strcmp(base_name(*(char *const *)left), base_name(*(char *const *)right));
+    return strcmp(ns_path_base(*(char *const *)left), ns_path_base(*(char *const *)right));
 }
 
 static void take_dropins(struct unit *unit, struct dropins *dropins)
@@ -323,7 +317,7 @@ static void take_dropins(struct unit *unit, struct dropins *dropins)
     qsort(dropins->paths, dropins->n, sizeof(dropins->paths[0]), compare);
     for (unsigned i = 0; i < dropins->n; i++) {
         char *text = read_there(unit->host, dropins->paths[i]);
-        bool is_late = strcmp(base_name(dropins->paths[i]), NS_HOST_DROPIN) > 0;
+        bool is_late = strcmp(ns_path_base(dropins->paths[i]), NS_HOST_DROPIN) > 0;
 
         if (text)
             take_file(unit, text, dropins->paths[i], is_late);
@@ -383,9 +377,9 @@ static bool read_fragment(struct unit *unit)
         target[n > 0 ? n : 0] = '\0';
         if (strcmp(target, "/dev/null") == 0)
             block(unit, "it is masked");
-        else if (n > 0 && strcmp(base_name(target), name) != 0 &&
-                 strcmp(base_name(target), template) != 0)
-            block(unit, "it is another name of %s: name that", base_name(target));
+        else if (n > 0 && strcmp(ns_path_base(target), name) != 0 &&
+                 strcmp(ns_path_base(target), template) != 0)
+            block(unit, "it is another name of %s: name that", ns_path_base(target));
         text = read_there(unit->host, path);
         if (text)
             take_file(unit, text, path, false);

@@ -4,6 +4,7 @@
  * anything there: every number is checked before it is followed. Not async-signal-safe. */
 #include "cli/loaded.h"
 
+#include "base/path.h"
 #include "cli/preload.h"
 
 #include <elf.h>
@@ -21,21 +22,14 @@ struct search {
     uint64_t status; /* address of the status section; 0: no note was found */
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 static bool is_named(const char *path)
 {
-    return strncmp(base_name(path), NS_LIBRARY_NAME, strlen(NS_LIBRARY_NAME)) == 0;
+    return strncmp(ns_path_base(path), NS_LIBRARY_NAME, strlen(NS_LIBRARY_NAME)) == 0;
 }
 
 static bool is_libc(const char *path)
 {
-    const char *base = base_name(path);
+    const char *base = ns_path_base(path);
 
     return strncmp(base, "libc.so", 7) == 0 || strncmp(base, "libc-2.", 7) == 0 ||
            strncmp(base, "ld-musl-", 8) == 0;
@@ -99,13 +93,9 @@ static int read_image(struct search *search, uint64_t base)
 
 static void take_path(struct ns_loaded *loaded, const char *path)
 {
-    static const char suffix[] = " (deleted)";
-    size_t length = strlen(path);
+    size_t length = ns_path_length(path);
 
-    loaded->deleted =
-        length >= sizeof(suffix) - 1 && strcmp(path + length - (sizeof(suffix) - 1), suffix) == 0;
-    if (loaded->deleted)
-        length -= sizeof(suffix) - 1;
+    loaded->deleted = path[length] != '\0';
     snprintf(loaded->path, sizeof(loaded->path), "%.*s", (int)length, path);
     ns_proc_tame(loaded->path);
 }

@@ -58,8 +58,9 @@ const char *ns_proc_argument(const struct ns_proc *proc, unsigned n);
  * executable, where the process has written a title over its arguments (setproctitle). */
 const char *ns_proc_argv0(const struct ns_proc *proc);
 
-/* Its name, for a message: the kernel's, or the executable's where the process has given itself
- * another. In buffer, tame. */
+/* Its name, for people, and one that a policy's pattern for it may have: the base name of what
+ * execve was given, or of the executable where the process has given itself another name since; of
+ * another user's process the kernel's, which is cut. In buffer, tame. */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
 /* One line of maps for each call of visit, until that returns false. */

@@ -4,27 +4,16 @@
  * async-signal-safe. */
 #include "cli/proc.h"
 
+#include "base/path.h"
+
 #include <stdio.h>
 #include <string.h>
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-/* The executable's base name, in buffer: an upgraded program's "app (deleted)" is app. */
+/* The executable's base name, in buffer. */
 static const char *executable(const struct ns_proc *proc, char *buffer, size_t size)
 {
-    static const char deleted[] = " (deleted)";
-    const char *base = base_name(proc->exe);
-    size_t length = strlen(base), suffix = sizeof(deleted) - 1;
-
-    if (length > suffix && strcmp(base + length - suffix, deleted) == 0)
-        length -= suffix;
-    snprintf(buffer, size, "%.*s", (int)length, base);
-    return buffer;
+    snprintf(buffer, size, "%.*s", (int)ns_path_length(proc->exe), proc->exe);
+    return ns_path_base(buffer);
 }
 
 /* Is argv[0] a title: none of the names that the file has, and it has a blank, or nothing behind it
@@ -32,13 +21,13 @@ static const char *executable(const struct ns_proc *proc, char *buffer, size_t s
 static bool is_title(const struct ns_proc *proc, const char *argv0)
 {
     char exe[PATH_MAX];
-    const char *base = base_name(argv0), *argument;
+    const char *base = ns_path_base(argv0), *argument;
     unsigned n = 1;
 
     if (*base == '-') /* a login shell */
         base++;
     if (strcmp(base, executable(proc, exe, sizeof(exe))) == 0 ||
-        strcmp(base, base_name(proc->execfn)) == 0)
+        strcmp(base, ns_path_base(proc->execfn)) == 0)
         return false;
     if (strchr(argv0, ' '))
         return true;
@@ -60,11 +49,11 @@ const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size)
 {
     enum { KERNEL_MOST = 15 }; /* TASK_COMM_LEN without its end */
     char exe[PATH_MAX];
+    const char *name = ns_path_program(proc->execfn, executable(proc, exe, sizeof(exe)));
 
-    executable(proc, exe, sizeof(exe));
-    if (*exe == '\0' || strncmp(proc->name, base_name(proc->execfn), KERNEL_MOST) == 0)
-        snprintf(buffer, size, "%s", proc->name);
-    else
-        snprintf(buffer, size, "%s", exe);
+    /* The kernel has the beginning of it, unless the process has given itself another name. */
+    if (strncmp(proc->name, name, KERNEL_MOST) != 0)
+        name = *exe ? ns_path_base(exe) : proc->name;
+    snprintf(buffer, size, "%s", name);
     return ns_proc_tame(buffer);
 }

@@ -3,6 +3,7 @@
  * run anything, and must not speak: run, explain and others have their own words around it. */
 #include "cli/reach.h"
 
+#include "base/path.h"
 #include "cli/elf.h"
 #include "cli/program.h"
 
@@ -20,13 +21,6 @@ enum {
     SCRIPT_LEVELS = 4,      /* an interpreter that is a script itself; the kernel ends soon after */
     SCRIPT_LINE_MOST = 256, /* BINPRM_BUF_SIZE: the kernel reads no more of a #! line */
 };
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 /* Will the loader ignore LD_PRELOAD because this file gives the process rights that its user does
  * not have? The conditions are those under which the kernel sets AT_SECURE. */
@@ -50,7 +44,7 @@ static enum ns_reach_verdict judge_rights(const char *path)
 
 const char *ns_reach_libc(const char *loader)
 {
-    const char *name = base_name(loader);
+    const char *name = ns_path_base(loader);
 
     if (fnmatch("ld-musl-*.so*", name, 0) == 0)
         return "musl";
@@ -70,7 +64,7 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
     if (elf->is_pascal)
         return NS_REACH_PASCAL;
     /* ld.so run as a program has no interpreter: it is one, and obeys LD_PRELOAD. */
-    if (!elf->has_interpreter && fnmatch("ld*.so*", base_name(path), 0) != 0)
+    if (!elf->has_interpreter && fnmatch("ld*.so*", ns_path_base(path), 0) != 0)
         return NS_REACH_STATIC;
     if (elf->interpreter[0] != '\0' && !ns_reach_libc(elf->interpreter))
         return NS_REACH_OTHER_LOADER;
@@ -116,7 +110,7 @@ static void follow_script(int fd, struct ns_reach *reach)
     end = interpreter + strcspn(interpreter, " \t");
     if (*end != '\0')
         *end++ = '\0';
-    if (strcmp(base_name(interpreter), "env") == 0)
+    if (strcmp(ns_path_base(interpreter), "env") == 0)
         follow_env(reach, end);
     else
         snprintf(reach->file, sizeof(reach->file), "%s", interpreter);

@@ -3,6 +3,7 @@
  * search, never a copy of its order. Not async-signal-safe. */
 #include "cli/subject.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
@@ -27,8 +28,7 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
         subject->args[n++] = reach->program;
         if (reach->by_env) {
             process->execfn = reach->file;
-            process->argv0 =
-                strrchr(reach->file, '/') ? strrchr(reach->file, '/') + 1 : reach->file;
+            process->argv0 = ns_path_base(reach->file);
         } else {
             process->argv0 = reach->file;
         }

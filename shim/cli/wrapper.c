@@ -3,6 +3,7 @@
  * understand the shell: it knows the few lines that wrappers consist of. */
 #include "cli/wrapper.h"
 
+#include "base/path.h"
 #include "cli/reach.h"
 
 #include <stdarg.h>
@@ -11,20 +12,13 @@
 
 enum { SCRIPT_MOST = 64 * 1024 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 bool ns_wrapper_is_shell(const char *path)
 {
     static const char *const shells[] = {"sh",  "bash", "dash", "ash",
                                          "ksh", "mksh", "zsh",  "busybox"};
 
     for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
-        if (strcmp(base_name(path), shells[i]) == 0)
+        if (strcmp(ns_path_base(path), shells[i]) == 0)
             return true;
     return false;
 }

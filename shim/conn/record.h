@@ -48,7 +48,7 @@ struct ns_record_head {
     uint32_t experiment;          /* enum ns_experiment */
     uint64_t began;               /* when the record was made */
     uint64_t began_real;          /* the same by CLOCK_REALTIME */
-    char name[64];                /* base name of its executable, cut */
+    char name[64];                /* as ns_path_program says it, cut */
     char exe[1024];               /* its executable, "" if longer or not known */
     _Atomic uint32_t slots;       /* that were ever used; not above n_slots */
     _Atomic uint32_t events;      /* that were begun; not above n_events */

@@ -3,12 +3,14 @@
  * to back what is written (mmap(2), SIGBUS), nor take what room others need there. */
 #include "conn/record_file.h"
 
+#include "base/path.h"
 #include "base/real.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -103,8 +105,7 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
     if (n < 0 || n == (ssize_t)sizeof head->exe)
         n = 0;
     memset(head->exe + n, 0, sizeof head->exe - (size_t)n);
-    const char *base = strrchr(head->exe, '/');
-    base = base ? base + 1 : head->exe;
+    const char *base = ns_path_program((const char *)getauxval(AT_EXECFN), head->exe);
     memcpy(head->name, base, strnlen(base, sizeof head->name - 1));
     /* release: whoever finds the magic finds the rest */
     atomic_store_explicit(&head->magic, NS_RECORD_MAGIC, memory_order_release);

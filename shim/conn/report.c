@@ -3,6 +3,7 @@
  * it twice, nor for another process. */
 #include "conn/report.h"
 
+#include "base/path.h"
 #include "base/stats.h"
 #include "conn/status.h"
 
@@ -39,12 +40,11 @@ static struct counts count(void)
 
 void ns_report_open(const char *program)
 {
-    const char *slash = program ? strrchr(program, '/') : NULL;
     if (!ns_log_enabled(NS_LOG_INFO))
         return;
     process = getpid();
     if (program)
-        strncpy(name, slash ? slash + 1 : program, sizeof name - 1);
+        strncpy(name, ns_path_base(program), sizeof name - 1);
 }
 
 void ns_report_forked(void)

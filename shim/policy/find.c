@@ -4,6 +4,7 @@
  * environment, prints nothing. Allocates; not async-signal-safe. */
 #include "policy/find.h"
 
+#include "base/path.h"
 #include "policy/scan.h"
 
 #include <errno.h>
@@ -129,21 +130,15 @@ void ns_policy_read_all(const char *path, struct ns_policy_found *found,
 }
 
 /* NULL, or the base name of a path, if it can be the name of a policy file; its length is *len. A
- * login shell's
- * "-bash" is bash, and an upgraded program's "app (deleted)" is app. */
+ * login shell's "-bash" is bash, and an upgraded program's "app (deleted)" is app. */
 static const char *usable_base(const char *path, size_t *len)
 {
-    static const char deleted[] = " (deleted)";
-    const size_t suffix = sizeof deleted - 1;
     if (!path)
         return NULL;
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
+    const char *base = ns_path_base(path);
     if (base[0] == '-')
         base++;
-    *len = strlen(base);
-    if (*len > suffix && strcmp(base + *len - suffix, deleted) == 0)
-        *len -= suffix;
+    *len = ns_path_length(base);
     if (*len == 0 || *len > NAME_MAX - strlen(".json") || strcmp(base, ".") == 0 ||
         strcmp(base, "..") == 0)
         return NULL;

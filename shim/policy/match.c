@@ -4,6 +4,8 @@
  * command; the others are async-signal-safe. */
 #include "policy/match.h"
 
+#include "base/path.h"
+
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -70,19 +72,13 @@ static bool role_holds(const struct ns_rule *rule, enum ns_role role)
     return rule->role == NS_ROLE_UNKNOWN || rule->role == role;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool pattern_matches(const char *pattern, const char *path)
 {
     if (!path)
         return false;
     if (strchr(pattern, '/'))
         return fnmatch(pattern, path, FNM_PATHNAME) == 0;
-    return fnmatch(pattern, base_name(path), 0) == 0;
+    return fnmatch(pattern, ns_path_base(path), 0) == 0;
 }
 
 /* The kernel appends " (deleted)" to /proc/self/exe when the file was replaced while it runs, as

@@ -3,6 +3,7 @@
  * no process is stopped, and no descriptor of one is opened. Not async-signal-safe. */
 #include "watch/owners.h"
 
+#include "base/path.h"
 #include "watch/clock.h"
 #include "watch/space.h"
 
@@ -121,7 +122,6 @@ static void keep_name(struct ns_owners *owners)
 {
     struct ns_named_process *named = find_name(owners, owners->round.pid), *larger;
     char exe[PATH_MAX];
-    const char *slash;
     ssize_t n;
 
     owners->round.named = true;
@@ -129,7 +129,6 @@ static void keep_name(struct ns_owners *owners)
     if (n <= 0)
         return;
     exe[n] = '\0';
-    slash = strrchr(exe, '/');
     if (!named) {
         larger = realloc(owners->names, (owners->n_names + 1) * sizeof(*larger));
         if (!larger)
@@ -138,8 +137,9 @@ static void keep_name(struct ns_owners *owners)
         named = &larger[owners->n_names++];
         named->pid = owners->round.pid;
     }
+    exe[ns_path_length(exe)] = '\0';
     snprintf(named->name, sizeof(named->name), "%.*s", (int)sizeof(named->name) - 1,
-             slash ? slash + 1 : exe);
+             ns_path_base(exe));
 }
 
 static void take_descriptor(struct ns_owners *owners, const char *name)
