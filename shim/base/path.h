@@ -22,7 +22,7 @@ static inline size_t ns_path_length(const char *path)
     size_t length = strlen(path), suffix = sizeof(deleted) - 1;
 
     return length > suffix && strcmp(path + length - suffix, deleted) == 0 ? length - suffix
-                                                                          : length;
+                                                                           : length;
 }
 
 /* What a process is called: the base name of what execve was given; or of its executable, where

@@ -4,6 +4,7 @@
  * and the port. Not async-signal-safe. */
 #include "cli/diagnosis_policy.h"
 
+#include "base/path.h"
 #include "cli/diagnosis_words.h"
 
 #include <cJSON.h>
@@ -223,6 +224,12 @@ static void print_other_end(FILE *stream, const struct target *target,
     }
 }
 
+/* What to type to start it: not the executable, if it was started by another of its names. */
+static const char *program_of(const struct ns_diagnosed_process *process)
+{
+    return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
+}
+
 char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *program,
                         const char *file)
 {
@@ -250,7 +257,7 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *progr
         for (unsigned i = 0; program && program[i]; i++)
             print_word(stream, program[i]);
         if (!program) {
-            print_word(stream, row->process->exe[0] ? row->process->exe : row->process->name);
+            print_word(stream, program_of(row->process));
             fprintf(stream, " ITS ARGUMENTS");
         }
     }
