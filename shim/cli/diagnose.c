@@ -7,6 +7,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnosis_policy.h"
+#include "cli/program.h"
 #include "cli/diagnosis_report.h"
 #include "cli/diagnosis_words.h"
 #include "cli/proc.h"
@@ -196,6 +197,8 @@ static int tell(const struct ns_diagnose_options *options, struct outputs *outpu
 {
     int status = status_of(options, diagnosis, end);
     bool failed = false;
+    char command[PATH_MAX];
+    struct ns_diagnosis_means means;
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false), *next;
     struct ns_diagnosis_report report = {
         .diagnosis = diagnosis,
@@ -211,9 +214,13 @@ static int tell(const struct ns_diagnose_options *options, struct outputs *outpu
         report.written = options->policy;
     else if (options->policy)
         failed = true;
-    next = ns_diagnosis_next(diagnosis, options->program,
-                             report.written && strcmp(report.written, "-") != 0 ? report.written
-                                                                                : NULL);
+    ns_program_self(command, sizeof(command));
+    means = (struct ns_diagnosis_means){
+        .command = command,
+        .program = options->program,
+        .file = report.written && strcmp(report.written, "-") != 0 ? report.written : NULL,
+    };
+    next = ns_diagnosis_next(diagnosis, &means);
     report.next = next;
     for (unsigned i = 0; i < end->n_notes; i++)
         report.notes[i] = end->notes[i];

@@ -116,8 +116,7 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
         return false;
     }
     snprintf(observation->texts[0], sizeof(observation->texts[0]),
-             "NAGLESHIM_POLICY={\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":"
-             "\"observe\"}]}");
+             "NAGLESHIM_POLICY=" NS_OBSERVE_POLICY);
     snprintf(observation->texts[1], sizeof(observation->texts[1]), "NAGLESHIM_RECORD=%s",
              observation->directory);
     observation->environment[0] = observation->preload;

@@ -178,12 +178,12 @@ static void print_word(FILE *stream, const char *word)
     bool escapes = false;
 
     if (*word != '\0' && strspn(word, plain) == strlen(word)) {
-        fprintf(stream, " %s", word);
+        fputs(word, stream);
         return;
     }
     for (const char *c = word; *c; c++)
         escapes = escapes || (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f;
-    fprintf(stream, " %s'", escapes ? "$" : "");
+    fputs(escapes ? "$'" : "'", stream);
     for (const char *c = word; *c; c++) {
         if (*c == '\'')
             fprintf(stream, escapes ? "\\'" : "'\\''");
@@ -197,28 +197,29 @@ static void print_word(FILE *stream, const char *word)
     putc('\'', stream);
 }
 
-static void print_run(FILE *stream, const char *file)
+static void print_run(FILE *stream, const struct ns_diagnosis_means *means)
 {
-    fprintf(stream, "nagleshim run");
-    if (file) {
-        fprintf(stream, " --policy");
-        print_word(stream, file);
+    print_word(stream, means->command);
+    fputs(" run", stream);
+    if (means->file) {
+        fputs(" --policy ", stream);
+        print_word(stream, means->file);
     }
-    fprintf(stream, " --");
+    fputs(" -- ", stream);
 }
 
 /* What to start under the shim where the first row that stalls is to be cured at its other end. */
 static void print_other_end(FILE *stream, const struct target *target,
-                            const struct ns_diagnosed *row, const char *file)
+                            const struct ns_diagnosed *row, const struct ns_diagnosis_means *means)
 {
     char address[64];
 
-    print_run(stream, file);
+    print_run(stream, means);
     if (target->process) {
         print_word(stream, target->process->exe);
         fprintf(stream, " ITS ARGUMENTS, the other end");
     } else {
-        fprintf(stream, " PROGRAM, at the other end: %s %s",
+        fprintf(stream, "PROGRAM, at the other end: %s %s",
                 target->role == NS_ROLE_SERVER ? "what serves" : "what has connected from",
                 ns_words_address(&row->remote, address, sizeof(address)));
     }
@@ -230,8 +231,8 @@ static const char *program_of(const struct ns_diagnosed_process *process)
     return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
 }
 
-char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *program,
-                        const char *file)
+char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis,
+                        const struct ns_diagnosis_means *means)
 {
     const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
     struct target target;
@@ -249,14 +250,16 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *progr
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 row->process->name);
     } else if (target.process != row->process) {
-        print_other_end(stream, &target, row, file);
+        print_other_end(stream, &target, row, means);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
     } else {
-        print_run(stream, file);
-        for (unsigned i = 0; program && program[i]; i++)
-            print_word(stream, program[i]);
-        if (!program) {
+        print_run(stream, means);
+        for (unsigned i = 0; means->program && means->program[i]; i++) {
+            fputs(i ? " " : "", stream);
+            print_word(stream, means->program[i]);
+        }
+        if (!means->program) {
             print_word(stream, program_of(row->process));
             fprintf(stream, " ITS ARGUMENTS");
         }

@@ -12,10 +12,16 @@
  * file; NULL if there is nothing to cure or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
-/* What to do next, to be freed: a command where there is one to type. program: what was started,
- * NULL if nothing was; file: where the policy has been written, or NULL. NULL if there is nothing
- * to do. */
-char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, char *const *program,
-                        const char *file);
+/* What the next command is made of. */
+struct ns_diagnosis_means {
+    const char *command;  /* this command, as one types it */
+    char *const *program; /* what was started; NULL if nothing was */
+    const char *file;     /* where the policy has been written, or NULL */
+};
+
+/* What to do next, to be freed: a command where there is one to type. NULL if there is nothing to
+ * do. */
+char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis,
+                        const struct ns_diagnosis_means *means);
 
 #endif

@@ -10,4 +10,7 @@
  * that name in PATH. Returns false if there is none; path is then "". Reads the environment. */
 bool ns_program_locate(const char *word, char *path, size_t size);
 
+/* This command, as one types it: its bare name where PATH leads to it, else its path. */
+void ns_program_self(char *path, size_t size);
+
 #endif

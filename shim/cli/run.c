@@ -4,6 +4,7 @@
  * would without it. Not async-signal-safe. */
 #include "cli/cli.h"
 
+#include "cli/diagnose.h"
 #include "cli/environment.h"
 #include "cli/forewarn.h"
 #include "cli/injection.h"
@@ -146,11 +147,26 @@ static char *write_policy(const struct run_options *options)
     return text;
 }
 
+/* `nagleshim diagnose` looks at what it starts without the shim's help; who types run wants it. */
+static void leave_observation(void)
+{
+    const char *policy = getenv("NAGLESHIM_POLICY");
+
+    if (!policy || strcmp(policy, NS_OBSERVE_POLICY) != 0)
+        return;
+    unsetenv("NAGLESHIM_POLICY");
+    unsetenv("NAGLESHIM_RECORD");
+    unsetenv("NAGLESHIM_EXPERIMENT");
+    SAY("note: the program runs with the shim, so that 'nagleshim diagnose' sees it from outside "
+        "alone; 'nagleshim compare -- PROGRAM' tells what the shim gains");
+}
+
 static bool put_policy(const struct run_options *options)
 {
     char *text;
     bool ok;
 
+    leave_observation();
     if (options->policy)
         return put_policy_file(options->policy);
     if (!options->send && !options->ack && !options->max_delay_us)

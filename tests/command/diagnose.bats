@@ -120,7 +120,7 @@ PYTHON
     run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- \
         "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20
     expect_status 0
-    expect_part stderr "next: nagleshim run --policy $T/cure.json -- $EXAMPLES/tcp_nodelay_client --warmup 10 127.0.0.1 $port 20"
+    expect_part stderr "next: $(realpath "$NS") run --policy $T/cure.json -- $EXAMPLES/tcp_nodelay_client --warmup 10 127.0.0.1 $port 20"
     run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- true
     expect_status 2
     expect_whole stderr "nagleshim diagnose: --policy: '$T/cure.json' is there already, and is not replaced; name a new file"
@@ -259,7 +259,7 @@ END
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" 'o["grade"] == "proven" and 900 < o["watched_ms"] < 3000 and rows[0]["stalls"] >= 5
         and rows[0]["process"]["pid"] == '"${NS_PID[client]}"
-    expect_part stderr "next: nagleshim run -- $(realpath "$EXAMPLES")/tcp_nodelay_client ITS ARGUMENTS"
+    expect_part stderr "next: $(realpath "$NS") run -- $(realpath "$EXAMPLES")/tcp_nodelay_client ITS ARGUMENTS"
     ns_join client
     grep -q 'rounds 60' "$T/client.out"
 }

@@ -15,6 +15,8 @@
 
 #define MS 1000000u
 
+static const struct ns_diagnosis_means none = {.command = "nagleshim"};
+
 static struct ns_address at(uint8_t last, uint16_t port)
 {
     struct ns_address address = {.known = true, .port = port};
@@ -136,7 +138,7 @@ static void check_unreachable(void)
     policy = policy_of(&diagnosis, &valid);
     OK(says(policy, "\"match\":{\"role\":\"server\",\"local\":[\"7000\"]}") && valid,
        "where no preload reaches the process, the rule is for whatever serves it");
-    next = ns_diagnosis_next(&diagnosis, NULL, NULL);
+    next = ns_diagnosis_next(&diagnosis, &none);
     OK(says(next, "at the other end: what serves 10.0.0.2:7000"), "and that is said");
     free(next);
     ns_diagnosis_release(&diagnosis);
@@ -229,8 +231,7 @@ static void check_no_stall(void)
         ns_diagnosis_finish(&diagnosis);
         ns_diagnosis_headline(&diagnosis, text, sizeof(text));
         OK(says(text, cases[i].says), "what is not this bug is named as what it is (%zu)", i + 1);
-        OK(ns_diagnosis_next(&diagnosis, NULL, NULL) == NULL &&
-               *policy_of(&diagnosis, &valid) == '\0' &&
+        OK(ns_diagnosis_next(&diagnosis, &none) == NULL && *policy_of(&diagnosis, &valid) == '\0' &&
                ns_diagnosis_lost_ms(&diagnosis.rows[0]) <= 0,
            "and has no price, no policy and nothing to do (%zu)", i + 1);
         ns_diagnosis_release(&diagnosis);
@@ -240,14 +241,15 @@ static void check_no_stall(void)
 static void check_words(void)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
+    const struct ns_diagnosis_means means = {"./nagleshim", program, "my policy.json"};
     struct ns_diagnosis diagnosis = {0};
     struct ns_verdict verdict = stalls();
     char *next;
 
     add(&diagnosis, process(&diagnosis, 7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    next = ns_diagnosis_next(&diagnosis, program, "my policy.json");
-    OK(next && strcmp(next, "nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
+    next = ns_diagnosis_next(&diagnosis, &means);
+    OK(next && strcmp(next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
                             "$'x\\ny\\x1b' plain-1.0/x ''") == 0,
        "the next command is one that a shell takes");
     free(next);
