@@ -3,6 +3,7 @@
  * leave no descriptor open. Not async-signal-safe. */
 #include "cli/forewarn.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/directory.h"
 #include "cli/effect.h"
@@ -56,7 +57,9 @@ static void judge_policy(struct ns_policy_found *found, const struct ns_process 
     if (!found->policy->enabled)
         WARN("%s: \"enabled\" is false: the shim leaves every socket alone", found->path);
     else if (!is_for(found->policy, process))
-        WARN("%s: no rule is for this program: the shim leaves every socket alone", found->path);
+        WARN("%s: no rule is for %s itself: the shim leaves its sockets alone; what it starts may "
+             "have one",
+             found->path, ns_path_base(process->exe ? process->exe : process->argv0));
 }
 
 struct directory {

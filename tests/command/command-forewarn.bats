@@ -214,7 +214,7 @@ CASES
     expect_warning "$file: rule 2 \"late\": never used: rule 1 before it already takes every socket it could match"
     policy p '{"match": {"process": "other"}}' >/dev/null
     run_touch -p "$file"
-    expect_warning "$file: no rule is for this program: the shim leaves every socket alone"
+    expect_warning "$file: no rule is for touch itself: the shim leaves its sockets alone; what it starts may have one"
     echo '{"version": 1, "enabled": false, "rules": [{}]}' >"$file"
     run_touch -p "$file"
     expect_warning "$file: \"enabled\" is false: the shim leaves every socket alone"
