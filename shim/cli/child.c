@@ -4,6 +4,8 @@
  * it. Not async-signal-safe. */
 #include "cli/child.h"
 
+#include "cli/cli.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +16,22 @@
 #include <unistd.h>
 
 static sigset_t mask_before;
+static bool was_ignored; /* SIGCHLD */
+
+void ns_child_await(void)
+{
+    struct sigaction before;
+
+    was_ignored = sigaction(SIGCHLD, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (was_ignored)
+        signal(SIGCHLD, SIG_DFL);
+}
+
+void ns_child_restore(void)
+{
+    if (was_ignored)
+        signal(SIGCHLD, SIG_IGN);
+}
 
 int ns_child_signals(void)
 {
@@ -68,6 +86,7 @@ static _Noreturn void become(const struct ns_child_wish *wish, int gate, int fai
         change_environment(wish->environment);
         if (redirect(wish)) {
             sigprocmask(SIG_SETMASK, &mask_before, NULL);
+            ns_child_restore();
             execvp(wish->argv[0], wish->argv);
         }
         error = errno;
@@ -126,14 +145,27 @@ static bool is_ending(uint32_t signal)
     return signal != SIGUSR1 && signal != SIGUSR2;
 }
 
-/* One that is stopped gets its signal only when it goes on. */
-static void send_signal(pid_t pid, int number)
+static bool is_stopped(pid_t pid)
 {
     siginfo_t info = {0};
 
+    return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+/* One that is stopped gets its signal only when it goes on. */
+static void send_signal(pid_t pid, int number)
+{
     kill(pid, number);
-    if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
+    if (is_stopped(pid))
         kill(pid, SIGCONT);
+}
+
+/* A shell that waits for this command is to see that its program has stopped; fg then continues
+ * both, as they are one process group. Where nobody would continue it the kernel ignores this. */
+static void stop_as(pid_t pid)
+{
+    if (is_stopped(pid) && tcgetpgrp(STDERR_FILENO) == getpgrp())
+        raise(SIGTSTP);
 }
 
 bool ns_child_take_signals(int signals, struct ns_child *child)
@@ -157,10 +189,16 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
 bool ns_child_has_ended(struct ns_child *child)
 {
     int status;
+    pid_t pid = child->ended ? 0 : waitpid(child->pid, &status, WNOHANG);
 
-    if (!child->ended && waitpid(child->pid, &status, WNOHANG) == child->pid) {
+    if (pid == child->pid) {
         child->ended = true;
         child->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    } else if (pid < 0 && errno == ECHILD) { /* somebody else has waited for it */
+        child->ended = true;
+        child->status = NS_EXIT_RUN_FAILED;
     }
+    if (!child->ended)
+        stop_as(child->pid);
     return child->ended;
 }

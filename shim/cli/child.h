@@ -23,6 +23,14 @@ struct ns_child_wish {
     int errors;       /* standard error, if quiet */
 };
 
+/* Of whoever ignores SIGCHLD the kernel keeps no child to be waited for (wait(2)), and that is
+ * inherited: some supervisors, and the first processes of containers, start programs so. main does
+ * this before anything else, for whatever is started. */
+void ns_child_await(void);
+
+/* SIGCHLD as this command found it. Before a program is executed that is another's. */
+void ns_child_restore(void);
+
 /* SIGCHLD and what a terminal or a service manager ends programs with come through the descriptor
  * that this returns (signalfd(2)) from now on; -errno. Before the first child. */
 int ns_child_signals(void);

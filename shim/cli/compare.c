@@ -8,6 +8,8 @@
 #include "cli/cli.h"
 #include "cli/diagnose.h"
 #include "cli/injection.h"
+#include "cli/outfile.h"
+#include "cli/output.h"
 #include "cli/reach.h"
 #include "cli/verbs.h"
 
@@ -27,6 +29,7 @@ enum { RUNS_DEFAULT = 7, RUNS_LEAST = 2, WORDS_MOST = 300 };
 
 struct comparison {
     const char *policy, *json;
+    struct ns_outfile output;
     char **program;
     bool help;
     struct ns_comparison result;
@@ -234,17 +237,15 @@ static int run_all(struct comparison *comparison)
     return status;
 }
 
-static bool write_json(const struct comparison *comparison)
+static bool write_json(struct comparison *comparison)
 {
-    char *text = ns_compare_write_json(&comparison->result);
-    FILE *stream = strcmp(comparison->json, "-") == 0 ? stdout : fopen(comparison->json, "we");
-    bool ok = stream && fprintf(stream, "%s\n", text ? text : "null") > 0;
+    char *text;
+    bool ok;
 
+    ns_compare_fill_json(ns_output_object(), &comparison->result);
+    text = ns_output_take(NS_EXIT_YES);
+    ok = ns_outfile_write(&comparison->output, text);
     free(text);
-    if (stream && stream != stdout)
-        ok = fclose(stream) == 0 && ok;
-    if (!ok)
-        SAY("cannot write '%s': %s", comparison->json, strerror(errno));
     return ok;
 }
 
@@ -258,6 +259,9 @@ static int compare(struct comparison *comparison)
     reason = ns_reach_reason(reach.verdict);
     if (reason)
         SAY("warning: the shim cannot reach it: %s %s", reach.file, reason);
+    if (comparison->result.wanted < ns_compare_runs_least())
+        SAY("warning: these are too few runs to tell a difference from chance: it takes --runs %u",
+            ns_compare_runs_least());
     comparison->signals = ns_child_signals();
     if (comparison->signals < 0) {
         SAY("cannot take signals: %s", strerror(-comparison->signals));
@@ -280,6 +284,7 @@ static int compare(struct comparison *comparison)
 int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
+    int status;
 
     if (!take_options(argc, argv, &comparison))
         return NS_EXIT_ERROR;
@@ -287,7 +292,10 @@ int ns_compare_main(int argc, char **argv)
         ns_help_print("compare");
         return NS_EXIT_YES;
     }
-    if (!take_policy(&comparison) || !take_library(&comparison))
+    if (!take_policy(&comparison) || !take_library(&comparison) ||
+        !ns_outfile_open(&comparison.output, "compare", comparison.json))
         return NS_EXIT_ERROR;
-    return compare(&comparison);
+    status = compare(&comparison);
+    ns_outfile_drop(&comparison.output);
+    return status;
 }

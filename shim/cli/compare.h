@@ -3,6 +3,7 @@
 #ifndef NS_COMPARE_H
 #define NS_COMPARE_H
 
+#include <cJSON.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -29,7 +30,10 @@ void ns_compare_conclude(struct ns_comparison *comparison);
 
 void ns_compare_print(FILE *stream, const struct ns_comparison *comparison);
 
-/* To be freed; NULL if there is no memory. */
-char *ns_compare_write_json(const struct ns_comparison *comparison);
+/* The members besides those that every object has; counts are of one run, as in the table. */
+void ns_compare_fill_json(cJSON *object, const struct ns_comparison *comparison);
+
+/* So many of each can show a difference that is believed; fewer cannot. */
+unsigned ns_compare_runs_least(void);
 
 #endif

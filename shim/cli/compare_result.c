@@ -5,11 +5,19 @@
 
 #include "judge/statistics.h"
 
-#include <cJSON.h>
-#include <stdlib.h>
-
 /* A difference that chance makes less often than this is believed. */
 #define P_BELIEVED 0.01
+
+/* How likely chance makes the clearest difference that n runs of each can show: every run of one
+ * arm shorter than every one of the other, which is one of the orders in which they may come. */
+static double least_chance(unsigned n)
+{
+    double p = 2;
+
+    for (unsigned i = 1; i <= n; i++)
+        p *= (double)i / (double)(n + i);
+    return p;
+}
 
 void ns_compare_conclude(struct ns_comparison *comparison)
 {
@@ -24,11 +32,16 @@ void ns_compare_conclude(struct ns_comparison *comparison)
         arm->median_ms = ns_statistics_median(arm->ms, arm->n);
         arm->longest_ms = arm->n ? arm->ms[arm->n - 1] : 0;
     }
-    /* Every run of one arm shorter than every one of the other: one of the orders in which they may
-     * come. */
-    comparison->p_least = 2;
-    for (unsigned i = 1; i <= n; i++)
-        comparison->p_least *= (double)i / (double)(n + i);
+    comparison->p_least = least_chance(n);
+}
+
+unsigned ns_compare_runs_least(void)
+{
+    unsigned n = 1;
+
+    while (least_chance(n) >= P_BELIEVED)
+        n++;
+    return n;
 }
 
 static const char *conclusion(const struct ns_comparison *comparison)
@@ -73,28 +86,20 @@ static void add_arm(cJSON *object, const char *name, const struct ns_comparison_
     cJSON_AddNumberToObject(entry, "runs", arm->n);
     cJSON_AddNumberToObject(entry, "median_ms", arm->median_ms);
     cJSON_AddNumberToObject(entry, "longest_ms", arm->longest_ms);
-    cJSON_AddNumberToObject(entry, "stalls", (double)arm->stalls);
-    cJSON_AddNumberToObject(entry, "delayed_acks", (double)arm->delayed_acks);
-    cJSON_AddNumberToObject(entry, "segments", (double)arm->segments);
+    cJSON_AddNumberToObject(entry, "stalls", each(arm->stalls, arm->n));
+    cJSON_AddNumberToObject(entry, "delayed_acks", each(arm->delayed_acks, arm->n));
+    cJSON_AddNumberToObject(entry, "segments", each(arm->segments, arm->n));
     list = cJSON_AddArrayToObject(entry, "ms");
     for (unsigned i = 0; i < arm->n; i++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber(arm->ms[i]));
 }
 
-char *ns_compare_write_json(const struct ns_comparison *comparison)
+void ns_compare_fill_json(cJSON *object, const struct ns_comparison *comparison)
 {
-    cJSON *object = cJSON_CreateObject();
-    char *text;
-
-    cJSON_AddStringToObject(object, "command", "compare");
-    cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
     cJSON_AddStringToObject(object, "verdict", conclusion(comparison));
     cJSON_AddNumberToObject(object, "p", comparison->p);
     cJSON_AddBoolToObject(object, "differs",
                           comparison->p < P_BELIEVED && comparison->p_least < P_BELIEVED);
     add_arm(object, "without", &comparison->arms[NS_ARM_WITHOUT]);
     add_arm(object, "with", &comparison->arms[NS_ARM_WITH]);
-    text = cJSON_Print(object);
-    cJSON_Delete(object);
-    return text;
 }

@@ -7,90 +7,24 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnosis_policy.h"
-#include "cli/program.h"
 #include "cli/diagnosis_report.h"
 #include "cli/diagnosis_words.h"
+#include "cli/outfile.h"
+#include "cli/output.h"
 #include "cli/proc.h"
+#include "cli/program.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("diagnose", __VA_ARGS__)
 
 enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
-
-/* A file to write at the end. It is opened at the beginning: whoever has watched for an hour wants
- * no message then. */
-struct output {
-    const char *name;
-    int fd; /* -1: not asked for */
-    bool made;
-};
-
-static bool open_output(struct output *output, const char *name)
-{
-    *output = (struct output){.name = name, .fd = -1};
-    if (!name)
-        return true;
-    errno = EBADF;
-    if (strcmp(name, "-") != 0) {
-        output->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
-        output->made = output->fd >= 0;
-        if (!output->made && errno == EEXIST)
-            output->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-    } else if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) != O_RDONLY) {
-        output->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    }
-    if (output->fd < 0)
-        SAY("cannot write '%s': %s", name, strerror(errno));
-    return output->fd >= 0;
-}
-
-/* What is there from an earlier time goes only now. */
-static FILE *begin_output(struct output *output)
-{
-    struct stat st;
-    FILE *stream = NULL;
-
-    if (output->fd < 0)
-        return NULL;
-    if (strcmp(output->name, "-") == 0 || fstat(output->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        ftruncate(output->fd, 0) == 0)
-        stream = fdopen(output->fd, "w");
-    if (!stream)
-        SAY("cannot write '%s': %s", output->name, strerror(errno));
-    return stream;
-}
-
-static bool end_output(struct output *output, FILE *stream)
-{
-    bool ok = !ferror(stream);
-
-    output->fd = -1;
-    if (fclose(stream) == 0 && ok)
-        return true;
-    SAY("cannot write '%s': %s", output->name, strerror(errno));
-    if (output->made)
-        unlink(output->name);
-    return false;
-}
-
-/* Nothing is written after all: no empty file stays behind. */
-static void drop_output(struct output *output)
-{
-    if (output->fd >= 0)
-        close(output->fd);
-    if (output->made)
-        unlink(output->name);
-    output->fd = -1;
-}
 
 /* 0: it is no terminal. */
 static int columns(void)
@@ -134,11 +68,12 @@ static double lost_ms(const struct ns_diagnosis *diagnosis, enum ns_grade grade)
     return sum;
 }
 
+/* What the diagnosis alone says. */
 static int status_of(const struct ns_diagnose_options *options,
-                     const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
+                     const struct ns_diagnosis *diagnosis)
 {
     if (!options->fail_on)
-        return options->program ? end->status : NS_EXIT_YES;
+        return NS_EXIT_YES;
     if (diagnosis->grade >= options->fail_on &&
         lost_ms(diagnosis, options->fail_on) > options->max_lost_ms)
         return NS_EXIT_NO;
@@ -147,56 +82,99 @@ static int status_of(const struct ns_diagnose_options *options,
     return NS_EXIT_YES;
 }
 
-static bool write_policy(struct output *output, const struct ns_diagnosis *diagnosis)
-{
-    char *text = ns_diagnosis_policy(diagnosis, true);
-    FILE *stream = text ? begin_output(output) : NULL;
-
-    if (stream)
-        fprintf(stream, "%s\n", text);
-    free(text);
-    return stream && end_output(output, stream);
-}
-
 struct outputs {
-    struct output json, page, policy;
+    struct ns_outfile json, page, policy;
 };
 
 static void drop_outputs(struct outputs *outputs)
 {
-    drop_output(&outputs->json);
-    drop_output(&outputs->page);
-    drop_output(&outputs->policy);
+    ns_outfile_drop(&outputs->json);
+    ns_outfile_drop(&outputs->page);
+    ns_outfile_drop(&outputs->policy);
 }
 
-static bool write_files(struct outputs *outputs, struct ns_diagnosis_report *report)
+static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_options *options)
 {
-    FILE *stream = begin_output(&outputs->page);
+    outputs->page.fd = outputs->policy.fd = -1;
+    if (ns_outfile_open(&outputs->json, "diagnose", options->json) &&
+        ns_outfile_open(&outputs->page, "diagnose", options->page) &&
+        ns_outfile_open(&outputs->policy, "diagnose", options->policy)) {
+        if (!ns_outfile_is_same(&outputs->json, &outputs->page) &&
+            !ns_outfile_is_same(&outputs->json, &outputs->policy) &&
+            !ns_outfile_is_same(&outputs->page, &outputs->policy))
+            return true;
+        SAY("--json, --report and --policy: each needs a file of its own");
+    }
+    drop_outputs(outputs);
+    return false;
+}
+
+static bool write_policy(struct outputs *outputs, const struct ns_diagnosis *diagnosis,
+                         struct ns_diagnosis_report *report)
+{
+    char *text;
+    bool ok;
+
+    if (outputs->policy.fd < 0)
+        return true;
+    if (!report->policy) {
+        ns_outfile_drop(&outputs->policy);
+        return true;
+    }
+    text = ns_diagnosis_policy(diagnosis, true);
+    ok = ns_outfile_write(&outputs->policy, text);
+    free(text);
+    report->written = ok ? outputs->policy.name : NULL;
+    return ok;
+}
+
+static bool write_page(struct outputs *outputs, struct ns_diagnosis_report *report)
+{
+    FILE *stream;
     bool ok = outputs->page.fd < 0;
 
-    if (stream) {
-        ns_diagnosis_print_html(stream, report);
-        ok = end_output(&outputs->page, stream);
-        report->page = ok && strcmp(outputs->page.name, "-") != 0 ? outputs->page.name : NULL;
-    }
-    if (outputs->json.fd >= 0) {
-        char *text = ns_diagnosis_write_json(report);
-
-        stream = begin_output(&outputs->json);
-        if (stream)
-            fprintf(stream, "%s\n", text ? text : "null");
-        ok = stream && end_output(&outputs->json, stream) && ok;
-        free(text);
-    }
+    stream = ns_outfile_begin(&outputs->page);
+    if (!stream)
+        return ok;
+    ns_diagnosis_print_html(stream, report);
+    ok = ns_outfile_end(&outputs->page, stream);
+    report->page = ok && strcmp(outputs->page.name, "-") != 0 ? outputs->page.name : NULL;
     return ok;
+}
+
+/* The last of all, since it has what was said, and the status. */
+static bool write_json(struct outputs *outputs, const struct ns_diagnosis_report *report,
+                       int status)
+{
+    char *text;
+    bool ok;
+
+    if (outputs->json.fd < 0)
+        return true;
+    ns_diagnosis_fill_json(ns_output_object(), report);
+    text = ns_output_take(status);
+    ok = ns_outfile_write(&outputs->json, text);
+    free(text);
+    return ok;
+}
+
+/* The status to exit with. Where that is not the program's, its own is told. */
+static int add_status(const struct ns_diagnose_options *options, int of_program, int status)
+{
+    if (of_program == 0)
+        return status;
+    if (!options->fail_on)
+        return status == NS_EXIT_YES ? of_program : status;
+    SAY("the program itself ended with status %d", of_program);
+    return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
 /* Returns the status to exit with. */
 static int tell(const struct ns_diagnose_options *options, struct outputs *outputs,
                 const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
 {
-    int status = status_of(options, diagnosis, end);
-    bool failed = false;
+    int status = status_of(options, diagnosis);
+    bool written;
     char command[PATH_MAX];
     struct ns_diagnosis_means means;
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false), *next;
@@ -204,16 +182,10 @@ static int tell(const struct ns_diagnose_options *options, struct outputs *outpu
         .diagnosis = diagnosis,
         .subject = subject ? subject : "",
         .policy = policy,
-        .status = end->running ? -1 : status,
         .n_notes = end->n_notes,
     };
 
-    if (options->policy && !policy)
-        drop_output(&outputs->policy);
-    else if (options->policy && write_policy(&outputs->policy, diagnosis))
-        report.written = options->policy;
-    else if (options->policy)
-        failed = true;
+    written = write_policy(outputs, diagnosis, &report);
     ns_program_self(command, sizeof(command));
     means = (struct ns_diagnosis_means){
         .command = command,
@@ -224,11 +196,16 @@ static int tell(const struct ns_diagnose_options *options, struct outputs *outpu
     report.next = next;
     for (unsigned i = 0; i < end->n_notes; i++)
         report.notes[i] = end->notes[i];
-    if (!write_files(outputs, &report) || failed)
-        status = NS_EXIT_ERROR;
+    written = write_page(outputs, &report) && written;
     ns_diagnosis_print_text(stderr, &report, columns());
     if (options->policy && !policy)
         fprintf(stderr, "policy: there is nothing to write to '%s'\n", options->policy);
+    if (!end->running)
+        status = add_status(options, end->status, status);
+    if (!written)
+        status = NS_EXIT_ERROR;
+    if (!write_json(outputs, &report, end->running ? -1 : status))
+        status = NS_EXIT_ERROR;
     free(subject);
     free(policy);
     free(next);
@@ -282,28 +259,12 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
     status = tell(options, outputs, &diagnosis, &end);
     if (end.running) {
         stay(started, signals);
-        if (!options->fail_on)
-            status = child.status;
-    }
-    if (options->fail_on && status == NS_EXIT_YES && started && child.status != 0) {
-        SAY("the program itself ended with status %d", child.status);
-        status = NS_EXIT_ERROR;
+        status = add_status(options, child.status, status);
     }
     for (unsigned i = 0; i < end.n_notes; i++)
         free(end.notes[i]);
     ns_diagnosis_release(&diagnosis);
     return status;
-}
-
-static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_options *options)
-{
-    outputs->page.fd = outputs->policy.fd = -1;
-    outputs->page.made = outputs->policy.made = false;
-    if (open_output(&outputs->json, options->json) && open_output(&outputs->page, options->page) &&
-        open_output(&outputs->policy, options->policy))
-        return true;
-    drop_outputs(outputs);
-    return false;
 }
 
 int ns_diagnose_main(int argc, char **argv)
@@ -323,6 +284,7 @@ int ns_diagnose_main(int argc, char **argv)
     signals = ns_child_signals();
     if (signals < 0) {
         SAY("cannot take signals: %s", strerror(-signals));
+        drop_outputs(&outputs);
         return NS_EXIT_ERROR;
     }
     return run(&options, &outputs, signals);

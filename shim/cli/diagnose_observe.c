@@ -17,13 +17,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
+
+#define DIRECTORY_NAME "nagleshim."
+#define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* Waits with and without the push that say something of it. */
 enum { TRIED_LEAST = 4 };
@@ -81,6 +87,60 @@ static bool is_memory(const char *directory)
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
+/* Is the open directory this user's own? */
+static bool is_own(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid();
+}
+
+/* Remove the records in a directory, and nothing else. */
+static void empty(int fd)
+{
+    DIR *directory = fdopendir(dup(fd));
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)))
+        if (strcmp(entry->d_name, NS_RECORD_PROCESSES) == 0 ||
+            fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
+            unlinkat(fd, entry->d_name, 0);
+    if (directory)
+        closedir(directory);
+}
+
+/* Nobody has had the lock for a while: whoever has just made one has none yet. */
+static bool is_left_behind(int fd)
+{
+    enum { SECONDS = 60 };
+    struct stat st;
+
+    return is_own(fd) && fstat(fd, &st) == 0 && time(NULL) - st.st_mtime > SECONDS &&
+           flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* A command that was killed leaves its directory, in memory mostly: the next one removes it. */
+static void sweep(const char *temporary)
+{
+    DIR *list = opendir(temporary);
+    struct dirent *entry;
+
+    while (list && (entry = readdir(list))) {
+        int fd = -1;
+
+        if (fnmatch(DIRECTORY_NAME "??????", entry->d_name, 0) == 0)
+            fd = openat(dirfd(list), entry->d_name, DIRECTORY_FLAGS);
+        if (is_left_behind(fd)) {
+            empty(fd);
+            unlinkat(dirfd(list), entry->d_name, AT_REMOVEDIR);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    if (list)
+        closedir(list);
+}
+
 static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
 {
     const char *temporary = getenv("TMPDIR");
@@ -89,10 +149,17 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
         temporary = "/tmp";
     if (!is_memory(temporary) && is_memory("/dev/shm") && access("/dev/shm", W_OK | X_OK) == 0)
         temporary = "/dev/shm";
-    snprintf(observation->directory, sizeof(observation->directory), "%s/nagleshim.XXXXXX",
+    sweep(temporary);
+    snprintf(observation->directory, sizeof(observation->directory), "%s/" DIRECTORY_NAME "XXXXXX",
              temporary);
-    if (mkdtemp(observation->directory))
-        return true;
+    if (mkdtemp(observation->directory)) {
+        observation->fd = open(observation->directory, DIRECTORY_FLAGS);
+        if (is_own(observation->fd) && flock(observation->fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        errno = EBUSY; /* whoever may write beside it has put something else in its place */
+        if (observation->fd >= 0)
+            close(observation->fd);
+    }
     ns_diagnose_note(end, "seen from outside alone: cannot make a directory in %s: %s", temporary,
                      strerror(errno));
     observation->directory[0] = '\0';
@@ -282,6 +349,53 @@ static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_di
     return false;
 }
 
+static bool has_outside_row(const struct ns_diagnosis *diagnosis,
+                            const struct ns_diagnosed_process *process)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (diagnosis->rows[i].process == process && diagnosis->rows[i].source == NS_SOURCE_OUTSIDE)
+            return true;
+    return false;
+}
+
+/* The directory is this user's, and has its name in this root. */
+static void note_apart(const struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+{
+    const struct ns_diagnosed_process *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < diagnosis->n_processes; i++) {
+        const struct ns_diagnosed_process *process = diagnosis->processes[i];
+
+        if (!process->is_apart || process->curable.reason[0] ||
+            !has_outside_row(diagnosis, process))
+            continue;
+        first = first ? first : process;
+        n++;
+    }
+    if (n == 1)
+        ns_diagnose_note(end,
+                         "process %d (%s) runs as another user, or in another root or mount "
+                         "namespace, and can leave no record: it was seen from outside alone",
+                         first->pid, first->name);
+    else if (n > 1)
+        ns_diagnose_note(end,
+                         "%zu processes run as another user, or in another root or mount "
+                         "namespace, and can leave no record: they were seen from outside alone",
+                         n);
+}
+
+static void note_unrecorded(const struct ns_observation *observation, size_t n,
+                            struct ns_diagnose_end *end)
+{
+    if (n)
+        ns_diagnose_note(end,
+                         "%zu process%s could not be recorded, and %s seen from outside alone: "
+                         "there were more than %d, or %s has too little room",
+                         n, n == 1 ? "" : "es", n == 1 ? "was" : "were", NS_RECORD_PROCESSES_MOST,
+                         observation->directory);
+}
+
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
                         struct ns_diagnose_end *end)
 {
@@ -291,37 +405,28 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
 
     if (!observation->directory[0])
         return;
-    if (ns_recorded_read(observation->directory, &all, &holds) == 0) {
+    if (ns_recorded_read(observation->fd, &all, &holds) == 0) {
         for (size_t i = 0; i < all.n_processes; i++)
             add_process(diagnosis, &all.processes[i], &kept);
-        if (all.n_unrecorded)
-            ns_diagnose_note(end, "%zu more processes with connections could not be recorded",
-                             all.n_unrecorded);
+        note_unrecorded(observation, all.n_unrecorded, end);
         if (all.n_broken)
             ns_diagnose_note(end, "%zu records could not be read", all.n_broken);
         ns_recorded_free(&all);
         ns_diagnosis_drop(diagnosis, is_recorded);
         diagnosis->holds_untold += kept.untold;
     }
+    note_apart(diagnosis, end);
     free(kept.holds);
 }
 
 void ns_observe_end(struct ns_observation *observation)
 {
-    /* Whoever may write beside it may have put a link to something else in its place. */
-    int fd = observation->directory[0]
-                 ? open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                 : -1;
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *entry;
-
-    while (directory && (entry = readdir(directory)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    if (directory)
-        closedir(directory);
-    if (observation->directory[0])
+    if (observation->directory[0]) {
+        empty(observation->fd);
+        close(observation->fd);
+        /* Removes nothing but an empty directory, should it be another one now. */
         rmdir(observation->directory);
+    }
     observation->directory[0] = '\0';
     free(observation->preload);
     observation->preload = NULL;

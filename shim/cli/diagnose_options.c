@@ -16,7 +16,8 @@
 
 #define SAY(...) ns_say("diagnose", __VA_ARGS__)
 
-static bool take_number(const char *option, double least, double most, double *value)
+static bool take_number(const char *option, const char *unit, double least, double most,
+                        double *value)
 {
     char *end;
 
@@ -26,7 +27,7 @@ static bool take_number(const char *option, double least, double most, double *v
     if (strspn(optarg, "0123456789.") == strlen(optarg) && end != optarg && *end == '\0' &&
         errno == 0 && *value >= least && *value <= most)
         return true;
-    SAY("%s must be a number from %.10g to %.10g, not '%s'", option, least, most, optarg);
+    SAY("%s must be %s from %.10g to %.10g, not '%s'", option, unit, least, most, optarg);
     return false;
 }
 
@@ -75,13 +76,13 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
         options->all = true;
         return true;
     case NS_DIAGNOSE_FOR:
-        return take_number("--for", 0.1, 1e6, &options->seconds);
+        return take_number("--for", "seconds", 0.1, 1e6, &options->seconds);
     case NS_DIAGNOSE_INTERVAL:
-        return take_number("--interval", 0.5, 1000, &options->interval_ms);
+        return take_number("--interval", "milliseconds", 0.5, 1000, &options->interval_ms);
     case NS_DIAGNOSE_FAIL_ON:
         return take_grade(&options->fail_on);
     case NS_DIAGNOSE_MAX_LOST_MS:
-        return take_number("--max-lost-ms", 0, 1e9, &options->max_lost_ms);
+        return take_number("--max-lost-ms", "milliseconds", 0, 1e9, &options->max_lost_ms);
     case NS_DIAGNOSE_JSON:
         options->json = optarg;
         return true;
@@ -105,11 +106,6 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
     }
 }
 
-static bool is_same(const char *one, const char *other)
-{
-    return one && other && strcmp(one, other) == 0;
-}
-
 /* run and compare read the file of --policy: nobody's own policy is to be lost to a slip. */
 static bool is_there(const char *file)
 {
@@ -126,9 +122,6 @@ static bool judge(const struct ns_diagnose_options *options)
         SAY("no program is named, and neither --pid nor --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
         SAY("a program, --pid and --all: only one of them can be looked at");
-    else if (is_same(options->json, options->page) || is_same(options->json, options->policy) ||
-             is_same(options->page, options->policy))
-        SAY("--json, --report and --policy: each needs a file of its own");
     else if (is_there(options->policy))
         SAY("--policy: '%s' is there already, and is not replaced; name a new file",
             options->policy);

@@ -26,6 +26,7 @@ struct ns_diagnosed_process {
     char exe[PATH_MAX];
     bool has_shim; /* libnagleshim.so is in it, and not only observes */
     struct ns_curable curable;
+    bool is_apart; /* another user's than this command's, or in another root or mount namespace */
 };
 
 struct ns_diagnosed {

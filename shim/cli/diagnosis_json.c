@@ -216,18 +216,12 @@ static void add_cure(cJSON *object, const struct ns_diagnosis_report *report)
     ns_output_text(object, "next", report->next);
 }
 
-char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
+void ns_diagnosis_fill_json(cJSON *object, const struct ns_diagnosis_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    cJSON *object = cJSON_CreateObject(), *list;
-    char text[TEXT_MOST], *printed;
+    char text[TEXT_MOST];
+    cJSON *list;
 
-    cJSON_AddStringToObject(object, "command", "diagnose");
-    cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
-    if (report->status >= 0)
-        add_number(object, "status", report->status);
-    else
-        cJSON_AddNullToObject(object, "status");
     ns_output_text(object, "subject", report->subject);
     ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof(text)));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
@@ -248,7 +242,4 @@ char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report)
     list = cJSON_AddArrayToObject(object, "notes");
     for (unsigned i = 0; i < report->n_notes; i++)
         ns_output_add_text(list, report->notes[i]);
-    printed = cJSON_Print(object);
-    cJSON_Delete(object);
-    return printed;
 }

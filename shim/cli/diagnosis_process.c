@@ -64,6 +64,7 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
 
     if (ns_proc_open(process->pid, &proc) != 0)
         return;
+    process->is_apart = proc.user != geteuid() || ns_proc_lives_elsewhere(&proc);
     if (ns_proc_look(&proc) == 0) {
         snprintf(process->exe, sizeof(process->exe), "%s", proc.exe);
         process->has_shim = has_shim(&proc);

@@ -6,6 +6,7 @@
 
 #include "cli/diagnosis.h"
 
+#include <cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -20,15 +21,13 @@ struct ns_diagnosis_report {
     const char *page;                 /* the file of the page; NULL: none */
     const char *notes[NS_NOTES_MOST]; /* what else is to be known, a sentence each */
     unsigned n_notes;
-    int status; /* to exit with; -1: not known yet, since the program still runs */
 };
 
 /* The report for people, wrapped at width columns; 0: no terminal, its headline is one line. */
 void ns_diagnosis_print_text(FILE *stream, const struct ns_diagnosis_report *report, int width);
 
-/* The object that config/diagnosis.schema.json describes, as text to be freed; NULL if there is no
- * memory. */
-char *ns_diagnosis_write_json(const struct ns_diagnosis_report *report);
+/* What config/diagnosis.schema.json describes besides the members that every object has. */
+void ns_diagnosis_fill_json(cJSON *object, const struct ns_diagnosis_report *report);
 
 /* One page that needs nothing besides: no script, no network. What processes have chosen is
  * escaped. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the choice of the subcommand and the last look at stdout. The subcommands do the work; this
  * file must not know their options. */
+#include "cli/child.h"
 #include "cli/cli.h"
 
 #include "cli/output.h"
@@ -59,6 +60,7 @@ static int dispatch(int argc, char **argv)
         (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0));
     const char *word = is_letter ? "help" : argc > 1 ? argv[1] + (is_option ? 2 : 0) : "";
     const struct ns_verb *verb = ns_verbs_find(word);
+    const char *json; /* where to; "": the option takes no value */
 
     if (argc < 2) {
         ns_help_usage();
@@ -72,9 +74,9 @@ static int dispatch(int argc, char **argv)
     if (argc == 3 && !is_option && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) &&
         ns_help_print(argv[1]))
         return NS_EXIT_YES;
-    if (ns_verbs_have(verb->word, "json", argc - 1, argv + 1) &&
-        !ns_verbs_have(verb->word, "help", argc - 1, argv + 1))
-        ns_output_start(verb->word);
+    json = ns_verbs_value(verb->word, "json", argc - 1, argv + 1);
+    if (json && !ns_verbs_value(verb->word, "help", argc - 1, argv + 1))
+        ns_output_start(verb->word, *json == '\0' || strcmp(json, "-") == 0);
     return ns_output_end(verb->main(argc - 1, argv + 1));
 }
 
@@ -92,6 +94,7 @@ int main(int argc, char **argv)
     int status;
 
     keep_standard();
+    ns_child_await();
 
     /* By lines, so that stdout and stderr keep their order where both go to one file. */
     setvbuf(stdout, NULL, _IOLBF, 0);

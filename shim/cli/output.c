@@ -14,6 +14,7 @@
 #include <string.h>
 
 static cJSON *object;
+static bool is_printed; /* by ns_output_end */
 
 enum { TEXT_MOST = 8192 };
 
@@ -126,14 +127,29 @@ void ns_output_line(const char *format, ...)
     putchar('\n');
 }
 
-void ns_output_start(const char *verb)
+void ns_output_start(const char *verb, bool printed)
 {
     object = cJSON_CreateObject();
+    is_printed = printed;
     cJSON_AddStringToObject(object, "command", verb);
     cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
     /* In its place among the first members; the number comes at the end. */
     cJSON_AddNumberToObject(object, "status", NS_EXIT_ERROR);
     cJSON_AddArrayToObject(object, "messages");
+}
+
+char *ns_output_take(int status)
+{
+    char *text;
+
+    if (!object)
+        return NULL;
+    cJSON_ReplaceItemInObjectCaseSensitive(
+        object, "status", status < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(status));
+    text = cJSON_Print(object);
+    cJSON_Delete(object);
+    object = NULL;
+    return text;
 }
 
 int ns_output_end(int status)
@@ -142,14 +158,11 @@ int ns_output_end(int status)
 
     if (!object)
         return status;
-    cJSON_ReplaceItemInObjectCaseSensitive(object, "status", cJSON_CreateNumber(status));
-    text = cJSON_Print(object);
-    if (text)
+    text = ns_output_take(status);
+    if (is_printed && text)
         puts(text);
-    else
+    else if (is_printed)
         status = NS_EXIT_ERROR;
     free(text);
-    cJSON_Delete(object);
-    object = NULL;
     return status;
 }

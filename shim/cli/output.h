@@ -7,11 +7,16 @@
 #include <cJSON.h>
 #include <stdbool.h>
 
-/* From here on nothing goes to stdout but the object that ns_output_end prints. */
-void ns_output_start(const char *verb);
+/* From here on nothing goes to stdout but the object. printed: by ns_output_end; else whoever
+ * writes it takes it before. */
+void ns_output_start(const char *verb, bool printed);
 bool ns_output_is_json(void);
 
-/* Prints the object, with this status in it, if there is one. Returns the status to exit with. */
+/* The text of the object, with this status in it, to be freed; the object is gone. -1: no status is
+ * known yet. NULL: there is no object, or no memory. */
+char *ns_output_take(int status);
+
+/* Prints the object, if there is one to be printed. Returns the status to exit with. */
 int ns_output_end(int status);
 
 /* A line "name: text" of the text form, and an entry of this list in the object. Each entry has the

@@ -420,43 +420,38 @@ static int take_file(struct ns_recorded_all *all, int directory, const char *nam
     return error;
 }
 
-/* Those that came when as many as there may be had a record. */
-static size_t count_unrecorded(int directory)
+/* Those that came to make a record, beyond those that made one. Where there is no room for the byte
+ * of the first, the file is there and empty. */
+static size_t count_unrecorded(int directory, size_t records)
 {
     struct stat st;
+    size_t came;
 
-    if (fstatat(directory, NS_RECORD_PROCESSES, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-        st.st_size <= NS_RECORD_PROCESSES_MOST)
+    if (fstatat(directory, NS_RECORD_PROCESSES, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return 0;
-    return (size_t)st.st_size - NS_RECORD_PROCESSES_MOST;
+    came = st.st_size > 0 ? (size_t)st.st_size : 1;
+    return came > records ? came - records : 0;
 }
 
-int ns_recorded_read(const char *directory, struct ns_recorded_all *all,
+int ns_recorded_read(int directory, struct ns_recorded_all *all,
                      const struct ns_recorded_holds *holds)
 {
     struct dirent **entries;
     int error = 0;
     *all = (struct ns_recorded_all){0};
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    int n = scandirat(directory, ".", &entries, is_record, by_beginning);
+    if (n < 0)
         return -errno;
-    all->n_unrecorded = count_unrecorded(fd);
-    int n = scandirat(fd, ".", &entries, is_record, by_beginning);
-    if (n < 0) {
-        error = -errno;
-        close(fd);
-        return error;
-    }
+    all->n_unrecorded = count_unrecorded(directory, (size_t)n);
     all->processes = calloc((size_t)n + 1, sizeof(*all->processes));
     if (!all->processes)
         error = -ENOMEM;
     for (int i = 0; i < n; i++) {
         if (!error)
-            error = take_file(all, fd, entries[i]->d_name, holds);
+            error = take_file(all, directory, entries[i]->d_name, holds);
         free(entries[i]);
     }
     free(entries);
-    close(fd);
     if (error)
         ns_recorded_free(all);
     return error;

@@ -47,7 +47,7 @@ struct ns_recorded_all {
     struct ns_recorded_process *processes; /* those that had a TCP connection, by began */
     size_t n_processes;
     size_t n_broken;     /* files that are no record, or one of another version */
-    size_t n_unrecorded; /* processes that made no record, since there were too many */
+    size_t n_unrecorded; /* processes that could make no record: too many, or no room */
 };
 
 /* Told of every hold, in the order of each connection's looks. process and connection are those
@@ -58,9 +58,9 @@ struct ns_recorded_holds {
     void *context;
 };
 
-/* Read every record of a directory; holds may be NULL. Returns 0, or -errno where the directory
- * cannot be read or there is no memory; then *all is empty. */
-int ns_recorded_read(const char *directory, struct ns_recorded_all *all,
+/* Read every record of a directory, a descriptor of it; holds may be NULL. Returns 0, or -errno
+ * where the directory cannot be read or there is no memory; then *all is empty. */
+int ns_recorded_read(int directory, struct ns_recorded_all *all,
                      const struct ns_recorded_holds *holds);
 
 void ns_recorded_free(struct ns_recorded_all *all);

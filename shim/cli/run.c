@@ -2,6 +2,7 @@
 /* Owns `nagleshim run`: it puts the library and the policy into the environment and becomes the
  * program. It must not fork, leave a descriptor open, or touch signals: the program starts as it
  * would without it. Not async-signal-safe. */
+#include "cli/child.h"
 #include "cli/cli.h"
 
 #include "cli/diagnose.h"
@@ -219,6 +220,7 @@ int ns_run_main(int argc, char **argv)
     else if (subject.reach.program[0])
         ns_forewarn_of_policy(&subject);
     ns_forewarn_of_reach(&subject.reach);
+    ns_child_restore();
     execvp(argv[optind], argv + optind);
     return report_exec_failure(argv[optind], &subject.reach, errno);
 }

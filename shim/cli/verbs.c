@@ -94,21 +94,21 @@ int ns_verbs_next_option(const char *verb, int argc, char **argv)
     return result;
 }
 
-bool ns_verbs_have(const char *verb, const char *name, int argc, char **argv)
+const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv)
 {
     /* getopt_long puts the options first; a second look would find a word behind an option that
      * lacks its value. */
     char **copy = calloc((size_t)argc + 1, sizeof(*copy));
-    bool found = false;
+    const char *value = NULL;
     int option;
 
     for (int i = 0; copy && i < argc; i++)
         copy[i] = argv[i];
-    while (copy && !found && (option = ns_verbs_next_option(verb, argc, copy)) != -1)
+    while (copy && (option = ns_verbs_next_option(verb, argc, copy)) != -1)
         for (size_t i = 0; i < COUNT(options); i++)
-            found = found || (options[i].id == option && options[i].takes == NS_TAKES_NOTHING &&
-                              strcmp(options[i].name, name) == 0);
+            if (options[i].id == option && strcmp(options[i].name, name) == 0)
+                value = options[i].takes == NS_TAKES_NOTHING ? "" : optarg;
     free(copy);
     optind = 0; /* the next call of getopt_long begins anew */
-    return found;
+    return value;
 }

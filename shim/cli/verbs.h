@@ -61,8 +61,9 @@ const struct ns_verb *ns_verbs_find(const char *word);
  * end; '?' or ':' for what ns_say_option explains. */
 int ns_verbs_next_option(const char *verb, int argc, char **argv);
 
-/* Is this option (the name of its long form), which takes no value, among the verb's on this
- * command line, whatever is wrong with the others? Nothing has been taken from argv afterwards. */
-bool ns_verbs_have(const char *verb, const char *name, int argc, char **argv);
+/* The value that this option of the verb (the name of its long form) has on this command line,
+ * whatever is wrong with the others: "" if it takes none; NULL if it is not there. Nothing has been
+ * taken from argv afterwards. */
+const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv);
 
 #endif

@@ -212,11 +212,23 @@ PYTHON
     run --separate-stderr "$NS" diagnose --fail-on likely -- true
     expect_status 2
     expect_part stderr "cannot tell: no TCP connection"
+    # Where that is not the program's own, it is told, too.
+    run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- sh -c 'exit 7'
+    expect_status 2
+    expect_part stderr "cannot tell: no TCP connection"
+    expect_part stderr "the program itself ended with status 7"
+    says "$T/o.json" 'o["status"] == 2 and o["messages"] == ["the program itself ended with status 7"]'
+    run --separate-stderr "$NS" diagnose --fail-on likely -- sh -c '"$@"; exit 7' sh "${stalling[@]}"
+    expect_status 1
+    expect_part stderr "the program itself ended with status 7"
     slow_server 1
     cat_client
-    run --separate-stderr "$NS" diagnose --fail-on likely -- sh -c '"$@"; exit 7' sh "$python" "$T/client.py" "$port" 40
+    run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- \
+        sh -c '"$@"; exit 7' sh "$python" "$T/client.py" "$port" 40
     expect_status 2
+    expect_part stderr "no stall: "
     expect_part stderr "the program itself ended with status 7"
+    says "$T/o.json" 'o["status"] == 2'
     run -127 --separate-stderr "$NS" diagnose -- no-such-program
     expect_whole stderr "nagleshim diagnose: cannot find 'no-such-program' in PATH"
     run -127 --separate-stderr "$NS" diagnose -- $'./a\n\e[31mname'
@@ -238,17 +250,78 @@ PYTHON
 --pid x|--pid must be a process id, not 'x'
 --pid 2147483647|there is no process 2147483647
 --pid 1 --all|a program, --pid and --all: only one of them can be looked at
---for 0 -- echo no|--for must be a number from 0.1 to 1000000, not '0'
---for 1e3 -- echo no|--for must be a number from 0.1 to 1000000, not '1e3'
---interval 0 -- echo no|--interval must be a number from 0.5 to 1000, not '0'
+--for 0 -- echo no|--for must be seconds from 0.1 to 1000000, not '0'
+--for 1e3 -- echo no|--for must be seconds from 0.1 to 1000000, not '1e3'
+--interval 0 -- echo no|--interval must be milliseconds from 0.5 to 1000, not '0'
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
---max-lost-ms -1 -- echo no|--max-lost-ms must be a number from 0 to 1000000000, not '-1'
+--max-lost-ms -1 -- echo no|--max-lost-ms must be milliseconds from 0 to 1000000000, not '-1'
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
 --json x --policy x -- echo no|--json, --report and --policy: each needs a file of its own
 --josn x -- echo no|unknown option --josn; is --json meant? see 'nagleshim diagnose --help'
 END
+}
+
+@test "with --json - standard output is an object, whatever is wrong" {
+    local words expected
+    while IFS='|' read -r expected words; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" diagnose --json - $words
+        printf '%s\n' "$output" >"$T/o.json"
+        "$python" - "$T/o.json" "$status" "$expected" <<'PYTHON'
+import json, sys
+from jsonschema import Draft202012Validator
+o = json.load(open(sys.argv[1]))
+Draft202012Validator(json.load(open("config/diagnosis.schema.json"))).validate(o)
+assert o["command"] == "diagnose" and o["status"] == int(sys.argv[2]) > 0 and sys.argv[3] in o["messages"][0], o
+PYTHON
+    done <<'END'
+there is no process|--pid 2147483647
+must be milliseconds|--interval 0 -- true
+cannot run '/'|-- /
+unknown option|--such -- true
+cannot write '/nowhere/x'|--report /nowhere/x -- true
+END
+}
+
+@test "each result needs a file of its own, whatever it is called" {
+    local name
+    ln -s o.json "$T/link"
+    for name in "$T/./o.json" "$T/link"; do
+        run --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$name" -- echo no
+        expect_status 2
+        expect_whole stderr "nagleshim diagnose: --json, --report and --policy: each needs a file of its own"
+        expect_whole output ""
+        [[ ! -e $T/o.json ]]
+    done
+    # What was there stays.
+    echo old >"$T/o.json"
+    run "$NS" diagnose --json "$T/o.json" --report "$T/link" -- echo no
+    expect_status 2
+    [[ $(cat "$T/o.json") == old ]]
+}
+
+# ignoring_children WORD...: as a supervisor that leaves its children to the kernel starts a program
+ignoring_children() {
+    timeout -s KILL 30 "$python" -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])' "$@"
+}
+
+@test "it ends where SIGCHLD was ignored before, and the program finds it ignored" {
+    local ignored
+    ignored=$(ignoring_children grep SigIgn /proc/self/status)
+    run --separate-stderr ignoring_children "$NS" diagnose -- grep SigIgn /proc/self/status
+    expect_status 0
+    expect_whole output "$ignored"
+    run ignoring_children "$NS" diagnose -- sh -c 'exit 7'
+    expect_status 7
+    run ignoring_children "$NS" run -- grep SigIgn /proc/self/status
+    expect_status 0
+    expect_whole output "$ignored"
+    run ignoring_children "$NS" compare --runs 2 -- true
+    expect_status 0
 }
 
 @test "a process that runs is looked at for a while, and goes on" {
@@ -409,6 +482,92 @@ leftover() {
         sleep 0.1
     done
     [[ $i -lt 200 ]]
+}
+
+@test "what is not a record stays, whatever is in the place of the records' directory" {
+    export TMPDIR=$T/tmp
+    # Only memory is preferred to it.
+    "$NS" diagnose -- sh -c 'echo "$NAGLESHIM_RECORD" >"$0"; echo >"$NAGLESHIM_RECORD/mine"' "$T/name" 2>/dev/null
+    [[ -e $(cat "$T/name")/mine ]]
+    rm -r "$(cat "$T/name")"
+    # Somebody who may write beside it moves it away, and has another one removed.
+    "$NS" diagnose -- sh -c 'echo "$NAGLESHIM_RECORD" >"$0"; mv "$NAGLESHIM_RECORD" "$NAGLESHIM_RECORD.away"
+        mkdir "$NAGLESHIM_RECORD"; echo >"$NAGLESHIM_RECORD/1-1.record"; echo >"$NAGLESHIM_RECORD.away/2-2.record"' \
+        "$T/name" 2>/dev/null
+    [[ -e $(cat "$T/name")/1-1.record && ! -e $(cat "$T/name").away/2-2.record ]]
+    rm -r "$(cat "$T/name")" "$(cat "$T/name").away"
+}
+
+@test "what a killed one has left is removed by the next, and what one that runs needs is not" {
+    local left kept
+    ns_start killed "$NS" diagnose -- sh -c 'echo "$NAGLESHIM_RECORD"; exec sleep 20'
+    ns_start running "$NS" diagnose -- sh -c 'echo "$NAGLESHIM_RECORD"; exec sleep 20'
+    ns_wait_for "$T/killed.out" /
+    ns_wait_for "$T/running.out" /
+    left=$(cat "$T/killed.out")
+    kept=$(cat "$T/running.out")
+    echo >"$left/1-1.record"
+    kill -KILL "${NS_PID[killed]}"
+    timeout 5 tail --pid="${NS_PID[killed]}" -f /dev/null
+    touch -d '2 minutes ago' "$left" "$kept"
+    "$NS" diagnose -- true 2>/dev/null
+    [[ ! -e $left && -e $kept ]]
+    kill -TERM "${NS_PID[running]}"
+    timeout 5 tail --pid="${NS_PID[running]}" -f /dev/null
+    [[ ! -e $kept ]]
+}
+
+@test "a process that can leave no record is named" {
+    local client=("$T/client" --warmup 10 127.0.0.1)
+    [[ $EUID -eq 0 ]] || cannot_here "not root"
+    victim
+    let_others_in "$T"
+    cp "$EXAMPLES/tcp_nodelay_client" "$T/client"
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- \
+        setpriv --reuid=65534 --regid=65534 --clear-groups "${client[@]}" "$port" 20
+    expect_status 0
+    expect_part stderr " (client) runs as another user, or in another root or mount namespace, and can leave no record: it was seen from outside alone"
+    says "$T/o.json" 'rows[0]["source"] == "outside" and len(o["notes"]) == 1'
+    # Its own user's, and from inside: nothing is to be said.
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "${client[@]}" "$port" 20
+    says "$T/o.json" 'rows[0]["source"] == "inside" and o["notes"] == []'
+    # A file system that is nearly full.
+    unshare -m true 2>/dev/null || cannot_here "no mount namespace can be made"
+    mkdir "$T/small"
+    run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=1m none "$0" && head -c 800k /dev/zero >"$0/full" &&
+        TMPDIR=$0 exec "$@"' "$T/small" "$NS" diagnose --json "$T/o.json" -- "${client[@]}" "$port" 20
+    expect_status 0
+    expect_part stderr "1 process could not be recorded, and was seen from outside alone: there were more than 1024, or $T/small/nagleshim."
+    says "$T/o.json" 'rows[0]["source"] == "outside"'
+}
+
+@test "^Z stops the command with its program, and fg goes on with both" {
+    "$python" - "$NS" >"$T/seen" <<'PYTHON'
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["PS1"] = "> "
+    os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+def say(words, wait):
+    global text
+    os.write(terminal, words)
+    end = time.monotonic() + 20
+    while text.count(wait) < 1 and time.monotonic() < end:
+        text += os.read(terminal, 65536)
+    print(text.decode(errors="replace"), wait in text)
+    text = b""
+text = b""
+one = sys.argv[1].encode()
+# One that stops itself, and one that the terminal stops.
+say(one + b" diagnose -- sh -c 'kill -STOP $$; echo went o''n'; echo status $?\n", b"Stopped")
+say(b"fg; echo status'='$?\n", b"status=0")
+say(one + b" diagnose -- sh -c 'echo runn''ing; sleep 1; echo went o''n; exit 7'\n", b"running")
+say(b"\x1a", b"Stopped")
+say(b"fg; echo status'='$?\n", b"status=7")
+os.close(terminal)
+PYTHON
+    cat "$T/seen"
+    [[ $(grep -c 'True$' "$T/seen") -eq 5 && $(grep -c 'went on' "$T/seen") -eq 2 ]]
 }
 
 @test "a file for what is not there is not made, and one that cannot be written fails" {

@@ -4,6 +4,7 @@
 #include "cli/recorded.h"
 #include "judge/statistics.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +37,8 @@ int main(int argc, char **argv)
     bool holds = argc > 2 && strcmp(argv[2], "holds") == 0;
     struct ns_recorded_holds told = {tell_hold, &holds};
     struct ns_recorded_all all;
-    int error = argc > 1 ? ns_recorded_read(argv[1], &all, &told) : -1;
+    int error =
+        argc > 1 ? ns_recorded_read(open(argv[1], O_RDONLY | O_DIRECTORY), &all, &told) : -1;
     if (error) {
         fprintf(stderr, "show_record: %d\n", error);
         return 1;
