@@ -29,6 +29,8 @@ struct ns_diagnosed_process {
     bool is_apart; /* another user's than this command's, or in another root or mount namespace */
 };
 
+struct ns_diagnosed_experiment;
+
 struct ns_diagnosed {
     unsigned id; /* in the order of coming */
     const struct ns_diagnosed_process *process;
@@ -41,6 +43,7 @@ struct ns_diagnosed {
     unsigned connections;
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "" if not known */
+    const struct ns_diagnosed_experiment *measured; /* which has shown a cure of it; or NULL */
 };
 
 /* One hold, for the picture of when it stalled. */
@@ -59,6 +62,9 @@ struct ns_diagnosed_experiment {
     double done_ms, left_ms; /* medians; 0 if there were none */
     double p;                /* that chance makes such a difference */
 };
+
+/* A difference that chance makes less often than this is believed. */
+#define NS_DIAGNOSIS_P_BELIEVED 0.01
 
 enum { NS_EXPERIMENTS_MOST = 16 };
 
@@ -121,7 +127,8 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_diagnosed *row));
 
-/* After the last: the rows worst first, the holds in the order of time, the grade of all. */
+/* After the last: what experiments have shown has the last word on their processes' rows; the rows
+ * worst first, the holds in the order of time, the grade of all. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
 
 void ns_diagnosis_release(struct ns_diagnosis *diagnosis);
