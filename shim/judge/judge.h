@@ -41,9 +41,10 @@ void ns_judge_begin(struct ns_judge *judge, uint64_t tick_ns);
  * returned. */
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold);
 
-/* From inside, where waits without anything unsent leave no look: so many of them, and how long
- * they took by powers of two of microseconds. */
-void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS]);
+/* From inside, where waits without anything unsent leave no look: so many of them, how long they
+ * took by powers of two of microseconds, and all together. */
+void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS],
+                    uint64_t waited_ns);
 
 /* From inside: waits of 30 ms or more, before which this end had received data and not answered, so
  * that it owed an ACK, and which ended with further data, after which it answered before it waited
