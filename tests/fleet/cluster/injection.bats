@@ -445,9 +445,11 @@ full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | 
     [[ ! -s $T/warnings ]]
 }
 
-@test "a pod of 50 containers with 100 variables each gets it in every one, and nothing more" {
-    create asks '.spec.containers = [range(50) | {name: "c\(.)", image: "x", env: ([range(100) | {name: "V\(.)",
-        value: "some value of an ordinary length"}] + [{name: "LD_PRELOAD", value: "libjemalloc.so.2 libasan.so.8"}])}]'
+@test "a pod of 50 containers with 100 variables and 20 mounts each gets it in every one, and nothing more" {
+    create asks '.spec.volumes = [range(20) | {name: "v\(.)", emptyDir: {}}]
+        | .spec.containers = [range(50) | {name: "c\(.)", image: "x", env: ([range(100) | {name: "V\(.)",
+            value: "some value of an ordinary length"}] + [{name: "LD_PRELOAD", value: "libjemalloc.so.2 libasan.so.8"}]),
+            volumeMounts: [range(20) | {name: "v\(.)", mountPath: "/srv/a/path/of/some/depth/v\(.)"}]}]'
     is_injected
     holds '[.spec.containers[] | select((.env | length) == 101
         and .env[100].value == "libasan.so.8:/opt/nagleshim/libnagleshim.so:libjemalloc.so.2")] | length == 50'
