@@ -295,6 +295,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
         if (last) { /* counted for all of them together */
             ns_judge_waits(&judge, buckets, slot->waited_ns);
             ns_judge_arrivals(&judge, phases, slot->late_ns);
+            ns_judge_parts(&judge, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
         if (first)

@@ -387,6 +387,11 @@ void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
     ns_verdict_arrivals(&judge->verdict, phases, waited_ns, judge->tick_ns);
 }
 
+void ns_judge_parts(struct ns_judge *judge, uint64_t n, uint64_t ns)
+{
+    ns_verdict_parts(&judge->verdict, n, ns);
+}
+
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;

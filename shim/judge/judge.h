@@ -55,6 +55,10 @@ void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BU
 void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
                        uint64_t waited_ns);
 
+/* From inside, for a client: further data that came late, with nothing written after the data
+ * before it: how often, and how long it took, all together. After the arrivals. */
+void ns_judge_parts(struct ns_judge *judge, uint64_t n, uint64_t ns);
+
 /* What can be said by now. May be called again after further looks. */
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict);
 

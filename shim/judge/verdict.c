@@ -128,6 +128,15 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     verdict->receiving_ns += waited_ns;
 }
 
+void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns)
+{
+    if (n == 0 || verdict->receiving > 0) /* which is why they came late */
+        return;
+    enum ns_cause cause = ns / n <= ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
+    verdict->causes[cause] += n;
+    verdict->causes_ns[cause] += ns;
+}
+
 void ns_verdict_doubt(struct ns_verdict *verdict)
 {
     verdict->maybe += verdict->stalls;

@@ -102,6 +102,9 @@ void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
                       uint64_t waited_ns, uint64_t least_ns);
 
+/* Parts of answers, as ns_judge_parts takes them. After the arrivals. */
+void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns);
+
 /* Arrivals, as ns_judge_arrivals takes them. */
 void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
                          uint64_t waited_ns, uint64_t tick_ns);

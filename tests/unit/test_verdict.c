@@ -262,6 +262,21 @@ static enum ns_grade beside(const uint32_t buckets[NS_VERDICT_BUCKETS])
     return sum.grade;
 }
 
+static void check_parts(void)
+{
+    static const uint32_t on_tick[NS_PHASES] = {9, 3};
+    struct talk talk;
+    talk_begin(&talk);
+    ns_judge_parts(&talk.judge, 20, 880 * (uint64_t)MS);
+    struct ns_verdict verdict = talk_verdict(&talk);
+    OK(verdict.causes[NS_CAUSE_PEER] == 20 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 880,
+       "a peer that answers in two parts has taken its time");
+    talk_begin(&talk);
+    ns_judge_arrivals(&talk.judge, on_tick, 500 * (uint64_t)MS);
+    ns_judge_parts(&talk.judge, 12, 500 * (uint64_t)MS);
+    OK(talk_verdict(&talk).causes[NS_CAUSE_PEER] == 0, "unless our late ACKs have held it back");
+}
+
 static void check_no_slower(void)
 {
     static const uint32_t slow[NS_VERDICT_BUCKETS] = {[15] = 3},
@@ -325,6 +340,7 @@ int main(void)
     check_lags();
     check_arrivals();
     check_unseen_waits();
+    check_parts();
     check_no_slower();
     check_best_proof();
     check_sum();
