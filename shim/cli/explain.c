@@ -221,6 +221,8 @@ int ns_explain_main(int argc, char **argv)
     }
     word = name_of_process(options.process, here);
     ns_subject_describe(&subject, word, options.args, options.n_args);
+    if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
+        return NS_EXIT_ERROR;
     say_process(&subject, word);
     say_socket(&options);
     if (ns_environment_off(off, sizeof(off)))

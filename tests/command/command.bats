@@ -389,9 +389,13 @@ policy: $T/policies/$real.json, 1 rule"
     explain --process cat --remote 10.0.0.1
     expect_status 2
     expect_whole stderr "nagleshim explain: --remote needs a port: 10.0.0.1:7001"
+    explain --process cat --local fd00::1
+    expect_status 2
+    expect_whole stderr "nagleshim explain: --local needs brackets and a port: [fd00::1]:7001"
+    # As check says of it.
     explain --process cat --local ::1:80
     expect_status 2
-    expect_whole stderr "nagleshim explain: --local needs brackets and a port: [::1:80]:7001"
+    expect_whole stderr "nagleshim explain: --local needs a port: ::1:80 is an address, of any port; if 80 is the port, write [::1]:80"
 }
 
 @test "explain takes the interpreter of a script that lies here and is not in PATH" {
@@ -404,6 +408,23 @@ policy: $T/policies/$real.json, 1 rule"
     expect_no_part output "job.py.json"
     explain --process none.py
     expect_part output "tried: $T/policies/none.py.json: not there"
+}
+
+@test "explain refuses what is there and no program: a directory, data, a library" {
+    local file expected
+    echo text >"$T/data"
+    mkdir "$T/folder"
+    while IFS='|' read -r file expected; do
+        explain --process "$file"
+        expect_status 2
+        expect_whole output ""
+        expect_whole stderr "nagleshim explain: '$file' $expected"
+    done <<CASES
+$T/folder|is a directory, and no program
+$T/data|is not executable: Permission denied
+/dev/null|is not a regular file, and no program
+$LIBRARY|is a library, and no program
+CASES
 }
 
 @test "check and explain say of a pipe that it is not a regular file, and how standard input is written" {
