@@ -280,6 +280,8 @@ int ns_doctor_program(char **words, unsigned n)
     ns_environment_judge(false, add_warning, &findings);
     judge_policy(&subject, &findings);
     ns_findings_print(&findings);
+    if (ns_output_is_json())
+        cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
     if (ns_findings_have_reason(&findings)) {
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;

@@ -251,9 +251,9 @@ setup() {
 run|no program is named
 run --|no program is named
 run --log error|no program is named
-run --bogus true|unknown option --bogus
-run -x true|unknown option -x
-run -xp true|unknown option -x
+run --bogus true|unknown option '--bogus'
+run -x true|unknown option '-x'
+run -xp true|unknown option '-x'
 run -p|-p needs a value
 run --send|--send needs a value
 CASES
