@@ -8,6 +8,7 @@
 #include "cli/effect.h"
 #include "cli/environment.h"
 #include "cli/output.h"
+#include "cli/proc.h"
 #include "cli/trust.h"
 #include "cli/verbs.h"
 
@@ -23,8 +24,9 @@
 /* What is being checked: the mistakes of one source, and where they go. */
 struct check {
     const struct ns_policy_found *found;
-    const char *list; /* the directories that it is in one of; NULL: it was named */
-    cJSON *entry;     /* NULL: text */
+    char name[PATH_MAX]; /* of the file, as a terminal may have it */
+    const char *list;    /* the directories that it is in one of; NULL: it was named */
+    cJSON *entry;        /* NULL: text */
     struct ns_policy_error errors[NS_POLICY_ERRORS_MOST];
     unsigned n_errors;
 };
@@ -73,7 +75,7 @@ static void tell_warning(struct check *check, const struct ns_rule *rule, const 
         ns_effect_name(rule, name, sizeof(name) - 2);
         strcat(name, ": ");
     }
-    fprintf(stderr, "%s: warning: %s%s\n", check->found->path, name, text);
+    fprintf(stderr, "%s: warning: %s%s\n", check->name, name, text);
 }
 
 static void warn(void *context, const struct ns_rule *rule, const char *text)
@@ -110,10 +112,9 @@ static void tell_error(const struct check *check, const struct ns_policy_error *
     if (check->entry)
         return;
     if (error->line)
-        fprintf(stderr, "%s:%u:%u: %s\n", check->found->path, error->line, error->column,
-                error->message);
+        fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
     else
-        fprintf(stderr, "%s: %s\n", check->found->path, error->message);
+        fprintf(stderr, "%s: %s\n", check->name, error->message);
 }
 
 static int tell_errors(struct check *check)
@@ -129,7 +130,7 @@ static int tell_errors(struct check *check)
     if (check->entry)
         cJSON_AddBoolToObject(check->entry, "more", is_full);
     else if (is_full)
-        fprintf(stderr, "%s: there may be more mistakes; the first %d are told\n", found->path,
+        fprintf(stderr, "%s: there may be more mistakes; the first %d are told\n", check->name,
                 NS_POLICY_ERRORS_MOST);
     return found->error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
 }
@@ -145,6 +146,8 @@ static void begin_entry(struct check *check)
     const struct ns_policy_found *found = check->found;
     cJSON *entry = ns_output_entry("files");
 
+    snprintf(check->name, sizeof(check->name), "%s", found->path[0] ? found->path : "''");
+    ns_proc_tame(check->name);
     check->entry = entry;
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
@@ -167,7 +170,7 @@ static void warn_of_hidden(struct check *check)
     if (!check->list || !ns_directory_hides(check->list, check->found->path, why, sizeof(why)))
         return;
     snprintf(text, sizeof(text), "no program gets it: %s", why);
-    tell_warning(check, NULL, text);
+    tell_warning(check, NULL, ns_proc_tame(text));
 }
 
 static int report(struct check *check)
@@ -182,7 +185,7 @@ static int report(struct check *check)
     ns_policy_warnings(policy, warn, check);
     if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
         ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
-    ns_output_line("%s: valid, %zu rule%s%s", found->path, policy->n_rules,
+    ns_output_line("%s: valid, %zu rule%s%s", check->name, policy->n_rules,
                    policy->n_rules == 1 ? "" : "s",
                    policy->enabled ? "" : ", not enabled: every socket is left alone");
     return NS_EXIT_YES;

@@ -188,8 +188,9 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     rule = ns_match_socket(&set, facts);
     undecided = say_rules(policy, subject, facts, rule);
     if (undecided)
-        warn("%u rule%s above %s on what was not given: what follows holds if none of them matches",
-             undecided, undecided == 1 ? "" : "s", undecided == 1 ? "depends" : "depend");
+        warn("%u rule%s on what was not given: what follows holds if %s", undecided,
+             undecided == 1 ? " above depends" : "s above depend",
+             undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
         say_rule(rule, facts);
     else

@@ -134,6 +134,21 @@ $T/fleet/default.json: valid, 1 rule"
     expect_status 0
 }
 
+@test "no name of a file in a directory drives the terminal" {
+    local odd=$T/fleet/$'a\e[31m\nvalid.json'
+    policy namespace/default '{}'
+    cp "$T/namespace/default.json" "$odd"
+    run --separate-stderr "$NS" check
+    expect_part output "$T/fleet/a?[31m?valid.json: valid, 1 rule"
+    expect_whole stderr "$T/fleet/a?[31m?valid.json: warning: no program gets it: $T/namespace/default.json is found before it"
+    printf '{"version": 2}\n' >"$odd"
+    run --separate-stderr "$NS" check --dir "$T/fleet"
+    expect_part stderr "$T/fleet/a?[31m?valid.json:1:13: "
+    # A script that reads it gets the name as it is.
+    run --separate-stderr "$NS" check --dir "$T/fleet" --json
+    expect_part output 'fleet/a\u001b[31m\nvalid.json"'
+}
+
 @test "explain and doctor try the directories in their order, and a broken file ends the search" {
     policy fleet/cat '{}'
     run --separate-stderr "$NS" explain --process cat --role client

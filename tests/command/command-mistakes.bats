@@ -172,7 +172,7 @@ $T/p.json: warning: rule 1: \"remote\": ::ffff:a:8080 is an address, of any port
     expect_part output 'rule 4: does not match: "role" is another'
     # It cannot match, whatever its local address is.
     expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
-    expect_part output 'warning: 1 rule above depends on what was not given'
+    expect_part output 'warning: 1 rule above depends on what was not given: what follows holds if it does not match'
     run --separate-stderr "$NS" explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5 --local 10.0.0.3:81
     expect_no_part output undecided
     expect_no_part output warning

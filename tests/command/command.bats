@@ -192,6 +192,9 @@ $file: warning: it can be replaced by user 65533, whose directory it is in"
     expect_status 2
     expect_whole output ""
     expect_whole stderr "$T/none.json: cannot be read: No such file or directory"
+    run --separate-stderr "$NS" check ""
+    expect_status 2
+    expect_whole stderr "'': cannot be read: No such file or directory"
     run --separate-stderr "$NS" check "$T"
     expect_status 2
     expect_part stderr "$T: cannot be read"
