@@ -15,7 +15,7 @@ setup() {
     DIR=$PWD/build/completions
     VERBS=$("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [[ $(wc -l <<<"$VERBS") -ge 6 ]]
-    TOPICS=$(printf '%s\n' environment policy $VERBS | sort)
+    TOPICS=$(printf '%s\n' environment policy "$VERBS" | sort)
 }
 
 # What the command says that may stand there, when something else does: "must be A, B or C", "followed by A, B or C".
