@@ -32,7 +32,7 @@ section() {
 
 # The words of a help text's list under this title.
 listed() {
-    "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ]*\) .*/\1/p"
+    "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ][^ ]*\) .*/\1/p"
 }
 
 # The words that an option takes: in a help text they stand below it.
