@@ -157,9 +157,22 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
         refused "$directory/libnagleshim.so is below /$(cut -d / -f 2 <<<"$directory"),"
     done
     # A link may not lead there either.
-    ln -s /tmp/libnagleshim.so "$R/usr/lib/other.so"
-    library=/usr/lib/other.so enable --preload
+    mkdir -p "$R"/{usr/lib/link,home/user,opt/app/1/lib}
+    ln -s /tmp/libnagleshim.so "$R/usr/lib/link/libnagleshim.so"
+    library=/usr/lib/link/libnagleshim.so enable --preload
     refused "/tmp/libnagleshim.so is below /tmp"
+    # Nor over there, nor lie where others could lead it elsewhere.
+    ln -s /usr/lib "$R/home/user/lib64"
+    ln -s /home/user/lib64 "$R/opt/lib"
+    library=/opt/lib/libnagleshim.so enable --preload
+    refused "/home/user/lib64 is below /home"
+    cp "$LIBRARY" "$R/opt/app/1/lib"
+    ln -s 1 "$R/opt/app/current"
+    chmod 0777 "$R/opt/app"
+    library=/opt/app/current/lib/libnagleshim.so enable --preload
+    refused "$R/opt/app can be changed by others than root (mode 0777)"
+    library=/usr/lib/other.so enable --preload
+    refused "'/usr/lib/other.so': the library is called libnagleshim.so, by which it is found again"
     mkdir "$R/usr/lib/with space"
     cp "$LIBRARY" "$R/usr/lib/with space"
     library="/usr/lib/with space/libnagleshim.so" enable --preload
@@ -206,6 +219,73 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
             "$NS" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so
         refused "nothing was changed"
     done
+}
+
+@test "a library that is named through a link keeps that name, so that an upgrade that switches the link is followed" {
+    mkdir -p "$R/opt/app"/{1,2}/lib
+    cp "$LIBRARY" "$R/opt/app/1/lib"
+    cp "$LIBRARY" "$R/opt/app/2/lib"
+    ln -s 1 "$R/opt/app/current"
+    library=/opt/app/current/lib/libnagleshim.so
+    unit app.service
+    enable --unit app
+    expect_status 0
+    [[ $(dropin app.service) == *"LD_PRELOAD=$library\"" ]]
+    enable --preload
+    [[ $(cat "$R/etc/ld.so.preload") == "$library" ]]
+    # An absolute link of the image is one in it.
+    ln -sfn /opt/app/2 "$R/opt/app/current"
+    host status --root "$R"
+    expect_status 0
+    rm "$R/opt/app/2/lib/libnagleshim.so"
+    host status --root "$R"
+    expect_status 1
+    expect_part output "wrong: $R$library cannot be read: No such file or directory"
+    host disable --root "$R"
+    expect_untouched
+}
+
+@test "the path of an image's library may be the one outside, --library is named where it is missing, and directories are made" {
+    mkdir -p "$R/usr/bin" "$T/elsewhere"
+    cp "$NS" "$R/usr/bin"
+    cp "$NS" "$LIBRARY" "$T/elsewhere"
+    unit app.service
+    run --separate-stderr "${as_root[@]}" "$R/usr/bin/nagleshim" host enable --unit app --root "$R"
+    expect_status 0
+    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    host disable --root "$R"
+    run --separate-stderr "${as_root[@]}" "$T/elsewhere/nagleshim" host enable --unit app --root "$R"
+    refused "$R$T/elsewhere/libnagleshim.so: No such file or directory; --library FILE names the one in the system"
+    rm -r "$R/etc/systemd"
+    snapshot >"$T/before"
+    type -P strace >/dev/null || cannot_here "strace is not installed"
+    run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject=rename:error=EROFS "$NS" host enable --unit app \
+        --root "$R" --library /usr/lib/libnagleshim.so
+    refused "Read-only file system; nothing was changed"
+    enable --unit app
+    expect_status 0
+    [[ $(stat -c %a "$R/etc/systemd" "$R/etc/systemd/system" "$R/etc/systemd/system/app.service.d") == $'755\n755\n755' ]]
+}
+
+@test "whoever lacks the rights is told so, with status 3" {
+    [[ $EUID -eq 0 ]] || cannot_here "not root"
+    local -a other=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
+    "${other[@]}" true 2>/dev/null || cannot_here "no other user"
+    cp "$NS" "$T"
+    let_others_in "$T"
+    chmod 755 "$R"
+    unit app.service
+    run --separate-stderr "${other[@]}" "$T/nagleshim" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so
+    expect_status 3
+    expect_whole stderr "nagleshim host: the library cannot be tried with /bin/true: chroot: Operation not permitted"
+    enable --preload
+    enable --unit app
+    snapshot >"$T/before"
+    run --separate-stderr "${other[@]}" "$T/nagleshim" host disable --root "$R"
+    expect_status 3
+    expect_part stderr "$R/etc/ld.so.preload cannot be written: Permission denied; nothing was changed"
+    expect_part stderr "app.service.d/zz-nagleshim.conf cannot be removed: Permission denied"
+    expect_untouched
 }
 
 @test "enable --unit joins the library to what the unit and its drop-ins preload already" {
@@ -286,7 +366,7 @@ ExecPaths=-/usr/lib/libnagleshim.so' ]]
         enable --unit good "$name"
         refused "$said"
     done <<'CASES'
-none|there is no unit none.service
+none|none.service: there is no such unit
 masked|masked.service: it is masked
 alias|it is another name of good.service: name that
 file|its EnvironmentFile /etc/default/file sets LD_PRELOAD, which no drop-in can change
@@ -304,6 +384,90 @@ CASES
     host disable --unit own --root "$R"
     expect_whole output "own.service is not enabled"
     expect_untouched
+}
+
+@test "an EnvironmentFile that sets LD_PRELOAD is found as systemd finds it, and one that cannot be told is refused" {
+    mkdir -p "$R/etc/default/app"
+    echo 'LD_PRELOAD=/lib/a.so' >"$R/etc/default/app/x.env"
+    printf 'A=b\n LD_PRELOAD \t= /lib/a.so\n' >"$R/etc/default/blanks"
+    printf '# LD_PRELOAD=/lib/a.so\nLD_PRELOADS=x\n; LD_PRELOAD=y\n' >"$R/etc/default/harmless"
+    cp "$R/etc/default/blanks" "$R/etc/default/i@inst"
+    cp "$R/etc/default/blanks" "$R/etc/default/inst"
+    cp "$R/etc/default/blanks" "$R/etc/default/p"
+    unit glob.service 'EnvironmentFile=-/etc/default/app/*.env'
+    unit blanks.service EnvironmentFile=/etc/default/blanks
+    unit i@.service EnvironmentFile=/etc/default/%i
+    unit n@.service EnvironmentFile=%E/default/i@%i
+    unit p.service EnvironmentFile=-/etc/default/%p
+    unit unknown.service EnvironmentFile=/etc/%m/x
+    unit far.service 'EnvironmentFile=/etc/*/blanks'
+    unit good.service 'EnvironmentFile=/etc/default/app/*.conf' EnvironmentFile=/etc/default/harmless 'EnvironmentFile=/etc/%%/blanks'
+    unit emptied.service EnvironmentFile=/etc/default/blanks EnvironmentFile=
+    local name said
+    while IFS='|' read -r name said; do
+        enable --unit "$name"
+        refused "$name.service: its EnvironmentFile $said"
+    done <<'CASES'
+glob|/etc/default/app/x.env sets LD_PRELOAD
+blanks|/etc/default/blanks sets LD_PRELOAD
+i@inst|/etc/default/inst sets LD_PRELOAD
+n@inst|/etc/default/i@inst sets LD_PRELOAD
+p|/etc/default/p sets LD_PRELOAD
+unknown|/etc/%m/x cannot be told from here: it may set LD_PRELOAD
+far|/etc/*/blanks cannot be told from here
+CASES
+    enable --unit good emptied i@other i@
+    expect_status 0
+    expect_whole stderr ""
+}
+
+@test "a template or a prefix is refused while a unit of it would lose what it preloads, until that is named, too" {
+    local system=$R/etc/systemd/system
+    unit app-plain.service
+    unit app-foo.service 'Environment=LD_PRELOAD=/lib/foo.so'
+    unit app-root.service RootDirectory=/srv
+    unit app-many@.service
+    unit w@.service
+    unit app.service 'Environment=LD_PRELOAD=/lib/app.so'
+    ln -s /dev/null "$system/app-masked.service"
+    mkdir -p "$system"/{w@1.service.d,multi-user.target.wants,app-gone.service.d} "$R/etc/default"
+    printf '[Service]\nEnvironment=LD_PRELOAD=/lib/w.so\n' | tee "$system/w@1.service.d/10-x.conf" >"$system/app-gone.service.d/x.conf"
+    snapshot >"$T/before"
+    enable --unit app-
+    expect_status 2
+    [[ $stderr == "nagleshim host: app-.service: units of it that set LD_PRELOAD or hide directories themselves"*"--unit app-"* ]]
+    [[ $(grep -oE 'app-(foo|root|plain|masked|gone).service' <<<"$stderr" | sort | xargs) == 'app-foo.service app-root.service' ]]
+    expect_untouched
+    enable --unit app- app-foo.service
+    refused "name them, too: --unit app-root.service"
+    enable --unit w@
+    refused "name them, too: --unit w@1.service"
+    enable --unit w@ w@1 app- app-foo app-root
+    expect_status 0
+    [[ $(dropin app-foo.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/foo.so"' ]]
+    [[ $(dropin w@1.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/w.so"' ]]
+    [[ $(dropin app-.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    # Those with one of their own need not be named again.
+    enable --unit app-
+    expect_whole output "app-.service has it already"
+    host disable --root "$R"
+    expect_untouched
+    # An instance that another unit wants, or that runs, has no file.
+    unit e@.service EnvironmentFile=-/etc/default/%i
+    echo LD_PRELOAD=/lib/e.so | tee "$R/etc/default/wanted" >"$R/etc/default/running"
+    ln -s /usr/lib/systemd/system/e@.service "$system/multi-user.target.wants/e@wanted.service"
+    snapshot >"$T/before"
+    enable --unit e@
+    refused "e@.service: e@wanted.service: its EnvironmentFile /etc/default/wanted sets LD_PRELOAD"
+    rm "$system/multi-user.target.wants/e@wanted.service"
+    mkdir -p "$R/run/systemd/units"
+    ln -s 0 "$R/run/systemd/units/invocation:e@running.service"
+    snapshot >"$T/before"
+    enable --unit e@
+    refused "e@.service: e@running.service: its EnvironmentFile /etc/default/running sets LD_PRELOAD"
+    rm "$R/run/systemd/units/invocation:e@running.service"
+    enable --unit e@
+    expect_status 0
 }
 
 @test "status says what is enabled, and what is wrong with the library or a policy" {
@@ -324,6 +488,10 @@ app.service: /usr/lib/libnagleshim.so"
     expect_part output "wrong: $R/etc/nagleshim/default.json:1:13: "
     rm "$R/etc/nagleshim/default.json"
     head -c 20000 "$LIBRARY" >"$R/usr/lib/libnagleshim.so"
+    mkfifo "$R/etc/nagleshim/default.json"
+    host status --root "$R"
+    expect_part output "wrong: $R/etc/nagleshim/default.json: cannot be read: it is not a regular file; the programs"
+    rm "$R/etc/nagleshim/default.json"
     host status --root "$R" --json
     expect_status 1
     python3 -c 'import json, sys
