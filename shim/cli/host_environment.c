@@ -14,9 +14,9 @@
  * here; -2: each unit of several has another. */
 static int expand_one(const struct ns_unit *unit, char specifier, const char **text)
 {
-    static const char *const places[] = {"E/etc",       "t/run",  "S/var/lib", "C/var/cache",
-                                         "L/var/log",   "T/tmp",  "V/var/tmp", "%%",
-                                         "h/root",      "uroot",  "U0"};
+    static const char *const places[] = {"E/etc",     "t/run", "S/var/lib", "C/var/cache",
+                                         "L/var/log", "T/tmp", "V/var/tmp", "%%",
+                                         "h/root",    "uroot", "U0"};
     const char *name = unit->name, *at = strchr(name, '@');
     int length = (int)(strlen(name) - strlen(".service")), prefix = at ? (int)(at - name) : length;
 
@@ -115,8 +115,8 @@ static void judge_value(struct ns_unit *unit, const char *value)
         return; /* the units that there are of it are judged one by one */
     base = error ? NULL : (char *)ns_path_base(path);
     if (error || (strpbrk(path, wild) && strpbrk(path, wild) < base)) {
-        ns_unit_block(unit, "its EnvironmentFile %s cannot be told from here: it may set LD_PRELOAD",
-                      value);
+        ns_unit_block(
+            unit, "its EnvironmentFile %s cannot be told from here: it may set LD_PRELOAD", value);
         return;
     }
     if (!strpbrk(path, wild) || base == path) {

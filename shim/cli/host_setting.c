@@ -51,7 +51,8 @@ static void take_environment(struct ns_unit *unit, char *value, const char *file
         return;
     }
     if (strstr(value, variable) && strchr(value, '\\'))
-        ns_unit_block(unit, "%s sets LD_PRELOAD with a backslash, which is not understood here", file);
+        ns_unit_block(unit, "%s sets LD_PRELOAD with a backslash, which is not understood here",
+                      file);
     while ((word = next_word(&value))) {
         if (strncmp(word, variable, sizeof(variable) - 1) != 0)
             continue;
@@ -143,4 +144,3 @@ void ns_unit_take_text(struct ns_unit *unit, char *text, const char *file, bool 
         take_setting(unit, key, value, file, is_late);
     }
 }
-

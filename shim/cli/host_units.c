@@ -256,6 +256,31 @@ static int look_for(const struct ns_host *host, const char *name, char own[PATH_
     return error;
 }
 
+struct cover {
+    const char *unit;
+    char name[NAME_MAX + 1];
+};
+
+static void find_cover(void *context, const char *name, const char *text)
+{
+    struct cover *cover = context;
+
+    if (text && strcmp(name, cover->unit) != 0 && ns_host_is_for(name, cover->unit))
+        snprintf(cover->name, sizeof(cover->name), "%s", name);
+}
+
+/* What is so of a unit that has no drop-in of its own. */
+static void say_rest(const struct ns_host *host, const char *name, const char *otherwise)
+{
+    struct cover cover = {.unit = name};
+
+    ns_host_units_each(host, find_cover, &cover);
+    if (cover.name[0])
+        ns_output_line("%s has it by the drop-in of %s, which stays", name, cover.name);
+    else
+        ns_output_line("%s %s", name, otherwise);
+}
+
 /* Take the drop-in of a unit away. *changed is set if there was one. */
 static int take_away(const struct ns_host *host, const char *name, bool *changed)
 {
@@ -265,7 +290,7 @@ static int take_away(const struct ns_host *host, const char *name, bool *changed
     int error = look_for(host, name, own, entry, &ours);
 
     if (!error && !ours) {
-        ns_output_line("%s is not enabled", name);
+        say_rest(host, name, "is not enabled");
         return NS_EXIT_YES;
     }
     if (!error && host->only && !ns_host_is_meant(host, entry, strlen(entry))) {
@@ -281,7 +306,7 @@ static int take_away(const struct ns_host *host, const char *name, bool *changed
     ns_change_forget(&change);
     remove_directory(host, name);
     *changed = true;
-    ns_output_line("%s has it no more at its next start", name);
+    say_rest(host, name, "has it no more at its next start");
     return NS_EXIT_YES;
 }
 
@@ -323,10 +348,11 @@ int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, 
         if (!ns_host_unit_name(names[i], name))
             return NS_EXIT_ERROR;
     }
-    for (unsigned i = 0; i < n; i++) {
+    /* Those of many first, so that it is known of the others what they still have. */
+    for (unsigned i = 0; i < 2 * n; i++) {
         char name[NAME_MAX];
 
-        if (ns_host_unit_name(names[i], name))
+        if (ns_host_unit_name(names[i % n], name) && is_of_many(name) == (i < n))
             take_named_away(&all, name);
     }
     if (n == 0)
