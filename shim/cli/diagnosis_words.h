@@ -44,10 +44,6 @@ bool ns_diagnosis_holds(const struct ns_diagnosed *row);
 /* Does the row stall, or seem to? */
 bool ns_diagnosis_stalls(const struct ns_diagnosed *row);
 
-/* The row of the same connections' other end, where that process was looked at, too. */
-const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
-                                                  const struct ns_diagnosed *row);
-
 /* How many requests of the row stalled, or seem to have. */
 uint64_t ns_diagnosis_stall_count(const struct ns_diagnosed *row);
 
@@ -64,6 +60,7 @@ struct ns_cure {
     const char *end;  /* "this end", "other end" */
     const char *does; /* "send adaptive", "ack before-wait" */
     double from_ms, to_ms;
+    bool measured; /* by an experiment, not foretold */
 };
 
 /* 0 if there is nothing to cure, 1 or 2: this end first. */
