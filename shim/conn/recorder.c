@@ -210,7 +210,7 @@ struct ns_record_slot *ns_recorder_slot(const struct ns_seat *seat)
 static bool has_ended(const struct ns_seat *seat)
 {
     const struct ns_conn *conn = atomic_load(&seat->conn);
-    return NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, burst) != NS_GET(seat, tag);
+    return NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, seat) != NS_GET(seat, tag);
 }
 
 static void put_address(struct ns_record_address *recorded, const struct ns_address *address)
@@ -312,14 +312,14 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     NS_PUT(seat, unanswered, 0);
     NS_PUT(seat, n_writes, 0);
     NS_PUT(seat, tag, tag);
-    NS_PUT(conn, burst, tag);
+    NS_PUT(conn, seat, tag);
     atomic_store(&seat->conn, one->conn);
 }
 
 struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
 {
     struct recorder *of = current();
-    uint64_t tag = NS_GET(conn, burst);
+    uint64_t tag = NS_GET(conn, seat);
     uint32_t number = (uint32_t)tag - 1;
     if (!of || tag >> 32 != of->generation || number >= NS_RECORD_SLOTS ||
         NS_GET(&of->seats[number], conn) != conn)
@@ -327,7 +327,7 @@ struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
     return &of->seats[number];
 }
 
-/* ns_conn.burst of a connection for which there was no slot: so that nobody asks again. */
+/* ns_conn.seat of a connection for which there was no slot: so that nobody asks again. */
 static uint64_t no_seat(const struct recorder *of)
 {
     return (uint64_t)of->generation << 32 | UINT32_MAX;
@@ -340,7 +340,7 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
         return seat;
     ns_recorder_make();
     struct recorder *of = current();
-    if (!of || NS_GET(conn, burst) == no_seat(of))
+    if (!of || NS_GET(conn, seat) == no_seat(of))
         return NULL;
     struct newcomer one = {
         .conn = conn,
@@ -356,7 +356,7 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
         seat_it(of, seat, conn, fd, &one);
     } else {
         NS_RECORD_ADD(of->head->slots_lost, 1);
-        NS_PUT(conn, burst, no_seat(of));
+        NS_PUT(conn, seat, no_seat(of));
     }
     return seat;
 }

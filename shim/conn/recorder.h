@@ -15,7 +15,7 @@
  * and writes hints of another one at worst. */
 struct ns_seat {
     const struct ns_conn *_Atomic conn; /* NULL: nobody's yet */
-    _Atomic uint64_t tag; /* what ns_conn.burst is there, while the connection lives */
+    _Atomic uint64_t tag;               /* what ns_conn.seat is there, while the connection lives */
     _Atomic int fd;
     _Atomic uint32_t next;       /* the list of a thread: 1 more than the index; 0: the last */
     _Atomic uint8_t listed;      /* it is on one */
