@@ -3,15 +3,15 @@
  * never touch memory that the file system may refuse to back: that is a SIGBUS (mmap(2)). */
 #include "conn/recorder.h"
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/real.h"
+#include "base/system.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "conn/record_file.h"
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 enum { PIECE_UNKNOWN, PIECE_BACKED, PIECE_REFUSED };
 
@@ -46,16 +46,7 @@ enum ns_experiment ns_recorder_experiment(void)
     return experiments;
 }
 
-static uint64_t now(clockid_t clock)
-{
-    struct timespec time = {0};
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* --- making it --- */
-
-#define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
 
 /* The recorder of a new file; NULL: it could not be made, and what is behind. */
 static struct recorder *make(char *path)
@@ -97,7 +88,7 @@ static void let_make(void)
     uint8_t making = MAKING;
     int saved = errno;
     for (int i = 0; i < 100 && atomic_load(&progress) == MAKING; i++)
-        SYSTEM(SYS_nanosleep, &moment, NULL);
+        NS_SYSTEM(SYS_nanosleep, &moment, NULL);
     atomic_compare_exchange_strong(&progress, &making, TRIED);
     errno = saved;
 }
@@ -231,19 +222,6 @@ static bool is_same(const struct ns_record_address *recorded, const struct ns_ad
            NS_GET(recorded, addr[0]) == halves[0] && NS_GET(recorded, addr[1]) == halves[1];
 }
 
-/* The name of the peer by an option, as nearly all that we ask. The kernel refuses more room than
- * the address has. */
-static struct ns_address peer_of(int fd, const struct ns_conn *conn)
-{
-    struct sockaddr_storage address;
-    socklen_t len =
-        NS_GET(conn, domain) == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERNAME, &address, &len);
-    errno = saved;
-    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
-}
-
 struct newcomer {
     const struct ns_conn *conn;
     enum ns_role role;
@@ -294,7 +272,7 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     struct ns_record_slot *slot = slot_at(of, number);
     uint64_t tag = (uint64_t)of->generation << 32 | (number + 1);
     if (!NS_GET(slot, lives))
-        NS_PUT(slot, first, now(CLOCK_MONOTONIC));
+        NS_PUT(slot, first, ns_clock_now(CLOCK_MONOTONIC));
     NS_PUT(slot, role, one->role);
     put_address(&slot->local, &one->local);
     put_address(&slot->remote, &one->remote);
@@ -345,7 +323,7 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
     struct newcomer one = {
         .conn = conn,
         .role = (enum ns_role)NS_GET(conn, role),
-        .remote = peer_of(fd, conn),
+        .remote = ns_kernel_peer(fd, NS_GET(conn, domain)),
     };
     if (one.role != NS_ROLE_CLIENT)
         one.local = ns_kernel_local(fd);

@@ -8,14 +8,12 @@
  * the answer is read if they had left, and it had not come. */
 #include "traffic/observe.h"
 
-#include "base/real.h"
+#include "base/clock.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
 #include "traffic/experiment.h"
 
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <time.h>
 
 /* ns_seat.flags */
 enum {
@@ -36,7 +34,6 @@ enum {
     LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
     LONG_NS = 5000000,  /* more than a tick: worth a look at what took so long */
     NS_PER_US = 1000,
-    NS_PER_S = 1000000000,
 };
 
 /* So many connections whose bytes stay unsent are looked at around a thread's waits, and only FEW
@@ -57,9 +54,7 @@ static _Thread_local struct {
 
 static uint64_t now(void)
 {
-    struct timespec time = {0};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+    return ns_clock_now(CLOCK_MONOTONIC);
 }
 
 /* --- the list --- */
@@ -154,11 +149,8 @@ static struct ns_conn *conn_of(const struct ns_seat *seat, int *fd)
 static bool take(int fd, const struct ns_conn *conn, enum ns_look_kind kind, struct ns_look *look)
 {
     uint64_t info[64]; /* more than any kernel's tcp_info */
-    socklen_t size = sizeof info;
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
-    errno = saved;
-    if (result != 0)
+    socklen_t size = ns_kernel_tcp_info(fd, info, sizeof info);
+    if (!size)
         return false;
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     int cork = ns_kernel_get(fd, IPPROTO_TCP, TCP_CORK);
@@ -178,15 +170,6 @@ static void put(struct ns_seat *seat, const struct ns_look *look)
     ns_recorder_put(seat, look);
     NS_PUT(seat, looked_at, look->at);
     NS_PUT(seat, mss, look->mss);
-}
-
-/* In bytes. */
-static uint32_t unsent_of(int fd)
-{
-    int unsent = 0, saved = errno;
-    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
-    errno = saved;
-    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
 }
 
 /* Data that flows, and no question: many looks would say the same, and leave no room for others.
@@ -231,7 +214,7 @@ static bool before(struct ns_seat *seat)
     if (!(flags & (WROTE | HELD | READ)))
         return false;
     bool stream = is_stream(seat);
-    uint32_t unsent = stream || NS_GET(conn, app_nodelay) ? 0 : unsent_of(fd);
+    uint32_t unsent = stream || NS_GET(conn, app_nodelay) ? 0 : ns_kernel_unsent(fd);
     bool held = unsent && !is_piece_of_stream(seat, unsent);
     bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
     if (flags & WROTE)
@@ -305,7 +288,7 @@ static bool is_same_wait(int fd, const struct ns_seat *seat)
 {
     uint64_t last = NS_GET(seat, looked_at);
     return NS_GET(seat, flags) & HELD &&
-           now() - last < SAME_NS + (last - NS_GET(seat, held_at)) / 4 && unsent_of(fd);
+           now() - last < SAME_NS + (last - NS_GET(seat, held_at)) / 4 && ns_kernel_unsent(fd);
 }
 
 /* After a wait. */
