@@ -69,6 +69,9 @@ void ns_in_child(void);
 void ns_before_exec(void);
 void ns_before_end(void);
 
+/* Does a futex() with that operation wait? */
+bool ns_futex_waits(int operation);
+
 /* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
  * asks for. And before one is set. */
 bool ns_sets_filter(bool strict, bool filter, long program);

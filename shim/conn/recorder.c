@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include "base/system.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
@@ -333,7 +334,7 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
     if (seat) {
         seat_it(of, seat, conn, fd, &one);
     } else {
-        NS_RECORD_ADD(of->head->slots_lost, 1);
+        NS_ADD(of->head->slots_lost, 1);
         NS_PUT(conn, seat, no_seat(of));
     }
     return seat;
@@ -357,7 +358,7 @@ void ns_recorder_put(const struct ns_seat *seat, const struct ns_look *look)
     do {
         if (number >= NS_RECORD_EVENTS ||
             !is_backed(of, event_offset(number), sizeof(struct ns_record_event))) {
-            NS_RECORD_ADD(of->head->events_lost, 1);
+            NS_ADD(of->head->events_lost, 1);
             return;
         }
     } while (!atomic_compare_exchange_weak(&of->head->events, &number, number + 1));

@@ -71,10 +71,4 @@ uint32_t ns_recorder_generation(void);
 /* In a child that has its own memory: the record is its parent's. */
 void ns_recorder_forked(void);
 
-/* Counts of the record: see NS_COUNT in base/stats.h. */
-#define NS_RECORD_ADD(counter, amount)                                                             \
-    atomic_store_explicit(&(counter),                                                              \
-                          atomic_load_explicit(&(counter), memory_order_relaxed) + (amount),       \
-                          memory_order_relaxed)
-
 #endif

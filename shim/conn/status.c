@@ -91,7 +91,5 @@ void ns_status_took(const struct ns_rule *rule)
         return;
     struct ns_status_rule *entry =
         (struct ns_status_rule *)(uintptr_t)ns_status.rules + rule->index;
-    atomic_store_explicit(&entry->sockets,
-                          atomic_load_explicit(&entry->sockets, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    NS_ADD(entry->sockets, 1);
 }

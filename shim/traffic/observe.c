@@ -9,6 +9,7 @@
 #include "traffic/observe.h"
 
 #include "base/clock.h"
+#include "base/stats.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
 #include "traffic/experiment.h"
@@ -193,7 +194,7 @@ static bool is_piece_of_stream(const struct ns_seat *seat, uint32_t unsent)
 /* It has been written to since the last wait: what was written is told. */
 static void note_writes(const struct ns_seat *seat, struct ns_record_slot *slot)
 {
-    NS_RECORD_ADD(slot->waits, 1);
+    NS_ADD(slot->waits, 1);
     NS_PUT(slot, n_writes, NS_GET(seat, n_writes));
     for (int i = 0; i < NS_RECORD_SIZES; i++)
         NS_PUT(slot, sizes[i], NS_GET(seat, sizes[i]));
@@ -391,8 +392,8 @@ static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
                        struct ns_record_slot *slot)
 {
     measure(fd, conn, seat);
-    NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
-    NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
+    NS_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
+    NS_ADD(slot->late_ns, NS_GET(seat, late_ns));
     NS_PUT(seat, late_ns, 0);
 }
 
@@ -404,7 +405,7 @@ void ns_observe_wrote(int fd, struct ns_conn *conn, size_t size)
         return;
     if (NS_GET(seat, late_ns))
         count_late(fd, conn, seat, slot);
-    NS_RECORD_ADD(slot->writes, 1);
+    NS_ADD(slot->writes, 1);
     NS_PUT(slot, nodelay, NS_GET(conn, app_nodelay));
     uint32_t n = NS_GET(seat, n_writes);
     if (n < NS_RECORD_SIZES)
@@ -422,8 +423,8 @@ static void count_wait(struct ns_record_slot *slot, uint64_t took)
     unsigned bucket = 0;
     for (uint64_t us = took / NS_PER_US; us > 1 && bucket < NS_RECORD_BUCKETS - 1; us /= 2)
         bucket++;
-    NS_RECORD_ADD(slot->buckets[bucket], 1);
-    NS_RECORD_ADD(slot->waited_ns, took);
+    NS_ADD(slot->buckets[bucket], 1);
+    NS_ADD(slot->waited_ns, took);
 }
 
 void ns_observe_read(int fd, struct ns_conn *conn)
@@ -437,9 +438,9 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     uint64_t at = mine.woke_at; /* it was there by then, if the thread has waited for it */
     if (at < began || at < before_it || !at)
         at = now();
-    NS_RECORD_ADD(slot->reads, 1);
+    NS_ADD(slot->reads, 1);
     if (flags & ASKED)
-        NS_RECORD_ADD(slot->requests, 1);
+        NS_ADD(slot->requests, 1);
     if (began && at - began >= LONG_NS)
         measure(fd, conn, seat);
     if (began)
