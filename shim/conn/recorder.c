@@ -27,7 +27,8 @@ struct recorder {
 
 static enum ns_experiment experiments;
 static struct recorder *_Atomic recorder;
-static _Atomic uint8_t progress; /* of making one, in this process: once, whether it works or not */
+/* Of making the record, which is tried once in a process, whether it works or not. */
+static _Atomic uint8_t progress;
 enum { UNTRIED, MAKING, TRIED };
 static _Atomic uint32_t generation;
 
@@ -49,7 +50,8 @@ enum ns_experiment ns_recorder_experiment(void)
 
 /* --- making it --- */
 
-/* The recorder of a new file; NULL: it could not be made, and what is behind. */
+/* A recorder and its file, whose name becomes path. NULL if one of the two cannot be made; then
+ * nothing of them is left. */
 static struct recorder *make(char *path)
 {
     struct recorder *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
@@ -116,7 +118,7 @@ void ns_recorder_make(void)
     errno = saved;
 }
 
-/* What a call may still use of the parent's stays mapped. */
+/* The parent's record stays mapped: a call that began before the fork may still write to it. */
 void ns_recorder_forked(void)
 {
     if (!ns_record_file_is_open())
@@ -238,8 +240,8 @@ static bool goes_with(const struct ns_record_slot *slot, const struct newcomer *
                                        : is_same(&slot->remote, &one->remote);
 }
 
-/* A seat whose connection has ended and that goes with the newcomer, or a fresh one: nobody's, so
- * that nobody else looks at it, until seat_it. */
+/* A seat for the newcomer: one whose connection has ended and whose slot it may go on with, or a
+ * fresh one. It is nobody's until seat_it, so that no other thread writes to it. */
 static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
 {
     enum { TRIES = 64 }; /* so that many connections at a time cost no long search */

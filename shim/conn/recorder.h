@@ -34,8 +34,8 @@ struct ns_seat {
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait that looked */
 };
 
-/* Start-up: the directory in which records are made; NULL or "": none are. Not copied, and must
- * stay. */
+/* Start-up: the directory in which records are made, as ns_record_file_open takes it; and what is
+ * tried at waits. */
 void ns_recorder_open(const char *directory, enum ns_experiment experiment);
 
 /* Is anything recorded, and what experiment was asked for? */
