@@ -50,6 +50,12 @@ static inline void ns_before_look(void)
     }
 }
 
+/* May a wait of that time, NULL being without an end, take any? */
+static inline bool ns_takes_time(const struct timespec *time)
+{
+    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
+}
+
 /* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 

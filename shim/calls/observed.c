@@ -72,11 +72,6 @@ static bool may_wait(int fd, int flags)
         return result;                                                                             \
     }
 
-static bool takes_time(const struct timespec *time)
-{
-    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
-}
-
 #define NS_OBSERVED_PRIVILEGES(name, parameters, arguments)                                        \
     static int observed_##name parameters                                                          \
     {                                                                                              \

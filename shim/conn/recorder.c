@@ -38,11 +38,6 @@ void ns_recorder_open(const char *directory, enum ns_experiment experiment)
     experiments = experiment;
 }
 
-bool ns_recorder_is_open(void)
-{
-    return ns_record_file_is_open();
-}
-
 enum ns_experiment ns_recorder_experiment(void)
 {
     return experiments;

@@ -38,8 +38,7 @@ struct ns_seat {
  * tried at waits. */
 void ns_recorder_open(const char *directory, enum ns_experiment experiment);
 
-/* Is anything recorded, and what experiment was asked for? */
-bool ns_recorder_is_open(void);
+/* What experiment was asked for. */
 enum ns_experiment ns_recorder_experiment(void);
 
 /* Make the file now, while it can be made (before privileges are dropped). Once a process. */
