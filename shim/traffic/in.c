@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See in.h. Owns ns_conn.ack_state together with out.c. */
+/* See in.h. Owns ns_conn.ack_state, which a write (out.c) and an ACK (push.c) change, too. */
 #include "traffic/in.h"
 
 #include "conn/delack.h"
