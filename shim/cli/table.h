@@ -25,7 +25,7 @@ void ns_table_fit(struct ns_table *table, unsigned column, const char *text);
 /* A column may not be wider than that on a terminal. */
 void ns_table_limit(struct ns_table *table, unsigned column, unsigned most);
 
-/* cells: one text a column; last: the text behind them. */
+/* cells: one text a column; last: the text behind them, or below where the line is too narrow. */
 void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last);
 
 #endif
