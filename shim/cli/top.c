@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/screen.h"
 #include "cli/verbs.h"
-#include "watch/clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <poll.h>

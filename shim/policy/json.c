@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a policy may say: each key of policy_keys.def, its kind, its range. Turns the cJSON
+/* Owns what a policy may say: each key of keys.def, its kind, its range. Turns the cJSON
  * tree into a struct ns_policy, whole or not at all. Never prints, exits or aborts: it runs in
  * strangers' processes. Allocates; not async-signal-safe. */
 #include "policy/policy.h"

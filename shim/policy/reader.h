@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the readers of policy_json.c share: values of each kind out of a cJSON tree, and messages
+/* What the readers of json.c share: values of each kind out of a cJSON tree, and messages
  * for what is not as it must be. Allocates; not async-signal-safe. */
 #ifndef NS_POLICY_READER_H
 #define NS_POLICY_READER_H
