@@ -11,12 +11,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static sigset_t mask_before;
 static bool was_ignored; /* SIGCHLD */
+static struct rlimit files_before;
 
 void ns_child_await(void)
 {
@@ -25,12 +27,16 @@ void ns_child_await(void)
     was_ignored = sigaction(SIGCHLD, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
     if (was_ignored)
         signal(SIGCHLD, SIG_DFL);
+    getrlimit(RLIMIT_NOFILE, &files_before);
 }
 
 void ns_child_restore(void)
 {
     if (was_ignored)
         signal(SIGCHLD, SIG_IGN);
+    /* Whoever watches many processes raises it, and a run of compare comes after another's watch.
+     */
+    setrlimit(RLIMIT_NOFILE, &files_before);
 }
 
 int ns_child_signals(void)

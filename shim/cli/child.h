@@ -28,7 +28,8 @@ struct ns_child_wish {
  * this before anything else, for whatever is started. */
 void ns_child_await(void);
 
-/* SIGCHLD as this command found it. Before a program is executed that is another's. */
+/* SIGCHLD and the limit of descriptors as this command found them. Before a program is executed
+ * that is another's. */
 void ns_child_restore(void);
 
 /* SIGCHLD and what a terminal or a service manager ends programs with come through the descriptor

@@ -93,6 +93,12 @@ PYTHON
     [[ ! -e $T/o.json ]]
 }
 
+@test "every run finds the limit of descriptors as it was" {
+    ulimit -Sn 300
+    compare --runs 2 -- sh -c '[ "$(ulimit -Sn)" = 300 ]'
+    expect_status 0
+}
+
 @test "a program that the shim cannot reach is warned of" {
     program static "$T/static"
     compare -- "$T/static"
