@@ -132,6 +132,9 @@ static void write_all(FILE *file, const struct ns_top *top, const struct group *
                  (double)since->forgotten);
     write_single(file, "watch_processes_denied", "Processes that may not be looked into.",
                  (double)since->denied);
+    write_single(file, "watch_processes_unread",
+                 "Processes that there were no descriptors or no memory for.",
+                 (double)since->unread);
 }
 
 static int write_file(const struct ns_top *top, FILE *file)

@@ -5,6 +5,7 @@
 
 #include "base/path.h"
 #include "watch/clock.h"
+#include "watch/room.h"
 #include "watch/space.h"
 #include "watch/state.h"
 
@@ -135,10 +136,12 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    larger = realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
+    larger = ns_room_is_left(directory)
+                 ? realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger))
+                 : NULL;
     if (!larger) {
         close(directory);
-        return -ENOMEM;
+        return ns_room_is_left(directory) ? -ENOMEM : -EMFILE;
     }
     owners->processes = larger;
     larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid, .directory = directory};
@@ -216,7 +219,7 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
 {
     struct ns_state state;
 
-    if (ns_space_is_shortage(error))
+    if (ns_room_is_short(error))
         owners->round.unread++;
     else if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
                                   (state.is_kernel_thread || strchr("ZX", state.letter))))
@@ -262,7 +265,7 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
         return;
     }
     while (fscanf(stream, "%d", &pid) == 1)
-        owners->round.unread += ns_space_is_shortage(ns_owners_add(owners, pid));
+        owners->round.unread += ns_room_is_short(ns_owners_add(owners, pid));
     fclose(stream);
 }
 

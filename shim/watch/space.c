@@ -4,6 +4,7 @@
 #include "watch/space.h"
 
 #include "watch/diag.h"
+#include "watch/room.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,7 @@ static int enter(int network, int user)
     if (setns(network, CLONE_NEWNET) == 0)
         return 0;
     if (user < 0 || setns(user, CLONE_NEWUSER) != 0 || setns(network, CLONE_NEWNET) != 0)
-        return -EACCES;
+        return -EPERM;
     return 0;
 }
 
@@ -134,12 +135,6 @@ static int open_space(int directory, const struct stat *there, int sockets[SOCKE
     return error;
 }
 
-bool ns_space_is_shortage(int error)
-{
-    return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS ||
-           error == -EAGAIN;
-}
-
 static int add_space(struct ns_space ***spaces, size_t *n_spaces, int directory,
                      const struct stat *there, struct ns_space **found)
 {
@@ -152,13 +147,19 @@ static int add_space(struct ns_space ***spaces, size_t *n_spaces, int directory,
     *spaces = larger;
     space = calloc(1, sizeof(*space));
     error = space ? open_space(directory, there, sockets) : -ENOMEM;
-    if (ns_space_is_shortage(error)) {
+    if (!error && !ns_room_is_left(sockets[LIST])) {
+        close(sockets[ASK]);
+        close(sockets[LIST]);
+        error = -EMFILE;
+    }
+    /* One that may not be entered stays in the list, so that it is not tried over and over. Any
+     * other error is that of this process, which may be ending, or passes. */
+    if (error && error != -EPERM) {
         free(space);
         return error;
     }
     space->device = there->st_dev;
     space->inode = there->st_ino;
-    /* One that may not be entered stays in the list, so that it is not tried over and over. */
     space->fd = error ? error : sockets[ASK];
     space->list_fd = error ? error : sockets[LIST];
     larger[(*n_spaces)++] = *found = space;

@@ -16,13 +16,13 @@
 #include "watch/clock.h"
 #include "watch/closely.h"
 #include "watch/role.h"
+#include "watch/room.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #define MS 1000000U
 
@@ -297,17 +297,6 @@ static bool may_look(const struct ns_watch *watch, const struct ns_watch_wish *w
     return wish->all;
 }
 
-/* Each process and each namespace that is watched takes descriptors. */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof(*watch));
@@ -317,7 +306,7 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
 
     if (error)
         return error;
-    raise_descriptors();
+    ns_room_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = wish->all;

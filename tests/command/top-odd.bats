@@ -93,7 +93,7 @@ END
         until grep -q port "$2"; do sleep 0.01; done
         exec "$1/queue_put" --warmup 20 localhost "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$2")" 100000000' \
         client "$EXAMPLES" "$T/port"
-    ns_start top bash -c 'ulimit -n 24; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
+    ns_start top bash -c 'ulimit -n 40; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
     ns_wait_for "$T/top.out" 'processes could not be watched'
     echo >"$T/go"
     ns_wait_for "$T/top.out" '^queue_put .* [1-9][0-9]*%'
