@@ -163,22 +163,9 @@ static void keep_hold(void *context, const struct ns_recorded_process *process,
     kept->holds[kept->n++] = (struct kept_hold){connection, *hold};
 }
 
-/* Has the experiment shown that the waits would have been long without the hold, too? Then none of
- * its cost is certain, however closely the answers followed. */
-static bool gains_nothing(const struct ns_recorded_process *recorded)
-{
-    double done = ns_statistics_median(recorded->treated, recorded->n_treated);
-    double left = ns_statistics_median(recorded->untreated, recorded->n_untreated);
-
-    return recorded->experiment == NS_EXPERIMENT_PUSH && recorded->n_treated >= TRIED_LEAST &&
-           recorded->n_untreated > 0 && done > left / 2;
-}
-
 static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_process *process,
-                           const struct ns_recorded *recorded, const struct collection *kept,
-                           bool doubted)
+                           const struct ns_recorded *recorded, const struct collection *kept)
 {
-    struct ns_verdict verdict = recorded->verdict;
     struct ns_diagnosed_connection connection = {
         .process = process,
         .source = NS_SOURCE_INSIDE,
@@ -186,23 +173,14 @@ static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_p
         .local = recorded->local,
         .remote = recorded->remote,
         .connections = recorded->connections,
-        .verdict = &verdict,
+        .verdict = &recorded->verdict,
         .pattern = recorded->pattern,
     };
-    int row;
+    int row = ns_diagnosis_add(diagnosis, &connection);
 
-    if (doubted) {
-        ns_verdict_doubt(&verdict);
-        ns_verdict_grade(&verdict);
-    }
-    row = ns_diagnosis_add(diagnosis, &connection);
-    for (size_t i = 0; row >= 0 && i < kept->n; i++) {
-        struct ns_hold hold = kept->holds[i].hold;
-
-        hold.certain = hold.certain && !doubted;
+    for (size_t i = 0; row >= 0 && i < kept->n; i++)
         if (kept->holds[i].connection == recorded)
-            ns_diagnosis_add_hold(diagnosis, (unsigned)row, &hold);
-    }
+            ns_diagnosis_add_hold(diagnosis, (unsigned)row, &kept->holds[i].hold);
 }
 
 static void add_experiment(struct ns_diagnosis *diagnosis,
@@ -231,7 +209,6 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
                         const struct collection *kept)
 {
     struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, recorded->pid);
-    bool doubted = gains_nothing(recorded);
 
     if (!process)
         return;
@@ -242,7 +219,7 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
     diagnosis->forgotten += recorded->slots_lost;
     diagnosis->missed += recorded->events_lost;
     for (size_t i = 0; i < recorded->n_connections; i++)
-        add_connection(diagnosis, process, &recorded->connections[i], kept, doubted);
+        add_connection(diagnosis, process, &recorded->connections[i], kept);
     add_experiment(diagnosis, process, recorded);
 }
 

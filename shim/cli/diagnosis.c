@@ -76,6 +76,10 @@ static void take_ends(struct ns_diagnosed *row, const struct ns_diagnosed_connec
     strncpy(row->pattern, connection->pattern, sizeof(row->pattern) - 1);
 }
 
+/* Fewer waits of either kind tell nothing; and what takes nearly as long is no gain. */
+enum { TRIED_LEAST = 4 };
+#define NO_GAIN 0.9
+
 static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
                                    const struct ns_diagnosed_connection *connection)
 {
@@ -184,8 +188,62 @@ static int by_time(const void *left, const void *right)
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
+static bool cures(const struct ns_diagnosed_experiment *experiment)
+{
+    return experiment->done >= TRIED_LEAST && experiment->left >= TRIED_LEAST &&
+           experiment->p < NS_DIAGNOSIS_P_BELIEVED && experiment->done_ms < experiment->left_ms;
+}
+
+static bool gains_nothing(const struct ns_diagnosed_experiment *experiment)
+{
+    return experiment->done >= TRIED_LEAST && experiment->left >= TRIED_LEAST &&
+           !cures(experiment) && experiment->done_ms > experiment->left_ms * NO_GAIN;
+}
+
+/* What was held, or came late, does so all the same; but no answer waited for it. */
+static void take_back(struct ns_diagnosis *diagnosis, struct ns_diagnosed *row, bool pushes)
+{
+    struct ns_verdict *verdict = &row->verdict;
+
+    if (pushes) {
+        ns_verdict_doubt(verdict);
+        verdict->late += verdict->maybe;
+        verdict->maybe = verdict->most_ns = 0;
+    } else {
+        verdict->receiving = verdict->receiving_ns = 0;
+    }
+    ns_verdict_grade(verdict);
+    for (size_t i = 0; pushes && i < diagnosis->n_holds; i++)
+        if (diagnosis->holds[i].id == row->id)
+            diagnosis->holds[i].hold.certain = diagnosis->holds[i].hold.waited = false;
+}
+
+/* An experiment tells what counting cannot: whether the answers wait for what is held. */
+static void weigh_experiments(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_experiments * diagnosis->n_rows; i++) {
+        const struct ns_diagnosed_experiment *experiment =
+            &diagnosis->experiments[i / diagnosis->n_rows];
+        struct ns_diagnosed *row = &diagnosis->rows[i % diagnosis->n_rows];
+        const struct ns_verdict *verdict = &row->verdict;
+        bool pushes = strcmp(experiment->what, "push") == 0;
+        bool is_its_matter = pushes ? verdict->stalls + verdict->maybe > 0 : verdict->receiving > 0;
+
+        if (row->process != experiment->process || !is_its_matter)
+            continue;
+        if (gains_nothing(experiment)) {
+            take_back(diagnosis, row, pushes);
+        } else if (cures(experiment)) {
+            row->measured = experiment;
+            row->verdict.grade = NS_GRADE_PROVEN;
+            row->verdict.doubt = NS_DOUBT_NOTHING;
+        }
+    }
+}
+
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
+    weigh_experiments(diagnosis);
     if (diagnosis->n_rows)
         qsort(diagnosis->rows, diagnosis->n_rows, sizeof(*diagnosis->rows), by_loss);
     if (diagnosis->n_holds)

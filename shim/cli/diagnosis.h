@@ -28,6 +28,8 @@ struct ns_diagnosed_process {
     struct ns_curable curable;
 };
 
+struct ns_diagnosed_experiment;
+
 struct ns_diagnosed {
     unsigned id; /* in the order of coming */
     const struct ns_diagnosed_process *process;
@@ -40,6 +42,7 @@ struct ns_diagnosed {
     unsigned connections;
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "" if not known */
+    const struct ns_diagnosed_experiment *measured; /* which has shown a cure of it; or NULL */
 };
 
 /* One hold, for the picture of when it stalled. */
@@ -58,6 +61,9 @@ struct ns_diagnosed_experiment {
     double done_ms, left_ms; /* medians; 0 if there were none */
     double p;                /* that chance makes such a difference */
 };
+
+/* A difference that chance makes less often than this is believed. */
+#define NS_DIAGNOSIS_P_BELIEVED 0.01
 
 enum { NS_EXPERIMENTS_MOST = 16 };
 
@@ -120,7 +126,8 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_diagnosed *row));
 
-/* After the last: the rows worst first, the holds in the order of time, the grade of all. */
+/* After the last: what experiments have shown has the last word on their processes' rows; the rows
+ * worst first, the holds in the order of time, the grade of all. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
 
 void ns_diagnosis_release(struct ns_diagnosis *diagnosis);

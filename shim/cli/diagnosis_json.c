@@ -84,6 +84,7 @@ static void add_cures(cJSON *row_object, const struct ns_diagnosis *diagnosis,
         cJSON_AddStringToObject(cure, "does", cures[i].does);
         add_number(cure, "from_ms", cures[i].from_ms);
         add_number(cure, "to_ms", cures[i].to_ms);
+        cJSON_AddBoolToObject(cure, "measured", cures[i].measured);
         if (at && (at->curable.yes || at->curable.reason[0]))
             cJSON_AddBoolToObject(cure, "reachable", at->curable.yes);
         else

@@ -11,9 +11,6 @@
 
 #define MS 1e6 /* nanoseconds */
 
-/* A difference that chance makes less often than this is believed. */
-#define P_BELIEVED 0.01
-
 /* A cause that took less in all is not told. */
 #define TOLD_FROM_MS 5
 
@@ -117,6 +114,9 @@ double ns_diagnosis_lost_ms(const struct ns_diagnosed *row)
 
     if (!ns_diagnosis_stalls(row))
         return 0;
+    if (row->measured)
+        return (double)ns_diagnosis_stall_count(row) *
+               (row->measured->left_ms - row->measured->done_ms);
     return (double)(!ns_diagnosis_holds(row) ? verdict->receiving_ns
                     : verdict->certain_ns    ? verdict->certain_ns
                                              : verdict->most_ns) /
@@ -125,7 +125,7 @@ double ns_diagnosis_lost_ms(const struct ns_diagnosed *row)
 
 bool ns_diagnosis_certain(const struct ns_diagnosed *row)
 {
-    return ns_diagnosis_holds(row) && row->verdict.certain_ns > 0;
+    return row->measured || (ns_diagnosis_holds(row) && row->verdict.certain_ns > 0);
 }
 
 static bool same_address(const struct ns_address *one, const struct ns_address *other)
@@ -182,13 +182,16 @@ unsigned ns_diagnosis_cures(const struct ns_diagnosis *diagnosis, const struct n
     each = ns_diagnosis_lost_ms(row) / (double)n;
     for (unsigned i = 0; i < 2; i++) {
         bool pushes = (i == 0) == holds;
+        /* What the coin has done here is what a cure on this end does. */
+        const struct ns_diagnosed_experiment *measured = i == 0 ? row->measured : NULL;
 
         /* An ACK before the wait still has to travel before what is held may leave. */
         cures[i] = (struct ns_cure){
             .end = i == 0 ? "this end" : "other end",
             .does = pushes ? "send adaptive" : "ack before-wait",
-            .from_ms = each + rtt,
-            .to_ms = fmin(pushes ? rtt : 2 * rtt, each + rtt),
+            .from_ms = measured ? measured->left_ms : each + rtt,
+            .to_ms = measured ? measured->done_ms : fmin(pushes ? rtt : 2 * rtt, each + rtt),
+            .measured = measured,
         };
     }
     /* What was seen to hold nothing has nothing to push. */
@@ -212,9 +215,12 @@ char *ns_diagnosis_cure(const struct ns_diagnosis *diagnosis, const struct ns_di
         at = other->process;
         snprintf(who, sizeof(who), " (%s)", at->name);
     }
-    snprintf(buffer, size, "%s%s: %s, %.1f -> about %.1f ms a request that stalls%s%s",
+    snprintf(buffer, size, "%s%s: %s, %.1f -> %s%.1f ms a request that stalls%s%s%s",
              cures[number].end, who, cures[number].does, cures[number].from_ms,
-             fmax(cures[number].to_ms, 0.1),
+             cures[number].measured ? "" : "about ", fmax(cures[number].to_ms, 0.1),
+             cures[number].measured      ? ", as measured"
+             : ns_diagnosis_certain(row) ? ""
+                                         : " at best",
              at && at->curable.reason[0] ? "; no preload reaches it: " : "",
              at ? at->curable.reason : "");
     return buffer;
@@ -224,9 +230,14 @@ char *ns_diagnosis_cure(const struct ns_diagnosis *diagnosis, const struct ns_di
 static void say_cause(enum ns_cause cause, enum ns_source source, uint64_t times, uint64_t ns,
                       char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%s, %" PRIu64 " time%s, %.1f ms each",
-             ns_diagnosis_cause_meaning(cause, source), times, times == 1 ? "" : "s",
-             (double)ns / MS / (double)times);
+    double each = (double)ns / MS / (double)times;
+
+    if (times == 1)
+        snprintf(buffer, size, "%s, once, %.1f ms", ns_diagnosis_cause_meaning(cause, source),
+                 each);
+    else
+        snprintf(buffer, size, "%s, %" PRIu64 " times, %.1f ms each",
+                 ns_diagnosis_cause_meaning(cause, source), times, each);
 }
 
 char *ns_diagnosis_besides(const struct ns_diagnosed *row, enum ns_cause cause, char *buffer,
@@ -247,10 +258,12 @@ static char *say_likely(const struct ns_verdict *verdict, char *buffer, size_t s
                  "%" PRIu64 " waits fit a hold by Nagle's algorithm, and none could be proven",
                  verdict->maybe);
     else
-        snprintf(buffer, size,
-                 "the peer's data came on the ticks of this kernel's clock, on which delayed ACKs "
-                 "leave, %" PRIu64 " times: it seems to be held until this end acknowledges",
-                 verdict->receiving);
+        snprintf(
+            buffer, size,
+            "the peer's data came on the ticks of this kernel's clock, on which delayed ACKs "
+            "leave, %" PRIu64 " times: it seems to be held until this end acknowledges; a peer "
+            "that keeps to such ticks itself looks the same, and --experiment acknowledge tells",
+            verdict->receiving);
     return buffer;
 }
 
@@ -283,6 +296,8 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
 
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
+        if (verdict->proof.end == 0)
+            return say_likely(verdict, buffer, size);
         return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
     case NS_GRADE_LIKELY:
         return say_likely(verdict, buffer, size);
@@ -318,7 +333,7 @@ char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, 
                  experiment->process->name, experiment->process->pid,
                  pushes ? "pushed" : "acknowledged", experiment->done, experiment->done_ms,
                  experiment->left, experiment->left_ms,
-                 experiment->p >= P_BELIEVED ? "no more difference than chance makes"
+                 experiment->p >= NS_DIAGNOSIS_P_BELIEVED ? "no more difference than chance makes"
                  : experiment->done_ms < experiment->left_ms ? "it is a cure"
                                                              : "it makes things worse",
                  experiment->p);
@@ -340,12 +355,21 @@ static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     double waited = (double)worst->waited_ns / MS;
     bool certain = ns_diagnosis_certain(&diagnosis->rows[0]);
     bool whole = diagnosis->n_rows > 1 || waited < lost;
+    unsigned connections = 0;
     char text[160];
 
     if (whole)
         waited = (double)(diagnosis->end - diagnosis->begin) / MS;
-    snprintf(text, sizeof(text), "; %s%.0f ms were lost in %.*f s%s", certain ? "" : "at most ",
-             lost, waited < 10000 ? 2 : 0, waited / 1e3, whole ? "" : " of waiting");
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        connections += diagnosis->rows[i].connections;
+    snprintf(text, sizeof(text), "; %s%.0f ms were lost", certain ? "" : "at most ", lost);
+    add(buffer, size, text);
+    if (lost > waited && connections > 1) { /* side by side */
+        snprintf(text, sizeof(text), " by %u connections", connections);
+        add(buffer, size, text);
+    }
+    snprintf(text, sizeof(text), " in %.*f s%s", waited < 10000 ? 2 : 0, waited / 1e3,
+             whole ? "" : " of waiting");
     add(buffer, size, text);
 }
 
@@ -353,24 +377,26 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
 {
     const struct ns_diagnosed *row = &diagnosis->rows[0];
     const struct ns_verdict *verdict = &row->verdict;
-    const char *really = verdict->grade == NS_GRADE_PROVEN ? "" : "probably ";
+    const char *does = verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall";
     uint64_t stalls = ns_diagnosis_stall_count(row);
     size_t others = 0;
     char text[96];
 
+    if (row->source == NS_SOURCE_OUTSIDE)
+        snprintf(text, sizeof(text), "at least %" PRIu64, stalls);
+    else
+        snprintf(text, sizeof(text), "%" PRIu64 " of %" PRIu64, stalls,
+                 verdict->requests > stalls ? verdict->requests : stalls);
     if (ns_diagnosis_holds(row))
         snprintf(buffer, size,
-                 "it %sstalls: %" PRIu64 " of %" PRIu64
-                 " requests of %s %s held by Nagle's algorithm until the peer's %sACK came",
-                 really, stalls, verdict->requests > stalls ? verdict->requests : stalls,
-                 row->process->name, stalls == 1 ? "was" : "were",
-                 verdict->late_acks ? "delayed " : "");
+                 "it %s: %s requests of %s were held by Nagle's algorithm until the peer's %sACK "
+                 "came",
+                 does, text, row->process->name, verdict->late_acks ? "delayed " : "");
     else
-        snprintf(
-            buffer, size,
-            "it %sstalls: the peer of %s seems to be held until this end's delayed ACK, %" PRIu64
-            " times",
-            really, row->process->name, verdict->receiving);
+        snprintf(buffer, size,
+                 "it %s: the peer of %s seems to be held until this end's delayed ACK, %" PRIu64
+                 " times",
+                 does, row->process->name, verdict->receiving);
     for (size_t i = 1; i < diagnosis->n_rows; i++)
         others += ns_diagnosis_stalls(&diagnosis->rows[i]) &&
                   ns_diagnosis_other_end(diagnosis, &diagnosis->rows[i]) != row;
@@ -413,10 +439,12 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
 {
     uint64_t requests = 0, late = 0;
     unsigned connections = 0;
+    bool sampled = false;
     enum ns_doubt doubt = NS_DOUBT_NOTHING;
 
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         requests += diagnosis->rows[i].verdict.requests;
+        sampled |= diagnosis->rows[i].source == NS_SOURCE_OUTSIDE;
         late += diagnosis->rows[i].verdict.late;
         connections += diagnosis->rows[i].connections;
         if (diagnosis->rows[i].verdict.doubt)
@@ -438,9 +466,10 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
         break;
     case NS_GRADE_NONE:
         snprintf(buffer, size,
-                 "no stall: %" PRIu64 " request%s on %u connection%s, and Nagle's algorithm held "
+                 "no stall: %s%" PRIu64 " request%s on %u connection%s, and Nagle's algorithm held "
                  "none of them",
-                 requests, requests == 1 ? "" : "s", connections, connections == 1 ? "" : "s");
+                 sampled && requests ? "at least " : "", requests, requests == 1 ? "" : "s",
+                 connections, connections == 1 ? "" : "s");
         break;
     case NS_GRADE_CANNOT_TELL:
         snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubt));

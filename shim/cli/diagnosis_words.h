@@ -64,6 +64,7 @@ struct ns_cure {
     const char *end;  /* "this end", "other end" */
     const char *does; /* "send adaptive", "ack before-wait" */
     double from_ms, to_ms;
+    bool measured; /* by an experiment, not foretold */
 };
 
 /* 0 if there is nothing to cure, 1 or 2: this end first. */

@@ -293,8 +293,9 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
         *at = end;
         last = end >= record->n_events || record->events[end].slot != number;
         if (last) { /* counted for all of them together */
-            ns_judge_waits(&judge, buckets);
+            ns_judge_waits(&judge, buckets, slot->waited_ns);
             ns_judge_arrivals(&judge, phases, slot->late_ns);
+            ns_judge_parts(&judge, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
         if (first)
@@ -303,6 +304,14 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
             ns_verdict_add(sum, &verdict);
         first = false;
     }
+}
+
+/* What the library has counted, whatever became of the looks. */
+static void take_counts(struct ns_verdict *verdict, const struct ns_record_slot *slot)
+{
+    verdict->requests = slot->requests;
+    verdict->writes = slot->writes;
+    ns_verdict_grade(verdict);
 }
 
 static void take_slot(struct replay *replay, const struct record *record, uint32_t number,
@@ -324,6 +333,7 @@ static void take_slot(struct replay *replay, const struct record *record, uint32
     describe(connection->pattern, sizeof(connection->pattern), slot->n_writes, sizes);
     replay->has_stalled = false;
     judge_slot(replay, record, number, at);
+    take_counts(&connection->verdict, slot);
     if (connection->verdict.watched_ns == 0 && slot->last > slot->first)
         connection->verdict.watched_ns = slot->last - slot->first;
 }

@@ -23,7 +23,7 @@
 
 enum {
     /* Goes up with every change of what follows. */
-    NS_RECORD_VERSION = 1,
+    NS_RECORD_VERSION = 2,
     NS_RECORD_PROCESSES_MOST = 1024, /* that make a record in one directory */
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
@@ -83,6 +83,9 @@ struct ns_record_slot {
      * and how long it took, all together. */
     _Atomic uint32_t phases[NS_RECORD_PHASES];
     _Atomic uint64_t late_ns;
+    /* Further data that a client got 5 ms or more after other data, with nothing written in
+     * between: how often, and how long it took, all together. */
+    _Atomic uint64_t parts, parts_ns;
     /* The writes before the last wait that followed one: the sizes of the first ones. */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES];
 };

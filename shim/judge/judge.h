@@ -41,9 +41,10 @@ void ns_judge_begin(struct ns_judge *judge, uint64_t tick_ns);
  * returned. */
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold);
 
-/* From inside, where waits without anything unsent leave no look: so many of them, and how long
- * they took by powers of two of microseconds. */
-void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS]);
+/* From inside, where waits without anything unsent leave no look: so many of them, how long they
+ * took by powers of two of microseconds, and all together. */
+void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS],
+                    uint64_t waited_ns);
 
 /* From inside: waits of 30 ms or more, before which this end had received data and not answered, so
  * that it owed an ACK, and which ended with further data, after which it answered before it waited
@@ -53,6 +54,10 @@ void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BU
  * on our tick, so what it has set free comes a round trip after one. */
 void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
                        uint64_t waited_ns);
+
+/* From inside, for a client: further data that came late, with nothing written after the data
+ * before it: how often, and how long it took, all together. After the arrivals. */
+void ns_judge_parts(struct ns_judge *judge, uint64_t n, uint64_t ns);
 
 /* What can be said by now. May be called again after further looks. */
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict);

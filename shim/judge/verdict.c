@@ -14,6 +14,11 @@ enum { CHANCE = 8 };
  * 0.98 to 1.00 behind a late ACK, by 0.02 to 0.27 behind slow peers. Softirqs and the program take
  * no longer than this between the tick and the arrival. */
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
+/* Twice the kernel's TCP_DELACK_MIN; its estimate of when to acknowledge seldom grows beyond. */
+enum { LATE_ACK_MOST_MS = 80 };
+/* Fewer requests of which nothing was held are no measure: the first may be slow for reasons of its
+ * own. */
+enum { FREE_LEAST = 3 };
 /* So many phases sooner, too: one processor moves the coarse clock on, and the timers of another
  * may fire shortly before it does. */
 enum { BEFORE_TICK = 1 };
@@ -49,8 +54,9 @@ void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t 
 
 void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t tick_ns)
 {
-    bool better = verdict->proof.end == 0 || (hold->certain && !verdict->proof.certain);
-    if (better)
+    const struct ns_hold *proof = &verdict->proof;
+    bool better = hold->certain != proof->certain ? hold->certain : hold->slack < proof->slack;
+    if (proof->end == 0 || better)
         verdict->proof = *hold;
     if (verdict->slack_ns < hold->slack)
         verdict->slack_ns = hold->slack;
@@ -70,19 +76,31 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->late_acks++;
 }
 
-void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                      uint64_t least_ns)
+/* The middle of a bucket. */
+static double middle(size_t bucket)
 {
+    return (double)((uint64_t)US * 3 << bucket >> 1);
+}
+
+void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
+                      uint64_t waited_ns, uint64_t least_ns)
+{
+    double brief = 0, lengthy = 0;
+    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
+        *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];
+    /* What the buckets do not tell the sum does: the brief ones are a small part of it. */
+    double scale = lengthy > 0 ? fmax((double)waited_ns - brief, 0) / lengthy : 0;
+    verdict->waited_ns += waited_ns;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
-        uint64_t each = (uint64_t)US * 3 << n >> 1; /* the middle of the bucket */
+        double each = middle(n) * fmin(fmax(scale, 2.0 / 3), 4.0 / 3); /* the bucket's ends */
         verdict->waits[n] += buckets[n];
         verdict->requests += buckets[n];
-        verdict->waited_ns += each * buckets[n];
-        if (each < least_ns)
+        if (middle(n) < (double)least_ns)
             continue;
-        enum ns_cause cause = each <= ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
+        enum ns_cause cause =
+            each <= (double)ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
         verdict->causes[cause] += buckets[n];
-        verdict->causes_ns[cause] += each * buckets[n];
+        verdict->causes_ns[cause] += (uint64_t)(each * buckets[n]);
     }
 }
 
@@ -100,11 +118,23 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     }
     if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)
         return;
+    /* What took longer no late ACK of ours has held back: the peer's own cork may, for 200 ms. */
+    if (waited_ns / all > (uint64_t)LATE_ACK_MOST_MS * MS + ns_verdict_trip(verdict))
+        return;
     /* A peer's own timer may keep to a tick, but not to the place of our tick. */
     if ((double)behind < concentrated * (double)all)
         return;
     verdict->receiving += all;
     verdict->receiving_ns += waited_ns;
+}
+
+void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns)
+{
+    if (n == 0 || verdict->receiving > 0) /* which is why they came late */
+        return;
+    enum ns_cause cause = ns / n <= ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
+    verdict->causes[cause] += n;
+    verdict->causes_ns[cause] += ns;
 }
 
 void ns_verdict_doubt(struct ns_verdict *verdict)
@@ -113,6 +143,23 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
     verdict->stalls = verdict->late_acks = 0;
     verdict->certain_ns = verdict->held_ns = verdict->shortest_ns = verdict->longest_ns = 0;
     verdict->proof.certain = false;
+}
+
+/* Do the requests of which nothing was held take as long as those that were? Then the hold makes no
+ * difference: the peer thinks as long, or keeps to a clock of its own. */
+static bool is_no_slower(const struct ns_verdict *verdict)
+{
+    uint64_t held[NS_VERDICT_BUCKETS], free = 0, most = 0;
+    size_t usual = 0;
+    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
+        held[n] = verdict->held_waits[n];
+        free += verdict->waits[n] - held[n];
+        if (held[n] > most) {
+            most = held[n];
+            usual = n;
+        }
+    }
+    return most > 0 && free >= FREE_LEAST && (verdict->waits[usual] - held[usual]) * 2 >= free;
 }
 
 static bool has_waits(const struct ns_verdict *verdict)
@@ -129,6 +176,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
+    if (verdict->stalls > 0 && is_no_slower(verdict))
+        ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;
     else if (verdict->receiving > 0)
@@ -141,7 +190,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
         verdict->doubt = NS_DOUBT_ANSWERS;
     else if (verdict->late > 0)
         verdict->grade = NS_GRADE_LATE;
-    else if (verdict->segments == 0 && verdict->requests == 0 && !has_waits(verdict))
+    else if (verdict->segments == 0 && verdict->writes == 0 && verdict->requests == 0 &&
+             !has_waits(verdict))
         verdict->doubt = NS_DOUBT_NO_LOOKS;
     else
         verdict->grade = NS_GRADE_NONE;
@@ -163,6 +213,7 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->receiving += one->receiving;
     sum->receiving_ns += one->receiving_ns;
     sum->segments += one->segments;
+    sum->writes += one->writes;
     for (size_t i = 0; i < NS_CAUSE_COUNT; i++) {
         sum->causes[i] += one->causes[i];
         sum->causes_ns[i] += one->causes_ns[i];

@@ -70,9 +70,11 @@ struct ns_verdict {
     uint64_t receiving_ns; /* what they cost at most */
     uint64_t causes[NS_CAUSE_COUNT], causes_ns[NS_CAUSE_COUNT]; /* what else: how often, how long */
     uint64_t segments;                                          /* sent meanwhile */
+    uint64_t writes;      /* of the program; from outside: 0 */
     uint32_t rtt_us;      /* the smallest known; 0: not known */
     uint32_t slack_ns;    /* of one hold, the largest */
-    struct ns_hold proof; /* the first stall, else the first that may be; end 0: there is none */
+    struct ns_hold proof; /* the stall, else what may be one, whose times are known best; end 0:
+                             there is none */
     /* How many waits took from 2^n to 2^(n+1) microseconds: all, and those with a hold. */
     uint32_t waits[NS_VERDICT_BUCKETS], held_waits[NS_VERDICT_BUCKETS];
 };
@@ -98,7 +100,10 @@ void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t 
 /* Waits for answers in which nothing was unsent, as ns_judge_waits takes them. Those below least_ns
  * were not long. */
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                      uint64_t least_ns);
+                      uint64_t waited_ns, uint64_t least_ns);
+
+/* Parts of answers, as ns_judge_parts takes them. After the arrivals. */
+void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns);
 
 /* Arrivals, as ns_judge_arrivals takes them. */
 void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
@@ -107,7 +112,7 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
 /* The stalls may be none. */
 void ns_verdict_doubt(struct ns_verdict *verdict);
 
-/* Set grade and doubt by what has been counted. */
+/* Set grade and doubt by what has been counted, taking back what the whole of it speaks against. */
 void ns_verdict_grade(struct ns_verdict *verdict);
 
 /* A round trip, and a quarter of one for its variation, in ns. */

@@ -390,6 +390,18 @@ static void note_late(struct ns_seat *seat, uint64_t at, uint64_t took)
     NS_PUT(seat, late_ns, took);
 }
 
+/* More of what the peer has to say, so long after the rest. */
+static void note_part(struct ns_seat *seat, struct ns_record_slot *slot, uint64_t at, uint64_t took)
+{
+    if (took >= LATE_NS)
+        note_late(seat, at, took);
+    if (took < LONG_NS ||
+        NS_GET(slot, role) != NS_ROLE_CLIENT) /* a server waits for whoever comes */
+        return;
+    NS_RECORD_ADD(slot->parts, 1);
+    NS_RECORD_ADD(slot->parts_ns, took);
+}
+
 /* Once for each connection a look tells the round trip, without which what takes long could be the
  * wire or the peer. */
 static void measure(int fd, struct ns_conn *conn, struct ns_seat *seat)
@@ -463,8 +475,8 @@ void ns_observe_read(int fd, struct ns_conn *conn)
         count_wait(slot, at - began);
     else if (flags & WROTE) /* the answer was there before it came to wait */
         count_wait(slot, 0);
-    else if (before_it && at - before_it >= LATE_NS)
-        note_late(seat, at, at - before_it);
+    else if (before_it)
+        note_part(seat, slot, at, at - before_it);
     /* A program that delays its ACKs itself (TCP_QUICKACK 0) need not answer to owe one. */
     bool delays = NS_GET(slot, role) != NS_ROLE_UNKNOWN && ns_conn_ack(conn).interactive;
     if (NS_GET(seat, late_ns) && delays)

@@ -184,7 +184,8 @@ static void check_lags(void)
     OK(ns_weigh_doubts(&weigh, TICK, MS), "nor those among which many are too late");
 }
 
-static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us)
+static struct ns_verdict arrivals_of(const uint32_t phases[NS_PHASES], uint32_t rtt_us,
+                                     uint64_t waited_ns)
 {
     struct talk talk;
     talk_begin(&talk);
@@ -193,8 +194,13 @@ static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
     talk.now.sent_segments = 1;
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
-    ns_judge_arrivals(&talk.judge, phases, 500 * (uint64_t)MS);
+    ns_judge_arrivals(&talk.judge, phases, waited_ns);
     return talk_verdict(&talk);
+}
+
+static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us)
+{
+    return arrivals_of(phases, rtt_us, 500 * (uint64_t)MS);
 }
 
 static void check_arrivals(void)
@@ -213,6 +219,8 @@ static void check_arrivals(void)
     OK(arrivals(early, 60).grade == NS_GRADE_LIKELY,
        "so does what comes just before, when another processor moves the clock on");
     OK(arrivals(sooner, 60).grade == NS_GRADE_NONE, "but no sooner");
+    OK(arrivals_of(on_tick, 60, 12 * 208 * (uint64_t)MS).grade == NS_GRADE_NONE,
+       "no ACK of ours is as late as the peer's own cork");
     OK(arrivals(few, 60).grade == NS_GRADE_NONE, "seven times say nothing");
     OK(arrivals(spread, 60).grade == NS_GRADE_NONE, "nor does data that comes at any time");
     OK(arrivals(own_timer, 60).grade == NS_GRADE_NONE,
@@ -228,17 +236,70 @@ static void check_unseen_waits(void)
     struct talk talk;
     talk_begin(&talk);
     uint32_t buckets[NS_VERDICT_BUCKETS] = {[5] = 100, [15] = 3};
-    ns_judge_waits(&talk.judge, buckets);
+    ns_judge_waits(&talk.judge, buckets, 135 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,
        "waits without anything unsent are requests");
-    OK(verdict.causes[NS_CAUSE_PEER] == 3 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 147,
-       "and the peer's affair where they are long");
+    OK(verdict.causes[NS_CAUSE_PEER] == 3 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 130,
+       "and the peer's affair where they are long, as long as they were");
+    OK(verdict.waited_ns == 135 * MS, "and all of them are what the program has waited");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
-    ns_judge_waits(&talk.judge, buckets);
+    ns_judge_waits(&talk.judge, buckets, 135 * MS);
     OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 3, "or the wire's");
+}
+
+/* Twenty stalls, and requests of which nothing was held. */
+static enum ns_grade beside(const uint32_t buckets[NS_VERDICT_BUCKETS])
+{
+    struct ns_verdict sum = waits(20, eleven_ticks, at_once);
+    struct talk talk;
+    talk_begin(&talk);
+    ns_judge_waits(&talk.judge, buckets, 0);
+    struct ns_verdict free = talk_verdict(&talk);
+    ns_verdict_add(&sum, &free);
+    return sum.grade;
+}
+
+static void check_parts(void)
+{
+    static const uint32_t on_tick[NS_PHASES] = {9, 3};
+    struct talk talk;
+    talk_begin(&talk);
+    ns_judge_parts(&talk.judge, 20, 880 * (uint64_t)MS);
+    struct ns_verdict verdict = talk_verdict(&talk);
+    OK(verdict.causes[NS_CAUSE_PEER] == 20 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 880,
+       "a peer that answers in two parts has taken its time");
+    talk_begin(&talk);
+    ns_judge_arrivals(&talk.judge, on_tick, 500 * (uint64_t)MS);
+    ns_judge_parts(&talk.judge, 12, 500 * (uint64_t)MS);
+    OK(talk_verdict(&talk).causes[NS_CAUSE_PEER] == 0, "unless our late ACKs have held it back");
+}
+
+static void check_no_slower(void)
+{
+    static const uint32_t slow[NS_VERDICT_BUCKETS] = {[15] = 3},
+                          two[NS_VERDICT_BUCKETS] = {[15] = 2},
+                          most_fast[NS_VERDICT_BUCKETS] = {[5] = 4, [15] = 3},
+                          longer[NS_VERDICT_BUCKETS] = {[18] = 30};
+    OK(beside(slow) == NS_GRADE_CANNOT_TELL,
+       "where requests of which nothing was held take as long, the hold is no stall");
+    OK(beside(two) == NS_GRADE_PROVEN, "two such requests say nothing");
+    OK(beside(most_fast) == NS_GRADE_PROVEN, "nor do some, where most are fast");
+    OK(beside(longer) == NS_GRADE_PROVEN, "nor do those that take another time");
+}
+
+static void check_best_proof(void)
+{
+    struct ns_verdict verdict = {0};
+    const struct ns_hold vague = {.begin = 1, .end = 44 * MS, .slack = 30 * MS, .certain = true},
+                         clear = {.begin = 2, .end = 44 * MS, .slack = 1 * MS, .certain = true},
+                         doubted = {.begin = 3, .end = 44 * MS, .slack = 0};
+    ns_verdict_stall(&verdict, &vague, TICK);
+    ns_verdict_stall(&verdict, &clear, TICK);
+    ns_verdict_stall(&verdict, &doubted, TICK);
+    OK(verdict.proof.begin == 2, "the proof is the stall whose times are known best");
 }
 
 static void check_sum(void)
@@ -279,6 +340,9 @@ int main(void)
     check_lags();
     check_arrivals();
     check_unseen_waits();
+    check_parts();
+    check_no_slower();
+    check_best_proof();
     check_sum();
     return ns_unit_done();
 }
