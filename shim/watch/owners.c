@@ -126,7 +126,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
     struct ns_watched_process *larger;
     char path[32];
-    int directory;
+    int directory, error;
 
     for (size_t i = 0; i < owners->n_processes; i++)
         if (owners->processes[i].pid == pid &&
@@ -136,12 +136,11 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    larger = ns_room_is_left(directory)
-                 ? realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger))
-                 : NULL;
+    error = ns_room_is_left(directory) ? 0 : -EMFILE;
+    larger = error ? NULL : realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
     if (!larger) {
         close(directory);
-        return ns_room_is_left(directory) ? -ENOMEM : -EMFILE;
+        return error ? error : -ENOMEM;
     }
     owners->processes = larger;
     larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid, .directory = directory};
