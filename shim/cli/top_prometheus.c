@@ -7,6 +7,7 @@
 #include "cli/diagnosis_words.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,27 +190,36 @@ static int write_in_one_step(const struct ns_top *top, const char *path)
     return error;
 }
 
+/* A device, or a pipe. */
+static int write_in_place(const struct ns_top *top, const char *path, bool is_link)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW));
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    int error = file ? write_file(top, file) : -errno;
+
+    if (file && fclose(file) != 0 && !error)
+        error = -errno;
+    if (!file && fd >= 0)
+        close(fd);
+    return error;
+}
+
 int ns_top_write_prometheus(const struct ns_top *top, const char *path)
 {
     char target[PATH_MAX];
     struct stat st;
-    FILE *file;
-    int error;
-    bool is_link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    bool is_there = lstat(path, &st) == 0, is_link = is_there && S_ISLNK(st.st_mode);
 
     if (strcmp(path, "-") == 0)
         return write_file(top, stdout);
     /* In a directory like /tmp anybody can make a link to what is not his. */
     if (is_link && st.st_uid != 0 && st.st_uid != geteuid())
         return -EACCES;
-    /* A device, a pipe, or what /dev/stdout leads to, is not to be replaced by a file. */
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        file = fopen(path, "we");
-        error = file ? write_file(top, file) : -errno;
-        if (file && fclose(file) != 0 && !error)
-            error = -errno;
-        return error;
-    }
+    if (is_link)
+        is_there = stat(path, &st) == 0;
+    /* What /dev/stdout leads to is not to be replaced by a file. */
+    if (is_there && !S_ISREG(st.st_mode))
+        return write_in_place(top, path, is_link);
     /* Nor is a link. */
     return write_in_one_step(top, is_link && realpath(path, target) ? target : path);
 }
