@@ -38,11 +38,16 @@ struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis
     return ns_diagnosis_new_process(diagnosis, pid);
 }
 
+/* Known to be the same. */
+static bool same_address(const struct ns_address *one, const struct ns_address *other)
+{
+    return one->known && other->known && one->port == other->port &&
+           memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
+}
+
 static bool same(const struct ns_address *one, const struct ns_address *other)
 {
-    return one->known == other->known &&
-           (!one->known ||
-            (one->port == other->port && memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0));
+    return one->known || other->known ? same_address(one, other) : true;
 }
 
 static const struct ns_address *service_of(const struct ns_diagnosed_connection *connection)
@@ -188,6 +193,24 @@ static int by_time(const void *left, const void *right)
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
+const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
+                                                  const struct ns_diagnosed *row)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *other = &diagnosis->rows[i];
+
+        if (other == row)
+            continue;
+        if (same_address(&other->local, &row->remote) && same_address(&other->remote, &row->local))
+            return other;
+        if (same_address(&other->service, &row->service) &&
+            ((row->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
+             (row->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT)))
+            return other;
+    }
+    return NULL;
+}
+
 static bool cures(const struct ns_diagnosed_experiment *experiment)
 {
     return experiment->done >= TRIED_LEAST && experiment->left >= TRIED_LEAST &&
@@ -241,8 +264,23 @@ static void weigh_experiments(struct ns_diagnosis *diagnosis)
     }
 }
 
+/* A peer that was looked at, too, and of which nothing was held that anybody waited for, is held by
+ * no late ACK of ours. */
+static void weigh_other_ends(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+
+        if (row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0 && other &&
+            (other->verdict.grade == NS_GRADE_NONE || other->verdict.grade == NS_GRADE_LATE))
+            take_back(diagnosis, row, false);
+    }
+}
+
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
+    weigh_other_ends(diagnosis);
     weigh_experiments(diagnosis);
     if (diagnosis->n_rows)
         qsort(diagnosis->rows, diagnosis->n_rows, sizeof(*diagnosis->rows), by_loss);

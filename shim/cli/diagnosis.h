@@ -126,6 +126,10 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_diagnosed *row));
 
+/* The row of the same connections' other end, where that process was looked at, too. */
+const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
+                                                  const struct ns_diagnosed *row);
+
 /* After the last: what experiments have shown has the last word on their processes' rows; the rows
  * worst first, the holds in the order of time, the grade of all. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);

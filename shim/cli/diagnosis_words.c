@@ -128,30 +128,6 @@ bool ns_diagnosis_certain(const struct ns_diagnosed *row)
     return row->measured || (ns_diagnosis_holds(row) && row->verdict.certain_ns > 0);
 }
 
-static bool same_address(const struct ns_address *one, const struct ns_address *other)
-{
-    return one->known && other->known && one->port == other->port &&
-           memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
-}
-
-const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
-                                                  const struct ns_diagnosed *row)
-{
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *other = &diagnosis->rows[i];
-
-        if (other == row)
-            continue;
-        if (same_address(&other->local, &row->remote) && same_address(&other->remote, &row->local))
-            return other;
-        if (same_address(&other->service, &row->service) &&
-            ((row->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
-             (row->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT)))
-            return other;
-    }
-    return NULL;
-}
-
 double ns_diagnosis_total_lost_ms(const struct ns_diagnosis *diagnosis)
 {
     double sum = 0;
@@ -207,6 +183,7 @@ char *ns_diagnosis_cure(const struct ns_diagnosis *diagnosis, const struct ns_di
     const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
     const struct ns_diagnosed_process *at = number == 0 ? row->process : NULL;
     struct ns_cure cures[2];
+    bool certain = ns_diagnosis_certain(row);
     char who[96] = "";
 
     if (number >= ns_diagnosis_cures(diagnosis, row, cures))
@@ -215,12 +192,12 @@ char *ns_diagnosis_cure(const struct ns_diagnosis *diagnosis, const struct ns_di
         at = other->process;
         snprintf(who, sizeof(who), " (%s)", at->name);
     }
-    snprintf(buffer, size, "%s%s: %s, %.1f -> %s%.1f ms a request that stalls%s%s%s",
+    snprintf(buffer, size, "%s%s: %s, %.1f -> %s%.1f ms%s a request that stalls%s%s",
              cures[number].end, who, cures[number].does, cures[number].from_ms,
-             cures[number].measured ? "" : "about ", fmax(cures[number].to_ms, 0.1),
-             cures[number].measured      ? ", as measured"
-             : ns_diagnosis_certain(row) ? ""
-                                         : " at best",
+             cures[number].measured || !certain ? "" : "about ", fmax(cures[number].to_ms, 0.1),
+             cures[number].measured ? ", as measured,"
+             : certain              ? ""
+                                    : " at best",
              at && at->curable.reason[0] ? "; no preload reaches it: " : "",
              at ? at->curable.reason : "");
     return buffer;

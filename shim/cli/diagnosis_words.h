@@ -44,10 +44,6 @@ bool ns_diagnosis_holds(const struct ns_diagnosed *row);
 /* Does the row stall, or seem to? */
 bool ns_diagnosis_stalls(const struct ns_diagnosed *row);
 
-/* The row of the same connections' other end, where that process was looked at, too. */
-const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
-                                                  const struct ns_diagnosed *row);
-
 /* How many requests of the row stalled, or seem to have. */
 uint64_t ns_diagnosis_stall_count(const struct ns_diagnosed *row);
 

@@ -310,7 +310,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
 static void take_counts(struct ns_verdict *verdict, const struct ns_record_slot *slot)
 {
     verdict->requests = slot->requests;
-    verdict->writes = slot->writes;
+    verdict->calls = slot->writes + slot->reads;
     ns_verdict_grade(verdict);
 }
 

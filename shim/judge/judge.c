@@ -126,10 +126,12 @@ static bool judge_released(struct ns_judge *judge, const struct ns_look *look, s
     }
     /* An answer that does not acknowledge the bytes was on its way without them. */
     bool has_it = (int64_t)(look->acked - end) >= judge->ahead;
-    if (!arrived || judge->answered_early || !has_it)
+    if (!arrived || judge->answered_early || !has_it) {
+        judge->verdict.early += arrived;
         judge_late(judge, look, hold);
-    else
+    } else {
         judge_answer(judge, look, hold);
+    }
     return true;
 }
 

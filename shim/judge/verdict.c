@@ -151,6 +151,9 @@ static bool is_no_slower(const struct ns_verdict *verdict)
 {
     uint64_t held[NS_VERDICT_BUCKETS], free = 0, most = 0;
     size_t usual = 0;
+    /* From outside what takes long may be held in the other direction. */
+    if (verdict->calls == 0 || verdict->receiving > 0)
+        return false;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
         held[n] = verdict->held_waits[n];
         free += verdict->waits[n] - held[n];
@@ -176,7 +179,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
-    if (verdict->stalls > 0 && is_no_slower(verdict))
+    /* A peer that speaks before it has got what is held keeps to a clock of its own. */
+    if (verdict->stalls > 0 && (is_no_slower(verdict) || verdict->early > verdict->stalls))
         ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;
@@ -190,7 +194,7 @@ void ns_verdict_grade(struct ns_verdict *verdict)
         verdict->doubt = NS_DOUBT_ANSWERS;
     else if (verdict->late > 0)
         verdict->grade = NS_GRADE_LATE;
-    else if (verdict->segments == 0 && verdict->writes == 0 && verdict->requests == 0 &&
+    else if (verdict->segments == 0 && verdict->calls == 0 && verdict->requests == 0 &&
              !has_waits(verdict))
         verdict->doubt = NS_DOUBT_NO_LOOKS;
     else
@@ -205,6 +209,7 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->late_acks += one->late_acks;
     sum->maybe += one->maybe;
     sum->late += one->late;
+    sum->early += one->early;
     sum->unprovable += one->unprovable;
     sum->certain_ns += one->certain_ns;
     sum->most_ns += one->most_ns;
@@ -213,7 +218,7 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->receiving += one->receiving;
     sum->receiving_ns += one->receiving_ns;
     sum->segments += one->segments;
-    sum->writes += one->writes;
+    sum->calls += one->calls;
     for (size_t i = 0; i < NS_CAUSE_COUNT; i++) {
         sum->causes[i] += one->causes[i];
         sum->causes_ns[i] += one->causes_ns[i];

@@ -60,6 +60,7 @@ struct ns_verdict {
     uint64_t late_acks;  /* stalls that lasted longer than a round trip: the peer's ACK was late */
     uint64_t maybe;      /* holds before an answer that came later than the release explains */
     uint64_t late;       /* holds that nobody waited for */
+    uint64_t early;      /* of these, before whose release the peer spoke all the same */
     uint64_t unprovable; /* what would be a hold, had the kernel told all that proves it */
     uint64_t certain_ns; /* lost for certain: by the stalls */
     uint64_t most_ns;    /* lost at most: by the stalls and by those that may be */
@@ -70,7 +71,7 @@ struct ns_verdict {
     uint64_t receiving_ns; /* what they cost at most */
     uint64_t causes[NS_CAUSE_COUNT], causes_ns[NS_CAUSE_COUNT]; /* what else: how often, how long */
     uint64_t segments;                                          /* sent meanwhile */
-    uint64_t writes;      /* of the program; from outside: 0 */
+    uint64_t calls;       /* writes and reads of the program; from outside: 0 */
     uint32_t rtt_us;      /* the smallest known; 0: not known */
     uint32_t slack_ns;    /* of one hold, the largest */
     struct ns_hold proof; /* the stall, else what may be one, whose times are known best; end 0:

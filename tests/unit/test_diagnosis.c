@@ -224,6 +224,38 @@ static const struct ns_diagnosed *row_of(const struct ns_diagnosis *diagnosis, e
     return &diagnosis->rows[diagnosis->rows[0].role == role ? 0 : 1];
 }
 
+/* A server that its peer seems to be held for, and that peer, of which so much was seen. */
+static enum ns_grade server_beside(const struct ns_verdict *client)
+{
+    struct ns_diagnosis diagnosis = {0};
+    struct ns_verdict receives = {.grade = NS_GRADE_LIKELY,
+                                  .requests = 10,
+                                  .segments = 10,
+                                  .receiving = 10,
+                                  .receiving_ns = 440ull * MS};
+    enum ns_grade grade;
+
+    add(&diagnosis, process(&diagnosis, 8, "server", ""), NS_ROLE_SERVER, &receives);
+    add(&diagnosis, process(&diagnosis, 9, "client", ""), NS_ROLE_CLIENT, client);
+    ns_diagnosis_finish(&diagnosis);
+    grade = row_of(&diagnosis, NS_ROLE_SERVER)->verdict.grade;
+    ns_diagnosis_release(&diagnosis);
+    return grade;
+}
+
+static void check_held_back(void)
+{
+    struct ns_verdict holds = stalls(), nothing = {.grade = NS_GRADE_NONE, .requests = 10},
+                      late = {.grade = NS_GRADE_LATE, .late = 10},
+                      unknown = {.grade = NS_GRADE_CANNOT_TELL};
+
+    OK(server_beside(&holds) == NS_GRADE_LIKELY && server_beside(&unknown) == NS_GRADE_LIKELY,
+       "a peer that seems to be held may be");
+    OK(server_beside(&nothing) == NS_GRADE_NONE,
+       "unless it was looked at, and nothing of it was held");
+    OK(server_beside(&late) == NS_GRADE_NONE, "or nobody waited for what was");
+}
+
 static void check_experiments(void)
 {
     struct ns_diagnosis diagnosis = tried("push", 34, 44, 1e-6);
@@ -353,6 +385,7 @@ int main(void)
     check_both_ends();
     check_receiving();
     check_experiments();
+    check_held_back();
     check_no_stall();
     check_words();
     check_holds();

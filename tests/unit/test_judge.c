@@ -229,7 +229,8 @@ static void check_answers(void)
     talk_let_go(&talk);
     talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
     verdict = talk_verdict(&talk);
-    OK(verdict.grade == NS_GRADE_LATE && verdict.late == 1 && verdict.stalls + verdict.maybe == 0,
+    OK(verdict.grade == NS_GRADE_LATE && verdict.late == 1 && verdict.early == 1 &&
+           verdict.stalls + verdict.maybe == 0,
        "an answer that does not acknowledge the bytes was on its way without them");
     talk_begin(&talk);
     stall(&talk, TICK, 60 * US);

@@ -251,13 +251,16 @@ static void check_unseen_waits(void)
 }
 
 /* Twenty stalls, and requests of which nothing was held. */
-static enum ns_grade beside(const uint32_t buckets[NS_VERDICT_BUCKETS])
+static enum ns_grade beside(const uint32_t buckets[NS_VERDICT_BUCKETS], uint64_t calls,
+                            uint64_t receiving)
 {
     struct ns_verdict sum = waits(20, eleven_ticks, at_once);
     struct talk talk;
     talk_begin(&talk);
     ns_judge_waits(&talk.judge, buckets, 0);
     struct ns_verdict free = talk_verdict(&talk);
+    free.calls = calls;
+    free.receiving = receiving;
     ns_verdict_add(&sum, &free);
     return sum.grade;
 }
@@ -283,11 +286,26 @@ static void check_no_slower(void)
                           two[NS_VERDICT_BUCKETS] = {[15] = 2},
                           most_fast[NS_VERDICT_BUCKETS] = {[5] = 4, [15] = 3},
                           longer[NS_VERDICT_BUCKETS] = {[18] = 30};
-    OK(beside(slow) == NS_GRADE_CANNOT_TELL,
+    OK(beside(slow, 1, 0) == NS_GRADE_CANNOT_TELL,
        "where requests of which nothing was held take as long, the hold is no stall");
-    OK(beside(two) == NS_GRADE_PROVEN, "two such requests say nothing");
-    OK(beside(most_fast) == NS_GRADE_PROVEN, "nor do some, where most are fast");
-    OK(beside(longer) == NS_GRADE_PROVEN, "nor do those that take another time");
+    OK(beside(two, 1, 0) == NS_GRADE_PROVEN, "two such requests say nothing");
+    OK(beside(most_fast, 1, 0) == NS_GRADE_PROVEN, "nor do some, where most are fast");
+    OK(beside(longer, 1, 0) == NS_GRADE_PROVEN, "nor do those that take another time");
+    OK(beside(slow, 0, 0) == NS_GRADE_PROVEN && beside(slow, 1, 12) == NS_GRADE_PROVEN,
+       "nor where the peer may be held, too");
+}
+
+static void check_early(void)
+{
+    struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
+                      as_many = {.late = 5, .early = 5};
+    OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0, "answers that wait for what is held");
+    ns_verdict_add(&sum, &as_many);
+    OK(sum.grade == NS_GRADE_PROVEN, "are not refuted by as many that do not");
+    sum = waits(5, eleven_ticks, at_once);
+    ns_verdict_add(&sum, &early);
+    OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
+       "but a peer that mostly speaks before it has got it keeps to a clock of its own");
 }
 
 static void check_best_proof(void)
@@ -342,6 +360,7 @@ int main(void)
     check_unseen_waits();
     check_parts();
     check_no_slower();
+    check_early();
     check_best_proof();
     check_sum();
     return ns_unit_done();
