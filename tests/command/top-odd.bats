@@ -185,6 +185,32 @@ END
     grep -qE '^nagleshim_shim_connections\{process="queue_put".* 0$' "$T/x.prom"
 }
 
+@test "where memory may not be read top does not say for sure that the shim is not there" {
+    gcc -shared -fPIC -o "$T/closed.so" -D_GNU_SOURCE -x c - <<'END'
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long n, const struct iovec *there,
+                         unsigned long m, unsigned long flags)
+{
+    errno = EPERM;
+    return -1;
+}
+int openat(int at, const char *name, int flags, ...)
+{
+    errno = EACCES;
+    return strcmp(name, "mem") == 0 ? -1 : (int)syscall(SYS_openat, at, name, flags, 0);
+}
+END
+    posts closed
+    run --separate-stderr env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    [[ $(awk -v pid="$pid" '$2 == pid { print $7 }' <<<"$output") == "no?" ]]
+}
+
 @test "the file for node_exporter keeps its mode, and is not written through another user's link" {
     posts linked
     touch "$T/x.prom"
