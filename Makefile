@@ -49,7 +49,9 @@ LARGE_SRC := shim/base/log.c shim/conn/report.c shim/init.c shim/conn/fds.c shim
 # The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
 JUDGE_SRC := $(wildcard shim/judge/*.c)
 CLI_SRC := $(wildcard shim/cli/*.c shim/watch/*.c) $(JUDGE_SRC)
-SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
+# config/image/build builds what the image runs.
+IMAGE_SRC := $(wildcard shim/image/*.c)
+SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
 

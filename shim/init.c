@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Start-up and exit. The only place that reads the environment, and the one that says in which
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
- * policy that NAGLESHIM_POLICY names, or when NAGLESHIM_LOG asks. */
+ * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
+ */
 #include "hold/deadline.h"
 #include "life/handover.h"
 #include "life/life.h"
@@ -159,7 +160,9 @@ static void open_recorder(void)
     else if (word && strcmp(word, "acknowledge") == 0)
         experiment = NS_EXPERIMENT_ACKNOWLEDGE;
     else if (word && *word)
-        ns_log(NS_LOG_ERROR, "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'", word);
+        ns_log(NS_LOG_DEBUG,
+               "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'; nothing is tried",
+               word);
     if (!directory || !*directory)
         return;
     ns_recorder_open(directory, experiment);

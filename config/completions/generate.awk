@@ -46,8 +46,6 @@ function bash_values(k) {
         return "action=file"
     if (k == "PROGRAM")
         return "action=command"
-    if (k == "VERBS")
-        return "values='" all_verbs "'"
     return "action=nothing"
 }
 
@@ -82,11 +80,14 @@ function bash(v, i, j, options, valued, done) {
     print "    esac"
     print "    if ((COMP_CWORD == 1)); then"
     print "        action= values='" all_verbs "'"
+    print "        [[ $word != -* ]] || values='--help --version'"
     print "    elif [[ -z $action$values ]]; then"
     print "        case $verb in"
     for (j = 1; j <= n_verbs; j++) {
         v = verbs[j]
-        print "        " v ") " bash_values(operands[v]) " ;;"
+        # A word of a list stands directly behind the verb.
+        print "        " v ") " (operands[v] in words ? "((COMP_CWORD > 2)) && action=nothing || " : "") \
+            bash_values(operands[v]) " ;;"
     }
     print "        *) return ;;"
     print "        esac"
@@ -132,8 +133,6 @@ function zsh_action(k) {
         return "_command_names -e"
     if (k == "PID")
         return "_pids"
-    if (k == "VERBS")
-        return "(" all_verbs ")"
     return " "
 }
 
@@ -146,7 +145,10 @@ function zsh(v, i, j, described, spec) {
         print "        " quote(verbs[j] ":" summary[verbs[j]])
     print "    )"
     print "    local verb=$words[2]"
-    print "    if ((CURRENT == 2)); then"
+    print "    if ((CURRENT == 2)) && [[ $words[2] == -* ]]; then"
+    print "        _arguments '--help[print what it does]' '--version[print the version]'"
+    print "        return"
+    print "    elif ((CURRENT == 2)); then"
     print "        _describe -t commands command verbs"
     print "        return"
     print "    fi"
@@ -173,8 +175,8 @@ function zsh(v, i, j, described, spec) {
             spec = spec " \\\n            '(-)1:program:_command_names -e' '*::argument:_normal'"
         else if (operands[v] == "FILES")
             spec = spec " \\\n            '*:file:_files'"
-        else if (operands[v] == "VERBS")
-            spec = spec " \\\n            '1:command:(" all_verbs ")'"
+        else if (operands[v] in words)
+            spec = spec " \\\n            '1:word:(" words[operands[v]] ")'"
         print spec "\n        ;;"
     }
     print "    esac"
@@ -203,7 +205,12 @@ function fish(v, i, j) {
     print "    set -l words (commandline -opc)"
     print "    test (count $words) -ge 2; and test $words[2] = $argv[1]"
     print "end\n"
+    print "function __nagleshim_behind"
+    print "    test (count (commandline -opc)) -eq 2; and __nagleshim_verb $argv[1]"
+    print "end\n"
     print "complete -c nagleshim -f"
+    print "complete -c nagleshim -n __nagleshim_has_no_verb -l help -d 'print what it does'"
+    print "complete -c nagleshim -n __nagleshim_has_no_verb -l version -d 'print the version'"
     for (j = 1; j <= n_verbs; j++) {
         v = verbs[j]
         print "complete -c nagleshim -n __nagleshim_has_no_verb -a " v " -d " quote(summary[v])
@@ -214,8 +221,8 @@ function fish(v, i, j) {
             print "complete -c nagleshim -n '__nagleshim_verb " v "' -x -a '(__fish_complete_subcommand --fcs-skip=2)'"
         else if (operands[v] == "FILES")
             print "complete -c nagleshim -n '__nagleshim_verb " v "' -F"
-        else if (operands[v] == "VERBS")
-            print "complete -c nagleshim -n '__nagleshim_verb " v "' -a " quote(all_verbs)
+        else if (operands[v] in words)
+            print "complete -c nagleshim -n '__nagleshim_behind " v "' -a " quote(words[operands[v]])
     }
 }
 

@@ -5,15 +5,13 @@
  * socket() or _exit, where lines come from, are none. */
 #include "base/log.h"
 
-#include "base/real.h"
+#include "base/system.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -30,20 +28,18 @@ static struct {
     struct stat file;
 } stderr_was;
 
-#define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
-
 static void stderr_is(char *name, size_t size)
 {
-    long n = SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/fd/2", name, size - 1);
+    long n = NS_SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/fd/2", name, size - 1);
     name[n > 0 ? n : 0] = 0;
 }
 
 static void remember_stderr(void)
 {
     stderr_is(stderr_was.name, sizeof stderr_was.name);
-    long flags = SYSTEM(SYS_fcntl, 2, F_GETFL);
+    long flags = NS_SYSTEM(SYS_fcntl, 2, F_GETFL);
     stderr_was.appends = flags >= 0 && flags & O_APPEND;
-    if (SYSTEM(SYS_fstat, 2, &stderr_was.file) != 0)
+    if (NS_SYSTEM(SYS_fstat, 2, &stderr_was.file) != 0)
         stderr_was.name[0] = 0;
     stderr_was.known = true;
 }
@@ -85,14 +81,9 @@ void ns_log_silence(void)
 static int opened(const char *path, int flags)
 {
     /* NONBLOCK: a FIFO without a reader must not stop the program. */
-    long fd = SYSTEM(SYS_openat, AT_FDCWD, path,
-                     flags | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
-    if (fd >= 0 && fd < 3) {
-        long high = SYSTEM(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
-        SYSTEM(SYS_close, fd);
-        fd = high;
-    }
-    return (int)fd;
+    long fd = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
+                        flags | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    return ns_system_high(fd);
 }
 
 /* The program has closed its stderr, as many do in an atexit handler. A file that was opened to be
@@ -109,13 +100,13 @@ static int stderr_again(void)
         return -1;
     struct stat now;
     pid_t session = -1;
-    bool same = SYSTEM(SYS_fstat, fd, &now) == 0 && now.st_dev == stderr_was.file.st_dev &&
+    bool same = NS_SYSTEM(SYS_fstat, fd, &now) == 0 && now.st_dev == stderr_was.file.st_dev &&
                 now.st_ino == stderr_was.file.st_ino;
-    bool ours = file || (SYSTEM(SYS_ioctl, fd, TIOCGSID, &session) == 0 &&
-                         session == (pid_t)SYSTEM(SYS_getsid, 0));
+    bool ours = file || (NS_SYSTEM(SYS_ioctl, fd, TIOCGSID, &session) == 0 &&
+                         session == (pid_t)NS_SYSTEM(SYS_getsid, 0));
     if (same && ours)
         return fd;
-    SYSTEM(SYS_close, fd);
+    NS_SYSTEM(SYS_close, fd);
     return -1;
 }
 
@@ -125,11 +116,12 @@ static bool takes_line(void)
 {
     int domain;
     socklen_t size = sizeof domain;
-    if (SYSTEM(SYS_getsockopt, 2, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain != AF_UNIX)
+    if (NS_SYSTEM(SYS_getsockopt, 2, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+        domain != AF_UNIX)
         return false;
     struct timespec none = {0};
     struct pollfd at = {.fd = 2, .events = POLLOUT};
-    return SYSTEM(SYS_ppoll, &at, 1, &none, NULL, 0) == 1 && at.revents == POLLOUT;
+    return NS_SYSTEM(SYS_ppoll, &at, 1, &none, NULL, 0) == 1 && at.revents == POLLOUT;
 }
 
 /* Where a line goes: stderr, or a descriptor to close; -1: nowhere. */
@@ -156,8 +148,8 @@ static bool is_full(int fd)
 {
     struct rlimit most;
     struct stat file;
-    return SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
-           most.rlim_cur != RLIM_INFINITY && SYSTEM(SYS_fstat, fd, &file) == 0 &&
+    return NS_SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
+           most.rlim_cur != RLIM_INFINITY && NS_SYSTEM(SYS_fstat, fd, &file) == 0 &&
            S_ISREG(file.st_mode) &&
            (uint64_t)file.st_size + 2 * sizeof(struct ns_line) > most.rlim_cur;
 }
@@ -195,9 +187,9 @@ void ns_line_write(struct ns_line *line)
     int fd = destination();
     line->text[line->used] = '\n';
     if (fd >= 0 && !is_full(fd)) /* one write: lines of several processes in one file stay whole */
-        SYSTEM(SYS_write, fd, line->text, line->used + 1);
+        NS_SYSTEM(SYS_write, fd, line->text, line->used + 1);
     if (fd > 2)
-        SYSTEM(SYS_close, fd);
+        NS_SYSTEM(SYS_close, fd);
     errno = saved;
 }
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The next definition of every interposed call: what the application would have reached without us.
- * Everything in the shim that makes a system call goes through this table. */
+ * Whatever the shim itself asks of one of these calls goes through this table, since by its own
+ * name it would come back to us. But for the search for a policy (policy/find.c), which the command
+ * has, too: it reads its files before the table of descriptors is open, and our calls pass it on.
+ * Calls that are not interposed (mmap, getsockname, readlink) are made by their own names, and the
+ * deadline thread makes system calls of its own (hold/bare.h). */
 #ifndef NS_REAL_H
 #define NS_REAL_H
 

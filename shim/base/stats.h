@@ -28,9 +28,10 @@ extern struct ns_stats ns_stats;
 
 /* Not a read-modify-write: two threads at once may lose a count, and no thread pays for a locked
  * bus. */
-#define NS_COUNT(name)                                                                             \
-    atomic_store_explicit(&ns_stats.name,                                                          \
-                          atomic_load_explicit(&ns_stats.name, memory_order_relaxed) + 1,          \
+#define NS_ADD(counter, amount)                                                                    \
+    atomic_store_explicit(&(counter),                                                              \
+                          atomic_load_explicit(&(counter), memory_order_relaxed) + (amount),       \
                           memory_order_relaxed)
+#define NS_COUNT(name) NS_ADD(ns_stats.name, 1)
 
 #endif

@@ -50,6 +50,12 @@ static inline void ns_before_look(void)
     }
 }
 
+/* May a wait of that time, NULL being without an end, take any? */
+static inline bool ns_takes_time(const struct timespec *time)
+{
+    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
+}
+
 /* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 
@@ -68,6 +74,9 @@ void ns_in_child(void);
 /* Before this process becomes another program, and before it ends: others may have its sockets. */
 void ns_before_exec(void);
 void ns_before_end(void);
+
+/* Does a futex() with that operation wait? */
+bool ns_futex_waits(int operation);
 
 /* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
  * asks for. And before one is set. */

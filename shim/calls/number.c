@@ -51,18 +51,23 @@ static void writes_anywhere(const long a[6])
     ns_handover_all_unseen();
 }
 
-static void may_wait_for_futex(const long a[6])
+bool ns_futex_waits(int operation)
 {
-    switch ((int)a[1] & FUTEX_CMD_MASK) {
+    switch (operation & FUTEX_CMD_MASK) {
     case FUTEX_WAIT:
     case FUTEX_WAIT_BITSET:
     case FUTEX_LOCK_PI:
     case FUTEX_WAIT_REQUEUE_PI:
-        ns_before_wait();
-        break;
+        return true;
     default:
-        break;
+        return false;
     }
+}
+
+static void may_wait_for_futex(const long a[6])
+{
+    if (ns_futex_waits((int)a[1]))
+        ns_before_wait();
 }
 
 static void may_wait_for_ring(const long a[6])

@@ -52,11 +52,6 @@ static int after_look(int result, bool waits)
 /* Times as ppoll, pselect and epoll_pwait2 have them; NULL is no end. */
 static const struct timespec no_time;
 
-static bool may_take_time(const struct timespec *time)
-{
-    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
-}
-
 /* The kernel refuses any other, ready or not; so a first look must not hide it. */
 static const struct timespec *look_time(const struct timespec *time)
 {
@@ -74,7 +69,7 @@ NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
-    NS_WAIT(may_take_time(timeout), NS_REAL(ppoll)(fds, count, look_time(timeout), mask),
+    NS_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, look_time(timeout), mask),
             NS_REAL(ppoll)(fds, count, timeout, mask));
 }
 
@@ -110,7 +105,7 @@ NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
 NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                       const struct timespec *timeout, const sigset_t *mask)
 {
-    if (may_take_time(timeout)) {
+    if (ns_takes_time(timeout)) {
         ns_before_wait();
         return NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);
     }

@@ -8,6 +8,7 @@
 #include "cli/effect.h"
 #include "cli/environment.h"
 #include "cli/output.h"
+#include "cli/proc.h"
 #include "cli/trust.h"
 #include "cli/verbs.h"
 
@@ -18,14 +19,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* What is being checked: the mistakes of one source, and where they go. */
 struct check {
     const struct ns_policy_found *found;
-    const char *list; /* the directories that it is in one of; NULL: it was named */
-    cJSON *entry;     /* NULL: text */
+    char name[PATH_MAX]; /* of the file, as a terminal may have it */
+    const char *list;    /* the directories that it is in one of; NULL: it was named */
+    cJSON *entry;        /* NULL: text */
     struct ns_policy_error errors[NS_POLICY_ERRORS_MOST];
     unsigned n_errors;
 };
@@ -74,7 +75,7 @@ static void tell_warning(struct check *check, const struct ns_rule *rule, const 
         ns_effect_name(rule, name, sizeof(name) - 2);
         strcat(name, ": ");
     }
-    fprintf(stderr, "%s: warning: %s%s\n", check->found->path, name, text);
+    fprintf(stderr, "%s: warning: %s%s\n", check->name, name, text);
 }
 
 static void warn(void *context, const struct ns_rule *rule, const char *text)
@@ -111,10 +112,9 @@ static void tell_error(const struct check *check, const struct ns_policy_error *
     if (check->entry)
         return;
     if (error->line)
-        fprintf(stderr, "%s:%u:%u: %s\n", check->found->path, error->line, error->column,
-                error->message);
+        fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
     else
-        fprintf(stderr, "%s: %s\n", check->found->path, error->message);
+        fprintf(stderr, "%s: %s\n", check->name, error->message);
 }
 
 static int tell_errors(struct check *check)
@@ -130,7 +130,7 @@ static int tell_errors(struct check *check)
     if (check->entry)
         cJSON_AddBoolToObject(check->entry, "more", is_full);
     else if (is_full)
-        fprintf(stderr, "%s: there may be more mistakes; the first %d are told\n", found->path,
+        fprintf(stderr, "%s: there may be more mistakes; the first %d are told\n", check->name,
                 NS_POLICY_ERRORS_MOST);
     return found->error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
 }
@@ -146,6 +146,8 @@ static void begin_entry(struct check *check)
     const struct ns_policy_found *found = check->found;
     cJSON *entry = ns_output_entry("files");
 
+    snprintf(check->name, sizeof(check->name), "%s", found->path[0] ? found->path : "''");
+    ns_proc_tame(check->name);
     check->entry = entry;
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
@@ -163,12 +165,12 @@ static void begin_entry(struct check *check)
 /* In a list of directories the first file that is there counts. */
 static void warn_of_hidden(struct check *check)
 {
-    char hiding[PATH_MAX], text[PATH_MAX + 64];
+    char why[PATH_MAX + 128], text[sizeof(why) + 32];
 
-    if (!check->list || !ns_directory_hides(check->list, check->found->path, hiding))
+    if (!check->list || !ns_directory_hides(check->list, check->found->path, why, sizeof(why)))
         return;
-    snprintf(text, sizeof(text), "no program gets it: %s is found before it", hiding);
-    tell_warning(check, NULL, text);
+    snprintf(text, sizeof(text), "no program gets it: %s", why);
+    tell_warning(check, NULL, ns_proc_tame(text));
 }
 
 static int report(struct check *check)
@@ -183,7 +185,7 @@ static int report(struct check *check)
     ns_policy_warnings(policy, warn, check);
     if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
         ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
-    ns_output_line("%s: valid, %zu rule%s%s", found->path, policy->n_rules,
+    ns_output_line("%s: valid, %zu rule%s%s", check->name, policy->n_rules,
                    policy->n_rules == 1 ? "" : "s",
                    policy->enabled ? "" : ", not enabled: every socket is left alone");
     return NS_EXIT_YES;
@@ -248,12 +250,36 @@ static void say_builtin(const char *directory)
                    directory, ns_send_name(rule->send), ns_ack_name(rule->ack));
 }
 
-static int check_directories(const char *list)
+/* Says which directories of the list cannot be looked into. Of those that the environment names one
+ * may well be missing: the search passes it over. */
+static bool can_look(const char *list, bool is_option)
 {
-    struct directory directory = {.list = list, .worst = NS_EXIT_YES};
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *at;
+    size_t length;
+    bool can = true;
+
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        char path[PATH_MAX];
+        int error;
+
+        snprintf(path, sizeof(path), "%.*s", (int)length, at);
+        error = ns_directory_judge(path);
+        if (!error || (!is_option && (error == ENOENT || error == ENOTDIR)))
+            continue;
+        ns_say("check", "%s '%s': %s", is_option ? "--dir" : "the directory", path,
+               strerror(error));
+        can = false;
+    }
+    return can;
+}
+
+static int check_directories(const char *list, bool all_seen)
+{
+    struct directory directory = {.list = list, .worst = all_seen ? NS_EXIT_YES : NS_EXIT_ERROR};
 
     ns_directory_each(list, check_in_directory, &directory);
-    if (!directory.has_default)
+    if (!directory.has_default && all_seen)
         say_builtin(list);
     return directory.worst;
 }
@@ -261,7 +287,7 @@ static int check_directories(const char *list)
 /* Every policy that a program could get from this environment. */
 static int check_here(void)
 {
-    const char *named = getenv("NAGLESHIM_POLICY");
+    const char *named = getenv("NAGLESHIM_POLICY"), *list = ns_environment_policies();
     char off[128];
 
     if (ns_environment_off(off, sizeof(off)))
@@ -269,31 +295,19 @@ static int check_here(void)
     ns_environment_judge(false, warn_of_environment, NULL);
     if (named && *named)
         return check_named();
-    return check_directories(ns_environment_policies());
+    return check_directories(list, can_look(list, false));
 }
 
 /* The directories that the command line names, which were meant to be there. */
 static int check_named_directories(const char *list)
 {
-    struct ns_policy_directories directories = ns_policy_directories(list);
-    const char *at;
-    size_t length;
-
-    while (ns_policy_next_directory(&directories, &at, &length)) {
-        char path[PATH_MAX];
-        struct stat st;
-        int error;
-
-        snprintf(path, sizeof(path), "%.*s", (int)length, at);
-        error = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-        if (!error && access(path, R_OK | X_OK) != 0)
-            error = errno;
-        if (error) {
-            ns_say("check", "--dir '%s': %s", path, strerror(error));
-            return NS_EXIT_ERROR;
-        }
+    /* In the environment it would be the built-in directory; here somebody's variable was empty. */
+    if (ns_directory_has_empty(list)) {
+        ns_say("check", "--dir needs a directory, not ''%s%s%s", *list ? " as in '" : "", list,
+               *list ? "'" : "");
+        return NS_EXIT_ERROR;
     }
-    return check_directories(list);
+    return can_look(list, true) ? check_directories(list, true) : NS_EXIT_ERROR;
 }
 
 int ns_check_main(int argc, char **argv)

@@ -6,11 +6,13 @@
 #include "policy/find.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int is_policy_file(const struct dirent *entry)
@@ -52,8 +54,9 @@ void ns_directory_each(const char *list, void (*each)(void *context, const char 
     }
 }
 
-bool ns_directory_hides(const char *list, const char *path, char hiding[PATH_MAX])
+bool ns_directory_hides(const char *list, const char *path, char *why, size_t size)
 {
+    char hiding[PATH_MAX];
     struct ns_policy_directories directories = ns_policy_directories(list);
     const char *base = strrchr(path, '/'), *at;
     const char *const names[] = {base ? base + 1 : path, "default.json"};
@@ -65,9 +68,34 @@ bool ns_directory_hides(const char *list, const char *path, char hiding[PATH_MAX
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
             int n = snprintf(hiding, PATH_MAX, "%.*s/%s", (int)length, at, names[i]);
 
-            if (n > 0 && n < PATH_MAX && access(hiding, F_OK) == 0)
-                return true;
+            if (n <= 0 || n >= PATH_MAX)
+                continue;
+            if (access(hiding, F_OK) == 0)
+                snprintf(why, size, "%s is found before it", hiding);
+            else if (errno != ENOENT && errno != ENOTDIR)
+                snprintf(why, size, "the search ends before it at %s: %s", hiding, strerror(errno));
+            else
+                continue;
+            return true;
         }
     }
     return false;
+}
+
+bool ns_directory_has_empty(const char *list)
+{
+    size_t length = strlen(list);
+
+    return length == 0 || *list == ':' || list[length - 1] == ':' || strstr(list, "::");
+}
+
+int ns_directory_judge(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return errno;
+    if (!S_ISDIR(st.st_mode))
+        return ENOTDIR;
+    return access(path, R_OK | X_OK) == 0 ? 0 : errno;
 }

@@ -4,7 +4,6 @@
  * async-signal-safe. */
 #include "cli/doctor.h"
 
-#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/effect.h"
 #include "cli/environment.h"
@@ -17,7 +16,6 @@
 #include "cli/wrapper.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +25,6 @@
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
-
-static bool is_library_name(const char *path)
-{
-    const char *base = ns_path_base(path);
-
-    return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
-}
 
 /* NS_EXIT_YES if there is a program to judge. */
 static int find_program(const char *word, const struct ns_reach *reach)
@@ -49,19 +40,8 @@ static int find_program(const char *word, const struct ns_reach *reach)
             SAY("cannot find '%s' in PATH", word);
         return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
-    if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode)) {
-        SAY("'%s' is %s, and no program", reach->program,
-            S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+    if (!ns_subject_is_program(reach, "doctor", false))
         return NS_EXIT_ERROR;
-    }
-    if (access(reach->program, X_OK) != 0) {
-        SAY("'%s' is not executable: %s", reach->program, strerror(errno));
-        return NS_EXIT_ERROR;
-    }
-    if (reach->verdict == NS_REACH_STATIC && is_library_name(reach->file)) {
-        SAY("'%s' is a library, and no program", reach->file);
-        return NS_EXIT_ERROR;
-    }
     if (reach->verdict == NS_REACH_UNKNOWN && access(reach->program, R_OK) != 0) {
         SAY("'%s' may be run but not read, so that nothing can be told: %s", reach->program,
             strerror(errno));
@@ -300,6 +280,8 @@ int ns_doctor_program(char **words, unsigned n)
     ns_environment_judge(false, add_warning, &findings);
     judge_policy(&subject, &findings);
     ns_findings_print(&findings);
+    if (ns_output_is_json())
+        cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
     if (ns_findings_have_reason(&findings)) {
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;

@@ -233,13 +233,18 @@ static void print_rows(struct census *census)
 
 static void print_causes(const struct tally *tally)
 {
-    char text[1024] = "";
+    char text[2048] = ""; /* more than all causes with their numbers */
     size_t used = 0;
 
     for (int i = 0; i < NS_CAUSE_COUNT; i++) {
-        if (tally->causes[i] > 0)
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u %s", used ? "; " : "",
-                                     tally->causes[i], ns_cause_text((enum ns_cause)i));
+        unsigned n = tally->causes[i];
+
+        if (n > 0)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s (%u%s)",
+                                     used ? "; " : "", ns_cause_text((enum ns_cause)i), n,
+                                     used     ? ""
+                                     : n == 1 ? " process"
+                                              : " processes");
     }
     if (used > 0)
         ns_output_fact("facts", "why not", "%s", text);
@@ -260,9 +265,9 @@ static void print_tally(const struct tally *tally)
                        tally->foreign);
     if (tally->guarded > 0 && geteuid() == 0)
         ns_output_fact("facts", "not looked into",
-                       "%u: it takes CAP_SYS_PTRACE, which this command lacks, or a security "
-                       "module protects them",
-                       tally->guarded);
+                       "%u, since this command lacks CAP_SYS_PTRACE, or a security module "
+                       "protects %s",
+                       tally->guarded, tally->guarded == 1 ? "it" : "them");
     else if (tally->guarded > 0)
         ns_output_fact("facts", "not looked into",
                        "%u that do not let others look into them: ask as root", tally->guarded);

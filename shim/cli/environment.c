@@ -4,6 +4,7 @@
 #include "cli/environment.h"
 
 #include "cli/cli.h"
+#include "cli/directory.h"
 
 #include "policy/find.h"
 #include "policy/near.h"
@@ -155,7 +156,13 @@ static void judge_directories(const struct listener *to)
         if (place == NO_DIRECTORY && strchr(list, ':'))
             warn(to, "NAGLESHIM_POLICY_DIR names '%s', which is not a directory", path);
     }
-    if (!any)
+    if (!any && strchr(list, ':'))
+        warn(to,
+             "NAGLESHIM_POLICY_DIR '%s' names no directory that is there%s, so no policy is taken "
+             "from it",
+             list,
+             ns_directory_has_empty(list) ? " (an empty entry is " NS_POLICY_DIR_DEFAULT ")" : "");
+    else if (!any)
         warn(to, "NAGLESHIM_POLICY_DIR '%s' is not a directory, so no policy is taken from it",
              list);
 }

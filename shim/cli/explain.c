@@ -188,8 +188,9 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     rule = ns_match_socket(&set, facts);
     undecided = say_rules(policy, subject, facts, rule);
     if (undecided)
-        warn("%u rule%s above %s on what was not given: what follows holds if none of them matches",
-             undecided, undecided == 1 ? "" : "s", undecided == 1 ? "depends" : "depend");
+        warn("%u rule%s on what was not given: what follows holds if %s", undecided,
+             undecided == 1 ? " above depends" : "s above depend",
+             undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
         say_rule(rule, facts);
     else
@@ -221,6 +222,8 @@ int ns_explain_main(int argc, char **argv)
     }
     word = name_of_process(options.process, here);
     ns_subject_describe(&subject, word, options.args, options.n_args);
+    if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
+        return NS_EXIT_ERROR;
     say_process(&subject, word);
     say_socket(&options);
     if (ns_environment_off(off, sizeof(off)))

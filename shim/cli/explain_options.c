@@ -6,6 +6,8 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 
+#include "policy/endpoint.h"
+
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -51,12 +53,16 @@ static bool parse_address(const char *text, struct ns_address *address)
 
 static bool take_address(const char *option, const char **text, struct ns_address *address)
 {
+    struct ns_endpoint endpoint;
     struct in6_addr unused;
+    char told[256];
 
     *text = optarg;
     if (parse_address(optarg, address))
         return true;
-    if (inet_pton(AF_INET, optarg, &unused) == 1)
+    if (ns_endpoint_parse(optarg, &endpoint, told, sizeof(told)) == 0 && endpoint.ends_like_a_port)
+        SAY("%s needs a port: %s", option, ns_endpoint_tell_port(&endpoint, told, sizeof(told)));
+    else if (inet_pton(AF_INET, optarg, &unused) == 1)
         SAY("%s needs a port: %s:7001", option, optarg);
     else if (inet_pton(AF_INET6, optarg, &unused) == 1)
         SAY("%s needs brackets and a port: [%s]:7001", option, optarg);

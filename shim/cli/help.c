@@ -57,8 +57,10 @@ static void print_main(void)
            "commands:\n");
     for (size_t i = 0; ns_verbs_at(i); i++)
         printf("  %-9s %s\n", ns_verbs_at(i)->word, ns_verbs_at(i)->summary);
-    printf("\nenvironment variables: nagleshim help environment\n"
-           "policy keys: nagleshim help policy\n");
+    putchar('\n');
+#define NS_TOPIC(word, print, text) printf("%s: nagleshim help %s\n", text, #word);
+#include "cli/verbs.def"
+#undef NS_TOPIC
     printf("exit status: each command's --help says it\n");
 }
 
@@ -132,20 +134,34 @@ static void print_exits(const char *verb)
     }
 }
 
+static bool print_topic(const char *wanted)
+{
+    static const struct {
+        const char *word;
+        void (*print)(void);
+    } topics[] = {
+#define NS_TOPIC(word, print, text) {#word, print},
+#include "cli/verbs.def"
+#undef NS_TOPIC
+    };
+
+    for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++) {
+        if (strcmp(wanted, topics[i].word) == 0) {
+            topics[i].print();
+            return true;
+        }
+    }
+    return false;
+}
+
 bool ns_help_print(const char *command)
 {
     const struct ns_verb *verb = command ? ns_verbs_find(command) : NULL;
 
     if (!command)
         print_main();
-    else if (strcmp(command, "environment") == 0)
-        print_environment();
-    else if (strcmp(command, "policy") == 0)
-        print_policy_keys();
-    else if (!verb)
-        return false;
     if (!verb)
-        return true;
+        return !command || print_topic(command);
     print_usage(stdout, verb, "usage: ");
     printf("\n%s", verb->about);
     print_options(verb->word);

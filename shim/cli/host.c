@@ -113,8 +113,10 @@ static bool is_clear(const struct wish *wish)
         SAY("enable what? --unit UNIT for a service, --preload for every program of the system");
     else if (wish->action == STATUS && (wish->preload || wish->n_units > 0))
         SAY("status tells of everything, and takes neither --unit nor --preload");
-    else if (wish->action != ENABLE && wish->library)
-        SAY("--library is for enable alone");
+    else if (wish->action == STATUS && wish->library)
+        SAY("--library is for enable and disable");
+    else if (wish->library && wish->library[0] != '/')
+        SAY("'%s': the library's path must be absolute", wish->library);
     else
         return true;
     return false;
@@ -161,6 +163,15 @@ static int judge_rights(const struct wish *wish, const struct ns_host *host)
     return NS_EXIT_YES;
 }
 
+/* The path there of a library that was named by its path here, perhaps. */
+static const char *in_system(const struct ns_host *host, const char *library)
+{
+    size_t root = strlen(host->root);
+
+    return strncmp(library, host->root, root) == 0 && library[root] == '/' ? library + root
+                                                                           : library;
+}
+
 static int enable(struct ns_host *host, struct wish *wish)
 {
     char own[PATH_MAX];
@@ -176,23 +187,33 @@ static int enable(struct ns_host *host, struct wish *wish)
         }
         library = own;
     }
+    library = in_system(host, library);
     return wish->preload ? ns_host_preload_enable(host, library)
                          : ns_host_units_enable(host, wish->units, wish->n_units, library);
 }
 
 /* Of everything, if nothing is named. */
-static int disable(const struct ns_host *host, struct wish *wish)
+static int disable(struct ns_host *host, struct wish *wish)
 {
-    bool all = !wish->preload && wish->n_units == 0, found = false;
+    bool all = !wish->preload && wish->n_units == 0, found = false, found_units = false;
     int status = NS_EXIT_YES, units = NS_EXIT_YES;
 
+    if (wish->library)
+        host->only = in_system(host, wish->library);
     if (wish->preload || all)
         status = ns_host_preload_disable(host, &found);
-    if (wish->preload && !found && status == NS_EXIT_YES)
-        ns_output_line(NS_HOST_PRELOAD " does not name the library");
     if (!wish->preload)
-        units = ns_host_units_disable(host, wish->units, wish->n_units);
-    return status > units ? status : units;
+        units = ns_host_units_disable(host, wish->units, wish->n_units, &found_units);
+    status = status > units ? status : units;
+    if (status != NS_EXIT_YES || found || found_units)
+        return status;
+    if (wish->preload)
+        ns_output_line(NS_HOST_PRELOAD " does not name %s",
+                       host->only ? host->only : "the library");
+    else if (all)
+        ns_output_line("nothing is enabled%s%s", host->only ? " with " : "",
+                       host->only ? host->only : "");
+    return status;
 }
 
 int ns_host_main(int argc, char **argv)

@@ -13,6 +13,7 @@
 struct ns_host {
     const char *root;       /* "" for this system, else a directory without a slash at its end */
     char library[PATH_MAX]; /* its path there */
+    const char *only;       /* disable takes nothing but this library; NULL: whichever it is */
 };
 
 /* The system's own path of a path in it; false if that is too long. */
@@ -25,6 +26,10 @@ int ns_host_open(const struct ns_host *host, const char *path, int flags);
 /* The same path without links in its directories, which lead nowhere out of the system; those that
  * are missing stay as they are. 0 or -errno. */
 int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_MAX]);
+
+/* Is this entry of LD_PRELOAD the library, and the one that host->only names if that is set? One
+ * that leads to the same file by links is. */
+bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length);
 
 /* Let no other `nagleshim host` change this system until this one ends. If one does so all the
  * time, it is said, and false if this one must be alone. Every user can hold the lock, so that what
@@ -86,13 +91,16 @@ bool ns_host_preload_entry(const struct ns_host *host, char entry[PATH_MAX]);
 
 bool ns_host_unit_name(const char *word, char name[NAME_MAX]);
 int ns_host_units_enable(struct ns_host *host, char **names, unsigned n, const char *library);
-int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n);
+int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *found);
 
 /* Calls each with the unit's name and the drop-in's text, for all that this command has written;
  * without a text where it was ended before it had. 0 or -errno. */
 int ns_host_units_each(const struct ns_host *host,
                        void (*each)(void *context, const char *name, const char *text),
                        void *context);
+
+/* The library in the text of a drop-in that this command has written; "" if it names none. */
+void ns_host_dropin_entry(const char *text, char entry[PATH_MAX]);
 
 /* The text of the drop-in for a unit, allocated; NULL, and it was said why, if it cannot have one.
  */

@@ -186,10 +186,6 @@ bool ns_host_library(struct ns_host *host, const char *library, bool at_boot)
     int fd;
     bool good;
 
-    if (library[0] != '/') {
-        SAY("'%s': the library's path must be absolute", library);
-        return false;
-    }
     fd = find(host, library, host->library);
     if (fd < 0)
         return false;

@@ -5,6 +5,7 @@
 #include "cli/host.h"
 
 #include "cli/cli.h"
+#include "cli/preload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,24 +49,29 @@ int ns_host_open(const struct ns_host *host, const char *path, int flags)
     return fd < 0 ? -error : fd;
 }
 
-/* The path of a directory that is there. */
-static int directory_path(const struct ns_host *host, const char *directory, char own[PATH_MAX])
+static int path_of_descriptor(int fd, char own[PATH_MAX])
 {
-    int fd = ns_host_open(host, directory, O_PATH | O_DIRECTORY);
     char link[32];
     ssize_t n;
 
-    if (fd < 0)
-        return fd;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     n = readlink(link, own, PATH_MAX - 1);
+    own[n > 0 ? n : 0] = '\0';
+    return n < 0 ? -errno : 0;
+}
+
+/* The path of a directory that is there. */
+static int directory_path(const struct ns_host *host, const char *directory, char own[PATH_MAX])
+{
+    int fd = ns_host_open(host, directory, O_PATH | O_DIRECTORY), error;
+
+    if (fd < 0)
+        return fd;
+    error = path_of_descriptor(fd, own);
     close(fd);
-    if (n < 0)
-        return -errno;
-    own[n] = '\0';
     if (strcmp(own, "/") == 0)
         *own = '\0';
-    return 0;
+    return error;
 }
 
 int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_MAX])
@@ -89,6 +95,34 @@ int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_
     return snprintf(own + used, PATH_MAX - used, "%s", slash) < (int)(PATH_MAX - used)
                ? 0
                : -ENAMETOOLONG;
+}
+
+/* The path of what a path leads to, without any link; of what is missing, without those in its
+ * directories. */
+static bool real_path(const struct ns_host *host, const char *path, char own[PATH_MAX])
+{
+    int fd = ns_host_open(host, path, O_PATH);
+    int error = fd < 0 ? ns_host_resolve(host, path, own) : path_of_descriptor(fd, own);
+
+    if (fd >= 0)
+        close(fd);
+    return error == 0;
+}
+
+bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
+{
+    char path[PATH_MAX], own[PATH_MAX], meant[PATH_MAX];
+
+    if (!ns_preload_is_the_library(entry, length) || length >= sizeof(path))
+        return false;
+    if (!host->only)
+        return true;
+    snprintf(path, sizeof(path), "%.*s", (int)length, entry);
+    if (strcmp(path, host->only) == 0)
+        return true;
+    /* A name alone is whichever the loader finds. */
+    return *path == '/' && real_path(host, path, own) && real_path(host, host->only, meant) &&
+           strcmp(own, meant) == 0;
 }
 
 bool ns_host_lock(const struct ns_host *host, bool must)

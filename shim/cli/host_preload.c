@@ -28,8 +28,8 @@ static size_t next_word(const char *at, size_t *before)
     }
 }
 
-/* Every entry that is the library taken out, and lines that had nothing else with them. */
-static char *without(const char *old, bool *found)
+/* Every entry that is meant taken out, and lines that had nothing else with them. */
+static char *without(const struct ns_host *host, const char *old, bool *found)
 {
     char *text = malloc(strlen(old) + 1), *to = text;
 
@@ -41,7 +41,7 @@ static char *without(const char *old, bool *found)
 
         line += old[line] == '\n';
         while (at < line && (length = next_word(old + at, &before)) > 0 && at + before < line) {
-            bool ours = ns_preload_is_the_library(old + at + before, length);
+            bool ours = ns_host_is_meant(host, old + at + before, length);
 
             memcpy(to, old + at, before + (ours ? 0 : length));
             to += before + (ours ? 0 : length);
@@ -158,7 +158,7 @@ int ns_host_preload_enable(struct ns_host *host, const char *library)
 
     if (!ns_host_library(host, library, true) || read_old(host, own, &old) != 0)
         return NS_EXIT_ERROR;
-    rest = without(old ? old : "", &found);
+    rest = without(host, old ? old : "", &found);
     if (rest)
         status = put(host, own, old, rest);
     free(rest);
@@ -176,12 +176,12 @@ int ns_host_preload_disable(const struct ns_host *host, bool *found)
     if (read_old(host, own, &old) != 0)
         return NS_EXIT_ERROR;
     ns_change_sweep(own);
-    rest = without(old ? old : "", found);
+    rest = without(host, old ? old : "", found);
     if (!rest) {
         status = NS_EXIT_ERROR;
     } else if (*found) {
         if (write_new(own, rest, &change) == 0) {
-            ns_output_line("%s names the library no more", own);
+            ns_output_line("%s names %s no more", own, host->only ? host->only : "the library");
             ns_change_forget(&change);
         } else {
             status = NS_EXIT_ERROR;

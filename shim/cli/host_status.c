@@ -9,7 +9,6 @@
 #include "cli/elf.h"
 #include "cli/output.h"
 #include "cli/patient.h"
-#include "cli/preload.h"
 
 #include "policy/find.h"
 
@@ -62,16 +61,11 @@ static struct enabled *add(struct status *status, const char *name, const char *
 
 static void add_unit(void *context, const char *name, const char *text)
 {
-    const char *list = text ? strstr(text, "LD_PRELOAD=") : NULL;
-    char copy[PATH_MAX], entry[PATH_MAX] = "";
+    char entry[PATH_MAX];
 
     if (!text)
         return;
-    if (list) {
-        list += strlen("LD_PRELOAD=");
-        snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(list, "\"\n"), list);
-        ns_preload_find(copy, entry);
-    }
+    ns_host_dropin_entry(text, entry);
     add(context, name, entry);
 }
 

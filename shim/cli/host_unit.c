@@ -410,6 +410,19 @@ static char *write_text(const struct unit *unit, const char *list)
     return fclose(stream) == 0 ? text : NULL;
 }
 
+void ns_host_dropin_entry(const char *text, char entry[PATH_MAX])
+{
+    const char *list = strstr(text, "LD_PRELOAD=");
+    char copy[PATH_MAX];
+
+    *entry = '\0';
+    if (!list)
+        return;
+    list += strlen("LD_PRELOAD=");
+    snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(list, "\"\n"), list);
+    ns_preload_find(copy, entry);
+}
+
 char *ns_host_dropin(const struct ns_host *host, const char *name)
 {
     struct unit unit = {.host = host, .name = name};

@@ -182,24 +182,43 @@ static void remove_directory(const struct ns_host *host, const char *name)
         rmdir(own);
 }
 
+/* What a unit has of ours in its place, in own. 0 or -errno. */
+static int look_for(const struct ns_host *host, const char *name, char own[PATH_MAX],
+                    char entry[PATH_MAX], bool *ours)
+{
+    char *old = NULL;
+    int error = path_of(host, name, own);
+
+    *ours = false;
+    *entry = '\0';
+    if (error == -ENOENT) /* its directory is a link to nowhere */
+        return 0;
+    if (error)
+        return error;
+    if (ns_change_sweep(own))
+        remove_directory(host, name);
+    error = ns_host_read(own, &old);
+    *ours = !error && old && is_ours(old);
+    if (*ours)
+        ns_host_dropin_entry(old, entry);
+    free(old);
+    return error;
+}
+
 /* Take the drop-in of a unit away. *changed is set if there was one. */
 static int take_away(const struct ns_host *host, const char *name, bool *changed)
 {
     struct ns_change change;
-    char own[PATH_MAX], *old = NULL;
-    int error = path_of(host, name, own);
+    char own[PATH_MAX], entry[PATH_MAX];
     bool ours;
+    int error = look_for(host, name, own, entry, &ours);
 
-    if (!error && ns_change_sweep(own))
-        remove_directory(host, name);
-    if (!error)
-        error = ns_host_read(own, &old);
-    else if (error == -ENOENT) /* its directory is a link to nowhere */
-        error = 0;
-    ours = !error && old && is_ours(old);
-    free(old);
     if (!error && !ours) {
         ns_output_line("%s is not enabled", name);
+        return NS_EXIT_YES;
+    }
+    if (!error && host->only && !ns_host_is_meant(host, entry, strlen(entry))) {
+        ns_output_line("%s has %s, which stays", name, entry);
         return NS_EXIT_YES;
     }
     if (!error)
@@ -221,16 +240,29 @@ struct all {
     bool changed;
 };
 
-static void take_each_away(void *context, const char *name, const char *text)
+static void take_named_away(struct all *all, const char *name)
 {
-    struct all *all = context;
     int status = take_away(all->host, name, &all->changed);
 
-    (void)text;
     all->worst = status > all->worst ? status : all->worst;
 }
 
-int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n)
+/* What was left half-way is removed, and nothing said of it. */
+static void take_each_away(void *context, const char *name, const char *text)
+{
+    struct all *all = context;
+    char entry[PATH_MAX], own[PATH_MAX];
+    bool ours;
+
+    if (text)
+        ns_host_dropin_entry(text, entry);
+    if (!text)
+        look_for(all->host, name, own, entry, &ours);
+    else if (!all->host->only || ns_host_is_meant(all->host, entry, strlen(entry)))
+        take_named_away(all, name);
+}
+
+int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *found)
 {
     struct all all = {.host = host, .worst = NS_EXIT_YES};
 
@@ -244,7 +276,7 @@ int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n)
         char name[NAME_MAX];
 
         if (ns_host_unit_name(names[i], name))
-            take_each_away(&all, name, NULL);
+            take_named_away(&all, name);
     }
     if (n == 0)
         ns_host_units_each(host, take_each_away, &all);
@@ -252,6 +284,7 @@ int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n)
         SAY("systemctl daemon-reload failed: the units have it until that is done");
         all.worst = NS_EXIT_ERROR;
     }
+    *found = all.changed;
     return all.worst;
 }
 

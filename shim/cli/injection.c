@@ -49,22 +49,24 @@ bool ns_injection_policy(const char *command, const char *file, char path[PATH_M
     struct stat st;
     char text[PATH_MAX + sizeof(found.where.message) + 32];
 
+    if (strcmp(file, "-") == 0) {
+        ns_say(command, "'-': no policy is taken from standard input here; name a file");
+        return false;
+    }
     /* The program reads it once more, and so may others that it starts. */
-    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode)) {
+    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
         ns_say(command,
-               "cannot read policy '%s': it is not a regular file; the JSON itself may be in "
+               "%s: cannot be read: it is not a regular file; the JSON itself may be in "
                "NAGLESHIM_POLICY",
                file);
         return false;
     }
-    if (!realpath(file, path)) {
-        ns_say(command, "cannot read policy '%s': %s", file, strerror(errno));
-        return false;
-    }
-    ns_policy_read(path, &found);
-    if (!found.policy) {
+    ns_policy_read(file, &found);
+    if (!found.policy)
         ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof(text)));
-        return false;
-    }
-    return true;
+    else if (!realpath(file, path))
+        ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
+    else
+        return true;
+    return false;
 }

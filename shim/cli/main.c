@@ -24,6 +24,32 @@ int ns_version_main(int argc, char **argv)
     return NS_EXIT_YES;
 }
 
+/* command: "help", which knows more words; NULL: the first word of all. */
+static void say_unknown(const char *command, const char *word)
+{
+    static const char *const options[] = {"--version", "--help"};
+    static const char *const topics[] = {
+#define NS_TOPIC(word, print, text) #word,
+#include "cli/verbs.def"
+#undef NS_TOPIC
+    };
+    struct ns_near near = {.word = word};
+    bool is_option = !command && *word == '-';
+    const char *kind = is_option ? "option" : "command";
+
+    for (size_t i = 0; is_option && i < sizeof(options) / sizeof(options[0]); i++)
+        ns_near_try(&near, options[i]);
+    for (size_t i = 0; !is_option && ns_verbs_at(i); i++)
+        ns_near_try(&near, ns_verbs_at(i)->word);
+    for (size_t i = 0; command && i < sizeof(topics) / sizeof(topics[0]); i++)
+        ns_near_try(&near, topics[i]);
+    if (near.known)
+        ns_say(command, "unknown %s '%s'; is '%s' meant? see 'nagleshim help'", kind, word,
+               near.known);
+    else
+        ns_say(command, "unknown %s '%s'; see 'nagleshim help'", kind, word);
+}
+
 int ns_help_main(int argc, char **argv)
 {
     if (argc > 2) {
@@ -31,23 +57,10 @@ int ns_help_main(int argc, char **argv)
         return NS_EXIT_ERROR;
     }
     if (!ns_help_print(argc > 1 ? argv[1] : NULL)) {
-        ns_say("help", "unknown command '%s'; see 'nagleshim help'", argv[1]);
+        say_unknown("help", argv[1]);
         return NS_EXIT_ERROR;
     }
     return NS_EXIT_YES;
-}
-
-static void say_unknown(const char *word)
-{
-    struct ns_near near = {.word = word};
-
-    for (size_t i = 0; *word != '-' && ns_verbs_at(i); i++)
-        ns_near_try(&near, ns_verbs_at(i)->word);
-    if (near.known)
-        ns_say(NULL, "unknown command '%s'; is '%s' meant? see 'nagleshim help'", word, near.known);
-    else
-        ns_say(NULL, "unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command",
-               word);
 }
 
 static int dispatch(int argc, char **argv)
@@ -65,7 +78,7 @@ static int dispatch(int argc, char **argv)
         return NS_EXIT_ERROR;
     }
     if (!verb) {
-        say_unknown(argv[1]);
+        say_unknown(NULL, argv[1]);
         return NS_EXIT_ERROR;
     }
     /* One place for it: --help first must work before the subcommand asks for anything else. */

@@ -102,6 +102,7 @@ static void follow_script(int fd, struct ns_reach *reach)
     line[length > 0 ? length : 0] = '\0';
     if (strncmp(line, "#!", 2) != 0) {
         /* execve says ENOEXEC, and execvp hands the file to the shell. */
+        reach->by_shell = true;
         snprintf(reach->file, sizeof(reach->file), "/bin/sh");
         return;
     }

@@ -26,6 +26,7 @@ struct ns_reach {
     char file[PATH_MAX];    /* what the kernel loads: program, or the interpreter of a script */
     char loader[PATH_MAX];  /* the program interpreter that file asks for; "" if it has none */
     bool is_script;
+    bool by_shell; /* it names no interpreter: execvp hands it to the shell */
     bool is_bun;
     bool by_env; /* the script names env(1), which looks for the interpreter in PATH */
 };

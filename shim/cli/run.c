@@ -81,6 +81,26 @@ static bool take_option(int option, char **argv, struct run_options *options)
     }
 }
 
+/* Do the options for a policy make sense together? */
+static bool is_clear(const struct run_options *options)
+{
+    int send = NS_SEND_DEFAULT;
+
+    if (options->send)
+        ns_words_find(NS_WORDS_SEND, options->send, &send);
+    if (options->policy && (options->send || options->ack || options->max_delay_us))
+        SAY("--policy cannot be used together with --send, --ack or --max-delay-us; write these "
+            "into the policy file");
+    else if (send == NS_SEND_OBSERVE && options->ack &&
+             strcmp(options->ack, ns_ack_name(NS_ACK_APP)) != 0)
+        SAY("--ack must be app, or left out, beside --send observe, which changes nothing");
+    else if (options->max_delay_us && !ns_send_modes[send].holds)
+        SAY("--max-delay-us is for --send auto-cork alone: no other mode holds bytes");
+    else
+        return true;
+    return false;
+}
+
 static bool take_options(int argc, char **argv, struct run_options *options)
 {
     int option;
@@ -91,16 +111,8 @@ static bool take_options(int argc, char **argv, struct run_options *options)
         if (options->help)
             return true;
     }
-    if (options->policy && (options->send || options->ack || options->max_delay_us)) {
-        SAY("--policy cannot be used together with --send, --ack or --max-delay-us; write these "
-            "into the policy file");
+    if (!is_clear(options))
         return false;
-    }
-    if (options->send && strcmp(options->send, ns_send_name(NS_SEND_OBSERVE)) == 0 &&
-        options->ack && strcmp(options->ack, ns_ack_name(NS_ACK_APP)) != 0) {
-        SAY("--ack must be app, or left out, beside --send observe, which changes nothing");
-        return false;
-    }
     if (optind >= argc) {
         SAY("no program is named; see 'nagleshim run --help'");
         return false;

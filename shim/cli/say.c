@@ -46,10 +46,10 @@ static void say_unknown(const char *command, const char *option)
         if (strcmp(row->verb, command) == 0)
             ns_near_try(&near, row->name);
     if (near.known)
-        ns_say(command, "unknown option %s; is --%s meant? see 'nagleshim %s --help'", option,
+        ns_say(command, "unknown option '%s'; is '--%s' meant? see 'nagleshim %s --help'", option,
                near.known, command);
     else
-        ns_say(command, "unknown option %s; see 'nagleshim %s --help'", option, command);
+        ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
 }
 
 void ns_say_option(const char *command, char *const *argv, int result)

@@ -8,9 +8,12 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args, unsigned n_args)
 {
@@ -37,6 +40,30 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
         subject->args[n++] = args[i];
     subject->args[n] = NULL;
     process->args = subject->args;
+}
+
+static bool is_library_name(const char *path)
+{
+    const char *base = ns_path_base(path);
+
+    return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
+}
+
+bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool is_handed)
+{
+    struct stat st;
+
+    is_handed = is_handed && reach->is_script && !reach->by_shell;
+    if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
+        ns_say(command, "'%s' is %s, and no program", reach->program,
+               S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+    else if (!is_handed && access(reach->program, X_OK) != 0)
+        ns_say(command, "'%s' is not executable: %s", reach->program, strerror(errno));
+    else if (reach->verdict == NS_REACH_STATIC && is_library_name(reach->file))
+        ns_say(command, "'%s' is a library, and no program", reach->file);
+    else
+        return true;
+    return false;
 }
 
 void ns_subject_print_tried(void *context, const char *path, int error)

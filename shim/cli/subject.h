@@ -22,6 +22,11 @@ struct ns_subject {
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
                          unsigned n_args);
 
+/* Says what the file is, if it is there and no program: a directory, data, a library. Of a script
+ * that names its interpreter with is_handed it need not be executable: "python3 job.py" is how it
+ * is started. */
+bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool is_handed);
+
 /* Find its policy, or read file unless that is NULL, and print every file tried on stdout and what
  * is wrong on stderr. Returns false if the shim would stand aside. */
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,

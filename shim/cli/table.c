@@ -11,7 +11,8 @@
 
 enum {
     LINE = 80,
-    LAST_LEAST = 20, /* a narrower last column would be a column of letters */
+    LAST_LEAST = 20, /* a narrower last column would be a column of letters: it goes below */
+    BELOW = 2,       /* blanks before it there */
 };
 
 unsigned ns_table_line(void)
@@ -97,13 +98,18 @@ static size_t piece_of(const char *text, size_t width)
 
 void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last)
 {
-    size_t indent = 0, left;
+    size_t indent = 0, left = 0;
 
     for (unsigned i = 0; i < table->columns; i++) {
         write_cell(table, i, cells[i], stdout);
         indent += table->width[i] + 1;
     }
-    left = table->line > indent + LAST_LEAST ? table->line - indent : LAST_LEAST;
+    if (table->line && table->line < indent + LAST_LEAST) {
+        indent = table->line > 2 * BELOW ? BELOW : 0;
+        printf("\n%*s", (int)indent, "");
+    }
+    if (table->line)
+        left = table->line - indent;
     while (table->line && ns_table_places(last) > left) {
         size_t n = piece_of(last, left);
 

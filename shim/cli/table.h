@@ -33,7 +33,7 @@ void ns_table_limit(struct ns_table *table, unsigned column, unsigned most);
 unsigned ns_table_places(const char *text);
 size_t ns_table_bytes(const char *text, size_t places);
 
-/* cells: one text a column; last: the text behind them. */
+/* cells: one text a column; last: the text behind them, or below where the line is too narrow. */
 void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last);
 
 /* The same in a buffer, without an end of line, and never folded. */

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/screen.h"
 #include "cli/verbs.h"
-#include "watch/clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -153,7 +153,6 @@ static void print_table(const struct ns_top *top, bool every)
     char line[512];
 
     ns_top_columns(top, &table);
-    table.line = ns_table_line();
     ns_top_cells(NULL, &cells);
     for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
         puts(ns_top_summary(top, i, line, sizeof(line)));

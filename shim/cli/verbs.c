@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Of these only PROGRAM means anything here; the others are for completions. */
-enum operands { NOTHING, FILES, PROGRAM, VERBS };
+enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
 static const struct ns_verb verbs[] = {
 #define NS_VERB(word, function, operands, usage, summary, about)                                   \

@@ -21,6 +21,9 @@ enum ns_takes {
     NS_TAKES_FILE,
     NS_TAKES_PROGRAM,
     NS_TAKES_PID,
+    /* one word of a few, which the option's text tells */
+    NS_TAKES_GRADE,
+    NS_TAKES_EXPERIMENT,
     /* one word of a list; see enum ns_words */
     NS_TAKES_SEND,
     NS_TAKES_ACK,

@@ -4,10 +4,8 @@
  * Async-signal-safe. */
 #include "conn/conn.h"
 
+#include "base/pages.h"
 #include "conn/process.h"
-
-#include <errno.h>
-#include <sys/mman.h>
 
 enum {
     COUNT = 1024, /* objects a slab */
@@ -32,22 +30,6 @@ static _Atomic uint32_t made; /* objects that were ever in use */
  * half: a count of changes, so that an object that went and came back in between makes the exchange
  * fail. */
 static _Atomic uint64_t free_list;
-
-static struct slab *slab_make(uint32_t index)
-{
-    struct slab *expected = NULL;
-    int saved = errno;
-    void *slab =
-        mmap(NULL, sizeof *expected, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (slab == MAP_FAILED) {
-        slab = NULL;
-    } else if (!atomic_compare_exchange_strong(&slabs[index], &expected, slab)) {
-        munmap(slab, sizeof *expected); /* another thread was faster */
-        slab = expected;
-    }
-    errno = saved;
-    return slab;
-}
 
 static uint64_t changed(uint64_t list, uint32_t next)
 {
@@ -75,7 +57,7 @@ static struct ns_conn *take_new(void)
         uint32_t index = number / COUNT;
         struct slab *slab = index < SLABS ? atomic_load(&slabs[index]) : NULL;
         if (!slab && index < SLABS && !ns_process_is_aside())
-            slab = slab_make(index);
+            slab = ns_pages_put(&slabs[index], NULL, sizeof *slab);
         if (!slab)
             return NULL;
         if (atomic_compare_exchange_weak(&made, &number, number + 1))

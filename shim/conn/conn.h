@@ -61,7 +61,11 @@ struct ns_conn {
     _Atomic uint32_t burst_epoch;
     _Atomic uint32_t listed_by;  /* the thread on whose list of debts it is; 0: none */
     _Atomic uint32_t references; /* descriptors that name it; 0: it is free */
-    _Atomic uint64_t burst;      /* struct ns_burst; under auto-cork struct ns_cork */
+    union { /* what is kept from one write to the next; which, is send's to say */
+        _Atomic uint64_t burst; /* adaptive and flush-before-read: struct ns_burst */
+        _Atomic uint64_t cork;  /* auto-cork: struct ns_cork */
+        _Atomic uint64_t seat;  /* observe: ns_seat.tag of its seat, see recorder.c; 0: none yet */
+    };
     /* auto-cork: CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held.
      * Stored after the call that held them and cleared before the push, sequentially consistent
      * both, so that a push either covers the bytes or leaves the mark. */
@@ -134,7 +138,7 @@ static inline bool ns_conn_is_ours(const struct ns_conn *conn)
     }
 
 NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
-NS_WORD_MEMBER(ns_cork, ns_conn_cork, uint64_t, burst)
+NS_WORD_MEMBER(ns_cork, ns_conn_cork, uint64_t, cork)
 NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint32_t, ack_state)
 
 /* What the kernel's TCP_NODELAY is to be under the connection's rule. */

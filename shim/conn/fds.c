@@ -4,10 +4,8 @@
  * Async-signal-safe. */
 #include "conn/fds.h"
 
+#include "base/pages.h"
 #include "conn/process.h"
-
-#include <errno.h>
-#include <sys/mman.h>
 
 _Atomic unsigned ns_fd_limit;
 static _Atomic unsigned used; /* no connection has this number or a higher one */
@@ -20,23 +18,6 @@ void ns_fd_open(unsigned limit)
 {
     unsigned most = NS_FD_CHUNK * NS_FD_CHUNKS;
     atomic_store(&ns_fd_limit, limit < most ? limit : most);
-}
-
-static struct ns_conn *_Atomic *chunk_make(unsigned index)
-{
-    size_t size = NS_FD_CHUNK * sizeof(struct ns_conn *);
-    struct ns_conn *_Atomic *expected = NULL;
-    int saved = errno;
-    void *chunk = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk == MAP_FAILED) {
-        chunk = NULL;
-    } else if (!atomic_compare_exchange_strong(&ns_fd_chunks[index], &expected,
-                                               (struct ns_conn * _Atomic *)chunk)) {
-        munmap(chunk, size); /* another thread was faster */
-        chunk = (void *)expected;
-    }
-    errno = saved;
-    return chunk;
 }
 
 static void is_used(unsigned number)
@@ -55,7 +36,8 @@ static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
         return NULL;
     struct ns_conn *_Atomic *chunk = atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
     if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_aside())
-        chunk = chunk_make(number / NS_FD_CHUNK);
+        chunk =
+            ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
     if (chunk && ns_fd_is_conn(said))
         is_used(number);
     return chunk ? &chunk[number % NS_FD_CHUNK] : NULL;

@@ -3,11 +3,11 @@
  * block or change errno. Async-signal-safe. */
 #include "conn/kernel.h"
 
-#include "base/real.h"
+#include "base/system.h"
 
-#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
@@ -45,6 +45,22 @@ bool ns_kernel_has_ulp(int fd)
     return result == 0 && len > 0;
 }
 
+socklen_t ns_kernel_tcp_info(int fd, void *info, socklen_t size)
+{
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
+    errno = saved;
+    return result == 0 ? size : 0;
+}
+
+uint32_t ns_kernel_unsent(int fd)
+{
+    int unsent = 0, saved = errno;
+    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
+    errno = saved;
+    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
+}
+
 int ns_kernel_set(int fd, int level, int option, int value)
 {
     int saved = errno, result = 0;
@@ -65,9 +81,8 @@ static mode_t format_of(int fd)
 {
     struct stat status;
     int saved = errno;
-    /* By number: fstat has a new symbol version in every other libc. The kernel's struct stat is
-     * the libcs' own on 64-bit machines. */
-    long result = NS_REAL(syscall)(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
+    /* The kernel's struct stat is the libcs' own on 64-bit machines. */
+    long result = NS_SYSTEM(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
     errno = saved;
     return result == 0 ? status.st_mode & S_IFMT : 0;
 }
@@ -120,30 +135,26 @@ struct ns_address ns_kernel_remote(int fd)
     return name_of(fd, getpeername);
 }
 
-/* close() is a cancellation point, and setsockopt is none. */
-static void drop(int fd)
+/* The kernel refuses more room than the address has. */
+struct ns_address ns_kernel_peer(int fd, int domain)
 {
-    NS_REAL(syscall)(SYS_close, fd);
+    struct sockaddr_storage address;
+    socklen_t len = domain == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERNAME, &address, &len);
+    errno = saved;
+    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
 }
 
-int ns_kernel_would_be(int domain, int level, int option, int value, int *told)
+int ns_kernel_would_be(int domain, int level, int option, int value, int *answer)
 {
     int saved = errno;
-    int low = NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (low < 0) {
-        errno = saved;
-        return 1;
-    }
-    int fd = low;
-    if (low < 3) { /* 0 to 2 are the application's, closed or not */
-        fd = NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
-        drop(low);
-    }
+    int fd = ns_system_high(NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
     int result = fd < 0 ? 1 : ns_kernel_set(fd, level, option, value);
     if (result == 0)
-        *told = ns_kernel_get(fd, level, option);
+        *answer = ns_kernel_get(fd, level, option);
     if (fd >= 0)
-        drop(fd);
+        NS_SYSTEM(SYS_close, fd);
     errno = saved;
     return result;
 }

@@ -2,12 +2,10 @@
 /* See process.h. Owns what is known of children that share our memory. */
 #include "conn/process.h"
 
-#include "base/real.h"
+#include "base/system.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 _Thread_local pid_t ns_vfork_parent;
@@ -37,8 +35,7 @@ bool ns_process_has_threads(void)
     if (ns_process_is_aside())
         return false;
     /* A directory's link count is that of its subdirectories, and two. */
-    /* By number: stat has a new symbol version in every other libc. */
-    long result = NS_REAL(syscall)(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
+    long result = NS_SYSTEM(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
     bool has = result == 0 && tasks.st_nlink > 3;
     errno = saved;
     return has;

@@ -3,19 +3,17 @@
  * to back what is written (mmap(2), SIGBUS), nor take what room others need there. */
 #include "conn/record_file.h"
 
+#include "base/clock.h"
 #include "base/path.h"
-#include "base/real.h"
+#include "base/system.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -25,8 +23,6 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342 /* linux/magic.h, 5.5 */
 #endif
-
-#define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
 
 static char where[PATH_MAX]; /* "": nowhere */
 
@@ -39,13 +35,6 @@ void ns_record_file_open(const char *directory)
 bool ns_record_file_is_open(void)
 {
     return where[0] != 0;
-}
-
-static uint64_t now(clockid_t clock)
-{
-    struct timespec time = {0};
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 /* DIRECTORY/PID-TIME.record. false: it is too long. */
@@ -77,13 +66,13 @@ static bool name_it(char path[PATH_MAX], uint64_t began)
 static bool is_too_large(void)
 {
     struct rlimit most;
-    return SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
+    return NS_SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
            most.rlim_cur < NS_RECORD_FILE_SIZE;
 }
 
 int ns_record_file_back(void *at, size_t size)
 {
-    return SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    return NS_SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
 }
 
 static void begin(struct ns_record_head *head, enum ns_experiment experiment, uint64_t began)
@@ -100,7 +89,7 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
     head->tick_ns = (uint32_t)tick.tv_nsec;
     head->experiment = experiment;
     head->began = began;
-    head->began_real = now(CLOCK_REALTIME);
+    head->began_real = ns_clock_now(CLOCK_REALTIME);
     ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
     if (n < 0 || n == (ssize_t)sizeof head->exe)
         n = 0;
@@ -132,7 +121,7 @@ static bool has_room(int fd)
 {
     enum { MUCH = 64 * 1024 * 1024 };
     struct statfs fs;
-    if (SYSTEM(SYS_fstatfs, fd, &fs) != 0 || !stays_backed(&fs))
+    if (NS_SYSTEM(SYS_fstatfs, fd, &fs) != 0 || !stays_backed(&fs))
         return false;
     uint64_t block = (uint64_t)fs.f_bsize, left = fs.f_bavail * block;
     return !fs.f_blocks || left >= MUCH || left >= fs.f_blocks * block / 2;
@@ -148,19 +137,20 @@ static bool is_one_too_many(void)
         return true;
     memcpy(path, where, length);
     memcpy(path + length, "/" NS_RECORD_PROCESSES, sizeof "/" NS_RECORD_PROCESSES);
-    long fd = SYSTEM(SYS_openat, AT_FDCWD, path,
-                     O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    long fd = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
+                        O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0)
         return true;
-    long count = SYSTEM(SYS_write, fd, "", 1l) == 1 ? SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) : INT_MAX;
-    SYSTEM(SYS_close, fd);
+    long count =
+        NS_SYSTEM(SYS_write, fd, "", 1l) == 1 ? NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) : INT_MAX;
+    NS_SYSTEM(SYS_close, fd);
     return count > NS_RECORD_PROCESSES_MOST;
 }
 
 /* Map the file, which is fd. NULL where it could not be written to everywhere. */
 static struct ns_record_head *map(int fd, bool *backed)
 {
-    if (!has_room(fd) || SYSTEM(SYS_ftruncate, fd, (long)NS_RECORD_FILE_SIZE) != 0)
+    if (!has_room(fd) || NS_SYSTEM(SYS_ftruncate, fd, (long)NS_RECORD_FILE_SIZE) != 0)
         return NULL;
     void *file = mmap(NULL, NS_RECORD_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (file == MAP_FAILED)
@@ -169,7 +159,8 @@ static struct ns_record_head *map(int fd, bool *backed)
     if (!error)
         return file;
     /* A kernel that backs no memory on demand (before 5.14): all of the file now. */
-    *backed = error == EINVAL && SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0;
+    *backed =
+        error == EINVAL && NS_SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0;
     if (*backed)
         return file;
     munmap(file, NS_RECORD_FILE_SIZE);
@@ -179,24 +170,20 @@ static struct ns_record_head *map(int fd, bool *backed)
 struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experiment experiment,
                                            bool *backed)
 {
-    uint64_t began = now(CLOCK_MONOTONIC);
+    uint64_t began = ns_clock_now(CLOCK_MONOTONIC);
     if (is_too_large() || !name_it(path, began) || is_one_too_many())
         return NULL;
-    int fd = (int)SYSTEM(SYS_openat, AT_FDCWD, path,
-                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
+    long made = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (made < 0)
         return NULL;
-    if (fd < 3) { /* 0 to 2 are the application's, closed or not */
-        int low = fd;
-        fd = (int)NS_REAL(fcntl)(low, F_DUPFD_CLOEXEC, 3);
-        SYSTEM(SYS_close, low);
-    }
+    int fd = ns_system_high(made);
     struct ns_record_head *head = fd >= 0 ? map(fd, backed) : NULL;
     if (fd >= 0)
-        SYSTEM(SYS_close, fd);
+        NS_SYSTEM(SYS_close, fd);
     if (head)
         begin(head, experiment, began);
     else
-        SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
+        NS_SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
     return head;
 }

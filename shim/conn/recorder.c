@@ -3,15 +3,16 @@
  * never touch memory that the file system may refuse to back: that is a SIGBUS (mmap(2)). */
 #include "conn/recorder.h"
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/real.h"
+#include "base/stats.h"
+#include "base/system.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "conn/record_file.h"
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 enum { PIECE_UNKNOWN, PIECE_BACKED, PIECE_REFUSED };
 
@@ -26,7 +27,8 @@ struct recorder {
 
 static enum ns_experiment experiments;
 static struct recorder *_Atomic recorder;
-static _Atomic uint8_t progress; /* of making one, in this process: once, whether it works or not */
+/* Of making the record, which is tried once in a process, whether it works or not. */
+static _Atomic uint8_t progress;
 enum { UNTRIED, MAKING, TRIED };
 static _Atomic uint32_t generation;
 
@@ -36,28 +38,15 @@ void ns_recorder_open(const char *directory, enum ns_experiment experiment)
     experiments = experiment;
 }
 
-bool ns_recorder_is_open(void)
-{
-    return ns_record_file_is_open();
-}
-
 enum ns_experiment ns_recorder_experiment(void)
 {
     return experiments;
 }
 
-static uint64_t now(clockid_t clock)
-{
-    struct timespec time = {0};
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* --- making it --- */
 
-#define SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
-
-/* The recorder of a new file; NULL: it could not be made, and what is behind. */
+/* A recorder and its file, whose name becomes path. NULL if one of the two cannot be made; then
+ * nothing of them is left. */
 static struct recorder *make(char *path)
 {
     struct recorder *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
@@ -97,7 +86,7 @@ static void let_make(void)
     uint8_t making = MAKING;
     int saved = errno;
     for (int i = 0; i < 100 && atomic_load(&progress) == MAKING; i++)
-        SYSTEM(SYS_nanosleep, &moment, NULL);
+        NS_SYSTEM(SYS_nanosleep, &moment, NULL);
     atomic_compare_exchange_strong(&progress, &making, TRIED);
     errno = saved;
 }
@@ -124,7 +113,7 @@ void ns_recorder_make(void)
     errno = saved;
 }
 
-/* What a call may still use of the parent's stays mapped. */
+/* The parent's record stays mapped: a call that began before the fork may still write to it. */
 void ns_recorder_forked(void)
 {
     if (!ns_record_file_is_open())
@@ -210,7 +199,7 @@ struct ns_record_slot *ns_recorder_slot(const struct ns_seat *seat)
 static bool has_ended(const struct ns_seat *seat)
 {
     const struct ns_conn *conn = atomic_load(&seat->conn);
-    return NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, burst) != NS_GET(seat, tag);
+    return NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, seat) != NS_GET(seat, tag);
 }
 
 static void put_address(struct ns_record_address *recorded, const struct ns_address *address)
@@ -231,19 +220,6 @@ static bool is_same(const struct ns_record_address *recorded, const struct ns_ad
            NS_GET(recorded, addr[0]) == halves[0] && NS_GET(recorded, addr[1]) == halves[1];
 }
 
-/* The name of the peer by an option, as nearly all that we ask. The kernel refuses more room than
- * the address has. */
-static struct ns_address peer_of(int fd, const struct ns_conn *conn)
-{
-    struct sockaddr_storage address;
-    socklen_t len =
-        NS_GET(conn, domain) == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERNAME, &address, &len);
-    errno = saved;
-    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
-}
-
 struct newcomer {
     const struct ns_conn *conn;
     enum ns_role role;
@@ -259,8 +235,8 @@ static bool goes_with(const struct ns_record_slot *slot, const struct newcomer *
                                        : is_same(&slot->remote, &one->remote);
 }
 
-/* A seat whose connection has ended and that goes with the newcomer, or a fresh one: nobody's, so
- * that nobody else looks at it, until seat_it. */
+/* A seat for the newcomer: one whose connection has ended and whose slot it may go on with, or a
+ * fresh one. It is nobody's until seat_it, so that no other thread writes to it. */
 static struct ns_seat *choose(struct recorder *of, const struct newcomer *one)
 {
     enum { TRIES = 64 }; /* so that many connections at a time cost no long search */
@@ -294,7 +270,7 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     struct ns_record_slot *slot = slot_at(of, number);
     uint64_t tag = (uint64_t)of->generation << 32 | (number + 1);
     if (!NS_GET(slot, lives))
-        NS_PUT(slot, first, now(CLOCK_MONOTONIC));
+        NS_PUT(slot, first, ns_clock_now(CLOCK_MONOTONIC));
     NS_PUT(slot, role, one->role);
     put_address(&slot->local, &one->local);
     put_address(&slot->remote, &one->remote);
@@ -312,14 +288,14 @@ static void seat_it(struct recorder *of, struct ns_seat *seat, struct ns_conn *c
     NS_PUT(seat, unanswered, 0);
     NS_PUT(seat, n_writes, 0);
     NS_PUT(seat, tag, tag);
-    NS_PUT(conn, burst, tag);
+    NS_PUT(conn, seat, tag);
     atomic_store(&seat->conn, one->conn);
 }
 
 struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
 {
     struct recorder *of = current();
-    uint64_t tag = NS_GET(conn, burst);
+    uint64_t tag = NS_GET(conn, seat);
     uint32_t number = (uint32_t)tag - 1;
     if (!of || tag >> 32 != of->generation || number >= NS_RECORD_SLOTS ||
         NS_GET(&of->seats[number], conn) != conn)
@@ -327,7 +303,7 @@ struct ns_seat *ns_recorder_find(const struct ns_conn *conn)
     return &of->seats[number];
 }
 
-/* ns_conn.burst of a connection for which there was no slot: so that nobody asks again. */
+/* ns_conn.seat of a connection for which there was no slot: so that nobody asks again. */
 static uint64_t no_seat(const struct recorder *of)
 {
     return (uint64_t)of->generation << 32 | UINT32_MAX;
@@ -340,12 +316,12 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
         return seat;
     ns_recorder_make();
     struct recorder *of = current();
-    if (!of || NS_GET(conn, burst) == no_seat(of))
+    if (!of || NS_GET(conn, seat) == no_seat(of))
         return NULL;
     struct newcomer one = {
         .conn = conn,
         .role = (enum ns_role)NS_GET(conn, role),
-        .remote = peer_of(fd, conn),
+        .remote = ns_kernel_peer(fd, NS_GET(conn, domain)),
     };
     if (one.role != NS_ROLE_CLIENT)
         one.local = ns_kernel_local(fd);
@@ -355,8 +331,8 @@ struct ns_seat *ns_recorder_seat(int fd, struct ns_conn *conn)
     if (seat) {
         seat_it(of, seat, conn, fd, &one);
     } else {
-        NS_RECORD_ADD(of->head->slots_lost, 1);
-        NS_PUT(conn, burst, no_seat(of));
+        NS_ADD(of->head->slots_lost, 1);
+        NS_PUT(conn, seat, no_seat(of));
     }
     return seat;
 }
@@ -379,7 +355,7 @@ void ns_recorder_put(const struct ns_seat *seat, const struct ns_look *look)
     do {
         if (number >= NS_RECORD_EVENTS ||
             !is_backed(of, event_offset(number), sizeof(struct ns_record_event))) {
-            NS_RECORD_ADD(of->head->events_lost, 1);
+            NS_ADD(of->head->events_lost, 1);
             return;
         }
     } while (!atomic_compare_exchange_weak(&of->head->events, &number, number + 1));

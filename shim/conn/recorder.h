@@ -15,7 +15,7 @@
  * and writes hints of another one at worst. */
 struct ns_seat {
     const struct ns_conn *_Atomic conn; /* NULL: nobody's yet */
-    _Atomic uint64_t tag; /* what ns_conn.burst is there, while the connection lives */
+    _Atomic uint64_t tag;               /* what ns_conn.seat is there, while the connection lives */
     _Atomic int fd;
     _Atomic uint32_t next;       /* the list of a thread: 1 more than the index; 0: the last */
     _Atomic uint8_t listed;      /* it is on one */
@@ -34,12 +34,11 @@ struct ns_seat {
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait that looked */
 };
 
-/* Start-up: the directory in which records are made; NULL or "": none are. Not copied, and must
- * stay. */
+/* Start-up: the directory in which records are made, as ns_record_file_open takes it; and what is
+ * tried at waits. */
 void ns_recorder_open(const char *directory, enum ns_experiment experiment);
 
-/* Is anything recorded, and what experiment was asked for? */
-bool ns_recorder_is_open(void);
+/* What experiment was asked for. */
 enum ns_experiment ns_recorder_experiment(void);
 
 /* Make the file now, while it can be made (before privileges are dropped). Once a process. */
@@ -70,11 +69,5 @@ uint32_t ns_recorder_generation(void);
 
 /* In a child that has its own memory: the record is its parent's. */
 void ns_recorder_forked(void);
-
-/* Counts of the record: see NS_COUNT in base/stats.h. */
-#define NS_RECORD_ADD(counter, amount)                                                             \
-    atomic_store_explicit(&(counter),                                                              \
-                          atomic_load_explicit(&(counter), memory_order_relaxed) + (amount),       \
-                          memory_order_relaxed)
 
 #endif

@@ -116,14 +116,14 @@ static void add_rules(struct ns_line *line)
 {
     enum { MOST = 8 };
     const struct ns_status_rule *rules = (const struct ns_status_rule *)(uintptr_t)ns_status.rules;
-    uint32_t taking = 0, told = 0;
+    uint32_t taking = 0, named = 0;
     for (uint32_t i = 0; i < ns_status.n_rules; i++)
         taking += rules[i].sockets != rules[i].before;
-    for (uint32_t i = 0; i < ns_status.n_rules && told < MOST; i++) {
+    for (uint32_t i = 0; i < ns_status.n_rules && named < MOST; i++) {
         uint32_t sockets = rules[i].sockets - rules[i].before;
         if (sockets == 0)
             continue;
-        if (told++ > 0)
+        if (named++ > 0)
             ns_line_add(line, ", ");
         add_rule_name(line, (const char *)(uintptr_t)rules[i].name, i);
         if (taking > 1) {

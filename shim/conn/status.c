@@ -3,12 +3,12 @@
  * itself: nothing here decides anything. Counting and standing aside are async-signal-safe. */
 #include "conn/status.h"
 
+#include "base/clock.h"
 #include "base/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* In .bss: a process that never gets through start-up says so by its zeroes. */
 __attribute__((used)) struct ns_status ns_status;
@@ -32,9 +32,7 @@ static uint64_t address(const void *at)
 
 void ns_status_looking(void)
 {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_REALTIME, &now); /* the clock of files; cannot fail */
-    ns_status.looked = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    ns_status.looked = ns_clock_now(CLOCK_REALTIME); /* the clock of files */
 }
 
 void ns_status_policy(const struct ns_policy_found *found)
@@ -93,7 +91,5 @@ void ns_status_took(const struct ns_rule *rule)
         return;
     struct ns_status_rule *entry =
         (struct ns_status_rule *)(uintptr_t)ns_status.rules + rule->index;
-    atomic_store_explicit(&entry->sockets,
-                          atomic_load_explicit(&entry->sockets, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    NS_ADD(entry->sockets, 1);
 }

@@ -4,6 +4,7 @@
  * Async-signal-safe, ns_debts_open excepted. */
 #include "hold/debts.h"
 
+#include "base/pages.h"
 #include "base/real.h"
 
 #include <sys/mman.h>
@@ -85,18 +86,7 @@ static bool has_room(unsigned index)
         return true;
     if (index >= NS_DEBTS_INLINE + MORE_COUNT)
         return false;
-    if (atomic_load(&ns_thread.more))
-        return true;
-    int saved = errno;
-    void *page = mmap(NULL, MORE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    errno = saved;
-    if (page == MAP_FAILED)
-        return false;
-    _Atomic int *expected = NULL;
-    /* Against a signal handler that did the same. */
-    if (!atomic_compare_exchange_strong(&ns_thread.more, &expected, page))
-        munmap(page, MORE_SIZE);
-    return true;
+    return atomic_load(&ns_thread.more) || ns_pages_put(&ns_thread.more, NULL, MORE_SIZE);
 }
 
 /* Returns whether the list has fd at its end now, and *owed as it is then: changed in any case, for

@@ -3,11 +3,11 @@
  * asked for before its socket's rule was known. Async-signal-safe. */
 #include "life/rewrite.h"
 
+#include "base/pages.h"
 #include "conn/fds.h"
 #include "conn/kernel.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 enum { SLAB_SIZE = 64 * 1024 };
 
@@ -29,20 +29,6 @@ struct slab {
 };
 enum { VIEWS_PER_SLAB = (SLAB_SIZE - sizeof(struct slab)) / sizeof(struct ns_view) };
 
-static struct slab *slab_make(struct slab *_Atomic *current, struct slab *full)
-{
-    int saved = errno;
-    void *slab = mmap(NULL, SLAB_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    errno = saved;
-    if (slab == MAP_FAILED)
-        return NULL;
-    struct slab *expected = full;
-    if (atomic_compare_exchange_strong(current, &expected, (struct slab *)slab))
-        return slab;
-    munmap(slab, SLAB_SIZE);
-    return expected; /* another thread was faster */
-}
-
 /* The view of a connection, made if need be; NULL without memory. */
 static struct ns_view *view_make(struct ns_conn *conn)
 {
@@ -57,7 +43,7 @@ static struct ns_view *view_make(struct ns_conn *conn)
             view = &slab->views[index];
             break;
         }
-        slab = slab_make(&current, slab);
+        slab = ns_pages_put(&current, slab, SLAB_SIZE);
         if (!slab)
             return NULL;
     }
@@ -81,9 +67,9 @@ static void tell(struct ns_view *view, int index, int value)
 static void tell_as_asked(struct ns_conn *conn, struct ns_view *view, int index, int asked)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
-    int told;
-    if (ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, asked, &told) == 0)
-        tell(view, index, told);
+    int answer;
+    if (ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, asked, &answer) == 0)
+        tell(view, index, answer);
 }
 
 /* Set an option to something else than the application sees. */
@@ -110,16 +96,16 @@ static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_actio
         tell_as_asked(conn, view, index, value);
         return 0;
     }
-    int told, rewritten_value = ns_sockopt_rewrite(action, value);
+    int answer, rewritten_value = ns_sockopt_rewrite(action, value);
     if (rewritten_value == value && !(NS_GET(view, hidden) & UINT32_C(1) << index))
         return ns_kernel_set(fd, row->level, row->option, value);
     /* What the kernel would not have taken is an error whatever it is given instead. */
-    int judged = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &told);
+    int judged = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &answer);
     if (judged < 0)
         return judged;
     int result = ns_kernel_set(fd, row->level, row->option, rewritten_value);
     if (result == 0 && judged == 0)
-        tell(view, index, told);
+        tell(view, index, answer);
     return result;
 }
 
@@ -131,13 +117,13 @@ static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
     struct ns_view *view = view_make(conn);
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
-    int told;
-    int result = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &told);
+    int answer;
+    int result = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &answer);
     if (result > 0) /* nobody to ask: no descriptor left */
         return ns_kernel_set(fd, row->level, row->option, value);
     if (result < 0)
         return result;
-    tell(view, index, told);
+    tell(view, index, answer);
     atomic_store_explicit(&view->asked[index], value, memory_order_relaxed);
     atomic_fetch_or(&view->deferred, UINT32_C(1) << index);
     return 0;

@@ -47,6 +47,8 @@ static const char *read_ports(struct span text, struct ns_endpoint *endpoint)
     if (high.len) {
         high.at++;
         high.len--;
+        if (low.len == 0 || high.len == 0)
+            return "a range needs both ends, as 1-1023";
         last = span_number(high, 65535);
     }
     if (first < 1 || last < 1)
@@ -132,8 +134,8 @@ static bool ends_like_a_port(const char *text)
 {
     const char *last = strrchr(text, ':') + 1;
     size_t digits = strspn(last, "0123456789");
-    return strstr(text, "::") && *text != ':' && last[-2] != ':' && last[digits] == '\0' &&
-           digits >= 2 && *last != '0';
+    return strstr(text, "::") && last[-2] != ':' && last[digits] == '\0' && digits >= 2 &&
+           *last != '0';
 }
 
 static bool made_of(const char *text, const char *characters)
@@ -166,6 +168,8 @@ static const char *read_endpoint(const char *text, struct ns_endpoint *endpoint)
 /* What is often written instead of an endpoint has a sentence of its own. */
 static const char *judge_form(const char *text)
 {
+    if (*text == '\0')
+        return "it is empty; leave the key out for any address and port";
     if (strstr(text, "://"))
         return "it is a URL; write the address and the port alone, such as 10.0.0.1:80 or "
                "[fd00::1]:80";
@@ -176,14 +180,23 @@ static const char *judge_form(const char *text)
     return NULL;
 }
 
+/* The ports of ":80" and "*:80"; NULL if text is neither. */
+static const char *ports_of_any(const char *text)
+{
+    const char *ports = text + (*text == '*');
+    return *ports == ':' && ports[1] && made_of(ports + 1, "0123456789-") ? ports + 1 : NULL;
+}
+
 int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size)
 {
     *endpoint = (struct ns_endpoint){.port_low = 0, .port_high = 65535};
-    const char *wrong = judge_form(text);
-    if (wrong) {
+    const char *wrong = judge_form(text), *ports = ports_of_any(text);
+    if (ports)
+        snprintf(problem, size, "for any address write the port alone: \"%s\"", ports);
+    else if (wrong)
         snprintf(problem, size, "%s", wrong);
+    if (ports || wrong)
         return -EINVAL;
-    }
     wrong = read_endpoint(text, endpoint);
     if (!wrong)
         return 0;
@@ -195,4 +208,23 @@ int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *prob
                  "ADDRESS[/BITS]:PORT[-HIGH], and for IPv6 with a port [ADDRESS/BITS]:PORT",
                  wrong);
     return -EINVAL;
+}
+
+char *ns_endpoint_tell_port(const struct ns_endpoint *endpoint, char *buffer, size_t size)
+{
+    const uint8_t *bytes = endpoint->addr.s6_addr;
+    static const uint8_t zeros[12];
+    unsigned high = bytes[12] * 256u + bytes[13], low = bytes[14] * 256u + bytes[15];
+    char address[INET6_ADDRSTRLEN];
+    /* inet_ntop writes the last four bytes of these as an IPv4 address. */
+    if (memcmp(bytes, zeros, sizeof zeros) == 0)
+        snprintf(address, sizeof address, "::%x:%x", high, low);
+    else if (IN6_IS_ADDR_V4MAPPED(&endpoint->addr))
+        snprintf(address, sizeof address, "::ffff:%x:%x", high, low);
+    else
+        inet_ntop(AF_INET6, &endpoint->addr, address, sizeof address);
+    const char *port = strrchr(address, ':') + 1;
+    snprintf(buffer, size, "%s is an address, of any port; if %s is the port, write [%.*s]:%s",
+             address, port, (int)(port - address - 1), address, port);
+    return buffer;
 }

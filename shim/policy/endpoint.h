@@ -10,4 +10,8 @@
  * endpoint itself ("... is not an endpoint: ..."). */
 int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size);
 
+/* Of one that ends_like_a_port: what it is, and how to write what may have been meant. Returns
+ * buffer. */
+char *ns_endpoint_tell_port(const struct ns_endpoint *endpoint, char *buffer, size_t size);
+
 #endif

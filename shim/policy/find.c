@@ -259,10 +259,10 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
 char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size)
 {
     const struct ns_policy_error *where = &found->where;
+    const char *path = found->path[0] ? found->path : "''"; /* somebody's variable was empty */
     if (where->line)
-        snprintf(buffer, size, "%s:%u:%u: %s", found->path, where->line, where->column,
-                 where->message);
+        snprintf(buffer, size, "%s:%u:%u: %s", path, where->line, where->column, where->message);
     else
-        snprintf(buffer, size, "%s: %s", found->path, where->message);
+        snprintf(buffer, size, "%s: %s", path, where->message);
     return buffer;
 }

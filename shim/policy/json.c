@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a policy may say: each key of policy_keys.def, its kind, its range. Turns the cJSON
+/* Owns what a policy may say: each key of keys.def, its kind, its range. Turns the cJSON
  * tree into a struct ns_policy, whole or not at all. Never prints, exits or aborts: it runs in
  * strangers' processes. Allocates; not async-signal-safe. */
 #include "policy/policy.h"
@@ -22,7 +22,7 @@ struct draft {
 static int read_comment(struct ns_reader *reader, const cJSON *item, void *into)
 {
     (void)into;
-    return cJSON_IsString(item) ? 0 : ns_reader_expected(reader, item, "a string");
+    return cJSON_IsString(item) ? 0 : ns_reader_expected_string(reader, item, "a string");
 }
 
 static int read_name(struct ns_reader *reader, const cJSON *item, void *into)
@@ -80,6 +80,7 @@ static int read_max_delay(struct ns_reader *reader, const cJSON *item, void *int
     int result =
         ns_reader_integer(reader, item, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST, &value);
     rule->max_delay_us = (uint32_t)value;
+    rule->has_max_delay = true;
     return result;
 }
 
@@ -117,7 +118,7 @@ static int read_endpoint(struct ns_reader *reader, const cJSON *item, struct ns_
 {
     char problem[240], quote[44];
     if (!cJSON_IsString(item))
-        return ns_reader_expected(reader, item, "a string");
+        return ns_reader_expected_string(reader, item, "a string");
     if (ns_endpoint_parse(item->valuestring, endpoint, problem, sizeof problem) == 0)
         return 0;
     return ns_reader_fail(reader, item, NS_TEXT_VALUE, "\"%s\" is not an endpoint: %s",
@@ -361,6 +362,27 @@ static const struct ns_reader_key policy_keys[] = {
 #undef NS_POLICY_KEY
 };
 
+static bool has_key(const struct ns_reader_key *keys, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(keys[i].name, key) == 0)
+            return true;
+    return false;
+}
+
+/* The object that a key belongs in; NULL if it is none. Of a key of several, the innermost. */
+static const char *home_of(const char *key)
+{
+    if (has_key(match_keys, sizeof match_keys / sizeof *match_keys, key))
+        return "\"match\"";
+    if (ns_sockopt_by_name(key) >= 0)
+        return "\"sockopt\"";
+    if (has_key(rule_keys, sizeof rule_keys / sizeof *rule_keys, key))
+        return "a rule";
+    return has_key(policy_keys, sizeof policy_keys / sizeof *policy_keys, key) ? "the policy"
+                                                                               : NULL;
+}
+
 static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
 {
     struct draft draft = {.policy = policy};
@@ -400,7 +422,7 @@ static void judge_beginning(struct ns_arena *scratch, const char *text, size_t l
     struct ns_arena memory = {0};
     struct ns_policy_error first;
     struct ns_reader reader = {
-        .error = &first, .memory = &memory, .all = all, .is_beginning = true};
+        .error = &first, .memory = &memory, .all = all, .home = home_of, .is_beginning = true};
     struct ns_policy *policy;
     if (ns_text_parse_beginning(text, len, stop, scratch, &reader.text, &reader.root,
                                 &reader.unfinished) == 0)
@@ -413,7 +435,8 @@ static int parse(struct ns_arena *scratch, const char *text, size_t len, struct 
                  struct ns_policy_error *error, const struct ns_policy_errors *all)
 {
     struct ns_arena memory = {0};
-    struct ns_reader reader = {.text = text, .error = error, .memory = &memory, .all = all};
+    struct ns_reader reader = {
+        .text = text, .error = error, .memory = &memory, .all = all, .home = home_of};
     int result = ns_text_parse(text, len, scratch, &reader.root, error);
     if (result == -EINVAL && all)
         judge_beginning(scratch, text, len, error, all);

@@ -78,6 +78,7 @@ struct ns_rule {
     enum ns_send send;
     enum ns_ack ack;
     uint32_t max_delay_us;
+    bool has_max_delay; /* the file gives it */
     struct ns_sockopt_action *sockopts;
     size_t n_sockopts;
 };

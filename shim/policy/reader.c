@@ -80,33 +80,50 @@ static const char *describe(const cJSON *item, char *buffer, size_t size)
     return buffer;
 }
 
-int ns_reader_expected(struct ns_reader *reader, const cJSON *item, const char *expected)
+/* what: "a rule"; NULL: its key, or an entry of a list. advice goes behind it all. */
+static int expected_of(struct ns_reader *reader, const cJSON *item, const char *what,
+                       const char *expected, const char *advice)
 {
     char found[QUOTE_SIZE + 2];
+    const char *quote = !what && item->string ? "\"" : "";
+    if (!what)
+        what = item->string ? item->string : "this entry";
     describe(item, found, sizeof found);
-    if (item == reader->root)
-        return ns_reader_fail(reader, item, NS_TEXT_VALUE, "a policy must be %s, not %s", expected,
-                              found);
-    if (!item->string)
-        return ns_reader_fail(reader, item, NS_TEXT_VALUE, "this entry must be %s, not %s",
-                              expected, found);
-    return ns_reader_fail(reader, item, NS_TEXT_VALUE, "\"%s\" must be %s, not %s", item->string,
-                          expected, found);
+    return ns_reader_fail(reader, item, NS_TEXT_VALUE, "%s%s%s must be %s, not %s%s", quote, what,
+                          quote, expected, found, advice);
+}
+
+int ns_reader_expected(struct ns_reader *reader, const cJSON *item, const char *expected)
+{
+    return expected_of(reader, item, NULL, expected, "");
+}
+
+int ns_reader_expected_string(struct ns_reader *reader, const cJSON *item, const char *expected)
+{
+    char advice[32] = "";
+    if (cJSON_IsNumber(item) && item->valuedouble == item->valueint)
+        snprintf(advice, sizeof advice, "; write \"%d\"", item->valueint);
+    return expected_of(reader, item, NULL, expected, advice);
 }
 
 static int unknown_key(struct ns_reader *reader, const cJSON *item, const char *what,
                        const struct ns_reader_key *keys, size_t n_keys)
 {
-    char quote[QUOTE_SIZE], meant[QUOTE_SIZE], allowed[120] = "";
+    char quote[QUOTE_SIZE], advice[2 * QUOTE_SIZE], allowed[120] = "";
     struct ns_near near = {.word = item->string};
+    const char *home = reader->home(item->string);
     for (size_t i = 0; i < n_keys; i++) {
         size_t used = strlen(allowed);
         ns_near_try(&near, keys[i].name);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", keys[i].name);
     }
-    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown key \"%s\"; %s may have %s%s",
-                          ns_reader_quote(item->string, quote, sizeof quote), what, allowed,
-                          ns_reader_meant(&near, meant, sizeof meant));
+    ns_reader_quote(item->string, quote, sizeof quote);
+    if (home)
+        snprintf(advice, sizeof advice, "; \"%s\" belongs in %s", quote, home);
+    else
+        ns_reader_meant(&near, advice, sizeof advice);
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown key \"%s\"; %s may have %s%s", quote,
+                          what, allowed, advice);
 }
 
 /* One member of an object; seen has a bit for each key that there was. */
@@ -131,7 +148,7 @@ int ns_reader_object(struct ns_reader *reader, const cJSON *item, const char *wh
     uint32_t seen = 0;
     int worst = 0;
     if (!cJSON_IsObject(item))
-        return ns_reader_expected(reader, item, "an object");
+        return expected_of(reader, item, what, "an object", "");
     for (const cJSON *child = item->child; child; child = child->next) {
         int result = read_member(reader, child, what, keys, n_keys, &seen, into);
         worst = result ? result : worst;
@@ -181,7 +198,7 @@ int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, c
     char expected[80];
     size_t length = 0;
     if (!cJSON_IsString(item))
-        return ns_reader_expected(reader, item, "a string");
+        return ns_reader_expected_string(reader, item, "a string");
     for (const char *p = item->valuestring; *p; p++) {
         if ((unsigned char)*p < ' ' || *p == 0x7F)
             return ns_reader_expected(reader, item, "a string without control characters");
@@ -206,10 +223,10 @@ int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **fi
     if (cJSON_IsString(item))
         return 0;
     if (!cJSON_IsArray(item) || !item->child)
-        return ns_reader_expected(reader, item,
-                                  item->child || !cJSON_IsArray(item)
-                                      ? "a string or a list of strings"
-                                      : "a string or a list of at least one string");
+        return ns_reader_expected_string(reader, item,
+                                         item->child || !cJSON_IsArray(item)
+                                             ? "a string or a list of strings"
+                                             : "a string or a list of at least one string");
     *n = 0;
     *first = item->child;
     for (const cJSON *entry = item->child; entry; entry = entry->next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the readers of policy_json.c share: values of each kind out of a cJSON tree, and messages
+/* What the readers of json.c share: values of each kind out of a cJSON tree, and messages
  * for what is not as it must be. Allocates; not async-signal-safe. */
 #ifndef NS_POLICY_READER_H
 #define NS_POLICY_READER_H
@@ -19,6 +19,7 @@ struct ns_reader {
     struct ns_policy_error *error;      /* the first */
     const struct ns_policy_errors *all; /* NULL: the first ends the reading */
     unsigned n_errors;
+    const char *(*home)(const char *key); /* the object that has this key; NULL: none has */
     /* Of a text that was cut off inside an object or list that is still empty: the place where that
      * opens. That it is empty is no mistake. 0: none. */
     size_t unfinished;
@@ -44,6 +45,9 @@ bool ns_reader_goes_on(const struct ns_reader *reader, int result);
 
 /* item is not what it must be: `"key" must be <expected>, not <what it is>`. Always -EINVAL. */
 int ns_reader_expected(struct ns_reader *reader, const cJSON *item, const char *expected);
+
+/* item is no string, where a string must be; of a number it is told how to write it as one. */
+int ns_reader_expected_string(struct ns_reader *reader, const cJSON *item, const char *expected);
 
 /* Each member of an object with its key's reader; what: "a rule". */
 int ns_reader_object(struct ns_reader *reader, const cJSON *item, const char *what,

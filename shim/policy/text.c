@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the way from bytes to a cJSON tree, and from a place in the tree back to line and column.
- * cJSON is the parser; policy_scan.c says what cJSON would let pass. cJSON keeps no positions, so
+ * cJSON is the parser; scan.c says what cJSON would let pass. cJSON keeps no positions, so
  * they are found, once something is wrong, by walking the text beside the tree. Never judges what a
  * policy says. Allocates; not async-signal-safe. */
 #include "policy/text.h"

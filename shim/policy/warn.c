@@ -3,10 +3,10 @@
  * never needed by the shim itself. Does not allocate; not async-signal-safe (snprintf). */
 #include "policy/policy.h"
 
+#include "policy/endpoint.h"
 #include "policy/match.h"
 #include "policy/sockopt.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 
 static void warn_delay(const struct listener *to, const struct ns_rule *rule)
 {
-    if (!ns_rule_holds(rule) && rule->max_delay_us != NS_MAX_DELAY_US_DEFAULT)
+    if (!ns_rule_holds(rule) && rule->has_max_delay)
         warn(to, rule, "max_delay_us has no effect: only \"send\": \"auto-cork\" holds bytes");
     if (ns_rule_holds(rule) && rule->max_delay_us > DELAYED_ACK_US)
         warn(to, rule, "max_delay_us is longer than the delayed ACK (40 ms) that it should avoid");
@@ -58,16 +58,12 @@ static void warn_match(const struct listener *to, const struct ns_rule *rule)
 static void warn_endpoints(const struct listener *to, const struct ns_rule *rule, const char *key,
                            const struct ns_endpoint *list, size_t n)
 {
-    char address[INET6_ADDRSTRLEN], host[INET6_ADDRSTRLEN], text[256];
+    char port[200], text[256];
     for (size_t i = 0; i < n; i++) {
         if (!list[i].ends_like_a_port)
             continue;
-        inet_ntop(AF_INET6, &list[i].addr, address, sizeof address);
-        const char *port = strrchr(address, ':') + 1;
-        snprintf(host, sizeof host, "%.*s", (int)(port - address - 1), address);
-        snprintf(text, sizeof text,
-                 "\"%s\": %s is an address, of any port; if %s is the port, write [%s]:%s", key,
-                 address, port, host, port);
+        snprintf(text, sizeof text, "\"%s\": %s", key,
+                 ns_endpoint_tell_port(&list[i], port, sizeof port));
         warn(to, rule, text);
     }
 }

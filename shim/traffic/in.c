@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* See in.h. Owns ns_conn.ack_state together with out.c. */
+/* See in.h. Owns ns_conn.ack_state, which a write (out.c) and an ACK (push.c) change, too. */
 #include "traffic/in.h"
 
 #include "conn/delack.h"
 #include "conn/heal.h"
-#include "conn/kernel.h"
 #include "traffic/push.h"
 #include "traffic/settle.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-
-/* The read waits inside the kernel until there is more than a first piece, which nobody could
- * acknowledge meanwhile but the kernel: have it do so. */
-static void acknowledge_by_itself(int fd, struct ns_conn *conn)
-{
-    struct ns_ack_state state = ns_conn_ack(conn);
-    ns_settle();
-    if (!state.interactive || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
-        return;
-    state = (struct ns_ack_state){.needless = state.needless, .pieces = state.pieces};
-    ns_conn_ack_put(conn, state);
-    ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
-}
 
 enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
 {
@@ -35,7 +20,10 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
         ns_push(fd, conn);
     /* A first read without waiting would cut these short. */
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
-        acknowledge_by_itself(fd, conn);
+        ns_settle();
+        /* It waits inside the kernel until there is more than a first piece, which nobody but the
+         * kernel could acknowledge meanwhile. */
+        ns_acknowledge_from_now_on(fd, conn);
         return NS_READ_PLAIN;
     }
     if (__builtin_expect(NS_GET(conn, lowat), 0)) {

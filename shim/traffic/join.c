@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See join.h. Owns ns_conn.joins, which push.c clears. */
+/* See join.h. Owns nothing: the mark that it sets, ns_conn.joins, is push.c's. */
 #include "traffic/join.h"
 
 #include "base/stats.h"
@@ -25,10 +25,10 @@ void ns_join(int fd, struct ns_conn *conn)
     int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
     if (!error) {
         NS_COUNT(joined);
-        /* Another thread that reads from the connection has pushed, perhaps before that call: then
-         * nobody owes a push any more. */
-        if (!atomic_load(&conn->joins) && ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0)
-            NS_PUT(conn, kernel_nodelay, 1);
+        /* Where a signal handler, or another thread that reads from the connection, has pushed
+         * meanwhile, perhaps before that call, nobody owes a push any more. */
+        NS_PUT(conn, kernel_nodelay, 0);
+        ns_enforce_nodelay(fd, conn);
         return;
     }
     NS_PUT(conn, joins, 0);

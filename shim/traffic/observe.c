@@ -4,62 +4,60 @@
  *
  * A connection costs its process one ioctl at a wait that follows a write, and none where
  * TCP_NODELAY is on. Only where bytes are unsent is TCP_INFO asked for: before that wait (WAIT),
- * after it (WOKE), once more before the next write if they were still unsent then (WRITE), and when
- * the answer is read if they had left, and it had not come. */
+ * after it (WOKE), before the next write if they were still unsent after it (WRITE), and when the
+ * answer is read if they had left by then but the answer had not come (WOKE again). */
 #include "traffic/observe.h"
 
-#include "base/real.h"
+#include "base/clock.h"
+#include "base/stats.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
 #include "traffic/experiment.h"
 
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <time.h>
 
 /* ns_seat.flags */
 enum {
     WROTE = 1,     /* since the last wait */
     ASKED = 2,     /* written, and nothing read since */
     HELD = 4,      /* bytes were unsent at the last look */
-    WAITING = 8,   /* and that look was before a wait, which goes on */
-    AWAITED = 16,  /* they have left since, and the answer is yet to come */
+    WAITING = 8,   /* that look was before a wait, which is not over */
+    AWAITED = 16,  /* those bytes have left since, and the answer has not come */
+    READ = 32,     /* read and not answered: for the experiment that acknowledges */
     MEASURED = 64, /* a look has told the round trip */
-    READ = 32,     /* for the experiment that acknowledges: read, and not answered */
 };
 
 enum {
-    SAME_NS = 1000000,
-    STREAM_NS = 100000000,
-    PIECES = 16, /* looks at a request that is written in pieces */
-    PIECE_NS = 4000000,
-    LATE_NS = 30000000, /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
-    LONG_NS = 5000000,  /* more than a tick: worth a look at what took so long */
+    SAME_NS = 1000000,     /* see is_same_wait */
+    STREAM_NS = 100000000, /* see is_piece_of_stream */
+    PIECES = 16,           /* so many looks are at a request that is written in pieces: is_stream */
+    PIECE_NS = 4000000,    /* and from then on one in so long */
+    LATE_NS = 30000000,    /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
+    LONG_NS = 5000000,     /* more than a tick: worth a look at what took so long */
     NS_PER_US = 1000,
-    NS_PER_S = 1000000000,
 };
 
-/* So many connections whose bytes stay unsent are looked at around a thread's waits, and only FEW
- * of them more often than once in SAME_NS: a server with thousands of slow readers would look for
- * longer than it works. The others are looked at when they are read from or written to. */
+/* Of the connections whose bytes stay unsent, HELD_MOST at most are looked at around a thread's
+ * waits, and where they are more than FEW no more often than once in SAME_NS: a server with
+ * thousands of slow readers would look for longer than it works. The others are looked at when they
+ * are read from or written to. */
 enum { HELD_MOST = 16, FEW = 4 };
 
 static _Thread_local struct {
     /* ns_recorder_generation, and 1 more than a seat's number; 0: none */
-    _Atomic uint64_t list;            /* written to since the last wait */
-    _Atomic uint64_t held[HELD_MOST]; /* what a wait left unsent */
-    _Atomic uint32_t n_held, turn;    /* of them; whose place the next one takes if there is none */
-    uint64_t passed_at;               /* when they were looked at last */
-    uint64_t woke_at;                 /* when the last wait was over */
-    struct ns_seat *other;            /* waited for by this thread, in a read */
-    const struct ns_record_slot *heard; /* what has ended it, if a read did: for after */
+    _Atomic uint64_t list;              /* written to since the last wait */
+    _Atomic uint64_t held[HELD_MOST];   /* what a wait left unsent */
+    _Atomic uint32_t n_held;            /* how many those are */
+    _Atomic uint32_t turn;              /* where all places are taken, the next one takes this */
+    uint64_t passed_at;                 /* when they were looked at last */
+    uint64_t woke_at;                   /* when the last wait was over */
+    struct ns_seat *other;              /* what this thread waits for, if in a read */
+    const struct ns_record_slot *heard; /* while it looks after that: what the data came from */
 } mine;
 
 static uint64_t now(void)
 {
-    struct timespec time = {0};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+    return ns_clock_now(CLOCK_MONOTONIC);
 }
 
 /* --- the list --- */
@@ -85,7 +83,7 @@ static struct ns_seat *seat_of(uint64_t entry)
     return number && entry >> 32 == ns_recorder_generation() ? ns_recorder_at(number - 1) : NULL;
 }
 
-/* It stays unsent: this thread's waits look at it, if no other thread's do. */
+/* Bytes there stay unsent: this thread's waits look at it from now on, if no other thread's do. */
 static void keep(struct ns_seat *seat)
 {
     uint64_t entry = as_list(ns_recorder_number(seat) + 1);
@@ -104,7 +102,7 @@ static void keep(struct ns_seat *seat)
         atomic_store(&old->held, 0);
 }
 
-/* All that is kept stays so where stays says so. */
+/* Ask stays of each that is kept, and keep those of which it is true. */
 static void each_kept(bool (*stays)(struct ns_seat *seat))
 {
     for (unsigned i = 0; i < HELD_MOST && atomic_load(&mine.n_held); i++) {
@@ -119,8 +117,9 @@ static void each_kept(bool (*stays)(struct ns_seat *seat))
     }
 }
 
-/* Take every seat off the list; what keeps says is looked at after the wait. The list is made of
- * shared hints: what a signal handler may have done to it must not make this go round for ever. */
+/* Take every seat off the list, and keep those of which keeps is true, to be looked at after the
+ * wait. A signal handler may have changed the links meanwhile, even to a circle: so no more steps
+ * than there are seats. */
 static void each_listed(bool (*keeps)(struct ns_seat *seat))
 {
     uint64_t list = atomic_exchange(&mine.list, 0);
@@ -154,11 +153,8 @@ static struct ns_conn *conn_of(const struct ns_seat *seat, int *fd)
 static bool take(int fd, const struct ns_conn *conn, enum ns_look_kind kind, struct ns_look *look)
 {
     uint64_t info[64]; /* more than any kernel's tcp_info */
-    socklen_t size = sizeof info;
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
-    errno = saved;
-    if (result != 0)
+    socklen_t size = ns_kernel_tcp_info(fd, info, sizeof info);
+    if (!size)
         return false;
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     int cork = ns_kernel_get(fd, IPPROTO_TCP, TCP_CORK);
@@ -180,25 +176,16 @@ static void put(struct ns_seat *seat, const struct ns_look *look)
     NS_PUT(seat, mss, look->mss);
 }
 
-/* In bytes. */
-static uint32_t unsent_of(int fd)
-{
-    int unsent = 0, saved = errno;
-    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
-    errno = saved;
-    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
-}
-
-/* Data that flows, and no question: many looks would say the same, and leave no room for others.
- * What is written piece by piece, with nothing read in between, is looked at now and then, the less
- * often the less room there is. */
+/* Was it written to piece by piece, with nothing read in between, so that it is a stream and no
+ * request? Many looks would all say the same, and leave no room for others in the record: so it is
+ * looked at now and then, the less often the fuller the record is. */
 static bool is_stream(const struct ns_seat *seat)
 {
     return NS_GET(seat, unanswered) >= PIECES &&
            now() - NS_GET(seat, looked_at) < (uint64_t)PIECE_NS << ns_recorder_sixteenths();
 }
 
-/* A whole segment is no business of Nagle's. */
+/* Where a whole segment is unsent it is not Nagle who holds it: a look now and then will do. */
 static bool is_piece_of_stream(const struct ns_seat *seat, uint32_t unsent)
 {
     uint32_t mss = NS_GET(seat, mss);
@@ -207,10 +194,10 @@ static bool is_piece_of_stream(const struct ns_seat *seat, uint32_t unsent)
 
 /* --- waits --- */
 
-/* It has been written to since the last wait: what was written is told. */
+/* Put the writes since the last wait down. */
 static void note_writes(const struct ns_seat *seat, struct ns_record_slot *slot)
 {
-    NS_RECORD_ADD(slot->waits, 1);
+    NS_ADD(slot->waits, 1);
     NS_PUT(slot, n_writes, NS_GET(seat, n_writes));
     for (int i = 0; i < NS_RECORD_SIZES; i++)
         NS_PUT(slot, sizes[i], NS_GET(seat, sizes[i]));
@@ -226,12 +213,12 @@ static bool before(struct ns_seat *seat)
     if (!conn || !slot)
         return false;
     uint8_t flags = NS_GET(seat, flags);
-    if ((flags & (WAITING | WROTE)) == WAITING) /* see is_same_wait */
+    if ((flags & (WAITING | WROTE)) == WAITING) /* the same wait goes on: see is_same_wait */
         return true;
     if (!(flags & (WROTE | HELD | READ)))
         return false;
     bool stream = is_stream(seat);
-    uint32_t unsent = stream || NS_GET(conn, app_nodelay) ? 0 : unsent_of(fd);
+    uint32_t unsent = stream || NS_GET(conn, app_nodelay) ? 0 : ns_kernel_unsent(fd);
     bool held = unsent && !is_piece_of_stream(seat, unsent);
     bool looks = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &look);
     if (flags & WROTE)
@@ -262,8 +249,8 @@ static bool before(struct ns_seat *seat)
     return looks;
 }
 
-/* Data has come from the same peer by another connection: an answer, where a conversation has two.
- */
+/* Has data from the same peer by another connection ended the wait? In a conversation that has two
+ * connections that is the answer. */
 static bool has_heard_elsewhere(const struct ns_record_slot *slot)
 {
     const struct ns_record_slot *heard = mine.heard;
@@ -298,14 +285,14 @@ static bool look_after(int fd, struct ns_conn *conn, struct ns_seat *seat)
     return look.unsent != 0;
 }
 
-/* Woken so soon after the last look, by whatever else, with the bytes still there: the wait that
- * follows is taken for the same one. So a busy event loop does not look at what is held a thousand
- * times; the longer it is held, the less often. */
+/* Has something else woken the thread soon after the last look, with the bytes still unsent? Then
+ * the wait that follows is taken for the same one. A busy event loop would look a thousand times at
+ * what is held; now it does the less often the longer that is held. */
 static bool is_same_wait(int fd, const struct ns_seat *seat)
 {
     uint64_t last = NS_GET(seat, looked_at);
     return NS_GET(seat, flags) & HELD &&
-           now() - last < SAME_NS + (last - NS_GET(seat, held_at)) / 4 && unsent_of(fd);
+           now() - last < SAME_NS + (last - NS_GET(seat, held_at)) / 4 && ns_kernel_unsent(fd);
 }
 
 /* After a wait. */
@@ -378,9 +365,9 @@ void ns_observe_write(int fd, struct ns_conn *conn)
     NS_PUT(seat, flags, NS_GET(seat, flags) & (uint8_t) ~(HELD | AWAITED));
 }
 
-/* The peer's next bytes came late, and what it had sent before was not answered, so that only an
- * ACK could have carried the news: did they come when one of ours was sent on its timer? That
- * leaves on the tick. */
+/* The peer's next bytes came late, and nothing had answered its last ones: was it Nagle on its
+ * side, who waited for our delayed ACK? The timer that sends one fires on the kernel's tick. So
+ * which part of a tick they came in is kept: bytes that such ACKs release come in the same one. */
 static void note_late(struct ns_seat *seat, uint64_t at, uint64_t took)
 {
     struct timespec tick = {0};
@@ -398,8 +385,8 @@ static void note_part(struct ns_seat *seat, struct ns_record_slot *slot, uint64_
     if (took < LONG_NS ||
         NS_GET(slot, role) != NS_ROLE_CLIENT) /* a server waits for whoever comes */
         return;
-    NS_RECORD_ADD(slot->parts, 1);
-    NS_RECORD_ADD(slot->parts_ns, took);
+    NS_ADD(slot->parts, 1);
+    NS_ADD(slot->parts_ns, took);
 }
 
 /* Once for each connection a look tells the round trip, without which what takes long could be the
@@ -415,13 +402,13 @@ static void measure(int fd, struct ns_conn *conn, struct ns_seat *seat)
     NS_PUT(seat, flags, flags | MEASURED);
 }
 
-/* What came late is answered now. */
+/* What came late is answered now, and so it counts: see ns_record_slot.phases. */
 static void count_late(int fd, struct ns_conn *conn, struct ns_seat *seat,
                        struct ns_record_slot *slot)
 {
     measure(fd, conn, seat);
-    NS_RECORD_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
-    NS_RECORD_ADD(slot->late_ns, NS_GET(seat, late_ns));
+    NS_ADD(slot->phases[NS_GET(seat, late_phase) % NS_RECORD_PHASES], 1);
+    NS_ADD(slot->late_ns, NS_GET(seat, late_ns));
     NS_PUT(seat, late_ns, 0);
 }
 
@@ -433,7 +420,7 @@ void ns_observe_wrote(int fd, struct ns_conn *conn, size_t size)
         return;
     if (NS_GET(seat, late_ns))
         count_late(fd, conn, seat, slot);
-    NS_RECORD_ADD(slot->writes, 1);
+    NS_ADD(slot->writes, 1);
     NS_PUT(slot, nodelay, NS_GET(conn, app_nodelay));
     uint32_t n = NS_GET(seat, n_writes);
     if (n < NS_RECORD_SIZES)
@@ -451,8 +438,8 @@ static void count_wait(struct ns_record_slot *slot, uint64_t took)
     unsigned bucket = 0;
     for (uint64_t us = took / NS_PER_US; us > 1 && bucket < NS_RECORD_BUCKETS - 1; us /= 2)
         bucket++;
-    NS_RECORD_ADD(slot->buckets[bucket], 1);
-    NS_RECORD_ADD(slot->waited_ns, took);
+    NS_ADD(slot->buckets[bucket], 1);
+    NS_ADD(slot->waited_ns, took);
 }
 
 void ns_observe_read(int fd, struct ns_conn *conn)
@@ -466,9 +453,9 @@ void ns_observe_read(int fd, struct ns_conn *conn)
     uint64_t at = mine.woke_at; /* it was there by then, if the thread has waited for it */
     if (at < began || at < before_it || !at)
         at = now();
-    NS_RECORD_ADD(slot->reads, 1);
+    NS_ADD(slot->reads, 1);
     if (flags & ASKED)
-        NS_RECORD_ADD(slot->requests, 1);
+        NS_ADD(slot->requests, 1);
     if (began && at - began >= LONG_NS)
         measure(fd, conn, seat);
     if (began)

@@ -76,7 +76,7 @@ static void before_plain(struct ns_write *one)
         ns_push(one->fd, conn); /* what we hold leaves first, so that the two are not mixed up */
     } else if (!(NS_GET(conn, app_corks) & NS_CORKS_OPTION)) {
         struct ns_ack_state state = ns_conn_ack(conn);
-        one->ack_state = NS_GET(conn, ack_state);
+        one->ack = state;
         ns_ack_wrote(&state);
         ns_conn_ack_put(conn, state);
     }
@@ -115,15 +115,9 @@ void ns_out_begin(struct ns_write *one)
 /* Nothing left. */
 static void failed(const struct ns_write *one)
 {
-    struct ns_ack_state before, now = ns_conn_ack(one->conn);
-    union {
-        uint32_t word;
-        struct ns_ack_state state;
-    } both = {.word = one->ack_state};
-    before = both.state;
-    if (before.owed && !now.owed) {
-        NS_PUT(one->conn, ack_state, one->ack_state);
-        if (ns_ack_owes(before))
+    if (one->ack.owed && !ns_conn_ack(one->conn).owed) {
+        ns_conn_ack_put(one->conn, one->ack);
+        if (ns_ack_owes(one->ack))
             ns_owe(one->fd, one->conn);
     }
     ns_held_put_back(one->fd, one->conn, one->mark);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See push.h. Owns ns_conn.joins. Must never push what the application itself corks. */
+/* See push.h. Owns ns_conn.joins, which join.c sets. Must never push what the application itself
+ * corks. */
 #include "traffic/push.h"
 
 #include "base/log.h"
@@ -169,4 +170,14 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     else if (error)
         NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without it: do not ask again */
     NS_COUNT(acks);
+}
+
+void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn)
+{
+    struct ns_ack_state state = ns_conn_ack(conn);
+    if (!state.interactive || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
+        return;
+    state = (struct ns_ack_state){.needless = state.needless, .pieces = state.pieces};
+    ns_conn_ack_put(conn, state);
+    set(fd, conn, TCP_QUICKACK, 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that makes a socket send: bytes that are held, and ACKs that are owed. Nothing
- * here blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
+/* The only place that makes a socket send: bytes that are held, and ACKs that are owed. (Where a
+ * rule observes, and nothing is held or owed, the experiments of experiment.h do.) Nothing here
+ * blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
@@ -12,7 +13,8 @@ extern _Atomic bool ns_push_joined;
 /* Milliseconds, for ns_burst. */
 uint16_t ns_push_clock(void);
 
-/* Make the kernel's TCP_NODELAY what the connection's rule wants. */
+/* Make the kernel's TCP_NODELAY what the connection's rule wants, unless a burst is joined there.
+ */
 void ns_enforce_nodelay(int fd, struct ns_conn *conn);
 
 /* TCP_NODELAY could not be changed (-errno): find out why. */
@@ -33,5 +35,9 @@ void ns_push_overdue(int fd, struct ns_conn *conn);
 
 /* Send the ACK that is owed on fd, if one is. */
 void ns_acknowledge(int fd, struct ns_conn *conn);
+
+/* Have the kernel acknowledge by itself what is there on fd and what comes, until the application
+ * writes again. */
+void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn);
 
 #endif

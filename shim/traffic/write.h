@@ -16,8 +16,8 @@ struct ns_write {
     /* Not to be held whatever the rule says: of what the kernel has (a file, a pipe), or of several
      * messages. */
     bool plain;
-    bool holds;         /* auto-cork: it is to be sent with MSG_MORE, and told by ns_held_after */
-    uint32_t ack_state; /* before the call, which may carry an ACK */
+    bool holds; /* auto-cork: it is to be sent with MSG_MORE, and told by ns_held_after */
+    struct ns_ack_state ack; /* before the call, which may carry an ACK */
     uint64_t mark; /* auto-cork: held_until before the call, which may take those bytes along */
 };
 

@@ -3,7 +3,7 @@
  * judges. */
 #include "watch/closely.h"
 
-#include "watch/clock.h"
+#include "base/clock.h"
 
 #include <string.h>
 

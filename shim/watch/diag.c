@@ -3,7 +3,7 @@
  * (SOCK_DESTROY). Not async-signal-safe. */
 #include "watch/diag.h"
 
-#include "watch/clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -68,9 +68,9 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
  * it, and a list that breaks off ends with the latter. */
 static int error_of(const struct nlmsghdr *head)
 {
-    const struct nlmsgerr *told = NLMSG_DATA(head);
+    const struct nlmsgerr *answer = NLMSG_DATA(head);
 
-    return head->nlmsg_len < NLMSG_LENGTH(sizeof(told->error)) ? -EPROTO : told->error;
+    return head->nlmsg_len < NLMSG_LENGTH(sizeof(answer->error)) ? -EPROTO : answer->error;
 }
 
 bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)

@@ -4,7 +4,7 @@
 #include "watch/owners.h"
 
 #include "base/path.h"
-#include "watch/clock.h"
+#include "base/clock.h"
 #include "watch/room.h"
 #include "watch/space.h"
 #include "watch/state.h"

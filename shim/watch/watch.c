@@ -13,7 +13,7 @@
  * the acknowledgement comes, so that the judge sees by the release which of them it was. */
 #include "watch/watch.h"
 
-#include "watch/clock.h"
+#include "base/clock.h"
 #include "watch/closely.h"
 #include "watch/role.h"
 #include "watch/room.h"

@@ -15,6 +15,13 @@ setup() {
     DIR=$PWD/build/completions
     VERBS=$("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [[ $(wc -l <<<"$VERBS") -ge 6 ]]
+    TOPICS=$(printf '%s\n' environment policy "$VERBS" | sort)
+}
+
+# What the command says that may stand there, when something else does: "must be A, B or C", "followed by A, B or C".
+told() {
+    { "$NS" "$@" nothing-like-that 2>&1 || true; } | sed -nE 's/.*(must be|followed by) ([a-z, ]*)[,;].*/\2/p' |
+        sed 's/, \| or /\n/g' | sort
 }
 
 # The options of a verb's help, in both spellings.
@@ -49,6 +56,7 @@ bash_offers() {
     source "$DIR/nagleshim"
     [[ $(complete -p nagleshim) == *"-F _nagleshim"* ]]
     same verbs "$(sort <<<"$VERBS")" "$(bash_offers '')"
+    same 'the options of the command' $'--help\n--version' "$(bash_offers -)"
     same 'the verbs that begin with c' $'cdi\ncheck\ncompare' "$(bash_offers c)"
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb")" "$(bash_offers "$verb" -)"
@@ -66,7 +74,13 @@ bash_offers() {
         same "$option=" "$(words_of run "$option")" "$(bash_offers run "$option" = '')"
     done
     same --role "$(words_of explain --role)" "$(bash_offers explain --role '')"
-    same help "$(sort <<<"$VERBS")" "$(bash_offers help '')"
+    same help "$TOPICS" "$(bash_offers help '')"
+    [[ -z $(bash_offers help run '') ]]
+    same host "$(told host)" "$(bash_offers host '')"
+    [[ -z $(bash_offers host status '') && $(bash_offers host status --j) == --json ]]
+    for option in --fail-on --experiment; do
+        same "$option" "$(told diagnose "$option")" "$(bash_offers diagnose "$option" '')"
+    done
     touch "$T/policy.json"
     # compopt is for a real completion alone
     compopt() { :; }
@@ -105,6 +119,16 @@ STUBS
             zsh "$T/stubs" "$DIR/_nagleshim" "$@" | sort
     }
     same verbs "$(sort <<<"$VERBS")" "$(zsh_offers '')"
+    same 'the options of the command' $'--help\n--version' "$(zsh_offers -)"
+    # The lists of words, as _arguments is given them.
+    zsh_words() {
+        sed -n "/^    $1)/,/;;/s/.*$2[^']*:(\([a-z ]*\))'.*/\1/p" "$DIR/_nagleshim" | tr ' ' '\n' | sort
+    }
+    same help "$TOPICS" "$(zsh_words help "'1")"
+    same host "$(told host)" "$(zsh_words host "'1")"
+    for verb in --fail-on --experiment; do
+        same "$verb" "$(told diagnose "$verb")" "$(zsh_words diagnose "'$verb")"
+    done
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb")" "$(zsh_offers "$verb" -)"
     done
@@ -118,6 +142,13 @@ STUBS
         HOME=$T fish --no-config -c "source $DIR/nagleshim.fish; complete -C '$1'" | cut -f1 | sort
     }
     same verbs "$(sort <<<"$VERBS")" "$(fish_offers 'nagleshim ')"
+    same 'the options of the command' $'--help\n--version' "$(fish_offers 'nagleshim --')"
+    same help "$TOPICS" "$(fish_offers 'nagleshim help ')"
+    same host "$(told host)" "$(fish_offers 'nagleshim host ')"
+    [[ -z $(fish_offers 'nagleshim host status ') ]]
+    for option in --fail-on --experiment; do
+        same "$option" "$(told diagnose "$option")" "$(fish_offers "nagleshim diagnose $option ")"
+    done
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb" | grep -- --)" "$(fish_offers "nagleshim $verb --")"
     done

@@ -81,6 +81,74 @@ $T/fleet/default.json: valid, 1 rule"
     expect_whole stderr "nagleshim check: '$T/fleet/default.json': a file and --dir cannot be used together"
 }
 
+@test "check --dir wants a directory, and takes no other one for an empty name" {
+    local list
+    for list in : "$T/fleet:" ":$T/fleet" "$T/fleet::$T/namespace"; do
+        run --separate-stderr "$NS" check --dir "$list"
+        expect_status 2
+        expect_whole output ""
+        expect_whole stderr "nagleshim check: --dir needs a directory, not '' as in '$list'"
+    done
+    run --separate-stderr "$NS" check --dir ""
+    expect_status 2
+    expect_whole output ""
+    expect_whole stderr "nagleshim check: --dir needs a directory, not ''"
+    run --separate-stderr "$NS" check --dir=
+    expect_status 2
+}
+
+@test "check says that a directory cannot be looked into, where the search ends, and which files no program gets" {
+    [[ $EUID -eq 0 ]] || cannot_here "not root"
+    local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim")
+    cp "$NS" "$T/nagleshim"
+    policy fleet/default '{}'
+    policy fleet/app '{}'
+    let_others_in "$T"
+    chmod 0700 "$T/namespace"
+    run --separate-stderr "${as_other[@]}" check
+    expect_status 2
+    expect_part stderr "nagleshim check: the directory '$T/namespace': Permission denied"
+    expect_part stderr "$T/fleet/app.json: warning: no program gets it: the search ends before it at $T/namespace/app.json: Permission denied"
+    expect_part stderr "$T/fleet/default.json: warning: no program gets it: the search ends before it at $T/namespace/default.json: Permission denied"
+    # It is so: the shim stands aside.
+    run --separate-stderr "${as_other[@]}" explain --process app --role client
+    expect_status 2
+    expect_part output "tried: $T/namespace/app.json: Permission denied"
+    # What programs get that have no file is not known.
+    rm "$T/fleet/default.json"
+    run --separate-stderr "${as_other[@]}" check
+    expect_status 2
+    expect_whole output "$T/fleet/app.json: valid, 1 rule"
+    # Behind it, the search comes first to what can be read.
+    NAGLESHIM_POLICY_DIR=$T/fleet:$T/namespace run --separate-stderr "${as_other[@]}" check
+    expect_status 2
+    expect_no_part stderr "no program gets it"
+    # One that may be searched and not listed hides nothing that is not there.
+    chmod 0711 "$T/namespace"
+    run --separate-stderr "${as_other[@]}" check
+    expect_status 2
+    expect_part stderr "nagleshim check: the directory '$T/namespace': Permission denied"
+    expect_no_part stderr "no program gets it"
+    chmod 0755 "$T/namespace"
+    run --separate-stderr "${as_other[@]}" check
+    expect_status 0
+}
+
+@test "no name of a file in a directory drives the terminal" {
+    local odd=$T/fleet/$'a\e[31m\nvalid.json'
+    policy namespace/default '{}'
+    cp "$T/namespace/default.json" "$odd"
+    run --separate-stderr "$NS" check
+    expect_part output "$T/fleet/a?[31m?valid.json: valid, 1 rule"
+    expect_whole stderr "$T/fleet/a?[31m?valid.json: warning: no program gets it: $T/namespace/default.json is found before it"
+    printf '{"version": 2}\n' >"$odd"
+    run --separate-stderr "$NS" check --dir "$T/fleet"
+    expect_part stderr "$T/fleet/a?[31m?valid.json:1:13: "
+    # A script that reads it gets the name as it is.
+    run --separate-stderr "$NS" check --dir "$T/fleet" --json
+    expect_part output 'fleet/a\u001b[31m\nvalid.json"'
+}
+
 @test "explain and doctor try the directories in their order, and a broken file ends the search" {
     policy fleet/cat '{}'
     run --separate-stderr "$NS" explain --process cat --role client

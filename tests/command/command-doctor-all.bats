@@ -89,7 +89,7 @@ int main(void) { return pause(); }'
     row missing no 1 "the library is not where it is named"
     row static no 1 "linked statically"
     # The shell holds the connection, too.
-    expect_part output "why not: 1 linked statically; 2 LD_PRELOAD was not set; 1 LD_PRELOAD names other libraries only; 1 the library is not where it is named; 1 NAGLESHIM_OFF was set; 1 its policy is broken"
+    expect_part output "why not: linked statically (1 process); LD_PRELOAD was not set (2); LD_PRELOAD names other libraries only (1); the library is not where it is named (1); NAGLESHIM_OFF was set (1); its policy is broken (1)"
     expect_verdict "the shim works in 2 of 9 processes that have TCP sockets or the shim"
 }
 
@@ -192,6 +192,7 @@ PYTHON
         serve unset
         sleep 1.1
         script -qec "stty cols 80; \"$NS\" doctor --all" /dev/null </dev/null >"$T/terminal"
+        script -qec "stty cols 40; \"$NS\" doctor --all" /dev/null </dev/null >"$T/narrow"
         "$NS" doctor --all'
     expect_status 1
     [[ $(wc -l <<<"$output") -eq 6 ]] # with the head, and three lines behind it
@@ -208,6 +209,10 @@ assert chr(27) not in text, text' || {
         cat "$T/lines"
         return 1
     }
+    tr -d ' \n' <"$T/lines" | grep -qF arulewithanamethattakesthewholeofonelineorso
+    # Where no room is left behind the other columns, the last is below them.
+    tr -d '\r' <"$T/narrow" | sed '/^why not/,$d' >"$T/lines"
+    [[ $(wc -L <"$T/lines") -le 40 ]]
     tr -d ' \n' <"$T/lines" | grep -qF arulewithanamethattakesthewholeofonelineorso
 }
 

@@ -225,8 +225,8 @@ CASES
     done <<'CASES'
 |no program is named, and no --pid or --all; see 'nagleshim doctor --help'
 --|no program is named, and no --pid or --all; see 'nagleshim doctor --help'
---frobnicate|unknown option --frobnicate; see 'nagleshim doctor --help'
--p|unknown option -p; see 'nagleshim doctor --help'
+--frobnicate|unknown option '--frobnicate'; see 'nagleshim doctor --help'
+-p|unknown option '-p'; see 'nagleshim doctor --help'
 --pid|--pid needs a value; see 'nagleshim doctor --help'
 --pid 1 cat|'cat': a program and --pid cannot be used together
 --pid=|--pid must be a process id, not ''

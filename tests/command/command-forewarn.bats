@@ -141,7 +141,17 @@ CASES
     NAGLESHIM_POLICY_DIR=$T/policies:$T/file run_touch
     expect_warning "NAGLESHIM_POLICY_DIR names '$T/file', which is not a directory"
     NAGLESHIM_POLICY_DIR=/nosuch:/nowhere run_touch
-    expect_warning "NAGLESHIM_POLICY_DIR '/nosuch:/nowhere' $said"
+    expect_warning "NAGLESHIM_POLICY_DIR '/nosuch:/nowhere' names no directory that is there, so no policy is taken from it"
+    # An empty entry is the built-in directory, which is there or not.
+    local builtin
+    builtin=$("$NS" help environment | sed -nE 's,.*\(default (/[^)]*)\).*,\1,p')
+    [[ $builtin == /* ]]
+    NAGLESHIM_POLICY_DIR=::: run_touch
+    if [[ -d $builtin ]]; then
+        expect_nothing
+    else
+        expect_warning "NAGLESHIM_POLICY_DIR ':::' names no directory that is there (an empty entry is $builtin), so no policy is taken from it"
+    fi
     # Where a policy is named nobody looks into it.
     NAGLESHIM_POLICY_DIR=/nosuch run_touch --send app
     expect_nothing

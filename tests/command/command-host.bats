@@ -69,6 +69,45 @@ CASES
     expect_untouched
 }
 
+@test "disable takes the library that --library names, by whatever links, and leaves that of another installation" {
+    local other=/usr/local/lib/libnagleshim.so
+    unit ours.service
+    unit theirs.service
+    mkdir -p "$R/usr/local/lib" "$R/opt"
+    cp "$LIBRARY" "$R$other"
+    ln -s usr/lib "$R/lib64-of-old"
+    ln -s /usr/lib/libnagleshim.so "$R/opt/libnagleshim.so"
+    host disable --library "$other" --root "$R"
+    expect_status 0
+    expect_whole output "nothing is enabled with $other"
+    enable --unit ours
+    library=$other enable --unit theirs
+    printf '%s\n' /lib64-of-old/libnagleshim.so "$other" /opt/libnagleshim.so libnagleshim.so >"$R/etc/ld.so.preload"
+    host disable --library /usr/lib/libnagleshim.so --root "$R"
+    expect_status 0
+    expect_whole output "$R/etc/ld.so.preload names /usr/lib/libnagleshim.so no more
+ours.service has it no more at its next start"
+    [[ $(cat "$R/etc/ld.so.preload") == "$other"$'\n'libnagleshim.so ]]
+    [[ ! -e $R/etc/systemd/system/ours.service.d && $(dropin theirs.service) == *"$other"* ]]
+    host disable --unit theirs --library /usr/lib/libnagleshim.so --root "$R"
+    expect_status 0
+    expect_whole output "theirs.service has $other, which stays"
+    host disable --preload --library /usr/lib/libnagleshim.so --root "$R"
+    expect_status 0
+    expect_whole output "/etc/ld.so.preload does not name /usr/lib/libnagleshim.so"
+    # A file that has gone, and the path of it outside of the system.
+    rm "$R$other"
+    host disable --library "$R$other" --root "$R"
+    expect_whole output "$R/etc/ld.so.preload names $other no more
+theirs.service has it no more at its next start"
+    [[ $(cat "$R/etc/ld.so.preload") == libnagleshim.so ]]
+    host disable --root "$R"
+    expect_untouched
+    host disable --root "$R"
+    expect_status 0
+    expect_whole output "nothing is enabled"
+}
+
 @test "enable refuses a library that would break programs: cut off, of another machine, none, or one that prints" {
     library=/usr/lib/bad/libnagleshim.so
     mkdir "$R/usr/lib/bad"
@@ -311,7 +350,8 @@ frobnicate|'frobnicate': host is followed by enable, disable or status
 enable|enable what? --unit UNIT for a service, --preload for every program of the system
 enable --preload --unit x|--unit and --preload cannot be used together
 status --preload|status tells of everything
-disable --library /x|--library is for enable alone
+status --library /x|--library is for enable and disable
+disable --library x|'x': the library's path must be absolute
 enable disable --preload|'disable': enable takes no such word
 enable --unit|needs a value
 CASES

@@ -96,8 +96,10 @@ PYTHON
     program ordinary "$T/ordinary"
     program static "$T/static"
     json 0 'o["works"] == "yes" and o["verdict"].startswith("the shim can reach this program; ") and o["reasons"] == []
+        and o["preloaded"] is False
         and {"name": "program", "text": "'"$T"'/ordinary"} in o["facts"] and o["warnings"] == []
         and o["tried"][0] == {"path": "'"$T"'/policies/ordinary.json", "result": "not there"}' doctor --json "$T/ordinary"
+    LD_PRELOAD=$LIBRARY json 0 'o["works"] == "yes" and o["preloaded"] is True' doctor --json "$T/ordinary"
     json 1 'o["works"] == "no" and o["reasons"] == ["it is linked statically, so that nothing can be preloaded into it"]' \
         doctor --json "$T/static"
     # Behind the program it is the program's own.
@@ -116,7 +118,7 @@ PYTHON
 }
 
 @test "--json is JSON where the usage is wrong, nothing is there, or the bytes are no UTF-8" {
-    json 2 'o["files"] == [] and "unknown option --frobnicate" in o["messages"][0]' check --frobnicate --json
+    json 2 'o["files"] == [] and "unknown option \u0027--frobnicate\u0027" in o["messages"][0]' check --frobnicate --json
     json 2 'o["rules"] == [] and "--process is missing" in o["messages"][0]' explain --json
     json 2 '"--remote" in o["messages"][0]' explain --process cat --remote nowhere --json
     json 2 '"needs a value" in o["messages"][0]' doctor --json --pid

@@ -32,7 +32,7 @@ section() {
 
 # The words of a help text's list under this title.
 listed() {
-    "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ]*\) .*/\1/p"
+    "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ][^ ]*\) .*/\1/p"
 }
 
 # The words that an option takes: in a help text they stand below it.
@@ -153,6 +153,10 @@ print("\n".join(at))' "$@"
         n=$((n + 1))
     done
     [[ $n -ge 4 ]]
+}
+
+@test "the README is short enough to be read to the end" {
+    [[ $(wc -l <README.md) -le 150 ]]
 }
 
 @test "the README's first table has the rows and the columns that make demo prints" {

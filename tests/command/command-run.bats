@@ -135,7 +135,7 @@ setup() {
 @test "run -p says that a policy file is missing, and runs nothing" {
     run --separate-stderr "$NS" run -p "$T/none.json" -- touch "$T/ran"
     expect_status 125
-    expect_whole stderr "nagleshim run: cannot read policy '$T/none.json': No such file or directory"
+    expect_whole stderr "nagleshim run: $T/none.json: cannot be read: No such file or directory"
     [[ ! -e $T/ran ]]
 }
 
@@ -143,10 +143,20 @@ setup() {
     mkfifo "$T/fifo"
     run --separate-stderr "$NS" run -p "$T/fifo" -- touch "$T/ran"
     expect_status 125
-    expect_whole stderr "nagleshim run: cannot read policy '$T/fifo': it is not a regular file; the JSON itself may be in NAGLESHIM_POLICY"
+    expect_whole stderr "nagleshim run: $T/fifo: cannot be read: it is not a regular file; the JSON itself may be in NAGLESHIM_POLICY"
     run --separate-stderr "$NS" run -p <(echo '{"version": 1, "rules": []}') -- touch "$T/ran"
     expect_status 125
     expect_part stderr ": it is not a regular file; "
+    [[ ! -e $T/ran ]]
+}
+
+@test "run -p of a directory, or of standard input, says that it is no policy, and runs nothing" {
+    run --separate-stderr "$NS" run -p "$T" -- touch "$T/ran"
+    expect_status 125
+    expect_whole stderr "nagleshim run: $T: cannot be read: Is a directory"
+    run --separate-stderr "$NS" run -p - -- touch "$T/ran" <"$(policy p '{}')"
+    expect_status 125
+    expect_whole stderr "nagleshim run: '-': no policy is taken from standard input here; name a file"
     [[ ! -e $T/ran ]]
 }
 
@@ -172,8 +182,6 @@ setup() {
     expect_whole output "NAGLESHIM_POLICY: valid, 1 rule"
     run --separate-stderr "$NS" run --ack app -- printenv NAGLESHIM_POLICY
     expect_whole output '{"version":1,"rules":[{"name":"options of nagleshim run","ack":"app"}]}'
-    run --separate-stderr "$NS" run --max-delay-us 50 -- printenv NAGLESHIM_POLICY
-    expect_whole output '{"version":1,"rules":[{"name":"options of nagleshim run","max_delay_us":50}]}'
 }
 
 @test "run without options for a policy leaves the environment's as it is" {
@@ -210,13 +218,23 @@ setup() {
 @test "--max-delay-us takes 50 to 100000 and nothing else" {
     local delay
     for delay in 50 100000; do
-        run --separate-stderr "$NS" run --max-delay-us "$delay" -- true
+        run --separate-stderr "$NS" run --send auto-cork --max-delay-us "$delay" -- true
         expect_status 0
     done
     for delay in 49 100001 1e3 -5 "" " 60" 60us 99999999999999999999; do
         run --separate-stderr "$NS" run --max-delay-us "$delay" -- touch "$T/ran"
         expect_status 125
         expect_whole stderr "nagleshim run: --max-delay-us must be a number from 50 to 100000, not '$delay'"
+        [[ ! -e $T/ran ]]
+    done
+}
+
+@test "run takes --max-delay-us beside --send auto-cork alone, since nothing else holds bytes" {
+    local mode
+    for mode in '' nodelay adaptive flush-before-read app observe; do
+        run --separate-stderr "$NS" run ${mode:+--send "$mode"} --max-delay-us 500 -- touch "$T/ran"
+        expect_status 125
+        expect_whole stderr "nagleshim run: --max-delay-us is for --send auto-cork alone: no other mode holds bytes"
         [[ ! -e $T/ran ]]
     done
 }
@@ -233,9 +251,9 @@ setup() {
 run|no program is named
 run --|no program is named
 run --log error|no program is named
-run --bogus true|unknown option --bogus
-run -x true|unknown option -x
-run -xp true|unknown option -x
+run --bogus true|unknown option '--bogus'
+run -x true|unknown option '-x'
+run -xp true|unknown option '-x'
 run -p|-p needs a value
 run --send|--send needs a value
 CASES

@@ -84,7 +84,7 @@ PYTHON
 |no program is named; see 'nagleshim compare --help'
 --runs 1 -- true|--runs must be a number from 2 to 1000, not '1'
 --runs x -- true|--runs must be a number from 2 to 1000, not 'x'
--p /nowhere/p.json -- true|cannot read policy '/nowhere/p.json': No such file or directory
+-p /nowhere/p.json -- true|/nowhere/p.json: cannot be read: No such file or directory
 END
     compare -p "$(broken_policy)" -- true
     expect_status 2

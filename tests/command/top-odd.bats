@@ -98,7 +98,8 @@ END
     echo >"$T/go"
     ns_wait_for "$T/top.out" '^queue_put .* [1-9][0-9]*%'
     # Two of the client's namespace and two of its parent's, which it shares with this test.
-    [[ $(find "/proc/${NS_PID[top]}/fd" -lname 'socket:*' | wc -l) -le 4 ]]
+    timeout 10 bash -c 'until (($(find "/proc/$1/fd" -lname "socket:*" | wc -l) <= 4)); do sleep 0.05; done' \
+        few "${NS_PID[top]}"
     ns_stop top
     [[ ! -s $T/top.err && $(tail -n 5 "$T/top.out") != *"could not be watched"* ]]
 }

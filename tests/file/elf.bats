@@ -106,6 +106,13 @@ none_of() {
     diff "$T/table" "$T/exported"
 }
 
+@test "outside shim/calls nothing uses an exported name, which would come back to the shim, but the search for a policy" {
+    local uses
+    uses=$(awk 'NR == FNR { exported[$1]; next } $3 in exported && $1 !~ "/calls/" { print $1, $3 }' \
+        <(call_table) <(nm -A -u build/pic/shim/*.o build/pic/shim/*/*.o))
+    none_of "these come back to the shim" "$(grep -vxE 'build/pic/shim/policy/find.o: (close|fcntl|read)' <<<"$uses")"
+}
+
 @test "every judgement of this file can fail" {
     [[ -z ${NS_ELF_LIBRARY-} ]] || return 0
     cat >"$T/bad.c" <<'END'

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: `make deb` and `make rpm` build packages that hold what `make install` installs, and ask for nothing but libc.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
+# shellcheck disable=SC2030,SC2031 # each test is a subshell
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
@@ -73,33 +74,150 @@ rpm_files() {
     [[ $output != *'not found'* && $output != *relocating* ]]
 }
 
-# remove SCRIPT ARGUMENT: what a script that is run before the library goes makes of $T/preload.
-remove() {
-    sed "s#/etc/ld\.so\.preload#$T/preload#g" "$1" >"$T/script"
-    sh "$T/script" "$2"
+# before_removal KIND: $T/script is what the package's manager runs before the library goes, with the paths of $T/root; $gone and
+# $stays are its arguments where the package is removed and where it is upgraded, and $library is its file.
+before_removal() {
+    local named
+    rm -rf "$T/root"
+    if [[ $1 == deb ]]; then
+        gone=remove stays=upgrade
+        dpkg-deb -e "$PACKAGES"/libnagleshim_*.deb "$T/control"
+        mv "$T/control/prerm" "$T/unchanged"
+        named=/usr/lib/$(gcc -print-multiarch)/libnagleshim.so
+    else
+        gone=0 stays=1
+        rpm -qp --qf '%{PREUN}' "$PACKAGES"/libnagleshim-[0-9]*.rpm >"$T/unchanged"
+        named=$(rpm -qpl "$PACKAGES"/libnagleshim-[0-9]*.rpm | grep '/libnagleshim\.so$')
+    fi
+    grep -qFx "library=$named" "$T/unchanged"
+    library=$T/root$named
+    sed -E "s#(/etc/ld\.so\.preload|$named|/etc/cdi/|/var/run/cdi/)#$T/root\1#g" "$T/unchanged" >"$T/script"
+    # A merged /usr, with the library, and another installation. What the loader has for a bare name, ldconfig says.
+    mkdir -p "${library%/*}" "$T/root"/{etc/cdi,usr/local/lib,var/run,bin}
+    ln -s usr/lib "$T/root/lib"
+    ln -s usr/lib64 "$T/root/lib64"
+    cp build/libnagleshim.so "$library"
+    cp build/libnagleshim.so "$T/root/usr/local/lib"
+    loader_has "$library"
 }
 
-@test "whichever package goes takes its library out of /etc/ld.so.preload, and nothing else" {
-    local library kind
-    dpkg-deb -e "$PACKAGES"/libnagleshim_*.deb "$T/control"
-    rpm -qp --qf '%{PREUN}' "$PACKAGES"/libnagleshim-[0-9]*.rpm >"$T/preun"
+# loader_has FILE...: for the bare name.
+loader_has() {
+    printf '#!/bin/sh\ncat <<END\n' >"$T/root/bin/ldconfig"
+    printf '\tlibnagleshim.so (libc6,x86-64) => %s\n' "$@" >>"$T/root/bin/ldconfig"
+    echo END >>"$T/root/bin/ldconfig"
+    chmod +x "$T/root/bin/ldconfig"
+}
+
+# removed ARGUMENT: runs it.
+removed() {
+    PATH=$T/root/bin:$PATH run -0 sh "$T/script" "$1"
+}
+
+# leaves BEFORE AFTER: a removal makes this of what /etc/ld.so.preload is, and says nothing; nothing of nothing: there is no file.
+leaves() {
+    local left=
+    printf %b "$1" >"$T/root/etc/ld.so.preload"
+    removed "$gone"
+    [[ ! -e $T/root/etc/ld.so.preload ]] || left=$(<"$T/root/etc/ld.so.preload")
+    [[ $left == "$(printf %b "$2")" && $output == '' && $(ls "$T/root/etc") == @(cdi|*$'\nld.so.preload') ]] || {
+        printf 'left: %s\nsaid: %s\n' "$left" "$output"
+        return 1
+    }
+    [[ $2 ]] || [[ ! -e $T/root/etc/ld.so.preload ]]
+}
+
+@test "whichever package goes takes its library out of /etc/ld.so.preload under any name, and nothing else" {
+    local kind library gone stays
     for kind in deb rpm; do
-        if [[ $kind == deb ]]; then
-            set -- "$T/control/prerm" remove upgrade
-            library=/usr/lib/$(gcc -print-multiarch)/libnagleshim.so
-        else
-            set -- "$T/preun" 0 1
-            library=$(rpm -qpl "$PACKAGES"/libnagleshim-[0-9]*.rpm | grep '/libnagleshim\.so$')
-        fi
-        printf '%s %s:/lib/a.so\n# of us:\n%s\n/opt/libnagleshim.so\n' "$library" "$library" "$library" >"$T/preload"
-        cp "$T/preload" "$T/before"
-        remove "$1" "$3"
-        cmp "$T/preload" "$T/before"
-        remove "$1" "$2"
-        [[ $(tr -s ' :' ' ' <"$T/preload") == $' /lib/a.so\n# of us \n\n/opt/libnagleshim.so' ]]
-        echo "$library" >"$T/preload"
-        remove "$1" "$2"
-        [[ ! -e $T/preload ]]
-        remove "$1" "$2"
+        before_removal "$kind"
+        printf '%s\n' "$library" >"$T/root/etc/ld.so.preload"
+        removed "$stays"
+        [[ $(<"$T/root/etc/ld.so.preload") == "$library" ]]
+        leaves "$library $library:/lib/a.so\n# of us: $library\n$library\n/opt/libnagleshim.so" \
+            " :/lib/a.so\n# of us: $library\n/opt/libnagleshim.so"
+        leaves "$library\n" ''
+        # The same file, where /lib is /usr/lib.
+        leaves "${library/usr\/}\n/lib/a.so\n" '/lib/a.so\n'
+        [[ ${library/usr\/} -ef $library ]]
+        # Of another machine, and of another installation.
+        leaves '/usr/lib/other-linux-gnu/libnagleshim.so\n' '/usr/lib/other-linux-gnu/libnagleshim.so\n'
+        leaves "$T/root/usr/local/lib/libnagleshim.so\n$library" "$T/root/usr/local/lib/libnagleshim.so"
+        leaves 'a.so\n\nb.so#c' 'a.so\n\nb.so#c'
+        rm "$T/root/etc/ld.so.preload"
+        removed "$gone"
+        [[ ! -e $T/root/etc/ld.so.preload && -z $output ]]
     done
+}
+
+@test "the bare name goes with the package whose library it was, and stays where the loader has another" {
+    local kind library gone stays
+    for kind in deb rpm; do
+        before_removal "$kind"
+        leaves 'libnagleshim.so\na.so' a.so
+        loader_has "$library" "$T/root/usr/local/lib/libnagleshim.so"
+        leaves 'libnagleshim.so\na.so' 'libnagleshim.so\na.so'
+        # One that programs of this machine cannot load is none.
+        printf '\7' | dd of="$T/root/usr/local/lib/libnagleshim.so" bs=1 seek=18 conv=notrunc status=none
+        leaves 'libnagleshim.so\na.so' a.so
+    done
+}
+
+@test "a link in the place of /etc/ld.so.preload stays one, and the file keeps its rights" {
+    local kind library gone stays
+    for kind in deb rpm; do
+        before_removal "$kind"
+        printf '%s\n/lib/a.so\n' "$library" >"$T/root/usr/shared"
+        chmod 640 "$T/root/usr/shared"
+        ln -s ../usr/shared "$T/root/etc/ld.so.preload"
+        removed "$gone"
+        [[ -L $T/root/etc/ld.so.preload && $(<"$T/root/usr/shared") == /lib/a.so ]]
+        [[ $(stat -c %a "$T/root/usr/shared") == 640 && $(compgen -G "$T/root/usr/shared*") == "$T/root/usr/shared" ]]
+        echo "$library" >"$T/root/usr/shared"
+        removed "$gone"
+        [[ -L $T/root/etc/ld.so.preload && -e $T/root/usr/shared && ! -s $T/root/usr/shared ]]
+    done
+}
+
+@test "a file that cannot be written is told and stays, and the package goes nevertheless" {
+    local kind library gone stays
+    [[ $EUID -eq 0 ]] || cannot_here 'mounting needs root'
+    for kind in deb rpm; do
+        before_removal "$kind"
+        echo "$library" >"$T/root/etc/ld.so.preload"
+        PATH=$T/root/bin:$PATH run -0 unshare --mount sh -c \
+            "mount --bind '$T/root/etc' '$T/root/etc' && mount -o remount,bind,ro '$T/root/etc' && sh '$T/script' $gone 2>&1"
+        [[ ${lines[-1]} == "libnagleshim: $T/root/etc/ld.so.preload cannot be written: take the library out of it" ]]
+        [[ $(<"$T/root/etc/ld.so.preload") == "$library" ]]
+    done
+}
+
+@test "a specification of CDI that names the library is told of when the package goes, and no other" {
+    local kind library gone stays file
+    for kind in deb rpm; do
+        before_removal "$kind"
+        mkdir "$T/root/var/run/cdi"
+        cp build/nagleshim "${library%/*}"
+        "${library%/*}/nagleshim" cdi >"$T/root/etc/cdi/nagleshim.json" 2>/dev/null
+        sed 's#"hostPath.*/libnagleshim.so#"hostPath": "/opt/libnagleshim.so#' "$T/root/etc/cdi/nagleshim.json" \
+            >"$T/root/etc/cdi/other.json"
+        cp "$T/root/etc/cdi/nagleshim.json" "$T/root/var/run/cdi"
+        removed "$stays"
+        [[ -z $output ]]
+        removed "$gone"
+        [[ ${#lines[@]} -eq 2 ]]
+        for file in "$T/root/etc/cdi/nagleshim.json" "$T/root/var/run/cdi/nagleshim.json"; do
+            [[ $output == *"libnagleshim: $file names the library: take it away, or containers that ask for nagleshim.dev/shim do not start"* ]]
+            [[ -s $file ]]
+        done
+    done
+}
+
+@test "the packages are for the machines that the library can be built for" {
+    local machines
+    # As gcc's macros name them, and as each distribution does.
+    machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/hold/bare.h | sort -u)
+    [[ $machines == $'aarch64\nx86_64' ]]
+    [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64' ]]
+    [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec | tr ' ' '\n' | sort) == "$machines" ]]
 }

@@ -101,7 +101,7 @@ mistake() {
 # The program that the image runs, in a directory of this machine.
 copier() {
     gcc -std=gnu11 -Os -D_GNU_SOURCE -Ishim -ffreestanding -fno-stack-protector -nostdlib -static \
-        -o "$T/copy" config/image/copy.c
+        -o "$T/copy" shim/image/copy.c
     mkdir "$T/to"
     echo one >"$T/one"
     head -c 300000 /dev/urandom >"$T/two"

@@ -49,7 +49,8 @@ start_cluster() {
         --initial-advertise-peer-urls "$peers" --initial-cluster "default=$peers"
     start_cluster_server kube-apiserver --etcd-servers "$etcd" --bind-address 127.0.0.1 --secure-port "$port" \
         --advertise-address 127.0.0.1 --endpoint-reconciler-type none --cert-dir "$CLUSTER/certificates" \
-        --token-auth-file "$CLUSTER/tokens" --authorization-mode RBAC --service-cluster-ip-range 10.0.0.0/24 \
+        --token-auth-file "$CLUSTER/tokens" --authorization-mode RBAC --allow-privileged \
+        --service-cluster-ip-range 10.0.0.0/24 \
         --disable-admission-plugins ServiceAccount --service-account-issuer https://cluster.test \
         --service-account-key-file "$CLUSTER/accounts.key" --service-account-signing-key-file "$CLUSTER/accounts.key"
     cat >"$CLUSTER/config" <<END

@@ -41,7 +41,7 @@ place_of() {
 find_tests() {
     local file wanted=${1#./} found=()
     if [[ -f $1 ]]; then
-        echo "$1"
+        realpath -s --relative-base=. "$1"
         return
     fi
     wanted=$(place_of "${wanted%/}")

@@ -344,8 +344,11 @@ medians() {
     rm "$RECORD"/*
     NAGLESHIM_EXPERIMENT=something pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- \
         "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 10
-    grep -q 'NAGLESHIM_EXPERIMENT must be push or acknowledge' "$T/log"
+    grep -q "NAGLESHIM_EXPERIMENT must be push or acknowledge, not 'something'; nothing is tried" "$T/log"
     run ! grep -q 'treated [1-9]' "$T/shown"
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$OBSERVE" NAGLESHIM_RECORD="$RECORD" \
+        NAGLESHIM_EXPERIMENT=something true
+    [[ $status -eq 0 && -z $output$stderr ]] # a process says so where it is asked to
 }
 
 @test "an experiment tells what an ACK gains" {

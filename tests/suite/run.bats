@@ -144,11 +144,16 @@ END
 @test "tests are found by folder and by name, and a name that two files have, or none, is an error" {
     tests one/a.bats <<<'It is first.'
     tests two/a.bats <<<'It is second.'
-    tests two/b.bats <<<'It is another.'
+    tests two/b.bats <<<$'It is another.\ntest "b" { true; }'
     run_tests --find two
     [[ $status -eq 0 && $output == $'tests/two/a.bats\ntests/two/b.bats' ]]
     run_tests --find b one/a.bats
     [[ $status -eq 0 && $output == $'tests/two/b.bats\ntests/one/a.bats' ]]
+    # However a file is named, and in whatever folder, it is run once.
+    run_tests --find b.bats two one/a.bats "$TREE/tests/one/a.bats" ./tests/two/b.bats
+    [[ $status -eq 0 && $output == $'tests/two/b.bats\ntests/two/a.bats\ntests/one/a.bats' ]]
+    run_tests b.bats b.bats
+    [[ $output == 1..1$'\n'* ]]
     run_tests --find a.bats
     [[ $status -eq 1 && $output == *'a.bats may be each of: tests/one/a.bats tests/two/a.bats' ]]
     run_tests nothing

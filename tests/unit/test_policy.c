@@ -277,6 +277,8 @@ static void test_warnings(void)
     OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
     OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1,
        "a delay without a mode that holds");
+    OK(warnings("{\"max_delay_us\":200}") == 1, "nor does the default one count there");
+    OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":200}") == 0, "but with one that does");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");
     OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":\"ignore\"}}") == 0, "a send buffer with ignore");
     OK(warnings("{\"match\":{\"role\":\"client\",\"local\":\"80\"}}") == 1, "local of a client");

@@ -112,7 +112,10 @@ needs() {
 @test "a pod for Windows stays as it is, by its affinity, its old selector or its user" {
     local filter
     for filter in "$(needs kubernetes.io/os windows)" '.spec.nodeSelector."beta.kubernetes.io/os" = "windows"' \
-        '.spec.securityContext.windowsOptions.runAsUserName = "ContainerUser"'; do
+        '.spec.securityContext.windowsOptions.runAsUserName = "ContainerUser"' \
+        '.spec.containers[0].securityContext.windowsOptions.runAsUserName = "ContainerUser"' \
+        '.spec.initContainers = [{name: "once", image: "x", securityContext: {windowsOptions: {runAsUserName: "ContainerUser"}}}]' \
+        '.spec.hostNetwork = true | .spec.containers[0].securityContext.windowsOptions.hostProcess = true'; do
         create asks "$filter"
         is_untouched
         grep -q 'asks for nagleshim and is for Windows: nothing is injected' "$T/warnings"
@@ -220,6 +223,36 @@ needs() {
     grep -q 'at /opt/nagleshim or /etc/nagleshim: at, slash, below, above, above-slash$' "$T/warnings"
 }
 
+@test "so is a container whose path is ours when it is written in another way" {
+    local path
+    for path in //opt/nagleshim /opt//nagleshim /opt/./nagleshim /./opt/nagleshim/. opt/nagleshim ./opt opt . / /srv/../opt/nagleshim; do
+        create asks '.spec.volumes = [{name: "mine", emptyDir: {}}]
+            | .spec.containers[0].volumeMounts = [{name: "mine", mountPath: "'"$path"'"}]'
+        is_untouched
+        grep -q 'at /opt/nagleshim or /etc/nagleshim: app$' "$T/warnings"
+    done
+    for path in /opt/nagleshim.else //opt/./else opt/.nagleshim /opt/..nagleshim/x; do
+        create asks '.spec.volumes = [{name: "mine", emptyDir: {}}]
+            | .spec.containers[0].volumeMounts = [{name: "mine", mountPath: "'"$path"'"}]'
+        is_injected
+        [[ ! -s $T/warnings ]]
+    done
+}
+
+@test "so is a container that has a block device at our path" {
+    local path
+    for path in /opt/nagleshim /etc/nagleshim/disk /opt/./nagleshim; do
+        create asks '.spec.volumes = [{name: "disk", persistentVolumeClaim: {claimName: "disk"}}]
+            | .spec.containers[0].volumeDevices = [{name: "disk", devicePath: "'"$path"'"}]'
+        is_untouched
+        grep -q 'at /opt/nagleshim or /etc/nagleshim: app$' "$T/warnings"
+    done
+    create asks '.spec.volumes = [{name: "disk", persistentVolumeClaim: {claimName: "disk"}}]
+        | .spec.containers[0].volumeDevices = [{name: "disk", devicePath: "/dev/disk"}]'
+    is_injected
+    [[ ! -s $T/warnings ]]
+}
+
 # --- LD_PRELOAD ---------------------------------------------------------------------------------------------------
 
 # preloading VALUE: a pod with that LD_PRELOAD and another variable on each side.
@@ -311,6 +344,11 @@ preloading() {
     create asks '.metadata.annotations."nagleshim.dev/policy" = "Quotes/x"'
     is_untouched
     grep -q 'is "Quotes/x", which no ConfigMap can be called: nothing is injected' "$T/warnings"
+    create asks '.metadata.annotations."nagleshim.dev/policy" = "x" * 254'
+    is_untouched
+    grep -q 'xxx", which no ConfigMap can be called: nothing is injected' "$T/warnings"
+    create asks '.metadata.annotations."nagleshim.dev/policy" = "x" * 253'
+    is_injected
 }
 
 # --- resources and rights -----------------------------------------------------------------------------------------
@@ -407,9 +445,11 @@ full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | 
     [[ ! -s $T/warnings ]]
 }
 
-@test "a pod of 50 containers with 100 variables each gets it in every one, and nothing more" {
-    create asks '.spec.containers = [range(50) | {name: "c\(.)", image: "x", env: ([range(100) | {name: "V\(.)",
-        value: "some value of an ordinary length"}] + [{name: "LD_PRELOAD", value: "libjemalloc.so.2 libasan.so.8"}])}]'
+@test "a pod of 50 containers with 100 variables and 20 mounts each gets it in every one, and nothing more" {
+    create asks '.spec.volumes = [range(20) | {name: "v\(.)", emptyDir: {}}]
+        | .spec.containers = [range(50) | {name: "c\(.)", image: "x", env: ([range(100) | {name: "V\(.)",
+            value: "some value of an ordinary length"}] + [{name: "LD_PRELOAD", value: "libjemalloc.so.2 libasan.so.8"}]),
+            volumeMounts: [range(20) | {name: "v\(.)", mountPath: "/srv/a/path/of/some/depth/v\(.)"}]}]'
     is_injected
     holds '[.spec.containers[] | select((.env | length) == 101
         and .env[100].value == "libasan.so.8:/opt/nagleshim/libnagleshim.so:libjemalloc.so.2")] | length == 50'

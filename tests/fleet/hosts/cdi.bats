@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A container that asks podman for the device nagleshim.dev/shim stalls no more, whatever libc its image has, and images stay as they are.
-# shellcheck disable=SC2154 # bats sets $output, examples/lib.bash and pods.bash the rest
+# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/common

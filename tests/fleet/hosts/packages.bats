@@ -124,6 +124,56 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
+@test "removing the command leaves what another installation of it has enabled" {
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '
+        export SYSTEMD_OFFLINE=1
+        mkdir -p /run/systemd/system /opt/nagleshim/{bin,lib}
+        cp /usr/bin/nagleshim /opt/nagleshim/bin && cp /usr/lib/*/libnagleshim.so /opt/nagleshim/lib
+        nagleshim host enable --unit systemd-journald 2>/dev/null
+        /opt/nagleshim/bin/nagleshim host enable --unit dbus 2>/dev/null
+        /opt/nagleshim/bin/nagleshim host enable --preload
+        dpkg -r nagleshim 2>&1
+        cat /etc/ld.so.preload /etc/systemd/system/*/*nagleshim.conf | grep -o "/[^ ]*libnagleshim.so" | sort -u
+        find /etc/systemd -name "*nagleshim.conf"
+        /opt/nagleshim/bin/nagleshim host disable >/dev/null 2>&1
+        rm -r /opt/nagleshim && rmdir /run/systemd/system'
+    [[ ${lines[-2]} == /opt/nagleshim/lib/libnagleshim.so && ${lines[-1]} == /etc/systemd/system/dbus.service.d/* ]]
+    [[ ${lines[-3]} != *libnagleshim.so && $output == *'systemd-journald.service has it no more at its next start'* ]]
+    in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
+}
+
+@test "removing the library alone takes it out of /etc/ld.so.preload by any of its names, and no program complains" {
+    local name
+    # The loader finds the first; the second is the same file where /lib is /usr/lib.
+    for name in libnagleshim.so "/lib/$(gcc -print-multiarch)/libnagleshim.so"; do
+        # shellcheck disable=SC2016
+        run -0 in_debian bash -c '
+            dpkg -r nagleshim >/dev/null 2>&1
+            echo "$0" >/etc/ld.so.preload
+            grep -q libnagleshim.so /proc/self/maps || echo "$0 was not loaded"
+            dpkg -r libnagleshim 2>&1
+            /bin/true 2>&1
+            test ! -e /etc/ld.so.preload' "$name"
+        [[ $output != *'cannot be preloaded'* && $output != *'was not loaded'* ]]
+        in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
+    done
+}
+
+@test "the bare name stays in /etc/ld.so.preload where another installation has the library, too" {
+    # shellcheck disable=SC2016
+    run -0 in_debian bash -c '
+        cp /usr/lib/*/libnagleshim.so /usr/local/lib && ldconfig
+        echo libnagleshim.so >/etc/ld.so.preload
+        dpkg -r nagleshim libnagleshim 2>&1
+        /bin/true 2>&1
+        cat /etc/ld.so.preload
+        grep -o "/usr/local/lib/libnagleshim.so" /proc/self/maps | head -n 1
+        rm /etc/ld.so.preload /usr/local/lib/libnagleshim.so && ldconfig'
+    [[ $output != *'cannot be preloaded'* && ${lines[-2]} == libnagleshim.so && ${lines[-1]} == /usr/local/lib/libnagleshim.so ]]
+    in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
+}
+
 @test "removing them takes the library out of /etc/ld.so.preload first, and leaves what else is there" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '

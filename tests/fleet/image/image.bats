@@ -41,7 +41,7 @@ manifest_of() {
     )
     diff -r "$IMAGE" "$T/elsewhere/out"
     # What is in it counts.
-    sed -i 's/cannot /could not /' "$T/elsewhere/config/image/copy.c"
+    sed -i 's/cannot /could not /' "$T/elsewhere/shim/image/copy.c"
     (cd "$T/elsewhere" && config/image/build other >/dev/null)
     run diff "$IMAGE/digest" "$T/elsewhere/other/digest"
     expect_status 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # What the scripts share that play a pod with podman, without a cluster and without a registry: a place for podman's images of
-# their own ($work), and root file systems made of programs that are here. Sourced behind lib.bash, never run.
+# their own ($work), and root file systems made of the examples' programs. Sourced behind examples/lib.bash, never run.
 
 pod_podman() {
     podman --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"
