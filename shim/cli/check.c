@@ -200,8 +200,7 @@ static int check_file(const char *file, const char *list)
     int status;
 
     check = (struct check){.found = &found, .list = list};
-    ns_policy_read_all(file, &found, &all);
-    found.origin = list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED;
+    ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
     status = report(&check);
     ns_policy_free((struct ns_policy *)found.policy);
     return status;

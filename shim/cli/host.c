@@ -3,6 +3,7 @@
  * is changed. Not async-signal-safe. */
 #include "cli/host.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/preload.h"
@@ -117,6 +118,9 @@ static bool is_clear(const struct wish *wish)
         SAY("--library is for enable and disable");
     else if (wish->library && wish->library[0] != '/')
         SAY("'%s': the library's path must be absolute", wish->library);
+    else if (wish->library && strcmp(ns_path_base(wish->library), NS_LIBRARY_NAME) != 0)
+        SAY("'%s': the library is called " NS_LIBRARY_NAME ", by which it is found again",
+            wish->library);
     else
         return true;
     return false;
@@ -143,6 +147,11 @@ static bool take_root(const struct wish *wish, char root[PATH_MAX])
         return false;
     }
     return true;
+}
+
+int ns_host_exit(int error)
+{
+    return error == -EACCES || error == -EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
 /* May anything be changed here at all? */
@@ -205,6 +214,8 @@ static int disable(struct ns_host *host, struct wish *wish)
     if (!wish->preload)
         units = ns_host_units_disable(host, wish->units, wish->n_units, &found_units);
     status = status > units ? status : units;
+    if (status == NS_EXIT_DENIED && (found || found_units))
+        return NS_EXIT_ERROR; /* something was changed */
     if (status != NS_EXIT_YES || found || found_units)
         return status;
     if (wish->preload)

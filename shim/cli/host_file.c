@@ -67,8 +67,10 @@ int ns_host_read(const char *path, char **text)
 static void directory_of(const char *path, char directory[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
+    size_t length = slash > path ? (size_t)(slash - path) : 1;
 
-    snprintf(directory, PATH_MAX, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    memmove(directory, path, length); /* which may be the same */
+    directory[length] = '\0';
 }
 
 static int sync_directory(const char *directory)
@@ -172,16 +174,41 @@ static int set(struct ns_change *change, const char *text)
     return change->old ? remove_file(change->path, &change->done) : 0;
 }
 
-/* For everybody to look into, whatever the umask is. */
-static int make_directory(struct ns_change *change)
+/* The directory of a path, and those above it that are missing; for everybody to look into,
+ * whatever the umask is. */
+static int make_directory_of(const char *path, unsigned *made)
 {
     char directory[PATH_MAX];
+    int error = 0;
 
-    directory_of(change->path, directory);
-    change->made_directory = mkdir(directory, DIRECTORY_MODE) == 0;
-    if (!change->made_directory)
-        return errno == EEXIST ? 0 : -errno;
+    directory_of(path, directory);
+    if (mkdir(directory, DIRECTORY_MODE) != 0)
+        error = -errno;
+    if (error == -ENOENT && directory[1] != '\0') {
+        error = make_directory_of(directory, made);
+        if (!error && mkdir(directory, DIRECTORY_MODE) != 0)
+            error = -errno;
+    }
+    if (error)
+        return error == -EEXIST ? 0 : error;
+    ++*made;
     return chmod(directory, DIRECTORY_MODE) == 0 ? 0 : -errno;
+}
+
+/* From the lowest up; of one that could not be made those above it. */
+static void remove_made_directories(const struct ns_change *change)
+{
+    char directory[PATH_MAX];
+    unsigned left = change->made_directories;
+
+    snprintf(directory, sizeof(directory), "%s", change->path);
+    while (left > 0) {
+        directory_of(directory, directory);
+        if (rmdir(directory) == 0)
+            left--;
+        else if (errno != ENOENT)
+            return;
+    }
 }
 
 int ns_change_make(struct ns_change *change, const char *path, const char *text)
@@ -202,7 +229,7 @@ int ns_change_make(struct ns_change *change, const char *path, const char *text)
     }
     if (text && change->old && strcmp(text, change->old) == 0)
         return 0;
-    error = text ? make_directory(change) : 0;
+    error = text ? make_directory_of(path, &change->made_directories) : 0;
     if (!error)
         error = set(change, text);
     if (error)
@@ -212,7 +239,6 @@ int ns_change_make(struct ns_change *change, const char *path, const char *text)
 
 void ns_change_undo(struct ns_change *change)
 {
-    char directory[PATH_MAX];
     bool undone = true;
 
     if (change->done && change->old)
@@ -220,9 +246,8 @@ void ns_change_undo(struct ns_change *change)
     else if (change->done)
         undone = unlink(change->path) == 0 || errno == ENOENT;
     change->done = !undone;
-    directory_of(change->path, directory);
-    if (change->made_directory && undone)
-        rmdir(directory);
+    if (undone)
+        remove_made_directories(change);
 }
 
 void ns_change_forget(struct ns_change *change)

@@ -18,6 +18,8 @@
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
+enum { LINKS_MOST = 40 }; /* as the kernel's */
+
 /* Not there when the first programs start, hidden from services, or everybody's. */
 static const char *const passing[] = {"/home", "/root", "/tmp", "/var/tmp", "/run",
                                       "/dev",  "/proc", "/sys", "/mnt",     "/media"};
@@ -46,27 +48,26 @@ static bool judge_place(const char *path)
     return true;
 }
 
-/* The path without links, as the system sees it. A descriptor with O_PATH, or -1. */
+/* The path without links, as the system sees it. A descriptor with O_PATH, or -errno. */
 static int find(const struct ns_host *host, const char *library, char path[PATH_MAX])
 {
-    char link[32], own[PATH_MAX];
+    char own[PATH_MAX];
     int fd = ns_host_open(host, library, O_PATH);
-    ssize_t n;
+    int error = fd < 0 ? fd : ns_host_real(host, library, own);
 
-    if (fd < 0) {
-        SAY("%s%s: %s", host->root, library, strerror(-fd));
-        return -1;
-    }
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    n = readlink(link, own, sizeof(own) - 1);
-    own[n > 0 ? n : 0] = '\0';
-    if (n <= 0 || strncmp(own, host->root, strlen(host->root)) != 0) {
+    if (error) {
+        SAY("%s%s: %s%s", host->root, library, strerror(-error),
+            host->root[0] && error == -ENOENT ? "; --library FILE names the one in the system"
+                                              : "");
+    } else if (strncmp(own, host->root, strlen(host->root)) != 0) {
         SAY("%s%s: its path cannot be told", host->root, library);
-        close(fd);
-        return -1;
+        error = -EINVAL;
     }
-    snprintf(path, PATH_MAX, "%s", own + strlen(host->root));
-    return fd;
+    if (!error)
+        snprintf(path, PATH_MAX, "%s", own + strlen(host->root));
+    else if (fd >= 0)
+        close(fd);
+    return error ? error : fd;
 }
 
 /* Could another than root put something else in the place of this one? */
@@ -101,8 +102,8 @@ static bool judge_owner(const struct ns_host *host, const char *path)
     return true;
 }
 
-/* The file, and every directory above it up to the root of the system. */
-static bool judge_owners(const struct ns_host *host, const char *path)
+/* Every directory above a path up to the root of the system. */
+static bool judge_directories(const struct ns_host *host, const char *path)
 {
     char own[PATH_MAX];
     size_t root = strlen(host->root);
@@ -110,15 +111,21 @@ static bool judge_owners(const struct ns_host *host, const char *path)
     if (!ns_host_path(host, path, own))
         return false;
     for (;;) {
-        char *slash;
+        char *slash = strrchr(own + root, '/');
 
-        if (!judge_owner(host, own))
-            return false;
-        slash = strrchr(own + root, '/');
         if (!slash || own[root + 1] == '\0')
             return true;
         slash[slash == own + root] = '\0'; /* the root itself keeps its slash */
+        if (!judge_owner(host, own))
+            return false;
     }
+}
+
+static bool judge_owners(const struct ns_host *host, const char *path)
+{
+    char own[PATH_MAX];
+
+    return ns_host_path(host, path, own) && judge_owner(host, own) && judge_directories(host, path);
 }
 
 /* The number of the mount that the opened file is in; -1 if that cannot be told. The device tells
@@ -180,18 +187,72 @@ static bool judge_file(const char *own)
     return false;
 }
 
-bool ns_host_library(struct ns_host *host, const char *library, bool at_boot)
+/* Put where the link at path[0..length) leads to in the place of it. False if it is none. */
+static bool follow(const struct ns_host *host, char path[PATH_MAX], size_t length)
 {
-    char own[PATH_MAX];
-    int fd;
+    char own[PATH_MAX], link[PATH_MAX], target[PATH_MAX], next[PATH_MAX];
+    size_t directory = length;
+    ssize_t n;
+    int used;
+
+    snprintf(link, sizeof(link), "%.*s", (int)length, path);
+    n = ns_host_path(host, link, own) ? readlink(own, target, sizeof(target) - 1) : -1;
+    if (n <= 0)
+        return false;
+    target[n] = '\0';
+    while (directory > 0 && path[directory - 1] != '/')
+        directory--;
+    used = snprintf(next, sizeof(next), "%.*s%s%s", *target == '/' ? 0 : (int)directory, path,
+                    target, path + length);
+    if (used < 0 || used >= PATH_MAX)
+        return false;
+    strcpy(path, next);
+    return true;
+}
+
+/* Every link on the way to the library: it stays in the path that is written, so that it must lie
+ * where the library might. */
+static bool judge_way(const struct ns_host *host, const char *library, bool at_boot)
+{
+    char path[PATH_MAX], own[PATH_MAX], link[PATH_MAX];
+    size_t length = 1;
+
+    snprintf(path, sizeof(path), "%s", library);
+    for (int links = 0; links < LINKS_MOST && path[length] != '\0';) {
+        bool good;
+        int fd;
+
+        length += strcspn(path + length, "/");
+        snprintf(link, sizeof(link), "%.*s", (int)length, path);
+        if (!follow(host, path, length)) {
+            length += path[length] == '/';
+            continue;
+        }
+        fd = ns_host_path(host, link, own) ? open(own, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+        good = fd >= 0 && judge_place(link) && judge_directories(host, link) &&
+               judge_mount(host, fd, link, at_boot);
+        if (fd >= 0)
+            close(fd);
+        if (!good)
+            return false;
+        length = 1;
+        links++;
+    }
+    return true;
+}
+
+int ns_host_library(struct ns_host *host, const char *library, bool at_boot)
+{
+    char own[PATH_MAX], path[PATH_MAX];
+    int fd = find(host, library, path);
     bool good;
 
-    fd = find(host, library, host->library);
     if (fd < 0)
-        return false;
-    good = judge_place(host->library) && ns_host_path(host, host->library, own) &&
-           judge_file(own) && judge_owners(host, host->library) &&
-           judge_mount(host, fd, host->library, at_boot);
+        return ns_host_exit(fd);
+    good = judge_place(library) && judge_place(path) && ns_host_path(host, path, own) &&
+           judge_file(own) && judge_owners(host, path) && judge_mount(host, fd, path, at_boot) &&
+           judge_way(host, library, at_boot);
     close(fd);
-    return good && ns_host_programs(host, at_boot) && ns_host_trial(host, true);
+    snprintf(host->library, sizeof(host->library), "%s", library);
+    return good && ns_host_programs(host, at_boot) ? ns_host_trial(host, true) : NS_EXIT_ERROR;
 }

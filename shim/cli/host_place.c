@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns where the files of a system are that `nagleshim host` changes, and that it is the only one
- * to do so. A system in a directory may have links that mean its own root: none of them may lead to
- * the system that this command runs in. Changes no file. Not async-signal-safe. */
+/* Owns where the files of a system are that `nagleshim host` reads and changes, and that it is the
+ * only one to do so. A system in a directory may have links that mean its own root: none of them
+ * may lead to the system that this command runs in. Changes no file. Not async-signal-safe. */
 #include "cli/host.h"
 
 #include "cli/cli.h"
 #include "cli/preload.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,7 +23,7 @@
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
 /* Another one may be trying a library that hangs. */
-enum { LOCK_SECONDS = 30, LOCK_TRIES_A_SECOND = 20 };
+enum { LOCK_SECONDS = 30, LOCK_TRIES_A_SECOND = 20, TEXT_MOST = 256 * 1024 };
 
 bool ns_host_path(const struct ns_host *host, const char *path, char own[PATH_MAX])
 {
@@ -97,16 +99,48 @@ int ns_host_resolve(const struct ns_host *host, const char *path, char own[PATH_
                : -ENAMETOOLONG;
 }
 
-/* The path of what a path leads to, without any link; of what is missing, without those in its
- * directories. */
-static bool real_path(const struct ns_host *host, const char *path, char own[PATH_MAX])
+int ns_host_real(const struct ns_host *host, const char *path, char own[PATH_MAX])
 {
     int fd = ns_host_open(host, path, O_PATH);
     int error = fd < 0 ? ns_host_resolve(host, path, own) : path_of_descriptor(fd, own);
 
     if (fd >= 0)
         close(fd);
-    return error == 0;
+    return error;
+}
+
+char *ns_host_text(const struct ns_host *host, const char *path)
+{
+    int fd = ns_host_open(host, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    char *text = fd < 0 ? NULL : malloc(TEXT_MOST + 1);
+    size_t used = 0;
+    ssize_t n = 1;
+
+    while (text && n > 0 && used < TEXT_MOST) {
+        n = read(fd, text + used, TEXT_MOST - used);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (text)
+        text[used] = '\0';
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+void ns_host_entries(const struct ns_host *host, const char *path,
+                     void (*each)(void *context, const char *directory, const char *name),
+                     void *context)
+{
+    int fd = ns_host_open(host, path, O_RDONLY | O_DIRECTORY);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        each(context, path, entry->d_name);
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
 }
 
 bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
@@ -121,8 +155,8 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
     if (strcmp(path, host->only) == 0)
         return true;
     /* A name alone is whichever the loader finds. */
-    return *path == '/' && real_path(host, path, own) && real_path(host, host->only, meant) &&
-           strcmp(own, meant) == 0;
+    return *path == '/' && ns_host_real(host, path, own) == 0 &&
+           ns_host_real(host, host->only, meant) == 0 && strcmp(own, meant) == 0;
 }
 
 bool ns_host_lock(const struct ns_host *host, bool must)

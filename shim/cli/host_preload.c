@@ -88,14 +88,16 @@ bool ns_host_preload_entry(const struct ns_host *host, char entry[PATH_MAX])
     return found;
 }
 
+/* An exit status. */
 static int write_new(const char *own, const char *text, struct ns_change *change)
 {
     int error = ns_change_make(change, own, is_empty(text) ? NULL : text);
 
-    if (error)
-        SAY("%s cannot be written: %s; %s", own, strerror(-error),
-            change->done ? "nor can it be put back: look at it" : "nothing was changed");
-    return error;
+    if (!error)
+        return NS_EXIT_YES;
+    SAY("%s cannot be written: %s; %s", own, strerror(-error),
+        change->done ? "nor can it be put back: look at it" : "nothing was changed");
+    return change->done ? NS_EXIT_ERROR : ns_host_exit(error);
 }
 
 /* It is on standard error of each of them, and not where they cannot be started. */
@@ -123,23 +125,24 @@ static int put(const struct ns_host *host, const char *own, const char *old, con
     struct ns_change change;
     size_t size = strlen(host->library) + strlen(rest) + 2;
     char *text = malloc(size);
-    int status = NS_EXIT_ERROR;
+    int status;
 
     if (!text)
-        return status;
+        return NS_EXIT_ERROR;
     /* First: what stands before it could hide calls from it. */
     snprintf(text, size, "%s\n%s", host->library, rest);
     if (old && strcmp(old, text) == 0) {
         ns_output_line("%s names %s already", own, host->library);
         status = NS_EXIT_YES;
-    } else if (write_new(own, text, &change) == 0) {
-        if (ns_host_trial(host, false)) {
+    } else if ((status = write_new(own, text, &change)) == NS_EXIT_YES) {
+        status = ns_host_trial(host, false);
+        if (status == NS_EXIT_YES) {
             ns_output_line("%s names %s: every program that is started from now on has it", own,
                            host->library);
             warn_of_other_class(host);
-            status = NS_EXIT_YES;
         } else {
             ns_change_undo(&change);
+            status = change.done ? NS_EXIT_ERROR : status;
             SAY(change.done ? "%s cannot be put back: take the library out of it"
                             : "%s is as it was before",
                 own);
@@ -154,10 +157,14 @@ int ns_host_preload_enable(struct ns_host *host, const char *library)
 {
     char own[PATH_MAX], *old, *rest;
     bool found;
-    int status = NS_EXIT_ERROR;
+    int status = ns_host_library(host, library, true), error;
 
-    if (!ns_host_library(host, library, true) || read_old(host, own, &old) != 0)
-        return NS_EXIT_ERROR;
+    if (status != NS_EXIT_YES)
+        return status;
+    error = read_old(host, own, &old);
+    if (error)
+        return ns_host_exit(error);
+    status = NS_EXIT_ERROR;
     rest = without(host, old ? old : "", &found);
     if (rest)
         status = put(host, own, old, rest);
@@ -170,21 +177,22 @@ int ns_host_preload_disable(const struct ns_host *host, bool *found)
 {
     struct ns_change change;
     char own[PATH_MAX], *old, *rest;
-    int status = NS_EXIT_YES;
+    int status = NS_EXIT_YES, error = read_old(host, own, &old);
 
     *found = false;
-    if (read_old(host, own, &old) != 0)
-        return NS_EXIT_ERROR;
+    if (error)
+        return ns_host_exit(error);
     ns_change_sweep(own);
     rest = without(host, old ? old : "", found);
     if (!rest) {
         status = NS_EXIT_ERROR;
     } else if (*found) {
-        if (write_new(own, rest, &change) == 0) {
+        status = write_new(own, rest, &change);
+        if (status == NS_EXIT_YES) {
             ns_output_line("%s names %s no more", own, host->only ? host->only : "the library");
             ns_change_forget(&change);
         } else {
-            status = NS_EXIT_ERROR;
+            *found = false;
         }
     }
     free(rest);

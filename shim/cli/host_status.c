@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,12 @@ enum {
 struct enabled {
     char name[NAME_MAX + 1]; /* a unit; "" for every program */
     char library[PATH_MAX];
-    unsigned with, later, never; /* processes: with it, started before it, out of its reach */
+    /* processes: with it, in which it does nothing, started before it, since it but without it, out
+     * of its reach */
+    unsigned with, aside, later, lacking, never;
+    bool is_broken; /* one stands aside for its policy */
+    char why_aside[NS_FINDING_SIZE], why_lacking[NS_FINDING_SIZE]; /* the first reason */
+    double written; /* when its drop-in was, in seconds; 0 for every program */
     char units[NAMED_MOST][NAME_MAX + 1]; /* that must be started again, for every program */
     unsigned n_units, more_units;
 };
@@ -43,6 +49,11 @@ struct status {
     struct ns_sockets sockets;
     int wait_ms; /* what is left of WAIT_MS */
 };
+
+static double seconds(const struct timespec *time)
+{
+    return (double)time->tv_sec + (double)time->tv_nsec / 1e9;
+}
 
 static struct enabled *add(struct status *status, const char *name, const char *library)
 {
@@ -61,12 +72,17 @@ static struct enabled *add(struct status *status, const char *name, const char *
 
 static void add_unit(void *context, const char *name, const char *text)
 {
-    char entry[PATH_MAX];
+    struct status *status = context;
+    struct enabled *one;
+    char entry[PATH_MAX], own[PATH_MAX];
+    struct stat st;
 
     if (!text)
         return;
     ns_host_dropin_entry(text, entry);
-    add(context, name, entry);
+    one = add(status, name, entry);
+    if (one && ns_host_dropin_path(status->host, name, own) == 0 && stat(own, &st) == 0)
+        one->written = seconds(&st.st_mtim);
 }
 
 /* The unit that a process runs in, by its control group; "" if it runs in none. */
@@ -96,26 +112,38 @@ static void unit_of(const struct ns_proc *proc, char unit[NAME_MAX + 1])
     ns_proc_tame(unit);
 }
 
-/* Is the drop-in of this name for that unit: its own, its template's, or that of its prefix? */
-static bool is_for(const char *name, const char *unit)
+/* When a unit was started the last time, in seconds by the clock of files; 0 if that cannot be
+ * told. Its processes may be younger: a server starts others anew that have what it has. */
+static double unit_started(const char *unit)
 {
-    size_t length = strlen(name) - strlen(".service");
-    bool is_many = length > 0 && (name[length - 1] == '@' || name[length - 1] == '-');
+    char path[PATH_MAX];
+    struct stat st;
 
-    if (name[0] == '\0' || strcmp(name, unit) == 0)
-        return true;
-    return is_many && strncmp(name, unit, length) == 0;
+    snprintf(path, sizeof(path), NS_HOST_RUNNING "/invocation:%s", unit);
+    return lstat(path, &st) == 0 ? seconds(&st.st_mtim) : 0;
+}
+
+/* Does the process lack a variable that the drop-in sets? */
+static bool lacks_variable(const struct ns_finding *reason)
+{
+    return reason->cause == NS_CAUSE_UNSET || reason->cause == NS_CAUSE_OTHERS_ONLY;
 }
 
 /* Would it have the shim if it were started now? */
-static bool is_earlier(const struct ns_patient *patient, bool is_unit)
+static bool is_earlier(const struct enabled *enabled, const struct ns_patient *patient,
+                       const char *unit)
 {
     const struct ns_finding *reason = ns_findings_first_reason(&patient->findings);
+    double started;
 
-    if (!reason || patient->loaded.state != NS_LOADED_NO)
+    if (!reason || reason->cause == NS_CAUSE_EARLIER)
+        return reason != NULL;
+    if (enabled->name[0] == '\0' || !lacks_variable(reason))
         return false;
-    return reason->cause == NS_CAUSE_EARLIER ||
-           (is_unit && (reason->cause == NS_CAUSE_UNSET || reason->cause == NS_CAUSE_OTHERS_ONLY));
+    started = unit_started(unit);
+    if (started == 0)
+        started = ns_proc_started(&patient->proc);
+    return started <= enabled->written;
 }
 
 static void name_unit(struct enabled *enabled, const char *unit)
@@ -131,18 +159,44 @@ static void name_unit(struct enabled *enabled, const char *unit)
         snprintf(enabled->units[enabled->n_units++], sizeof(enabled->units[0]), "%s", unit);
 }
 
+static void keep(char why[NS_FINDING_SIZE], const struct ns_finding *reason)
+{
+    if (why[0] == '\0')
+        snprintf(why, NS_FINDING_SIZE, "%s", reason->text);
+}
+
+/* The shim is in it: does it work? */
+static void count_loaded(struct enabled *enabled, const struct ns_finding *reason)
+{
+    bool is_broken = reason && reason->cause == NS_CAUSE_BROKEN;
+
+    if (!reason) {
+        enabled->with++;
+        return;
+    }
+    if (is_broken && !enabled->is_broken) /* what is to be mended goes before what is meant */
+        enabled->why_aside[0] = '\0';
+    keep(enabled->why_aside, reason);
+    enabled->is_broken = enabled->is_broken || is_broken;
+    enabled->aside++;
+}
+
 static void count(struct enabled *enabled, const struct ns_patient *patient, const char *unit)
 {
-    bool works = patient->loaded.state != NS_LOADED_NO;
+    const struct ns_finding *reason = ns_findings_first_reason(&patient->findings);
 
-    if (works)
-        enabled->with++;
-    else if (is_earlier(patient, enabled->name[0] != '\0'))
+    if (patient->loaded.state != NS_LOADED_NO) {
+        count_loaded(enabled, reason);
+    } else if (is_earlier(enabled, patient, unit)) {
         enabled->later++;
-    else
+        if (enabled->name[0] == '\0')
+            name_unit(enabled, unit);
+    } else if (reason && enabled->name[0] != '\0' && lacks_variable(reason)) {
+        enabled->lacking++;
+        keep(enabled->why_lacking, reason);
+    } else {
         enabled->never++;
-    if (!works && enabled->name[0] == '\0' && is_earlier(patient, false))
-        name_unit(enabled, unit);
+    }
 }
 
 /* One that has just been started may still get the library. */
@@ -175,51 +229,58 @@ static bool look_at(void *context, pid_t pid)
     if (patient.state == NS_PATIENT_JUDGED || patient.state == NS_PATIENT_UNREADABLE) {
         unit_of(&patient.proc, unit);
         for (size_t i = 0; i < status->n; i++)
-            if (is_for(status->list[i].name, unit))
+            if (status->list[i].name[0] == '\0' || ns_host_is_for(status->list[i].name, unit))
                 count(&status->list[i], &patient, unit);
     }
     ns_patient_end(&patient);
     return true;
 }
 
-static void print_processes(const struct enabled *enabled, char *text, size_t size)
+static void print_processes(const struct enabled *enabled, FILE *text)
 {
-    int used = snprintf(text, size, "; %u process%s with it", enabled->with,
-                        enabled->with == 1 ? "" : "es");
-
+    fprintf(text, "; %u process%s with it", enabled->with, enabled->with == 1 ? "" : "es");
+    if (enabled->aside > 0)
+        fprintf(text, "; %u in which it does nothing: %s", enabled->aside, enabled->why_aside);
     if (enabled->later > 0)
-        used += snprintf(text + used, size - (size_t)used, "; %u started before: start %s again",
-                         enabled->later, enabled->name[0] ? "it" : "them");
+        fprintf(text, "; %u started before: start %s again", enabled->later,
+                enabled->name[0] ? "it" : "them");
     for (unsigned i = 0; i < enabled->n_units; i++)
-        used +=
-            snprintf(text + used, size - (size_t)used, "%s%s", i ? ", " : ": ", enabled->units[i]);
+        fprintf(text, "%s%s", i ? ", " : ": ", enabled->units[i]);
     if (enabled->more_units > 0)
-        used += snprintf(text + used, size - (size_t)used, " and others");
+        fputs(" and others", text);
+    if (enabled->lacking > 0)
+        fprintf(text, "; %u without it, though started since: %s", enabled->lacking,
+                enabled->why_lacking);
     if (enabled->never > 0)
-        snprintf(text + used, size - (size_t)used,
-                 "; %u out of its reach (nagleshim doctor --all --every says why)", enabled->never);
+        fprintf(text, "; %u out of its reach (nagleshim doctor --all --every says why)",
+                enabled->never);
 }
 
 static void print_enabled(struct status *status, const struct enabled *enabled)
 {
     char own[PATH_MAX], reason[512], text[4096] = "";
     cJSON *entry = ns_output_entry("enabled");
+    FILE *stream = status->host->root[0] ? NULL : fmemopen(text, sizeof(text), "w");
 
-    if (!status->host->root[0])
-        print_processes(enabled, text, sizeof(text));
+    if (stream) {
+        print_processes(enabled, stream);
+        fclose(stream);
+    }
     FACT(enabled->name[0] ? enabled->name : NS_HOST_PRELOAD, "%s%s", enabled->library, text);
     ns_output_text(entry, "unit", enabled->name[0] ? enabled->name : NULL);
     ns_output_text(entry, "library", enabled->library);
     if (entry) {
         cJSON_AddNumberToObject(entry, "with", enabled->with);
+        cJSON_AddNumberToObject(entry, "aside", enabled->aside);
         cJSON_AddNumberToObject(entry, "earlier", enabled->later);
+        cJSON_AddNumberToObject(entry, "lacking", enabled->lacking);
         cJSON_AddNumberToObject(entry, "unreached", enabled->never);
     }
-    if (!ns_host_path(status->host, enabled->library, own) || strchr(enabled->library, '/') == NULL)
+    if (enabled->library[0] != '/' || ns_host_real(status->host, enabled->library, own) != 0)
         return;
     if (ns_elf_path_is_unfit(own, reason, sizeof(reason))) {
         status->wrong++;
-        FACT("wrong", "%s %s", own, reason);
+        FACT("wrong", "%s%s %s", status->host->root, enabled->library, reason);
     }
 }
 
@@ -229,7 +290,7 @@ static void judge_policy(void *context, const char *path)
     struct status *status = context;
     char text[PATH_MAX + sizeof(found.where.message) + 32];
 
-    ns_policy_read(path, &found);
+    ns_policy_read_as(NS_POLICY_IN_DIRECTORY, path, &found, NULL);
     if (!found.policy) {
         status->wrong++;
         FACT("wrong", "%s; the programs that get it are left alone",
@@ -241,12 +302,11 @@ static void judge_policy(void *context, const char *path)
 static int conclude(const struct status *status)
 {
     cJSON *object = ns_output_object();
-    unsigned later = 0;
-    bool good;
+    bool good = status->n > 0 && status->wrong == 0;
 
     for (size_t i = 0; i < status->n; i++)
-        later += status->list[i].later;
-    good = status->n > 0 && later == 0 && status->wrong == 0;
+        good = good && status->list[i].later == 0 && status->list[i].lacking == 0 &&
+               !status->list[i].is_broken;
     if (status->denied > 0)
         FACT("not looked into", "%u processes: ask as root", status->denied);
     if (status->n == 0)
@@ -275,7 +335,7 @@ int ns_host_status(const struct ns_host *host)
         print_enabled(&status, &status.list[i]);
     if (ns_host_path(host, NS_POLICY_DIR_DEFAULT, policies))
         ns_directory_each(policies, judge_policy, &status);
-    result = error ? NS_EXIT_ERROR : conclude(&status);
+    result = error ? ns_host_exit(error) : conclude(&status);
     free(status.list);
     ns_proc_sockets_end(&status.sockets);
     return result;

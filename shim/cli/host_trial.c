@@ -23,56 +23,19 @@
 
 enum { SECONDS_MOST = 10 };
 
-/* A program that runs in the system, its standard streams, and the first bytes of what it printed
- * that it should not have. */
+/* A program that runs in the system, its standard streams, what the child says that could not
+ * become it, and the first bytes of what it printed that it should not have. */
 struct trial {
     pid_t child;
-    int in, out, err;
+    int in, out, err, failure;
     char said[256];
 };
 
-/* In the child. Returns only if it cannot. */
-static void become(const struct ns_host *host, const char *program, bool preload,
-                   const int streams[3])
-{
-    char variable[PATH_MAX + 16];
-    char *const words[] = {(char *)program, NULL};
-    char *environment[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LC_ALL=C",
-                           preload ? variable : NULL, NULL};
-
-    snprintf(variable, sizeof(variable), "LD_PRELOAD=%s", host->library);
-    for (int i = 0; i < 3; i++)
-        if (dup2(streams[i], i) < 0)
-            return;
-    if (host->root[0] && (chroot(host->root) != 0 || chdir("/") != 0))
-        return;
-    alarm(SECONDS_MOST); /* stays through execve */
-    execve(program, words, environment);
-}
-
-static bool start(struct trial *trial, const struct ns_host *host, const char *program,
-                  bool preload)
-{
-    int in[2], out[2], err[2];
-
-    *trial = (struct trial){.in = -1, .out = -1, .err = -1};
-    if (pipe2(in, O_CLOEXEC) != 0)
-        return false;
-    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
-        return false; /* the command ends soon, and its descriptors with it */
-    trial->child = fork();
-    if (trial->child == 0) {
-        become(host, program, preload, (const int[]){in[0], out[1], err[1]});
-        _exit(126);
-    }
-    close(in[0]);
-    close(out[1]);
-    close(err[1]);
-    trial->in = in[1];
-    trial->out = out[0];
-    trial->err = err[0];
-    return trial->child > 0;
-}
+/* What the child writes to its parent: the call is a word in the memory of both. */
+struct failure {
+    const char *call;
+    int error;
+};
 
 /* What is left in a pipe until its other end is closed; the first bytes are kept. */
 static void drain(struct trial *trial, int fd)
@@ -106,6 +69,76 @@ static int finish(struct trial *trial)
     trial->said[strcspn(trial->said, "\n")] = '\0';
     ns_proc_tame(trial->said);
     return status;
+}
+
+/* In the child. Returns only if it cannot: what failed. */
+static const char *become(const struct ns_host *host, const char *program, bool preload,
+                          const int streams[3])
+{
+    char variable[PATH_MAX + 16];
+    char *const words[] = {(char *)program, NULL};
+    char *environment[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LC_ALL=C",
+                           preload ? variable : NULL, NULL};
+
+    snprintf(variable, sizeof(variable), "LD_PRELOAD=%s", host->library);
+    for (int i = 0; i < 3; i++)
+        if (dup2(streams[i], i) < 0)
+            return "dup2";
+    if (host->root[0] && (chroot(host->root) != 0 || chdir("/") != 0))
+        return "chroot";
+    alarm(SECONDS_MOST); /* stays through execve */
+    execve(program, words, environment);
+    return "execve";
+}
+
+/* Has the child become the program? An exit status; it has been said what failed. */
+static int judge_start(struct trial *trial, const char *program)
+{
+    struct failure failure;
+    ssize_t n;
+
+    while ((n = read(trial->failure, &failure, sizeof(failure))) < 0 && errno == EINTR)
+        ;
+    close(trial->failure);
+    if (n != (ssize_t)sizeof(failure))
+        return NS_EXIT_YES;
+    finish(trial);
+    SAY("the library cannot be tried with %s: %s: %s", program, failure.call,
+        strerror(failure.error));
+    return ns_host_exit(-failure.error);
+}
+
+/* An exit status. */
+static int start(struct trial *trial, const struct ns_host *host, const char *program, bool preload)
+{
+    int in[2], out[2], err[2], failed[2];
+
+    *trial = (struct trial){.in = -1, .out = -1, .err = -1};
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 ||
+        pipe2(failed, O_CLOEXEC) != 0) {
+        SAY("the library cannot be tried: pipe2: %s", strerror(errno));
+        return NS_EXIT_ERROR; /* the command ends soon, and its descriptors with it */
+    }
+    trial->child = fork();
+    if (trial->child == 0) {
+        struct failure failure = {
+            .call = become(host, program, preload, (const int[]){in[0], out[1], err[1]})};
+
+        failure.error = errno;
+        _exit(write(failed[1], &failure, sizeof(failure)) > 0 ? 126 : 125);
+    }
+    close(in[0]);
+    close(out[1]);
+    close(err[1]);
+    close(failed[1]);
+    trial->failure = failed[0];
+    trial->in = in[1];
+    trial->out = out[0];
+    trial->err = err[0];
+    if (trial->child > 0)
+        return judge_start(trial, program);
+    SAY("the library cannot be tried: fork: %s", strerror(errno));
+    return NS_EXIT_ERROR;
 }
 
 static bool judge_end(const struct trial *trial, int status, const char *program)
@@ -185,19 +218,24 @@ bool ns_host_programs(const struct ns_host *host, bool by_file)
     return true;
 }
 
-bool ns_host_trial(const struct ns_host *host, bool preload)
+int ns_host_trial(const struct ns_host *host, bool preload)
 {
     static const char cat[] = "/bin/cat", none[] = "/bin/true";
     struct trial trial;
     enum ns_loaded_state state;
     bool echoed;
+    int status;
 
     signal(SIGPIPE, SIG_IGN); /* a child that does not live to read */
-    if (!start(&trial, host, none, preload) || !judge_end(&trial, finish(&trial), none))
-        return false;
-    if (!start(&trial, host, cat, preload))
-        return false;
+    status = start(&trial, host, none, preload);
+    if (status == NS_EXIT_YES && !judge_end(&trial, finish(&trial), none))
+        status = NS_EXIT_ERROR;
+    if (status == NS_EXIT_YES)
+        status = start(&trial, host, cat, preload);
+    if (status != NS_EXIT_YES)
+        return status;
     echoed = echoes(&trial);
     state = echoed ? look_at(trial.child) : NS_LOADED_NO;
-    return judge_end(&trial, finish(&trial), cat) && judge_state(state, cat);
+    return judge_end(&trial, finish(&trial), cat) && judge_state(state, cat) ? NS_EXIT_YES
+                                                                             : NS_EXIT_ERROR;
 }

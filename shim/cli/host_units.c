@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the drop-ins of units: all of them are written or none, and taken away again. It must not
  * touch a file that this command did not write. Not async-signal-safe. */
-#include "cli/host.h"
+#include "cli/host_unit.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -20,7 +20,7 @@
 /* How each drop-in of ours begins. */
 static const char mark[] = "# Written by nagleshim host;";
 
-static int path_of(const struct ns_host *host, const char *name, char own[PATH_MAX])
+int ns_host_dropin_path(const struct ns_host *host, const char *name, char own[PATH_MAX])
 {
     char path[PATH_MAX];
 
@@ -54,47 +54,94 @@ bool ns_host_reload(const struct ns_host *host)
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* A template, or the prefix of several, which cannot be started. */
+static bool is_of_many(const char *name)
+{
+    return ns_unit_is_prefix(name) || ns_unit_is_template(name);
+}
+
 struct plan {
     char name[NAME_MAX];
     char *text;
     struct ns_change change;
 };
 
-/* What is to be written for each unit; nothing is written yet. */
-static bool prepare(const struct ns_host *host, char **names, unsigned n, struct plan *plans)
+/* May the place of a unit's drop-in be written to? An exit status. */
+static int judge_place(const struct ns_host *host, const char *name)
 {
-    for (unsigned i = 0; i < n; i++) {
-        char own[PATH_MAX], *old = NULL;
-        int error;
-        bool foreign;
+    char own[PATH_MAX], *old = NULL;
+    int error = ns_host_dropin_path(host, name, own);
+    bool foreign;
 
-        if (!ns_host_unit_name(names[i], plans[i].name))
-            return false;
-        error = path_of(host, plans[i].name, own);
-        if (error) {
-            SAY(NS_HOST_UNITS "/%s.d: %s; nothing was changed", plans[i].name,
-                error == -ENOENT ? "it is a link that leads nowhere" : strerror(-error));
-            return false;
-        }
-        error = ns_host_read(own, &old);
-        foreign = old && !is_ours(old);
-        free(old);
-        if (error || foreign) {
-            SAY("%s: %s; nothing was changed", own,
-                error == -EINVAL ? "it is not a regular file"
-                : error          ? strerror(-error)
-                                 : "this command did not write it");
-            return false;
-        }
-        plans[i].text = ns_host_dropin(host, plans[i].name);
-        if (!plans[i].text)
-            return false;
+    if (error) {
+        SAY(NS_HOST_UNITS "/%s.d: %s; nothing was changed", name,
+            error == -ENOENT ? "it is a link that leads nowhere" : strerror(-error));
+        return ns_host_exit(error);
     }
-    return true;
+    error = ns_host_read(own, &old);
+    foreign = old && !is_ours(old);
+    free(old);
+    if (!error && !foreign)
+        return NS_EXIT_YES;
+    SAY("%s: %s; nothing was changed", own,
+        error == -EINVAL ? "it is not a regular file"
+        : error          ? strerror(-error)
+                         : "this command did not write it");
+    return ns_host_exit(error);
 }
 
-/* All but the last, which has been undone already. What is to be said of it. */
-static const char *undo(struct plan *plans, unsigned n)
+struct plans {
+    const struct ns_host *host;
+    struct plan *list;
+    unsigned n;
+};
+
+/* Has this unit a drop-in of ours, or will it get one? */
+static bool has_own(void *context, const char *name)
+{
+    const struct plans *plans = context;
+    char own[PATH_MAX], *text = NULL;
+    bool has = false;
+
+    for (unsigned i = 0; i < plans->n; i++)
+        has = has || strcmp(plans->list[i].name, name) == 0;
+    if (has)
+        return true;
+    if (ns_host_dropin_path(plans->host, name, own) == 0 && ns_host_read(own, &text) == 0)
+        has = text && is_ours(text);
+    free(text);
+    return has;
+}
+
+/* What is to be written for each unit; nothing is written yet. An exit status. */
+static int prepare(const struct ns_host *host, char **names, unsigned n, struct plan *plans)
+{
+    static struct ns_unit unit;
+    struct plans all = {.host = host, .list = plans, .n = n};
+
+    for (unsigned i = 0; i < n; i++) {
+        int status;
+
+        if (!ns_host_unit_name(names[i], plans[i].name))
+            return NS_EXIT_ERROR;
+        status = judge_place(host, plans[i].name);
+        if (status != NS_EXIT_YES)
+            return status;
+        plans[i].text = ns_unit_dropin(host, plans[i].name, &unit);
+        if (!plans[i].text) {
+            SAY("%s: %s", plans[i].name, unit.blocked);
+            return NS_EXIT_ERROR;
+        }
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (is_of_many(plans[i].name) &&
+            !ns_unit_judge_members(host, plans[i].name, plans[i].text, has_own, &all))
+            return NS_EXIT_ERROR;
+    return NS_EXIT_YES;
+}
+
+/* All but the last, which has been undone already. */
+static bool undo(struct plan *plans, unsigned n)
 {
     bool undone = true;
 
@@ -103,41 +150,43 @@ static const char *undo(struct plan *plans, unsigned n)
             ns_change_undo(&plans[i - 1].change);
         undone = undone && !plans[i - 1].change.done;
     }
+    return undone;
+}
+
+static const char *say_undone(bool undone)
+{
     return undone ? "nothing was changed"
                   : "not everything could be put back: see 'nagleshim host status'";
 }
 
-static bool write_all(const struct ns_host *host, struct plan *plans, unsigned n)
+/* An exit status. */
+static int write_all(const struct ns_host *host, struct plan *plans, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         char own[PATH_MAX];
-        int error = path_of(host, plans[i].name, own);
+        int error = ns_host_dropin_path(host, plans[i].name, own);
+        bool undone;
 
         if (!error)
             error = ns_change_make(&plans[i].change, own, plans[i].text);
         if (!error)
             continue;
-        SAY("%s cannot be written: %s; %s", own, strerror(-error), undo(plans, i + 1));
-        return false;
+        undone = undo(plans, i + 1);
+        SAY("%s cannot be written: %s; %s", own, strerror(-error), say_undone(undone));
+        return undone ? ns_host_exit(error) : NS_EXIT_ERROR;
     }
-    return true;
-}
-
-/* A template, or the prefix of several, which cannot be started. */
-static bool is_of_many(const char *name)
-{
-    size_t length = strlen(name) - strlen(".service");
-
-    return length > 0 && (name[length - 1] == '@' || name[length - 1] == '-');
+    return NS_EXIT_YES;
 }
 
 static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
 {
-    if (!write_all(host, plans, n))
-        return NS_EXIT_ERROR;
+    int status = write_all(host, plans, n);
+
+    if (status != NS_EXIT_YES)
+        return status;
     if (!ns_host_reload(host)) {
         ns_change_undo(&plans[n - 1].change);
-        SAY("systemctl daemon-reload failed; %s", undo(plans, n));
+        SAY("systemctl daemon-reload failed; %s", say_undone(undo(plans, n)));
         return NS_EXIT_ERROR;
     }
     for (unsigned i = 0; i < n; i++) {
@@ -160,9 +209,11 @@ static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
 int ns_host_units_enable(struct ns_host *host, char **names, unsigned n, const char *library)
 {
     struct plan *plans = calloc(n, sizeof(*plans));
-    int status = NS_EXIT_ERROR;
+    int status = plans ? ns_host_library(host, library, false) : NS_EXIT_ERROR;
 
-    if (plans && ns_host_library(host, library, false) && prepare(host, names, n, plans))
+    if (status == NS_EXIT_YES)
+        status = prepare(host, names, n, plans);
+    if (status == NS_EXIT_YES)
         status = carry_out(host, plans, n);
     for (unsigned i = 0; plans && i < n; i++) {
         ns_change_forget(&plans[i].change);
@@ -187,7 +238,7 @@ static int look_for(const struct ns_host *host, const char *name, char own[PATH_
                     char entry[PATH_MAX], bool *ours)
 {
     char *old = NULL;
-    int error = path_of(host, name, own);
+    int error = ns_host_dropin_path(host, name, own);
 
     *ours = false;
     *entry = '\0';
@@ -205,6 +256,31 @@ static int look_for(const struct ns_host *host, const char *name, char own[PATH_
     return error;
 }
 
+struct cover {
+    const char *unit;
+    char name[NAME_MAX + 1];
+};
+
+static void find_cover(void *context, const char *name, const char *text)
+{
+    struct cover *cover = context;
+
+    if (text && strcmp(name, cover->unit) != 0 && ns_host_is_for(name, cover->unit))
+        snprintf(cover->name, sizeof(cover->name), "%s", name);
+}
+
+/* What is so of a unit that has no drop-in of its own. */
+static void say_rest(const struct ns_host *host, const char *name, const char *otherwise)
+{
+    struct cover cover = {.unit = name};
+
+    ns_host_units_each(host, find_cover, &cover);
+    if (cover.name[0])
+        ns_output_line("%s has it by the drop-in of %s, which stays", name, cover.name);
+    else
+        ns_output_line("%s %s", name, otherwise);
+}
+
 /* Take the drop-in of a unit away. *changed is set if there was one. */
 static int take_away(const struct ns_host *host, const char *name, bool *changed)
 {
@@ -214,7 +290,7 @@ static int take_away(const struct ns_host *host, const char *name, bool *changed
     int error = look_for(host, name, own, entry, &ours);
 
     if (!error && !ours) {
-        ns_output_line("%s is not enabled", name);
+        say_rest(host, name, "is not enabled");
         return NS_EXIT_YES;
     }
     if (!error && host->only && !ns_host_is_meant(host, entry, strlen(entry))) {
@@ -225,12 +301,12 @@ static int take_away(const struct ns_host *host, const char *name, bool *changed
         error = ns_change_make(&change, own, NULL);
     if (error) {
         SAY("%s cannot be removed: %s", own, strerror(-error));
-        return NS_EXIT_ERROR;
+        return ns_host_exit(error);
     }
     ns_change_forget(&change);
     remove_directory(host, name);
     *changed = true;
-    ns_output_line("%s has it no more at its next start", name);
+    say_rest(host, name, "has it no more at its next start");
     return NS_EXIT_YES;
 }
 
@@ -272,10 +348,11 @@ int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, 
         if (!ns_host_unit_name(names[i], name))
             return NS_EXIT_ERROR;
     }
-    for (unsigned i = 0; i < n; i++) {
+    /* Those of many first, so that it is known of the others what they still have. */
+    for (unsigned i = 0; i < 2 * n; i++) {
         char name[NAME_MAX];
 
-        if (ns_host_unit_name(names[i], name))
+        if (ns_host_unit_name(names[i % n], name) && is_of_many(name) == (i < n))
             take_named_away(&all, name);
     }
     if (n == 0)
@@ -297,7 +374,7 @@ static void visit(const struct ns_host *host, const char *directory,
     if (length < 11 || strcmp(directory + length - 10, ".service.d") != 0)
         return;
     snprintf(name, sizeof(name), "%.*s", (int)(length - 2), directory);
-    if (path_of(host, name, own) != 0)
+    if (ns_host_dropin_path(host, name, own) != 0)
         return;
     if (ns_host_read(own, &text) == 0 && text && is_ours(text))
         each(context, name, text);

@@ -116,16 +116,17 @@ static void load(const struct ns_policy_request *request, const char *path, bool
 
 void ns_policy_read(const char *path, struct ns_policy_found *found)
 {
-    ns_policy_read_all(path, found, NULL);
+    ns_policy_read_as(NS_POLICY_NAMED, path, found, NULL);
 }
 
-void ns_policy_read_all(const char *path, struct ns_policy_found *found,
-                        const struct ns_policy_errors *all)
+void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
+                       struct ns_policy_found *found, const struct ns_policy_errors *all)
 {
     const struct ns_policy_request request = {.all = all};
-    start(found, NS_POLICY_NAMED, path);
-    load(&request, path, strcmp(path, "-") == 0, found);
-    if (found->error == -ESPIPE)
+    bool is_named = origin == NS_POLICY_NAMED;
+    start(found, origin, path);
+    load(&request, path, is_named && strcmp(path, "-") == 0, found);
+    if (is_named && found->error == -ESPIPE)
         strcat(found->where.message, "; '-' is standard input");
 }
 

@@ -73,9 +73,10 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
  * bytes. No descriptor below 3 is ever read from (but standard input) or left open. */
 void ns_policy_read(const char *path, struct ns_policy_found *found);
 
-/* The same, and every mistake is told to all. */
-void ns_policy_read_all(const char *path, struct ns_policy_found *found,
-                        const struct ns_policy_errors *all);
+/* The same for a file that was named or found in a directory, as origin says, where no name is
+ * standard input's; and every mistake is told to all, which may be NULL. */
+void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
+                       struct ns_policy_found *found, const struct ns_policy_errors *all);
 
 /* Why a file could not be read, of an error other than -EINVAL. */
 const char *ns_policy_error_reason(int error);

@@ -157,9 +157,22 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
         refused "$directory/libnagleshim.so is below /$(cut -d / -f 2 <<<"$directory"),"
     done
     # A link may not lead there either.
-    ln -s /tmp/libnagleshim.so "$R/usr/lib/other.so"
-    library=/usr/lib/other.so enable --preload
+    mkdir -p "$R"/{usr/lib/link,home/user,opt/app/1/lib}
+    ln -s /tmp/libnagleshim.so "$R/usr/lib/link/libnagleshim.so"
+    library=/usr/lib/link/libnagleshim.so enable --preload
     refused "/tmp/libnagleshim.so is below /tmp"
+    # Nor over there, nor lie where others could lead it elsewhere.
+    ln -s /usr/lib "$R/home/user/lib64"
+    ln -s /home/user/lib64 "$R/opt/lib"
+    library=/opt/lib/libnagleshim.so enable --preload
+    refused "/home/user/lib64 is below /home"
+    cp "$LIBRARY" "$R/opt/app/1/lib"
+    ln -s 1 "$R/opt/app/current"
+    chmod 0777 "$R/opt/app"
+    library=/opt/app/current/lib/libnagleshim.so enable --preload
+    refused "$R/opt/app can be changed by others than root (mode 0777)"
+    library=/usr/lib/other.so enable --preload
+    refused "'/usr/lib/other.so': the library is called libnagleshim.so, by which it is found again"
     mkdir "$R/usr/lib/with space"
     cp "$LIBRARY" "$R/usr/lib/with space"
     library="/usr/lib/with space/libnagleshim.so" enable --preload
@@ -208,101 +221,70 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
     done
 }
 
-@test "enable --unit joins the library to what the unit and its drop-ins preload already" {
-    unit app.service 'Environment=A=b "LD_PRELOAD=/lib/one.so" C=d' 'EnvironmentFile=-/etc/default/app'
+@test "a library that is named through a link keeps that name, so that an upgrade that switches the link is followed" {
+    mkdir -p "$R/opt/app"/{1,2}/lib
+    cp "$LIBRARY" "$R/opt/app/1/lib"
+    cp "$LIBRARY" "$R/opt/app/2/lib"
+    ln -s 1 "$R/opt/app/current"
+    library=/opt/app/current/lib/libnagleshim.so
+    unit app.service
     enable --unit app
     expect_status 0
-    expect_whole stderr ""
-    [[ $(dropin app.service) == *'
-[Service]
-Environment="LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/one.so"' ]]
-    snapshot >"$T/enabled"
-    enable --unit app.service
-    expect_status 0
-    expect_whole output "app.service has it already"
-    snapshot | diff "$T/enabled" -
-    host disable --unit app --root "$R"
-    expect_status 0
-    expect_untouched
-    # A drop-in of the administrator goes before the unit, and a sanitizer's library before ours.
-    mkdir "$R/etc/systemd/system/app.service.d"
-    printf '[Service]\nEnvironment="LD_PRELOAD=/lib/two.so /lib/libasan.so.8"\n' >"$R/etc/systemd/system/app.service.d/override.conf"
-    snapshot >"$T/before"
-    enable --unit app
-    expect_part stderr ""
-    [[ $(dropin app.service) == *'LD_PRELOAD=/lib/libasan.so.8:/usr/lib/libnagleshim.so:/lib/two.so"' ]]
-    host disable --root "$R"
-    expect_status 0
-    expect_untouched
-    # One that is emptied is none; a line may go on in the next.
-    printf '[Service]\nEnvironment=\nEnvironment=X=y \\\n  LD_PRELOAD=/lib/three.so\n' >"$R/etc/systemd/system/app.service.d/override.conf"
-    enable --unit app
-    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/three.so"' ]]
-}
-
-@test "enable --unit knows templates, prefixes, drop-ins for both, and a root of the unit's own" {
-    unit serve@.service
-    unit many-one.service RootDirectory=/srv/one NoExecPaths=/
-    mkdir -p "$R/etc/systemd/system/many-.service.d"
-    printf '[Service]\nEnvironment=LD_PRELOAD=/lib/prefix.so\n' >"$R/etc/systemd/system/many-.service.d/own.conf"
-    snapshot >"$T/before"
-    enable --unit serve@ serve@80 --unit many-one many-
-    expect_status 0
-    [[ $(wc -l <<<"$output") -eq 4 ]]
-    [[ $(dropin serve@80.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
-    [[ $(dropin serve@.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
-    [[ $(dropin many-one.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/prefix.so"
-BindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim
-ExecPaths=-/usr/lib/libnagleshim.so' ]]
-    if type -P systemd-analyze >/dev/null; then
-        run --separate-stderr systemd-analyze verify --root="$R" --man=no many-one.service
-        expect_no_part stderr zz-nagleshim
-    fi
+    [[ $(dropin app.service) == *"LD_PRELOAD=$library\"" ]]
+    enable --preload
+    [[ $(cat "$R/etc/ld.so.preload") == "$library" ]]
+    # An absolute link of the image is one in it.
+    ln -sfn /opt/app/2 "$R/opt/app/current"
     host status --root "$R"
     expect_status 0
-    expect_part output "serve@.service: /usr/lib/libnagleshim.so"
+    rm "$R/opt/app/2/lib/libnagleshim.so"
+    host status --root "$R"
+    expect_status 1
+    expect_part output "wrong: $R$library cannot be read: No such file or directory"
     host disable --root "$R"
-    expect_status 0
     expect_untouched
 }
 
-@test "enable --unit refuses a unit where it would be in vain, and then changes no other unit either" {
-    unit good.service
-    unit file.service 'EnvironmentFile=/etc/default/file'
-    unit unset.service 'UnsetEnvironment=A LD_PRELOAD'
-    mkdir -p "$R/etc/default" "$R/etc/systemd/system/late.service.d" "$R/etc/systemd/system/own.service.d"
-    printf 'A=b\nLD_PRELOAD=/lib/a.so\n' >"$R/etc/default/file"
-    unit late.service
-    printf '[Service]\nEnvironment=LD_PRELOAD=/lib/late.so\n' >"$R/etc/systemd/system/late.service.d/zzz.conf"
-    unit own.service
-    echo '[Service]' >"$R/etc/systemd/system/own.service.d/zz-nagleshim.conf"
-    ln -s /dev/null "$R/etc/systemd/system/masked.service"
-    ln -s /usr/lib/systemd/system/good.service "$R/etc/systemd/system/alias.service"
-    touch "$R/etc/systemd/system/blocked.service.d"
-    unit blocked.service
-    snapshot >"$T/before"
-    local name said
-    while IFS='|' read -r name said; do
-        enable --unit good "$name"
-        refused "$said"
-    done <<'CASES'
-none|there is no unit none.service
-masked|masked.service: it is masked
-alias|it is another name of good.service: name that
-file|its EnvironmentFile /etc/default/file sets LD_PRELOAD, which no drop-in can change
-unset|unsets LD_PRELOAD
-late|/etc/systemd/system/late.service.d/zzz.conf, which is read after the drop-in, sets LD_PRELOAD
-own|this command did not write it; nothing was changed
-blocked|nothing was changed
-good.socket|'good.socket' is not a service: name the service that it starts
-../x|'../x' is no name of a unit
-.|'.' is no name of a unit
-CASES
-    # What others wrote is not taken away.
-    host disable --root "$R"
+@test "the path of an image's library may be the one outside, --library is named where it is missing, and directories are made" {
+    mkdir -p "$R/usr/bin" "$T/elsewhere"
+    cp "$NS" "$R/usr/bin"
+    cp "$NS" "$LIBRARY" "$T/elsewhere"
+    unit app.service
+    run --separate-stderr "${as_root[@]}" "$R/usr/bin/nagleshim" host enable --unit app --root "$R"
     expect_status 0
-    host disable --unit own --root "$R"
-    expect_whole output "own.service is not enabled"
+    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    host disable --root "$R"
+    run --separate-stderr "${as_root[@]}" "$T/elsewhere/nagleshim" host enable --unit app --root "$R"
+    refused "$R$T/elsewhere/libnagleshim.so: No such file or directory; --library FILE names the one in the system"
+    rm -r "$R/etc/systemd"
+    snapshot >"$T/before"
+    type -P strace >/dev/null || cannot_here "strace is not installed"
+    run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject=rename:error=EROFS "$NS" host enable --unit app \
+        --root "$R" --library /usr/lib/libnagleshim.so
+    refused "Read-only file system; nothing was changed"
+    enable --unit app
+    expect_status 0
+    [[ $(stat -c %a "$R/etc/systemd" "$R/etc/systemd/system" "$R/etc/systemd/system/app.service.d") == $'755\n755\n755' ]]
+}
+
+@test "whoever lacks the rights is told so, with status 3" {
+    [[ $EUID -eq 0 ]] || cannot_here "not root"
+    local -a other=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
+    "${other[@]}" true 2>/dev/null || cannot_here "no other user"
+    cp "$NS" "$T"
+    let_others_in "$T"
+    chmod 755 "$R"
+    unit app.service
+    run --separate-stderr "${other[@]}" "$T/nagleshim" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so
+    expect_status 3
+    expect_whole stderr "nagleshim host: the library cannot be tried with /bin/true: chroot: Operation not permitted"
+    enable --preload
+    enable --unit app
+    snapshot >"$T/before"
+    run --separate-stderr "${other[@]}" "$T/nagleshim" host disable --root "$R"
+    expect_status 3
+    expect_part stderr "$R/etc/ld.so.preload cannot be written: Permission denied; nothing was changed"
+    expect_part stderr "app.service.d/zz-nagleshim.conf cannot be removed: Permission denied"
     expect_untouched
 }
 
@@ -324,6 +306,10 @@ app.service: /usr/lib/libnagleshim.so"
     expect_part output "wrong: $R/etc/nagleshim/default.json:1:13: "
     rm "$R/etc/nagleshim/default.json"
     head -c 20000 "$LIBRARY" >"$R/usr/lib/libnagleshim.so"
+    mkfifo "$R/etc/nagleshim/default.json"
+    host status --root "$R"
+    expect_part output "wrong: $R/etc/nagleshim/default.json: cannot be read: it is not a regular file; the programs"
+    rm "$R/etc/nagleshim/default.json"
     host status --root "$R" --json
     expect_status 1
     python3 -c 'import json, sys
@@ -397,7 +383,9 @@ CASES
         "$NS" host enable --preload --library /usr/lib/libnagleshim.so
         grep -q libnagleshim /proc/self/maps
         "$PROBES/doctor_patient" pause >"$T/late" 3>&- &
-        until grep -qs ready "$T/late"; do :; done
+        echo "{bad" >"$T/bad.json"
+        NAGLESHIM_POLICY=$T/bad.json "$PROBES/doctor_patient" pause >"$T/aside" 2>&1 3>&- &
+        until grep -qs ready "$T/late" && grep -qs ready "$T/aside"; do :; done
         "$NS" host status >"$T/status" || echo "$?" >>"$T/status"
         "$NS" host disable
         [[ ! -e /etc/ld.so.preload ]]
@@ -405,7 +393,7 @@ CASES
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
     expect_status 0
     # The shell and the one that it started first are from before; sleep and grep have ended.
-    [[ $(cat "$T/status") == "/etc/ld.so.preload: /usr/lib/libnagleshim.so; 1 process with it; 2 started before: start them again
+    [[ $(cat "$T/status") == "/etc/ld.so.preload: /usr/lib/libnagleshim.so; 1 process with it; 1 in which it does nothing: the shim stands aside: $T/bad.json:1:2: "*"; 2 started before: start them again
 1" ]] || {
         cat "$T/status"
         return 1

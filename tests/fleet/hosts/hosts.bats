@@ -174,3 +174,46 @@ END
     [[ $output != *'nagleshim host: '* && $output != *'left: '* && $output != *'cannot be preloaded'* ]]
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
+
+@test "a unit of a prefix or a template keeps what it preloads, and status tells of one without the library and of one where it does nothing" {
+    run -0 boot_debian <<'END'
+unit() { printf '%s\n' '[Service]' "${@:2}" 'ExecStart=/bin/sleep 1000' >"/etc/systemd/system/$1.service"; }
+held() { sed -n 's/^\(.*: \).*\(; [0-9]* process.*\)/\1\2/p' | sed 's/: it was started.*//'; }
+unit app-own Environment=LD_PRELOAD=/app/other.so
+unit app-file EnvironmentFile=-/etc/app-file
+unit w@ Environment=A=b
+mkdir /etc/systemd/system/w@1.service.d /etc/broken
+printf '[Service]\nEnvironment=LD_PRELOAD=/app/other.so\n' >/etc/systemd/system/w@1.service.d/10-x.conf
+systemctl daemon-reload
+nagleshim host enable --unit app- w@ && echo "taken from them"
+nagleshim host enable --unit app- app-own w@ w@1 >/dev/null
+systemctl restart app-own w@1
+sleep 0.2
+for unit in app-own w@1; do
+    grep -oE '(other|libnagleshim).so' "/proc/$(systemctl show -p MainPID --value "$unit")/maps" | sort -u | sed "s/^/$unit: /"
+done
+nagleshim host status >/dev/null; echo "good $?"
+echo LD_PRELOAD=/app/other.so >/etc/app-file
+systemctl restart app-file
+sleep 0.2
+nagleshim host status | held; nagleshim host status >/dev/null; echo "without $?"
+systemctl stop app-file
+echo '{bad' >/etc/broken/sleep.json
+echo 'Environment=NAGLESHIM_POLICY_DIR=/etc/broken' >>/etc/systemd/system/app-own.service
+systemctl daemon-reload
+systemctl restart app-own
+sleep 0.2
+nagleshim host status | held; nagleshim host status >/dev/null; echo "aside $?"
+nagleshim host disable >/dev/null
+systemctl stop app-own 'w@*'
+rm -r /etc/systemd/system/{app-own,app-file,w@}.service /etc/systemd/system/w@1.service.d /etc/app-file /etc/broken
+END
+    [[ $output == *'name them, too: --unit app-own.service'* && $output != *'taken from them'* ]]
+    [[ $(grep -cE '^(app-own|w@1): (other|libnagleshim).so$' <<<"$output") -eq 4 ]]
+    grep -qx 'good 0' <<<"$output"
+    grep -qx 'app-.service: ; 1 process with it; 1 without it, though started since' <<<"$output"
+    grep -qx 'without 1' <<<"$output"
+    grep -q '^app-own.service: ; 0 processes with it; 1 in which it does nothing: the shim stands aside: /etc/broken/sleep.json:1:2: ' <<<"$output"
+    grep -qx 'aside 1' <<<"$output"
+    diff "$BATS_FILE_TMPDIR/before" <(configuration)
+}
