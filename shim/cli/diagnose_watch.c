@@ -39,7 +39,8 @@ struct session {
     uint64_t deadline; /* 0: none */
     uint64_t next_process, next_harvest, next_progress;
     uint64_t stalls;
-    bool final; /* everything is harvested, and not only what has ended */
+    uint64_t unread; /* processes at a time that there was no descriptor or no memory for */
+    bool final;      /* everything is harvested, and not only what has ended */
     bool progress;
 };
 
@@ -161,6 +162,8 @@ static void keep_house(struct session *session, uint64_t now)
         ns_watch_tally(session->watch, &tally);
         if (tally.denied > session->diagnosis->denied)
             session->diagnosis->denied = tally.denied;
+        if (tally.unread > session->unread)
+            session->unread = tally.unread;
         session->next_process = now + PROCESS_MS * UINT64_C(1000000);
     }
     if (now >= session->next_harvest) {
@@ -304,6 +307,11 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
         ns_diagnose_note(end, "at least %llu connection%s too short, or too many, to be looked at",
                          (unsigned long long)tally.forgotten,
                          tally.forgotten == 1 ? " was" : "s were");
+    if (session->unread)
+        ns_diagnose_note(end,
+                         "%llu process%s could not be watched: there were too few descriptors "
+                         "(ulimit -Hn) or too little memory",
+                         (unsigned long long)session->unread, session->unread == 1 ? "" : "es");
     note_denied(session->diagnosis->denied, end);
 }
 

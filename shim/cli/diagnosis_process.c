@@ -13,30 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RULES_MOST = 1000 };
-
-/* Does a rule of the shim in it do more than look? */
-static bool acts(const struct ns_proc *proc, const struct ns_status *status)
-{
-    for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
-        struct ns_status_rule rule;
-        const char *send;
-
-        if (ns_proc_memory(proc, status->rules + i * sizeof(rule), &rule, sizeof(rule)) != 0)
-            return false;
-        send = ns_send_name((enum ns_send)rule.send);
-        if (rule.applies && !(send && strcmp(send, "observe") == 0))
-            return true;
-    }
-    return false;
-}
-
 static bool has_shim(const struct ns_proc *proc)
 {
     static struct ns_loaded loaded;
+    enum ns_shim shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
 
-    return ns_loaded_find(proc, &loaded) == 0 && loaded.state == NS_LOADED_YES &&
-           loaded.status.state == NS_STATUS_ACTIVE && acts(proc, &loaded.status);
+    return shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
 }
 
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)

@@ -53,20 +53,23 @@ static bool stat_there(const struct ns_proc *proc, const char *path, struct stat
     return found;
 }
 
-/* What has become of the file that the process took. */
-static void judge_taken(const struct ns_proc *proc, const char *path, double looked,
-                        struct ns_findings *findings)
+/* What has become of the file that the process took; path: the name that it has, be it tame or not.
+ */
+static void judge_taken(struct ns_patient *patient, const char *path)
 {
+    const struct ns_proc *proc = &patient->proc;
+    struct ns_findings *findings = &patient->findings;
+    double looked = (double)patient->loaded.status.looked / 1e9;
     char directory[PATH_MAX];
     const char *slash = strrchr(path, '/');
     struct stat file, above;
     bool has_above;
-    void *both[] = {findings, (void *)path};
+    void *both[] = {findings, patient->policy};
     double changed;
 
     if (!stat_there(proc, path, &file)) {
         ns_findings_add(findings, NS_CAUSE_REMOVED,
-                        "%s, which the process took, is not there any more", path);
+                        "%s, which the process took, is not there any more", patient->policy);
         return;
     }
     changed = (double)file.st_ctim.tv_sec + (double)file.st_ctim.tv_nsec / 1e9;
@@ -74,7 +77,7 @@ static void judge_taken(const struct ns_proc *proc, const char *path, double loo
         ns_findings_add(findings, NS_CAUSE_STALE,
                         "%s was changed after the process had read it: start it again for that to "
                         "take hold",
-                        path);
+                        patient->policy);
     snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     has_above = stat_there(proc, directory, &above);
@@ -100,6 +103,7 @@ static void judge_validity(struct ns_patient *patient, const struct ns_policy_fo
 void ns_patient_judge_policy(struct ns_patient *patient)
 {
     static struct ns_policy_found found;
+    char path[PATH_MAX]; /* as it is; the others are tame */
     const struct ns_proc *proc = &patient->proc;
     const struct ns_status *status = &patient->loaded.status;
     const struct ns_policy_request request = {
@@ -112,6 +116,7 @@ void ns_patient_judge_policy(struct ns_patient *patient)
     };
 
     ns_policy_find(&request, &found, keep_tried, patient);
+    snprintf(path, sizeof(path), "%s", found.path);
     ns_proc_tame(found.path);
     if (strcmp(found.path, patient->policy) != 0)
         ns_findings_add(&patient->findings, NS_CAUSE_ELSEWHERE,
@@ -119,7 +124,7 @@ void ns_patient_judge_policy(struct ns_patient *patient)
                         found.path[0] ? found.path : "the built-in policy");
     else if (status->n_rules > 0 && found.policy &&
              (found.origin == NS_POLICY_NAMED || found.origin == NS_POLICY_IN_DIRECTORY))
-        judge_taken(proc, patient->policy, (double)status->looked / 1e9, &patient->findings);
+        judge_taken(patient, path);
     if (found.origin != NS_POLICY_BUILTIN && found.origin != NS_POLICY_INLINE)
         judge_validity(patient, &found);
     if (found.origin != NS_POLICY_BUILTIN)

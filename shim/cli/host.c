@@ -250,5 +250,8 @@ int ns_host_main(int argc, char **argv)
         return ns_host_status(&host);
     if (!ns_host_lock(&host, wish.action == ENABLE))
         return NS_EXIT_ERROR;
-    return wish.action == ENABLE ? enable(&host, &wish) : disable(&host, &wish);
+    ns_host_signals_hold();
+    status = wish.action == ENABLE ? enable(&host, &wish) : disable(&host, &wish);
+    ns_host_signals_restore();
+    return status;
 }

@@ -40,6 +40,13 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
  * takes the library away must not depend on it. */
 bool ns_host_lock(const struct ns_host *host, bool must);
 
+/* From now on signals that would end this command wait. A child restores what was before, and so
+ * does this one at its end, which such a signal then is. Has one come? Then what was changed is to
+ * be undone. */
+void ns_host_signals_hold(void);
+void ns_host_signals_restore(void);
+bool ns_host_signals_came(void);
+
 /* The text of a file there, allocated; NULL if it cannot be read. */
 char *ns_host_text(const struct ns_host *host, const char *path);
 

@@ -136,6 +136,10 @@ static int put(const struct ns_host *host, const char *own, const char *old, con
         status = NS_EXIT_YES;
     } else if ((status = write_new(own, text, &change)) == NS_EXIT_YES) {
         status = ns_host_trial(host, false);
+        if (status == NS_EXIT_YES && ns_host_signals_came()) {
+            SAY("interrupted");
+            status = NS_EXIT_ERROR;
+        }
         if (status == NS_EXIT_YES) {
             ns_output_line("%s names %s: every program that is started from now on has it", own,
                            host->library);

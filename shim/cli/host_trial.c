@@ -121,9 +121,10 @@ static int start(struct trial *trial, const struct ns_host *host, const char *pr
     }
     trial->child = fork();
     if (trial->child == 0) {
-        struct failure failure = {
-            .call = become(host, program, preload, (const int[]){in[0], out[1], err[1]})};
+        struct failure failure;
 
+        ns_host_signals_restore();
+        failure.call = become(host, program, preload, (const int[]){in[0], out[1], err[1]});
         failure.error = errno;
         _exit(write(failed[1], &failure, sizeof(failure)) > 0 ? 126 : 125);
     }

@@ -44,6 +44,7 @@ bool ns_host_reload(const struct ns_host *host)
     if (child == 0) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+        ns_host_signals_restore();
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
         execlp("systemctl", "systemctl", "daemon-reload", (char *)NULL);
@@ -184,6 +185,10 @@ static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
 
     if (status != NS_EXIT_YES)
         return status;
+    if (ns_host_signals_came()) {
+        SAY("interrupted; %s", say_undone(undo(plans, n)));
+        return NS_EXIT_ERROR;
+    }
     if (!ns_host_reload(host)) {
         ns_change_undo(&plans[n - 1].change);
         SAY("systemctl daemon-reload failed; %s", say_undone(undo(plans, n)));

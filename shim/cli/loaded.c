@@ -100,7 +100,7 @@ static void take_path(struct ns_loaded *loaded, const char *path)
     ns_proc_tame(loaded->path);
 }
 
-static bool visit(void *context, const struct ns_mapping *mapping)
+static bool visit_mapping(void *context, const struct ns_mapping *mapping)
 {
     struct search *search = context;
     struct ns_loaded *loaded = search->loaded;
@@ -180,7 +180,7 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     int error;
 
     *loaded = (struct ns_loaded){.state = NS_LOADED_NO};
-    error = ns_proc_each_mapping(proc, visit, &search);
+    error = ns_proc_each_mapping(proc, visit_mapping, &search);
     if (error)
         return error;
     if (search.status)
@@ -188,4 +188,61 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     else if (loaded->copies > 0) /* one from before there was a status section has no note */
         loaded->state = loaded->error ? NS_LOADED_UNREADABLE : NS_LOADED_VERSION;
     return 0;
+}
+
+int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *status,
+                        void (*visit)(void *context, unsigned number,
+                                      const struct ns_status_rule *rule),
+                        void *context)
+{
+    struct ns_status_rule rule;
+
+    for (unsigned i = 0; i < status->n_rules && i < NS_LOADED_RULES_MOST; i++) {
+        int error = ns_proc_memory(proc, status->rules + i * sizeof(rule), &rule, sizeof(rule));
+
+        if (error)
+            return error;
+        if (rule.applies)
+            visit(context, i + 1, &rule);
+    }
+    return 0;
+}
+
+static void judge_rule(void *context, unsigned number, const struct ns_status_rule *rule)
+{
+    enum ns_shim *shim = context;
+    const char *send = ns_send_name((enum ns_send)rule->send);
+
+    (void)number;
+    if (send && strcmp(send, "observe") == 0)
+        return;
+    if (*shim != NS_SHIM_WORKS)
+        *shim = rule->sockets > 0 ? NS_SHIM_WORKS : NS_SHIM_READY;
+}
+
+enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded)
+{
+    enum ns_shim shim = NS_SHIM_OBSERVES;
+
+    if (!error && loaded->state == NS_LOADED_UNREADABLE)
+        error = loaded->error;
+    if (error)
+        return error == -EACCES || error == -EPERM ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
+    switch (loaded->state) {
+    case NS_LOADED_NO:
+        return loaded->denied ? NS_SHIM_UNNAMED : NS_SHIM_NO;
+    case NS_LOADED_STARTING:
+        return NS_SHIM_STARTING;
+    case NS_LOADED_VERSION:
+        return NS_SHIM_VERSION;
+    case NS_LOADED_YES:
+        break;
+    default:
+        return NS_SHIM_UNKNOWN;
+    }
+    if (loaded->status.state == NS_STATUS_OFF)
+        return NS_SHIM_OFF;
+    if (loaded->status.state == NS_STATUS_ASIDE)
+        return NS_SHIM_ASIDE;
+    return ns_loaded_each_rule(proc, &loaded->status, judge_rule, &shim) ? NS_SHIM_UNKNOWN : shim;
 }

@@ -31,4 +31,31 @@ struct ns_loaded {
 /* 0 or -errno, if not even the list of its mappings can be read. */
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded);
 
+enum { NS_LOADED_RULES_MOST = 1000 }; /* more than anybody reads */
+
+/* Calls visit for each rule that applies to the process, with its number from 1,
+ * NS_LOADED_RULES_MOST at most. 0, or -errno: the others cannot be read. */
+int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *status,
+                        void (*visit)(void *context, unsigned number,
+                                      const struct ns_status_rule *rule),
+                        void *context);
+
+/* What the shim does in a process. */
+enum ns_shim {
+    NS_SHIM_UNKNOWN, /* it could not be told */
+    NS_SHIM_DENIED,
+    NS_SHIM_NO,
+    NS_SHIM_UNNAMED, /* memory cannot be read, and no library has its name */
+    NS_SHIM_STARTING,
+    NS_SHIM_VERSION, /* another one, that this command does not know */
+    NS_SHIM_OFF,
+    NS_SHIM_ASIDE,
+    NS_SHIM_OBSERVES, /* no rule does more than look */
+    NS_SHIM_READY,    /* no rule that does has taken a socket yet */
+    NS_SHIM_WORKS,
+};
+
+/* error: of ns_loaded_find. */
+enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded);
+
 #endif

@@ -16,10 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    RULES_MOST = 1000, /* more than anybody reads */
-    STEP_MS = 20,
-};
+enum { STEP_MS = 20 };
 
 static void inspect_program(struct ns_patient *patient)
 {
@@ -33,13 +30,11 @@ static void inspect_program(struct ns_patient *patient)
     ns_proc_tame(patient->elf.interpreter);
 }
 
-static void take_rule(struct ns_patient *patient, unsigned number,
-                      const struct ns_status_rule *rule)
+static void take_rule(void *context, unsigned number, const struct ns_status_rule *rule)
 {
+    struct ns_patient *patient = context;
     struct ns_patient_rule *taken = &patient->rules[patient->n_rules];
 
-    if (!rule->applies)
-        return;
     *taken = (struct ns_patient_rule){
         .number = number,
         .send = (enum ns_send)rule->send,
@@ -54,19 +49,11 @@ static void take_rule(struct ns_patient *patient, unsigned number,
 static void read_rules(struct ns_patient *patient)
 {
     const struct ns_status *status = &patient->loaded.status;
-    unsigned most = status->n_rules < RULES_MOST ? status->n_rules : RULES_MOST;
+    unsigned most = status->n_rules < NS_LOADED_RULES_MOST ? status->n_rules : NS_LOADED_RULES_MOST;
 
     patient->rules = calloc(most ? most : 1, sizeof(*patient->rules));
-    for (unsigned i = 0; patient->rules && i < most; i++) {
-        struct ns_status_rule rule;
-
-        if (ns_proc_memory(&patient->proc, status->rules + i * sizeof(rule), &rule, sizeof(rule)) !=
-            0) {
-            ns_findings_add(&patient->findings, NS_CAUSE_UNREAD, "its rules cannot be read");
-            return;
-        }
-        take_rule(patient, i + 1, &rule);
-    }
+    if (patient->rules && ns_loaded_each_rule(&patient->proc, status, take_rule, patient) != 0)
+        ns_findings_add(&patient->findings, NS_CAUSE_UNREAD, "its rules cannot be read");
 }
 
 static void read_stats(struct ns_patient *patient)

@@ -3,6 +3,9 @@
  * that is in its memory: lengths are bounded, texts are tamed. Not async-signal-safe. */
 #include "cli/proc.h"
 
+#include "policy/scan.h"
+#include "watch/state.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,33 +72,6 @@ static int read_all(const struct ns_proc *proc, const char *name, char **bytes, 
     return 0;
 }
 
-/* From stat, proc(5). */
-struct state {
-    char letter;
-    unsigned flags;
-    unsigned long long start; /* clock ticks after boot */
-};
-
-enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
-
-static int read_state(const struct ns_proc *proc, struct state *state)
-{
-    char *bytes, *at;
-    size_t size;
-    int error = read_all(proc, "stat", &bytes, &size);
-    bool found;
-
-    if (error)
-        return error;
-    at = strrchr(bytes, ')'); /* the name may have blanks and brackets */
-    found = at && sscanf(at + 1,
-                         " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-                         " %*s %*s %*s %llu",
-                         &state->letter, &state->flags, &state->start) == 3;
-    free(bytes);
-    return found ? 0 : -EIO;
-}
-
 static void take_status_line(struct ns_proc *proc, const char *line)
 {
     unsigned real, effective;
@@ -135,7 +111,7 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
 int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];
-    struct state state;
+    struct ns_state state;
     FILE *status;
 
     *proc = (struct ns_proc){.dir = -1, .pid = pid, .process = pid};
@@ -158,7 +134,10 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
         take_status_line(proc, line);
     fclose(status);
     ns_proc_tame(proc->name);
-    proc->is_kernel_thread = read_state(proc, &state) == 0 && (state.flags & FLAG_KERNEL_THREAD);
+    if (ns_state_read(proc->dir, "stat", &state) == 0) {
+        proc->is_kernel_thread = state.is_kernel_thread;
+        proc->start = state.start;
+    }
     return 0;
 }
 
@@ -174,10 +153,10 @@ void ns_proc_close(struct ns_proc *proc)
 
 bool ns_proc_is_gone(const struct ns_proc *proc)
 {
-    struct state state;
+    struct ns_state state;
 
-    return read_state(proc, &state) != 0 || strchr("ZX", state.letter) ||
-           (state.flags & FLAG_EXITING);
+    return ns_state_read(proc->dir, "stat", &state) != 0 || strchr("ZX", state.letter) ||
+           state.is_exiting;
 }
 
 pid_t ns_proc_other_thread(const struct ns_proc *proc)
@@ -421,24 +400,28 @@ int ns_proc_open_file(const struct ns_proc *proc, const char *path)
 
 double ns_proc_started(const struct ns_proc *proc)
 {
-    struct state state;
     struct timespec wall, up;
 
-    if (read_state(proc, &state) != 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
+    if (proc->start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
         clock_gettime(CLOCK_BOOTTIME, &up) != 0)
         return 0;
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
-           (double)state.start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
+           (double)proc->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
 }
 
 char *ns_proc_tame(char *text)
 {
-    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
-        /* C0, and C1 as UTF-8 has it */
-        if (*c < 0x20 || *c == 0x7f)
-            *c = '?';
-        else if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f)
-            c[0] = c[1] = '?';
+    size_t left = strlen(text), n;
+
+    for (char *at = text; left > 0; at += n, left -= n) {
+        const unsigned char *c = (const unsigned char *)at;
+
+        n = ns_scan_utf8(at, left);
+        /* C0, and C1 as UTF-8 has it; a terminal that is not in UTF-8 takes single bytes for C1. */
+        if (n == 0 || *c < 0x20 || *c == 0x7f || (c[0] == 0xc2 && c[1] <= 0x9f)) {
+            n = n ? n : 1;
+            memset(at, '?', n);
+        }
     }
     return text;
 }

@@ -22,6 +22,7 @@ struct ns_proc {
     uid_t user;  /* effective */
     int seccomp; /* 0: none; 1: strict; 2: filter */
     bool is_kernel_thread;
+    uint64_t start; /* clock ticks after boot; 0: not known */
     /* from ns_proc_look */
     char exe[PATH_MAX];    /* with " (deleted)" if so; "" if there is none */
     char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "" if memory cannot be read */
@@ -103,7 +104,8 @@ bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
 /* When it was started at the latest, in seconds by the clock of files; 0 if that cannot be told. */
 double ns_proc_started(const struct ns_proc *proc);
 
-/* Replace what would drive a terminal: another user's process chose the bytes. Returns text. */
+/* Replace what would drive a terminal, and what is no UTF-8: another user's process chose the
+ * bytes. Returns text. */
 char *ns_proc_tame(char *text);
 
 #endif

@@ -5,6 +5,8 @@
  * X/Open's, and their binary form is that of version 6. Not async-signal-safe. */
 #include "cli/screen.h"
 
+#include "cli/table.h"
+
 #include <dlfcn.h>
 #include <locale.h>
 #include <stdio.h>
@@ -115,13 +117,17 @@ void ns_screen_line(int line, enum ns_style style, const char *text)
 {
     static const int attributes[] = {0, CURSES_BOLD, CURSES_REVERSE};
     struct window *window = *curses.stdscr;
+    unsigned columns = (unsigned)curses.getmaxx(window), places = ns_table_places(text);
+    bool cut = places > columns;
 
     curses.wmove(window, line, 0);
     curses.wattrset(window, attributes[style]);
-    curses.waddnstr(window, text, curses.getmaxx(window));
+    curses.waddnstr(window, text, (int)ns_table_bytes(text, columns - cut));
+    if (cut)
+        curses.waddnstr(window, NS_TABLE_CUT, 1);
     curses.wattrset(window, 0);
     /* A line as wide as the screen has moved on to the next. */
-    if ((int)strlen(text) < curses.getmaxx(window))
+    if (places < columns)
         curses.wclrtoeol(window);
 }
 

@@ -23,7 +23,7 @@ void ns_screen_close(void);
 
 void ns_screen_size(int *lines, int *columns);
 
-/* The whole of a line, cut to the screen's width. */
+/* The whole of a line, cut to the screen's width, with a mark then. */
 void ns_screen_line(int line, enum ns_style style, const char *text);
 void ns_screen_show(void);
 

@@ -24,8 +24,7 @@ unsigned ns_table_line(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : LINE;
 }
 
-/* The bytes of a text that take this many places, in UTF-8 as far as it is. */
-static size_t bytes_of(const char *text, size_t places)
+size_t ns_table_bytes(const char *text, size_t places)
 {
     size_t n = 0;
 
@@ -36,7 +35,7 @@ static size_t bytes_of(const char *text, size_t places)
     return n;
 }
 
-static unsigned places_of(const char *text)
+unsigned ns_table_places(const char *text)
 {
     unsigned places = 0;
 
@@ -47,7 +46,7 @@ static unsigned places_of(const char *text)
 
 void ns_table_fit(struct ns_table *table, unsigned column, const char *text)
 {
-    unsigned places = places_of(text);
+    unsigned places = ns_table_places(text);
 
     if (places > table->width[column])
         table->width[column] = places;
@@ -59,19 +58,36 @@ void ns_table_limit(struct ns_table *table, unsigned column, unsigned most)
         table->width[column] = most;
 }
 
-static void print_cell(const struct ns_table *table, unsigned column, const char *text)
+static void write_cell(const struct ns_table *table, unsigned column, const char *text, FILE *out)
 {
-    unsigned width = table->width[column], places = places_of(text);
+    unsigned width = table->width[column], places = ns_table_places(text);
     int blanks = places < width ? (int)(width - places) : 0;
+    bool cut = places > width;
 
-    printf("%*s%.*s%*s ", table->right[column] ? blanks : 0, "", (int)bytes_of(text, width), text,
-           table->right[column] ? 0 : blanks, "");
+    fprintf(out, "%*s%.*s%s%*s ", table->right[column] ? blanks : 0, "",
+            (int)ns_table_bytes(text, width - cut), text, cut ? NS_TABLE_CUT : "",
+            table->right[column] ? 0 : blanks, "");
+}
+
+void ns_table_text(const struct ns_table *table, const char *const *cells, const char *last,
+                   char *buffer, size_t size)
+{
+    FILE *out = fmemopen(buffer, size, "w");
+
+    buffer[0] = '\0';
+    for (unsigned i = 0; out && i < table->columns; i++)
+        write_cell(table, i, cells[i], out);
+    if (!out)
+        return;
+    fputs(last, out);
+    fclose(out);
+    buffer[size - 1] = '\0';
 }
 
 /* As much of a text as goes into a line: to the last blank, or within a word that is longer. */
 static size_t piece_of(const char *text, size_t width)
 {
-    size_t most = bytes_of(text, width), n = most;
+    size_t most = ns_table_bytes(text, width), n = most;
 
     if (text[most] == '\0')
         return most;
@@ -85,7 +101,7 @@ void ns_table_row(const struct ns_table *table, const char *const *cells, const 
     size_t indent = 0, left = 0;
 
     for (unsigned i = 0; i < table->columns; i++) {
-        print_cell(table, i, cells[i]);
+        write_cell(table, i, cells[i], stdout);
         indent += table->width[i] + 1;
     }
     if (table->line && table->line < indent + LAST_LEAST) {
@@ -94,7 +110,7 @@ void ns_table_row(const struct ns_table *table, const char *const *cells, const 
     }
     if (table->line)
         left = table->line - indent;
-    while (table->line && places_of(last) > left) {
+    while (table->line && ns_table_places(last) > left) {
         size_t n = piece_of(last, left);
 
         printf("%.*s\n%*s", (int)n, last, (int)indent, "");

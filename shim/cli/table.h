@@ -5,6 +5,7 @@
 #define NS_TABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { NS_TABLE_COLUMNS_MOST = 8 };
 
@@ -25,7 +26,18 @@ void ns_table_fit(struct ns_table *table, unsigned column, const char *text);
 /* A column may not be wider than that on a terminal. */
 void ns_table_limit(struct ns_table *table, unsigned column, unsigned most);
 
+/* What stands at the end of a text that was cut. */
+#define NS_TABLE_CUT "+"
+
+/* How many places a text takes, and the bytes of it that take so many, in UTF-8 as far as it is. */
+unsigned ns_table_places(const char *text);
+size_t ns_table_bytes(const char *text, size_t places);
+
 /* cells: one text a column; last: the text behind them, or below where the line is too narrow. */
 void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last);
+
+/* The same in a buffer, without an end of line, and never folded. */
+void ns_table_text(const struct ns_table *table, const char *const *cells, const char *last,
+                   char *buffer, size_t size);
 
 #endif

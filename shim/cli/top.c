@@ -147,18 +147,24 @@ static int look_until(struct ns_top *top, uint64_t end, bool keys, int *key)
 static void print_table(const struct ns_top *top, bool every)
 {
     const sig_atomic_t asked = asked_to_end; /* again while it is printed: it is too long */
+    struct ns_top_cells cells;
+    struct ns_table table;
     size_t left = 0;
     char line[512];
 
+    ns_top_columns(top, &table);
+    ns_top_cells(NULL, &cells);
     for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
         puts(ns_top_summary(top, i, line, sizeof(line)));
     putchar('\n');
-    puts(ns_top_title(line, sizeof(line)));
+    ns_table_row(&table, cells.columns, cells.last);
     for (size_t i = 0; i < top->n_rows && asked_to_end == asked; i++) {
-        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
-            puts(ns_top_line(top->rows[i], line, sizeof(line)));
-        else
+        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0) {
+            ns_top_cells(top->rows[i], &cells);
+            ns_table_row(&table, cells.columns, cells.last);
+        } else {
             left++;
+        }
     }
     if (left)
         printf("and %zu more without traffic ('--every' lists them)\n", left);
@@ -220,11 +226,21 @@ static int show_screen(struct ns_top *top, const struct wish *wish)
     return error ? say_error(error, wish) : NS_EXIT_YES;
 }
 
+/* nohup, and a shell's background, ignore some: they stay ignored. */
+static void catch_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = note_end}, before;
+
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ending[i], &action, NULL);
+}
+
 int ns_top_main(int argc, char **argv)
 {
     struct wish wish = {.interval = 2};
     struct ns_top top = {.begin = ns_clock_now(CLOCK_MONOTONIC)};
-    struct sigaction action = {.sa_handler = note_end};
     int status = read_options(argc, argv, &wish), error;
 
     if (status >= 0)
@@ -235,9 +251,7 @@ int ns_top_main(int argc, char **argv)
         &top.watch);
     if (error)
         return say_error(error, &wish);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    catch_signals();
     status = !wish.once && ns_screen_open() ? show_screen(&top, &wish) : show_lines(&top, &wish);
     ns_top_release(&top);
     ns_watch_close(top.watch);

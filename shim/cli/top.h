@@ -4,6 +4,9 @@
 #ifndef NS_TOP_H
 #define NS_TOP_H
 
+#include "cli/loaded.h"
+#include "cli/table.h"
+
 #include "watch/watch.h"
 
 #include <stdio.h>
@@ -12,9 +15,11 @@ enum ns_top_order { NS_TOP_BY_LOST, NS_TOP_BY_HOLDS, NS_TOP_BY_PID, NS_TOP_BY_NA
 
 struct ns_top_process {
     pid_t pid;
-    char name[64];
-    char shim[48];   /* "no", or what it does there */
-    uint64_t looked; /* when; CLOCK_MONOTONIC ns */
+    uint64_t started; /* 0: not known; see struct ns_watched */
+    char name[64];    /* tame */
+    enum ns_shim shim;
+    char shim_text[48]; /* what it does there, in few words */
+    uint64_t looked;    /* when; CLOCK_MONOTONIC ns */
     bool used;
 };
 
@@ -50,16 +55,28 @@ void ns_top_refresh(struct ns_top *top, uint64_t now);
 void ns_top_sort(struct ns_top *top);
 void ns_top_release(struct ns_top *top);
 
-/* Lines of the table, without an end of line. Each returns buffer. */
+/* A line above the table, without an end of line. Returns buffer. */
 char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size_t size);
-char *ns_top_title(char *buffer, size_t size);
-char *ns_top_line(const struct ns_top_row *row, char *buffer, size_t size);
 const char *ns_top_order_name(enum ns_top_order order);
 
 enum { NS_TOP_SUMMARY_LINES = 2 };
 
-/* What the shim does in this process, in few words. */
-void ns_top_look_at_shim(pid_t pid, char *name, size_t name_size, char *shim, size_t shim_size);
+/* For cli/table.h. */
+enum { NS_TOP_COLUMNS = 7 };
+struct ns_top_cells {
+    const char *columns[NS_TOP_COLUMNS];
+    char last[96];
+    char texts[NS_TOP_COLUMNS][16];
+};
+
+/* A table whose columns are as wide as these rows need them. */
+void ns_top_columns(const struct ns_top *top, struct ns_table *table);
+
+/* row: NULL for the title. cells must not be copied, and refer to the row. */
+void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells);
+
+/* Its name, and what the shim does in it. */
+void ns_top_look_at_process(struct ns_top_process *process);
 
 /* node_exporter's textfile; the file is there whole or as it was. 0, or -errno. */
 int ns_top_write_prometheus(const struct ns_top *top, const char *path);

@@ -6,9 +6,8 @@
 
 #include "cli/diagnosis_words.h"
 
-#include "policy/scan.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,16 +33,6 @@ static void name_service(const struct ns_top_row *row, char *buffer, size_t size
         ns_words_address(&row->service, buffer, size);
 }
 
-static bool has_shim(const struct ns_top_process *process)
-{
-    static const char *const without[] = {"no", "off", "?", "not permitted", "starting", "aside"};
-
-    for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
-        if (strcmp(process->shim, without[i]) == 0)
-            return false;
-    return true;
-}
-
 /* The last group is the others'. */
 static struct group *find_group(struct group *groups, size_t *n_groups,
                                 const struct ns_top_row *row)
@@ -64,24 +53,13 @@ static struct group *find_group(struct group *groups, size_t *n_groups,
     return &groups[(*n_groups)++];
 }
 
-/* A label's value: backslash, double quote and end of line are escaped; what is not UTF-8 cannot
- * stand there. */
+/* A label's value: names are tame, and so UTF-8 without an end of line. */
 static void write_label(FILE *file, const char *text)
 {
-    size_t left = strlen(text), n;
-
-    for (; left > 0; text += n, left -= n) {
-        n = ns_scan_utf8(text, left);
-        if (n == 0) {
-            fputc('?', file);
-            n = 1;
-        } else if (*text == '\n') {
-            fputs("\\n", file);
-        } else {
-            if (*text == '\\' || *text == '"')
-                fputc('\\', file);
-            fwrite(text, 1, n, file);
-        }
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '"')
+            fputc('\\', file);
+        fputc(*text, file);
     }
 }
 
@@ -155,6 +133,9 @@ static void write_all(FILE *file, const struct ns_top *top, const struct group *
                  (double)since->forgotten);
     write_single(file, "watch_processes_denied", "Processes that may not be looked into.",
                  (double)since->denied);
+    write_single(file, "watch_processes_unread",
+                 "Processes that there were no descriptors or no memory for.",
+                 (double)since->unread);
 }
 
 static int write_file(const struct ns_top *top, FILE *file)
@@ -169,7 +150,8 @@ static int write_file(const struct ns_top *top, FILE *file)
         struct group *group = find_group(groups, &n_groups, top->rows[i]);
 
         group->connections += top->rows[i]->connections;
-        group->with_shim += has_shim(top->rows[i]->process) ? top->rows[i]->connections : 0;
+        group->with_shim +=
+            top->rows[i]->process->shim == NS_SHIM_WORKS ? top->rows[i]->connections : 0;
         group->holds_rate += top->rows[i]->holds_rate;
         group->lost_rate += top->rows[i]->lost_rate;
     }
@@ -183,6 +165,9 @@ static int write_in_one_step(const struct ns_top *top, const char *path)
 {
     size_t size = strlen(path) + sizeof(".XXXXXX");
     char *temporary = malloc(size);
+    struct stat before;
+    /* node_exporter is another user. */
+    mode_t mode = stat(path, &before) == 0 ? before.st_mode & 0777 : 0644;
     FILE *file;
     int fd, error;
 
@@ -193,8 +178,7 @@ static int write_in_one_step(const struct ns_top *top, const char *path)
     fd = mkstemp(temporary);
     file = fd < 0 ? NULL : fdopen(fd, "w");
     error = file ? write_file(top, file) : -errno;
-    /* node_exporter is another user. */
-    if (!error && fchmod(fileno(file), 0644) != 0)
+    if (!error && fchmod(fileno(file), mode) != 0)
         error = -errno;
     if (file && fclose(file) != 0 && !error)
         error = -errno;
@@ -206,23 +190,36 @@ static int write_in_one_step(const struct ns_top *top, const char *path)
     return error;
 }
 
+/* A device, or a pipe. */
+static int write_in_place(const struct ns_top *top, const char *path, bool is_link)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW));
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    int error = file ? write_file(top, file) : -errno;
+
+    if (file && fclose(file) != 0 && !error)
+        error = -errno;
+    if (!file && fd >= 0)
+        close(fd);
+    return error;
+}
+
 int ns_top_write_prometheus(const struct ns_top *top, const char *path)
 {
     char target[PATH_MAX];
     struct stat st;
-    FILE *file;
-    int error;
+    bool is_there = lstat(path, &st) == 0, is_link = is_there && S_ISLNK(st.st_mode);
 
     if (strcmp(path, "-") == 0)
         return write_file(top, stdout);
-    /* A device, a pipe, or what /dev/stdout leads to, is not to be replaced by a file. */
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        file = fopen(path, "we");
-        error = file ? write_file(top, file) : -errno;
-        if (file && fclose(file) != 0 && !error)
-            error = -errno;
-        return error;
-    }
+    /* In a directory like /tmp anybody can make a link to what is not his. */
+    if (is_link && st.st_uid != 0 && st.st_uid != geteuid())
+        return -EACCES;
+    if (is_link)
+        is_there = stat(path, &st) == 0;
+    /* What /dev/stdout leads to is not to be replaced by a file. */
+    if (is_there && !S_ISREG(st.st_mode))
+        return write_in_place(top, path, is_link);
     /* Nor is a link. */
-    return write_in_one_step(top, realpath(path, target) ? target : path);
+    return write_in_one_step(top, is_link && realpath(path, target) ? target : path);
 }

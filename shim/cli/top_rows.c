@@ -17,8 +17,7 @@ enum {
 
 static void look_at(struct ns_top_process *process, uint64_t now)
 {
-    ns_top_look_at_shim(process->pid, process->name, sizeof(process->name), process->shim,
-                        sizeof(process->shim));
+    ns_top_look_at_process(process);
     process->looked = now;
 }
 
@@ -33,14 +32,19 @@ static void look_again(struct ns_top *top, uint64_t now)
         }
 }
 
+/* A number may be another process's by now. */
+static bool is_of(const struct ns_top_process *process, const struct ns_watched *watched)
+{
+    return process->pid == watched->pid && process->started == watched->started;
+}
+
 static struct ns_top_process *find_process(struct ns_top *top, const struct ns_watched *watched,
                                            uint64_t now)
 {
-    pid_t pid = watched->pid;
     struct ns_top_process *process = NULL, **larger;
 
     for (size_t i = 0; i < top->n_processes && !process; i++)
-        if (top->processes[i]->pid == pid)
+        if (is_of(top->processes[i], watched))
             process = top->processes[i];
     if (!process) {
         larger = realloc(top->processes, (top->n_processes + 1) * sizeof(*larger));
@@ -50,7 +54,8 @@ static struct ns_top_process *find_process(struct ns_top *top, const struct ns_w
         process = calloc(1, sizeof(*process));
         if (!process)
             return NULL;
-        process->pid = pid;
+        process->pid = watched->pid;
+        process->started = watched->started;
         /* It may be gone already. */
         snprintf(process->name, sizeof(process->name), "%s", watched->name);
         ns_proc_tame(process->name);
@@ -73,7 +78,7 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
 
     for (size_t i = 0; i < top->n_rows; i++) {
         row = top->rows[i];
-        if (row->process->pid == watched->pid && row->role == watched->role &&
+        if (is_of(row->process, watched) && row->role == watched->role &&
             same_end(&row->service, service))
             return row;
     }

@@ -5,76 +5,82 @@
 
 #include "cli/loaded.h"
 
-#include <errno.h>
 #include <string.h>
 
-enum { RULES_MOST = 1000 };
-
 /* The rules of which it has taken sockets; where one is all there is, in full. */
-static void describe_rules(const struct ns_proc *proc, const struct ns_status *status, char *shim,
+struct used {
+    char *text;
+    size_t size;
+    unsigned n;
+};
+
+static void describe_rule(void *context, unsigned number, const struct ns_status_rule *rule)
+{
+    struct used *used = context;
+    const char *send = ns_send_name((enum ns_send)rule->send);
+    const char *ack = ns_ack_name((enum ns_ack)rule->ack);
+    bool is_usual = rule->ack == NS_ACK_BEFORE_WAIT;
+
+    (void)number;
+    if (rule->sockets == 0 || used->n++ > 0)
+        return;
+    snprintf(used->text, used->size, "%s%s%s", send ? send : "?", is_usual ? "" : ", ack ",
+             is_usual ? ""
+             : ack    ? ack
+                      : "?");
+}
+
+static void describe_rules(const struct ns_proc *proc, const struct ns_status *status, char *text,
                            size_t size)
 {
-    unsigned used = 0;
+    struct used used = {text, size, 0};
 
-    snprintf(shim, size, "no socket");
-    for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
-        struct ns_status_rule rule;
-        const char *send, *ack;
-
-        if (ns_proc_memory(proc, status->rules + i * sizeof(rule), &rule, sizeof(rule)) != 0)
-            break;
-        if (!rule.applies || rule.sockets == 0)
-            continue;
-        send = ns_send_name((enum ns_send)rule.send);
-        ack = ns_ack_name((enum ns_ack)rule.ack);
-        if (used++ == 0)
-            snprintf(shim, size, "%s%s%s", send ? send : "?",
-                     rule.ack == NS_ACK_BEFORE_WAIT ? "" : ", ack ",
-                     rule.ack == NS_ACK_BEFORE_WAIT ? ""
-                     : ack                          ? ack
-                                                    : "?");
-    }
-    if (used > 1)
-        snprintf(shim + strlen(shim), size - strlen(shim), " +%u", used - 1);
+    snprintf(text, size, "no socket");
+    ns_loaded_each_rule(proc, status, describe_rule, &used);
+    if (used.n > 1)
+        snprintf(text + strlen(text), size - strlen(text), " +%u", used.n - 1);
 }
 
-static void describe(const struct ns_proc *proc, char *shim, size_t size)
+static void look_at_shim(const struct ns_proc *proc, struct ns_top_process *process)
 {
+    static const char *const texts[] = {
+        [NS_SHIM_UNKNOWN] = "?",
+        [NS_SHIM_DENIED] = "denied",
+        [NS_SHIM_NO] = "no",
+        [NS_SHIM_UNNAMED] = "no?",
+        [NS_SHIM_STARTING] = "starting",
+        [NS_SHIM_VERSION] = "another version",
+        [NS_SHIM_OFF] = "off",
+        [NS_SHIM_ASIDE] = "aside",
+    };
     static struct ns_loaded loaded;
-    int error = ns_loaded_find(proc, &loaded);
 
-    if (error || loaded.state == NS_LOADED_UNREADABLE)
-        snprintf(shim, size, error == -EACCES || error == -EPERM || !error ? "denied" : "?");
-    else if (loaded.state == NS_LOADED_NO)
-        snprintf(shim, size, "no");
-    else if (loaded.state == NS_LOADED_STARTING)
-        snprintf(shim, size, "starting");
-    else if (loaded.state != NS_LOADED_YES)
-        snprintf(shim, size, "another version");
-    else if (loaded.status.state == NS_STATUS_OFF)
-        snprintf(shim, size, "off");
-    else if (loaded.status.state == NS_STATUS_ASIDE)
-        snprintf(shim, size, "aside");
+    process->shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
+    if (process->shim < NS_SHIM_OBSERVES)
+        snprintf(process->shim_text, sizeof(process->shim_text), "%s", texts[process->shim]);
     else
-        describe_rules(proc, &loaded.status, shim, size);
+        describe_rules(proc, &loaded.status, process->shim_text, sizeof(process->shim_text));
 }
 
-void ns_top_look_at_shim(pid_t pid, char *name, size_t name_size, char *shim, size_t shim_size)
+void ns_top_look_at_process(struct ns_top_process *process)
 {
     struct ns_proc proc;
+    int error = ns_proc_open(process->pid, &proc);
 
-    /* Of one that has ended, what was known stays. */
-    if (ns_proc_open(pid, &proc) != 0) {
-        if (name[0] == '\0')
-            snprintf(name, name_size, "?");
-        if (shim[0] == '\0')
-            snprintf(shim, shim_size, "?");
-        return;
+    /* Of one that has ended, what was known stays; another may have its number by now. */
+    if (!error && (process->started == 0 || proc.start == process->started)) {
+        if (ns_proc_look(&proc) == 0) {
+            look_at_shim(&proc, process);
+        } else {
+            process->shim = NS_SHIM_DENIED;
+            snprintf(process->shim_text, sizeof(process->shim_text), "denied");
+        }
+        ns_proc_name(&proc, process->name, sizeof(process->name));
     }
-    if (ns_proc_look(&proc) == 0)
-        describe(&proc, shim, shim_size);
-    else
-        snprintf(shim, shim_size, "denied");
-    ns_proc_name(&proc, name, name_size);
-    ns_proc_close(&proc);
+    if (!error)
+        ns_proc_close(&proc);
+    if (process->name[0] == '\0')
+        snprintf(process->name, sizeof(process->name), "?");
+    if (process->shim_text[0] == '\0')
+        snprintf(process->shim_text, sizeof(process->shim_text), "?");
 }

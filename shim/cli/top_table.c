@@ -69,15 +69,10 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     if (tally->denied > 0)
         MORE("; %llu process%s may not be looked into", (unsigned long long)tally->denied,
              tally->denied == 1 ? "" : "es");
+    if (tally->unread > 0)
+        MORE("; %llu process%s could not be watched (ulimit -Hn, or memory)",
+             (unsigned long long)tally->unread, tally->unread == 1 ? "" : "es");
 #undef MORE
-    return buffer;
-}
-
-char *ns_top_title(char *buffer, size_t size)
-{
-    /* 80 columns, with an IPv4 address. */
-    snprintf(buffer, size, "%-14s %7s %-6s %7s %7s %5s %-11s %s", "PROCESS", "PID", "ROLE",
-             "HOLDS/S", "LOST/S", "SHARE", "SHIM", "PEER");
     return buffer;
 }
 
@@ -97,16 +92,59 @@ static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
         snprintf(buffer, size, "port %u, %u connections", row->service.port, row->connections);
 }
 
-char *ns_top_line(const struct ns_top_row *row, char *buffer, size_t size)
-{
-    const char *role = ns_role_name(row->role);
-    char peer[96];
+enum { PROCESS, PID, ROLE, HOLDS, LOST, SHARE, SHIM };
 
-    print_peer(row, peer, sizeof(peer));
-    snprintf(buffer, size, "%-14.14s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s", row->process->name,
-             row->process->pid, role ? role : "?", row->holds_rate, row->lost_rate,
-             row->share * 100, row->process->shim, peer);
-    return buffer;
+void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells)
+{
+    static const char *const titles[] = {"PROCESS", "PID",   "ROLE", "HOLDS/S",
+                                         "LOST/S",  "SHARE", "SHIM"};
+    const char *role;
+
+    if (!row) {
+        memcpy(cells->columns, titles, sizeof(titles));
+        snprintf(cells->last, sizeof(cells->last), "PEER");
+        return;
+    }
+    for (unsigned i = 0; i < NS_TOP_COLUMNS; i++)
+        cells->columns[i] = cells->texts[i];
+    role = ns_role_name(row->role);
+    cells->columns[PROCESS] = row->process->name;
+    cells->columns[ROLE] = role ? role : "?";
+    cells->columns[SHIM] = row->process->shim_text;
+#define TEXT(column, ...) snprintf(cells->texts[column], sizeof(cells->texts[0]), __VA_ARGS__)
+    TEXT(PID, "%d", row->process->pid);
+    TEXT(HOLDS, "%.1f", row->holds_rate);
+    TEXT(LOST, "%.1f", row->lost_rate);
+    TEXT(SHARE, "%.0f%%", row->share * 100);
+#undef TEXT
+    print_peer(row, cells->last, sizeof(cells->last));
+}
+
+void ns_top_columns(const struct ns_top *top, struct ns_table *table)
+{
+    struct ns_top_cells cells;
+
+    /* 80 columns, with an IPv4 address, so that few names move the others. */
+    *table = (struct ns_table){
+        .columns = NS_TOP_COLUMNS,
+        .width = {14, 7, 6, 7, 7, 5, 11},
+        .right = {[PID] = true, [HOLDS] = true, [LOST] = true, [SHARE] = true},
+    };
+    for (size_t i = 0; i < top->n_rows; i++) {
+        ns_top_cells(top->rows[i], &cells);
+        for (unsigned column = 0; column < NS_TOP_COLUMNS; column++)
+            ns_table_fit(table, column, cells.columns[column]);
+    }
+}
+
+/* Names are cut where the screen has no room for them beside the numbers and a peer. */
+static void fit_screen(struct ns_table *table, int columns)
+{
+    unsigned more = columns > 80 ? (unsigned)(columns - 80) / 3 : 0;
+
+    table->line = (unsigned)columns;
+    ns_table_limit(table, PROCESS, 14 + more);
+    ns_table_limit(table, SHIM, 11 + more);
 }
 
 static void draw_help(int lines)
@@ -118,16 +156,11 @@ static void draw_help(int lines)
     ns_screen_show();
 }
 
-void ns_top_draw(const struct ns_top *top, struct ns_top_screen *screen)
+static int draw_head(const struct ns_top *top, const struct ns_top_screen *screen)
 {
     char line[512];
-    int lines, columns, at = 0;
+    int at = 0;
 
-    ns_screen_size(&lines, &columns);
-    if (screen->help) {
-        draw_help(lines);
-        return;
-    }
     for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
         ns_screen_line(at++, NS_STYLE_PLAIN, ns_top_summary(top, i, line, sizeof(line)));
     if (screen->asking)
@@ -138,17 +171,39 @@ void ns_top_draw(const struct ns_top *top, struct ns_top_screen *screen)
                  ns_top_order_name(top->order), top->reversed ? ", reversed" : "", screen->interval,
                  screen->over ? "; the process has ended" : "");
     ns_screen_line(at++, screen->asking ? NS_STYLE_BOLD : NS_STYLE_PLAIN, line);
-    ns_top_title(line, sizeof(line));
-    snprintf(line + strlen(line), sizeof(line) - strlen(line), "%*s", 200, "");
-    ns_screen_line(at++, NS_STYLE_REVERSE, line);
+    return at;
+}
+
+void ns_top_draw(const struct ns_top *top, struct ns_top_screen *screen)
+{
+    struct ns_top_cells cells;
+    struct ns_table table;
+    char line[512], title[512];
+    int lines, columns, at;
+
+    ns_screen_size(&lines, &columns);
+    if (screen->help) {
+        draw_help(lines);
+        return;
+    }
+    at = draw_head(top, screen);
+    ns_top_columns(top, &table);
+    fit_screen(&table, columns);
+    ns_top_cells(NULL, &cells);
+    ns_table_text(&table, cells.columns, cells.last, line, sizeof(line));
+    snprintf(title, sizeof(title), "%-*s", columns, line);
+    ns_screen_line(at++, NS_STYLE_REVERSE, title);
     if (screen->first >= top->n_rows)
         screen->first = top->n_rows > 0 ? top->n_rows - 1 : 0;
     for (size_t i = screen->first; at < lines; i++) {
-        bool is_row = i < top->n_rows;
+        const struct ns_top_row *row = i < top->n_rows ? top->rows[i] : NULL;
 
-        ns_screen_line(at++,
-                       is_row && top->rows[i]->holds_rate > 0 ? NS_STYLE_BOLD : NS_STYLE_PLAIN,
-                       is_row ? ns_top_line(top->rows[i], line, sizeof(line)) : "");
+        line[0] = '\0';
+        if (row) {
+            ns_top_cells(row, &cells);
+            ns_table_text(&table, cells.columns, cells.last, line, sizeof(line));
+        }
+        ns_screen_line(at++, row && row->holds_rate > 0 ? NS_STYLE_BOLD : NS_STYLE_PLAIN, line);
     }
     ns_screen_show();
 }

@@ -64,7 +64,8 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
     return true;
 }
 
-/* The error that a message tells; 0 if it tells none. */
+/* The error that a message tells, 0 if it tells none: NLMSG_ERROR and NLMSG_DONE both begin with
+ * it, and a list that breaks off ends with the latter. */
 static int error_of(const struct nlmsghdr *head)
 {
     const struct nlmsgerr *answer = NLMSG_DATA(head);
@@ -136,7 +137,7 @@ int ns_diag_list_next(struct ns_diag_list *list,
         if (head->nlmsg_seq != list->sequence)
             continue; /* of a list that was given up */
         if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
-            return end_family(list, head->nlmsg_type == NLMSG_ERROR ? error_of(head) : 0);
+            return end_family(list, error_of(head));
         if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
             visit(context, &seen);
     }

@@ -5,7 +5,9 @@
 
 #include "base/path.h"
 #include "base/clock.h"
+#include "watch/room.h"
 #include "watch/space.h"
+#include "watch/state.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -26,6 +28,47 @@ static size_t place_of(const struct ns_owners *owners, uint64_t inode)
     while (owners->places[at].inode && owners->places[at].inode != inode)
         at = (at + 1) & (owners->room - 1);
     return at;
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+    const struct ns_named_process *a = left, *b = right;
+
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static struct ns_named_process *find_named(const struct ns_owners *owners, pid_t pid)
+{
+    const struct ns_named_process key = {.pid = pid};
+
+    return owners->n_names == 0
+               ? NULL
+               : bsearch(&key, owners->names, owners->n_names, sizeof(key), compare_pids);
+}
+
+const struct ns_named_process *ns_owners_named(const struct ns_owners *owners, pid_t pid)
+{
+    return find_named(owners, pid);
+}
+
+/* Of processes that have no socket any more. */
+static void forget_names(struct ns_owners *owners)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < owners->n_names; i++)
+        owners->names[i].used = false;
+    for (size_t i = 0; i < owners->room; i++) {
+        struct ns_named_process *named =
+            owners->places[i].inode ? find_named(owners, owners->places[i].pid) : NULL;
+
+        if (named)
+            named->used = true;
+    }
+    for (size_t i = 0; i < owners->n_names; i++)
+        if (owners->names[i].used)
+            owners->names[kept++] = owners->names[i];
+    owners->n_names = kept;
 }
 
 /* Into a table with room for twice what is kept. */
@@ -53,6 +96,7 @@ static bool rebuild(struct ns_owners *owners)
             owners->places[place_of(owners, old[i].inode)] = old[i];
 #undef KEPT
     owners->used = kept;
+    forget_names(owners);
     free(old);
     return true;
 }
@@ -82,7 +126,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
     struct ns_watched_process *larger;
     char path[32];
-    int directory;
+    int directory, error;
 
     for (size_t i = 0; i < owners->n_processes; i++)
         if (owners->processes[i].pid == pid &&
@@ -92,35 +136,39 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    larger = realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
+    error = ns_room_is_left(directory) ? 0 : -EMFILE;
+    larger = error ? NULL : realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
     if (!larger) {
         close(directory);
-        return -ENOMEM;
+        return error ? error : -ENOMEM;
     }
     owners->processes = larger;
     larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid, .directory = directory};
     return 0;
 }
 
-static struct ns_named_process *find_name(const struct ns_owners *owners, pid_t pid)
+static struct ns_named_process *add_name(struct ns_owners *owners, pid_t pid)
 {
-    for (size_t i = 0; i < owners->n_names; i++)
-        if (owners->names[i].pid == pid)
-            return &owners->names[i];
-    return NULL;
-}
+    struct ns_named_process *larger =
+        realloc(owners->names, (owners->n_names + 1) * sizeof(*larger));
+    size_t at = owners->n_names;
 
-const char *ns_owners_name(const struct ns_owners *owners, pid_t pid)
-{
-    const struct ns_named_process *named = find_name(owners, pid);
-
-    return named ? named->name : "";
+    if (!larger)
+        return NULL;
+    owners->names = larger;
+    for (; at > 0 && larger[at - 1].pid > pid; at--)
+        larger[at] = larger[at - 1];
+    owners->n_names++;
+    larger[at].pid = pid;
+    return &larger[at];
 }
 
 /* Of the process whose descriptors are read: once a round, when a socket of its is new. */
 static void keep_name(struct ns_owners *owners)
 {
-    struct ns_named_process *named = find_name(owners, owners->round.pid), *larger;
+    pid_t pid = owners->round.pid;
+    struct ns_named_process *named = find_named(owners, pid);
+    struct ns_state state;
     char exe[PATH_MAX];
     ssize_t n;
 
@@ -129,14 +177,12 @@ static void keep_name(struct ns_owners *owners)
     if (n <= 0)
         return;
     exe[n] = '\0';
-    if (!named) {
-        larger = realloc(owners->names, (owners->n_names + 1) * sizeof(*larger));
-        if (!larger)
-            return;
-        owners->names = larger;
-        named = &larger[owners->n_names++];
-        named->pid = owners->round.pid;
-    }
+    if (!named)
+        named = add_name(owners, pid);
+    if (!named)
+        return;
+    named->started =
+        ns_state_read(dirfd(owners->round.list), "../stat", &state) == 0 ? state.start : 0;
     exe[ns_path_length(exe)] = '\0';
     snprintf(named->name, sizeof(named->name), "%.*s", (int)sizeof(named->name) - 1,
              ns_path_base(exe));
@@ -166,12 +212,25 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     place->stamp = owners->stamp;
 }
 
+/* A process that could not be read. The kernel's own threads have no sockets to look at, and of a
+ * zombie nothing is left, but whose they are is asked first. */
+static void count_failure(struct ns_owners *owners, int directory, int error)
+{
+    struct ns_state state;
+
+    if (ns_room_is_short(error))
+        owners->round.unread++;
+    else if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
+                                  (state.is_kernel_thread || strchr("ZX", state.letter))))
+        owners->round.denied++;
+}
+
 /* Begin with the descriptors of a process: 0, -ESRCH: it has ended, or another error: they may not
  * be read. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 {
     struct ns_space *space;
-    int error = ns_space_find(&owners->spaces, &owners->n_spaces, directory, &space);
+    int error = ns_space_find(&owners->spaces, &owners->n_spaces, directory, owners->stamp, &space);
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     owners->round.pid = pid;
@@ -184,7 +243,7 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
         close(fd);
     if (error == -ENOENT)
         error = -ESRCH;
-    owners->round.denied += error != -ESRCH;
+    count_failure(owners, directory, error);
     return error;
 }
 
@@ -205,7 +264,7 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
         return;
     }
     while (fscanf(stream, "%d", &pid) == 1)
-        ns_owners_add(owners, pid);
+        owners->round.unread += ns_room_is_short(ns_owners_add(owners, pid));
     fclose(stream);
 }
 
@@ -259,10 +318,12 @@ static bool next_of_all(struct ns_owners *owners)
     if (!entry)
         return false;
     directory = openat(dirfd(owners->round.all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0) {
-        begin_process(owners, (pid_t)atoi(entry->d_name), directory);
-        close(directory);
+    if (directory < 0) {
+        count_failure(owners, -1, errno == ENOENT ? -ESRCH : -errno);
+        return true;
     }
+    begin_process(owners, (pid_t)atoi(entry->d_name), directory);
+    close(directory);
     return true;
 }
 
@@ -295,6 +356,7 @@ static void end_round(struct ns_owners *owners)
         closedir(owners->round.all);
     owners->round.goes_on = false;
     owners->denied = owners->round.denied;
+    owners->unread = owners->round.unread;
     owners->fresh = owners->round.fresh;
 }
 

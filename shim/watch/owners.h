@@ -30,7 +30,9 @@ struct ns_watched_process {
 /* What a process was called when a socket of its was found, for it may be gone the next moment. */
 struct ns_named_process {
     pid_t pid;
-    char name[64];
+    bool used;        /* it has a socket */
+    uint64_t started; /* see state.h; 0: not known */
+    char name[64];    /* the base name of its executable; "": not known */
 };
 
 struct ns_owners {
@@ -39,10 +41,11 @@ struct ns_owners {
     uint32_t stamp;
     struct ns_watched_process *processes;
     size_t n_processes;
-    struct ns_named_process *names;
+    struct ns_named_process *names; /* by their pids */
     size_t n_names;
     bool all, children;
     uint64_t denied; /* processes that may not be looked into, in the last round */
+    uint64_t unread; /* those that there was no descriptor or no memory for */
     unsigned fresh;  /* sockets of watched processes that it found for the first time */
     struct {         /* the round that goes on */
         bool goes_on;
@@ -51,7 +54,7 @@ struct ns_owners {
         DIR *list;   /* descriptors of a process */
         pid_t pid;
         bool named;
-        uint64_t denied;
+        uint64_t denied, unread;
         unsigned fresh;
     } round;
     struct ns_space **spaces;
@@ -70,8 +73,8 @@ int ns_owners_step(struct ns_owners *owners, uint64_t until);
 /* The place of a socket, made if make is set; NULL if there is none, or no memory. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
 
-/* The base name of the executable of a process that had a socket; "" if it is not known. */
-const char *ns_owners_name(const struct ns_owners *owners, pid_t pid);
+/* What is known of a process that has a socket; NULL if nothing is. */
+const struct ns_named_process *ns_owners_named(const struct ns_owners *owners, pid_t pid);
 
 void ns_owners_release(struct ns_owners *owners);
 

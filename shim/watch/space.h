@@ -5,19 +5,26 @@
 #define NS_SPACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct ns_space {
-    uint64_t inode;              /* of the namespace */
-    int fd, list_fd;             /* for diag.h; fd < 0: why it could not be entered */
+    dev_t device;                /* of the namespace, */
+    ino_t inode;                 /* which no other has while this is open */
+    uint32_t round;              /* the last one that found a process or a connection in it */
+    int fd, list_fd;             /* for diag.h; fd < 0: it may not be entered */
     uint8_t listened[65536 / 8]; /* a bit for each port that somebody was seen to listen on */
 };
 
 /* The namespace of the process whose directory in /proc this is, from the list or added to it.
- * -EACCES: this user may not enter it, or not look into the process. */
-int ns_space_find(struct ns_space ***spaces, size_t *n_spaces, int directory,
+ * -EPERM: this user may not enter it; -EACCES: nor look into the process. */
+int ns_space_find(struct ns_space ***spaces, size_t *n_spaces, int directory, uint32_t round,
                   struct ns_space **found);
+
+/* Close those that neither this round nor the one before has found anything in: as long as one is
+ * open, the kernel keeps the namespace of a container that has ended. */
+void ns_space_drop_unused(struct ns_space **spaces, size_t *n_spaces, uint32_t round);
 
 void ns_space_release(struct ns_space **spaces, size_t n_spaces);
 

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +42,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
 {
     struct ns_connection *connection = place->connection;
     const struct inet_diag_sockid *id = &seen->key.id;
+    const struct ns_named_process *named;
 
     *full = false;
     if (connection)
@@ -61,8 +61,11 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->space = space;
     connection->watched.inode = seen->inode;
     connection->watched.pid = place->pid;
-    snprintf(connection->watched.name, sizeof(connection->watched.name), "%s",
-             ns_owners_name(&table->owners, place->pid));
+    named = ns_owners_named(&table->owners, place->pid);
+    if (named) {
+        connection->watched.started = named->started;
+        memcpy(connection->watched.name, named->name, sizeof(named->name));
+    }
     connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
     connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
     connection->watched.role =

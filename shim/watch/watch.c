@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "watch/closely.h"
 #include "watch/role.h"
+#include "watch/room.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>
@@ -29,7 +30,8 @@ enum {
     DESCRIPTORS_MS = 8,
     DESCRIPTORS_CALM_MS = 20, /* where no socket was new for some time */
     CALM_MS = 2000,
-    OWNERS_MS = 1000, /* of all processes, where no list asks for it */
+    DESCRIPTORS_MOST_MS = 1000, /* so soon a new process is found, whatever it costs */
+    OWNERS_MS = 1000,           /* of all processes, where no list asks for it */
     LIST_MS = 50,
     LIST_RARE_MS = 1000,
     LIST_WANTED_MS = 5, /* where a socket was found that no list has had */
@@ -160,6 +162,16 @@ static void end_space(struct ns_watch *watch)
     }
 }
 
+/* A socket may be in a namespace in which no process is any more. */
+static void drop_spaces(struct ns_watch *watch)
+{
+    struct ns_owners *owners = &watch->table.owners;
+
+    for (size_t i = 0; i < watch->table.n_live; i++)
+        watch->table.live[i]->space->round = owners->stamp;
+    ns_space_drop_unused(owners->spaces, &owners->n_spaces, owners->stamp);
+}
+
 static void end_list(struct ns_watch *watch)
 {
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
@@ -177,6 +189,7 @@ static void end_list(struct ns_watch *watch)
             i++;
         }
     }
+    drop_spaces(watch);
     watch->lists_wanted -= watch->lists_wanted > 0;
     watch->tally.connections = watch->connections;
     watch->tally.idle = watch->idle;
@@ -252,11 +265,13 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
     bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
+    uint64_t next, latest = watch->descriptors.last + (uint64_t)DESCRIPTORS_MOST_MS * MS;
 
-    if (watch->all && !watch->owners_wanted)
-        return due(&watch->descriptors, OWNERS_MS, SHARE);
-    return calm && !watch->all ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
-                               : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
+    if (watch->all)
+        return due(&watch->descriptors, watch->owners_wanted ? DESCRIPTORS_MS : OWNERS_MS, SHARE);
+    next = calm ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
+                : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
+    return next < latest ? next : latest;
 }
 
 /* Where every connection is under close look, a list has nothing to tell but what nobody asked for.
@@ -291,6 +306,7 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
 
     if (error)
         return error;
+    ns_room_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = wish->all;
@@ -384,5 +400,6 @@ void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)
 {
     *tally = watch->tally;
     tally->denied = watch->table.owners.denied;
+    tally->unread = watch->table.owners.unread;
     tally->close = (unsigned)watch->closely.n;
 }

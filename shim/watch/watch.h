@@ -21,7 +21,8 @@ struct ns_watch_wish {
 struct ns_watch;
 
 /* -EPERM or -EACCES: none of the pids may be looked into; -ESRCH: none is there;
- * -EPROTONOSUPPORT: a kernel without INET_DIAG. */
+ * -EPROTONOSUPPORT: a kernel without INET_DIAG. Raises the soft limit of this process's descriptors
+ * to the hard one: a program that the caller starts is to be forked before. */
 int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 

@@ -12,6 +12,7 @@
 struct ns_watched {
     uint64_t inode;
     pid_t pid;         /* of one process that has it: the one that was found first */
+    uint64_t started;  /* when it was, see state.h; 0: not known. Another process may get its pid */
     char name[64];     /* the base name of its executable, as it was when the socket was found */
     enum ns_role role; /* see role.h; it may change until the connection was held */
     struct ns_address local, remote;
@@ -29,6 +30,7 @@ struct ns_watch_tally {
     uint64_t missed;      /* rounds that came too late to tell a hold from none */
     uint64_t forgotten;   /* connections without room, or that ended before the second look */
     uint64_t denied;      /* processes that may not be looked into, now */
+    uint64_t unread;      /* processes that there was no descriptor or no memory for, now */
     uint64_t busy_ns;     /* processor time */
     unsigned connections; /* now */
     unsigned idle;        /* of those: have done nothing and are not visited */

@@ -143,6 +143,21 @@ with_fault() {
     [[ $(cat "$R/etc/ld.so.preload") == /usr/lib/libnagleshim.so ]]
 }
 
+@test "interrupted while the library is tried, it takes back what nobody has tried" {
+    local host
+    # It takes its time where the library comes by the file, and not by LD_PRELOAD.
+    printf '%s\n' '#include <stdlib.h>' '#include <unistd.h>' \
+        'int main(void) { if (!getenv("LD_PRELOAD")) sleep(1); return 0; }' >"$T/slow.c"
+    gcc -o "$R/bin/true" "$T/slow.c"
+    "${as_root[@]}" "$NS" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so >"$T/out" 2>"$T/err" &
+    host=$!
+    until [[ -e $R/etc/ld.so.preload || ! -e /proc/$host ]]; do sleep 0.01; done
+    kill -TERM "$host"
+    wait "$host" || true
+    [[ ! -e $R/etc/ld.so.preload && $(<"$T/err") == *"interrupted"*"is as it was before" ]]
+    [[ ! -s $T/out ]]
+}
+
 @test "ended half-way, it leaves nothing that systemd or a loader reads, and disable takes the rest" {
     local fault
     unit a.service

@@ -8,47 +8,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
-
-setup() {
-    ns_setup
-    NS=$PWD/build/nagleshim
-    unshare -n true 2>/dev/null || ns_skip "no network namespace"
-    AS=()
-    NET=(unshare -n)
-}
-
-teardown() {
-    tmux -S "$T/tmux" kill-server 2>/dev/null || true
-    ns_teardown
-}
-
-# posts NAME OPTIONS...: a client that posts to a server for some seconds, in a network of their own. $pid is the client.
-posts() {
-    local name=$1
-    shift
-    cat >"$T/$name.sh" <<'END'
-ip link set lo up
-"$1/queue_server" --connections 1 0 >"$2.port" &
-until grep -q port "$2.port"; do sleep 0.01; done
-port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")
-shift 2
-exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 localhost "$port" 100000000
-END
-    ns_start "$name" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
-    pid=${NS_PID[$name]}
-    # The warm-up is over, and the process is the client.
-    timeout 10 bash -c "until [[ \$(cat /proc/$pid/comm) == queue_put* ]]; do sleep 0.01; done"
-    sleep 1
-}
-
-# The row of process $pid: what it is told to lose, in ms a second, in $lost; holds a second in $rate.
-watched() {
-    run --separate-stderr "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
-    [[ $status -eq 0 && -z $stderr ]]
-    rate='' lost='' share='' role='' shim=''
-    read -r rate lost share role shim < <(awk -v pid="$pid" '$2 == pid { print $4, $5, $6, $3, $7 }' <<<"$output") || true
-}
+load ../helpers/top
 
 @test "a client that stalls is shown with its holds, what they cost, and its peer" {
     posts stalls
@@ -77,17 +37,7 @@ watched() {
 }
 
 @test "an ordinary user sees a container of his own, and is told that another's process is not his" {
-    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
-    local directory=$T
-    cp "$EXAMPLES/queue_server" "$EXAMPLES/queue_put" "$NS" "$T"
-    EXAMPLES=$T NS=$T/nagleshim
-    chmod 777 "$T"
-    while [[ $directory != / ]]; do
-        chmod a+x "$directory"
-        directory=${directory%/*}
-        directory=${directory:-/}
-    done
-    AS=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    two_users
     NET=(unshare -Urn)
     "${AS[@]}" "${NET[@]}" true || ns_skip "no user namespace for an ordinary user"
     posts container
@@ -279,17 +229,6 @@ END
 
 @test "on a terminal it draws, takes keys, and leaves the terminal as it was" {
     command -v tmux >/dev/null || ns_skip "tmux is missing"
-    screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
-    # shows "TEXT": until the screen has it.
-    shows() {
-        local i
-        for ((i = 0; i < 100; i++)); do
-            [[ $(screen capture-pane -p) != *"$1"* ]] || return 0
-            sleep 0.05
-        done
-        screen capture-pane -p
-        return 1
-    }
     posts drawn
     screen new-session -d -x 80 -y 16 "stty -a >'$T/before'; '$NS' top --interval 1 --pid $pid; echo status \$?;
         stty -a >'$T/after'; sleep 100" 3>&-

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* See state.h. Owns the form of that file, proc_pid_stat(5). */
+#include "watch/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
+
+int ns_state_read(int directory, const char *name, struct ns_state *state)
+{
+    char line[1024]; /* and more than what comes before the start */
+    const char *at;
+    unsigned flags;
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    int error = n < 0 ? -errno : 0;
+
+    if (fd >= 0)
+        close(fd);
+    if (error)
+        return error;
+    line[n] = '\0';
+    at = strrchr(line, ')'); /* the name may have blanks and brackets */
+    if (!at || sscanf(at + 1,
+                      " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+                      " %*s %*s %*s %" SCNu64,
+                      &state->letter, &flags, &state->start) != 3)
+        return -EIO;
+    state->is_exiting = flags & FLAG_EXITING;
+    state->is_kernel_thread = flags & FLAG_KERNEL_THREAD;
+    return 0;
+}

@@ -1,0 +1,240 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: whatever other users, names, limits and namespaces a machine has, top ends, tells what it did not see, and drives no terminal and no other user's file.
+# shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
+# shellcheck disable=SC2154 # bats sets $status and $output, the helpers the rest
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+load ../helpers/top
+
+@test "a network namespace that may not be entered hangs neither top nor diagnose" {
+    two_users
+    ns_start apart "${NET[@]}" "${AS[@]}" sleep 100
+    ns_wait_for "/proc/${NS_PID[apart]}/comm" sleep
+    run --separate-stderr timeout 10 "${AS[@]}" "$NS" top --once --interval 0.5
+    printf '%s\n' "$output" "$stderr"
+    [[ $status -eq 0 && ${lines[2]} == PROCESS* ]]
+    run --separate-stderr timeout 10 "${AS[@]}" "$NS" top --once --pid "${NS_PID[apart]}"
+    [[ $status -eq 3 && $stderr == *"permission denied"* ]]
+    run --separate-stderr timeout 10 "${AS[@]}" "$NS" diagnose --for 1 --pid "${NS_PID[apart]}"
+    [[ $status -eq 3 && $stderr == *"permission denied"* ]]
+}
+
+@test "an ordinary user is told of the processes of others, and not of the kernel's own threads" {
+    local kernel others denied
+    two_users
+    kernel=$(pgrep -c -P 2) || ns_skip "the kernel's threads are not to be seen"
+    ((kernel > 20)) || ns_skip "too few kernel threads"
+    others=$(pgrep -c .)
+    run --separate-stderr "${AS[@]}" "$NS" top --once --interval 0.5
+    printf '%s\n' "$output" "$kernel of $others"
+    [[ $output =~ \;\ ([0-9]+)\ process(es)?\ may ]]
+    denied=${BASH_REMATCH[1]}
+    # Others come and go meanwhile.
+    ((denied > 0 && denied <= others - kernel / 2))
+}
+
+@test "a kernel without INET_DIAG for TCP is told as what it is" {
+    # As such a kernel answers: for a protocol that nobody answers for.
+    gcc -shared -fPIC -o "$T/lacks.so" -D_GNU_SOURCE -x c - <<'END'
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+ssize_t send(int fd, const void *bytes, size_t n, int flags)
+{
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    ((struct inet_diag_req_v2 *)((char *)bytes + NLMSG_HDRLEN))->sdiag_protocol = 99;
+    return sendto(fd, bytes, n, flags, (struct sockaddr *)&kernel, sizeof(kernel));
+}
+END
+    run --separate-stderr env LD_PRELOAD="$T/lacks.so" "$NS" top --once --interval 0.5 --pid $$
+    printf '%s\n' "$output" "$stderr"
+    [[ $status -eq 2 && -z $output && $stderr == *"this kernel has no INET_DIAG for TCP"* ]]
+}
+
+# brood N: N processes that sleep, and then a client that stalls; the limit of descriptors that they have.
+brood() {
+    cat >"$T/brood.sh" <<'END'
+ulimit -Sn
+for ((i = 0; i < $1; i++)); do sleep 100 & done
+ip link set lo up
+"$2/queue_server" --connections 1 0 >"$3" &
+until grep -q port "$3"; do sleep 0.01; done
+"$2/queue_put" --warmup 20 localhost "$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$3")" 40 >/dev/null
+kill $(jobs -p)
+END
+    run --separate-stderr "${NET[@]}" bash -c 'ulimit -S -n 40; ulimit "-$1" -n 40; shift; "$@"' limited "$1" \
+        "$NS" diagnose --outside -- bash "$T/brood.sh" 60 "$EXAMPLES" "$T/port"
+    printf '%s\n' "$output" "$stderr"
+    [[ ${lines[0]} == 40 ]]
+}
+
+@test "more processes than the usual limit of descriptors are watched, and those past the hard one are told" {
+    brood S
+    [[ $stderr == *"it stalls"* && $stderr != *"could not be watched"* ]]
+    brood H
+    [[ $stderr == *" processes could not be watched: there were too few descriptors"* ]]
+}
+
+@test "namespaces that have ended are let go, and what lacked descriptors is tried again" {
+    cat >"$T/crowded.sh" <<'END'
+for ((i = 0; i < 12; i++)); do unshare -n sleep 100 & done
+read -r _ <"$1"
+kill $(jobs -p)
+wait
+shift
+exec "$@"
+END
+    mkfifo "$T/go"
+    ns_start crowded bash "$T/crowded.sh" "$T/go" "${NET[@]}" bash -c '
+        ip link set lo up
+        "$1/queue_server" --connections 1 0 >"$2" &
+        until grep -q port "$2"; do sleep 0.01; done
+        exec "$1/queue_put" --warmup 20 localhost "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$2")" 100000000' \
+        client "$EXAMPLES" "$T/port"
+    ns_start top bash -c 'ulimit -n 40; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
+    ns_wait_for "$T/top.out" 'processes could not be watched'
+    echo >"$T/go"
+    ns_wait_for "$T/top.out" '^queue_put .* [1-9][0-9]*%'
+    # Two of the client's namespace and two of its parent's, which it shares with this test.
+    timeout 10 bash -c 'until (($(find "/proc/$1/fd" -lname "socket:*" | wc -l) <= 4)); do sleep 0.05; done' \
+        few "${NS_PID[top]}"
+    ns_stop top
+    [[ ! -s $T/top.err && $(tail -n 5 "$T/top.out") != *"could not be watched"* ]]
+}
+
+@test "another process that gets the number of one that has ended has a row of its own" {
+    cat >"$T/again.sh" <<'END'
+ip link set lo up
+"$1/queue_server" --connections 2 0 >"$2/port" &
+until grep -q port "$2/port"; do sleep 0.01; done
+port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2/port")
+"$3" top --once --interval 4 >"$2/table" &
+sleep 1
+for name in alpha beta; do
+    cp "$1/queue_put" "$2/$name"
+    echo 4999 >/proc/sys/kernel/ns_last_pid
+    "$2/$name" --warmup 5 localhost "$port" 20 >/dev/null
+done
+wait %2
+END
+    unshare -fpn --mount-proc true 2>/dev/null || ns_skip "no process namespace"
+    run timeout 20 unshare -fpn --mount-proc bash "$T/again.sh" "$EXAMPLES" "$T" "$NS"
+    printf '%s\n' "$output"
+    cat "$T/table"
+    [[ $(awk '$1 == "alpha" || $1 == "beta" { print $1, $2 }' "$T/table" | sort | paste -sd ' ') == "alpha 5000 beta 5000" ]]
+}
+
+# pair NAME NAME: two clients with these names, each in a network of its own, at one port. $pid is their parent.
+pair() {
+    local name
+    cat >"$T/pair.sh" <<'END'
+for name in "${@:3}"; do
+    unshare -n bash -c 'ip link set lo up
+        "$1/queue_server" --connections 1 7000 >"$3.port" &
+        until grep -q port "$3.port"; do sleep 0.01; done
+        exec "$2/$3" --warmup 5 localhost 7000 100000000' client "$1" "$2" "$name" &
+done
+wait
+END
+    for name; do cp "$EXAMPLES/queue_put" "$T/$name"; done
+    ns_start pair bash -c 'cd "$2" && exec bash pair.sh "$@"' pair "$EXAMPLES" "$T" "$@"
+    pid=${NS_PID[pair]}
+    sleep 2
+}
+
+@test "names that are no UTF-8 drive no terminal, and are one series for node_exporter" {
+    pair $'a\xff' $'a\x9b'
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    [[ $(LC_ALL=C grep -c '^a? .*client' <<<"$output") -eq 2 ]]
+    "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
+    cat "$T/x.prom"
+    grep -qxF 'nagleshim_connections{process="a?",role="client",service="127.0.0.1:7000"} 2' "$T/x.prom"
+    [[ -z $(grep -v '^#' "$T/x.prom" | sed 's/ .*//' | sort | uniq -d) ]]
+    # shellcheck disable=SC2046 # several
+    kill $(pgrep -P "$pid")
+}
+
+@test "a long name is whole where lines are printed, and on a screen it ends in a mark and moves nothing" {
+    local long=xäöüäöüäöüäöüäöü
+    pair queue_put "$long"
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    grep -qE "^$long +[0-9]+ client " <<<"$output"
+    grep -qE "^queue_put {8} *[0-9]+ client " <<<"$output"
+    command -v tmux >/dev/null || ns_skip "tmux is missing"
+    LC_ALL=C.UTF-8 screen -u new-session -d -x 80 -y 16 "exec '$NS' top --interval 1 --pid $pid" 3>&-
+    shows 'queue_put  '
+    shows 'xäöüäöüäöüäöü+ '
+    screen capture-pane -p
+    [[ $(screen capture-pane -p | LC_ALL=C.UTF-8 grep -cE '^.{14} .{49}127\.0\.0\.1:7000$') -eq 2 ]]
+    screen kill-server
+    # shellcheck disable=SC2046 # several
+    kill $(pgrep -P "$pid")
+}
+
+@test "for node_exporter only those connections count as cured whose process has a rule that acts" {
+    PRELOAD=$LIBRARY posts cured
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
+    grep -qE '^nagleshim_shim_connections\{process="queue_put".* 1$' "$T/x.prom"
+    ns_stop cured
+    NAGLESHIM_POLICY='{"version":1,"rules":[{"send":"observe","ack":"app"}]}' PRELOAD=$LIBRARY posts observed
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
+    cat "$T/x.prom"
+    grep -qE '^nagleshim_shim_connections\{process="queue_put".* 0$' "$T/x.prom"
+}
+
+@test "where memory may not be read top does not say for sure that the shim is not there" {
+    gcc -shared -fPIC -o "$T/closed.so" -D_GNU_SOURCE -x c - <<'END'
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long n, const struct iovec *there,
+                         unsigned long m, unsigned long flags)
+{
+    errno = EPERM;
+    return -1;
+}
+int openat(int at, const char *name, int flags, ...)
+{
+    errno = EACCES;
+    return strcmp(name, "mem") == 0 ? -1 : (int)syscall(SYS_openat, at, name, flags, 0);
+}
+END
+    posts closed
+    run --separate-stderr env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    [[ $(awk -v pid="$pid" '$2 == pid { print $7 }' <<<"$output") == "no?" ]]
+}
+
+@test "the file for node_exporter keeps its mode, and is not written through another user's link" {
+    posts linked
+    touch "$T/x.prom"
+    chmod 640 "$T/x.prom"
+    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
+    [[ $(stat -c %a "$T/x.prom") == 640 && -s $T/x.prom ]]
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    echo kept >"$T/mine"
+    ln -s mine "$T/theirs"
+    chown -h 65534 "$T/theirs"
+    run --separate-stderr "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/theirs"
+    [[ $status -eq 2 && $stderr == "nagleshim top: cannot write '$T/theirs': Permission denied" ]]
+    [[ $(cat "$T/mine") == kept && -L $T/theirs ]]
+}
+
+@test "a hang-up that is ignored where top was started does not end it" {
+    ns_start top bash -c 'trap "" HUP; exec "$@"' ignoring "$NS" top --interval 0.5 --pid $$
+    ns_wait_for "$T/top.out" ^PROCESS
+    kill -HUP "${NS_PID[top]}"
+    sleep 1
+    kill -0 "${NS_PID[top]}"
+    ns_stop top
+    ns_start top "$NS" top --interval 0.5 --pid $$
+    ns_wait_for "$T/top.out" ^PROCESS
+    ns_stop top HUP
+}

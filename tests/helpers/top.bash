@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+# For tests of top: clients that are watched, other users, and a terminal.
+# shellcheck shell=bash
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # quotes are for other shells; each test is a process of its own; variables are for, and from, the test
+
+setup() {
+    ns_setup
+    NS=$PWD/build/nagleshim
+    unshare -n true 2>/dev/null || ns_skip "no network namespace"
+    AS=()
+    NET=(unshare -n)
+}
+
+teardown() {
+    tmux -S "$T/tmux" kill-server 2>/dev/null || true
+    ns_teardown
+}
+
+# posts NAME OPTIONS...: a client that posts to a server for some seconds, in a network of their own. $pid is the client.
+posts() {
+    local name=$1
+    shift
+    cat >"$T/$name.sh" <<'END'
+ip link set lo up
+"$1/queue_server" --connections 1 0 >"$2.port" &
+until grep -q port "$2.port"; do sleep 0.01; done
+port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")
+shift 2
+exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 localhost "$port" 100000000
+END
+    ns_start "$name" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
+    pid=${NS_PID[$name]}
+    # The warm-up is over, and the process is the client.
+    timeout 10 bash -c "until [[ \$(cat /proc/$pid/comm) == queue_put* ]]; do sleep 0.01; done"
+    sleep 1
+}
+
+# From now on top runs as another user, with what he needs where he may read it.
+two_users() {
+    local directory=$T
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    cp "$EXAMPLES/queue_server" "$EXAMPLES/queue_put" "$NS" "$T"
+    EXAMPLES=$T NS=$T/nagleshim
+    chmod 777 "$T"
+    while [[ $directory != / ]]; do
+        chmod a+x "$directory"
+        directory=${directory%/*}
+        directory=${directory:-/}
+    done
+    AS=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+}
+
+screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
+
+# shows "TEXT": until the screen has it.
+shows() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        [[ $(screen capture-pane -p) != *"$1"* ]] || return 0
+        sleep 0.05
+    done
+    screen capture-pane -p
+    return 1
+}
+
+# The row of process $pid: what it is told to lose, in ms a second, in $lost; holds a second in $rate.
+watched() {
+    run --separate-stderr "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
+    printf '%s\n' "$output" "$stderr"
+    [[ $status -eq 0 && -z $stderr ]]
+    rate='' lost='' share='' role='' shim=''
+    read -r rate lost share role shim < <(awk -v pid="$pid" '$2 == pid { print $4, $5, $6, $3, $7 }' <<<"$output") || true
+}
