@@ -173,19 +173,19 @@ static void keep_name(struct ns_owners *owners)
     ssize_t n;
 
     owners->round.named = true;
-    n = readlinkat(dirfd(owners->round.list), "../exe", exe, sizeof(exe) - 1);
-    if (n <= 0)
+    if (ns_state_read(dirfd(owners->round.list), "../stat", &state) != 0)
         return;
-    exe[n] = '\0';
     if (!named)
         named = add_name(owners, pid);
     if (!named)
         return;
-    named->started =
-        ns_state_read(dirfd(owners->round.list), "../stat", &state) == 0 ? state.start : 0;
+    named->started = state.start;
+    n = readlinkat(dirfd(owners->round.list), "../exe", exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
     exe[ns_path_length(exe)] = '\0';
+    /* One that is ending has no executable any more. */
     snprintf(named->name, sizeof(named->name), "%.*s", (int)sizeof(named->name) - 1,
-             ns_path_base(exe));
+             *exe ? ns_path_base(exe) : state.name);
 }
 
 static void take_descriptor(struct ns_owners *owners, const char *name)

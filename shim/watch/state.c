@@ -14,7 +14,7 @@ enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF
 int ns_state_read(int directory, const char *name, struct ns_state *state)
 {
     char line[1024]; /* and more than what comes before the start */
-    const char *at;
+    const char *name_at, *at;
     unsigned flags;
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
@@ -25,12 +25,15 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     if (error)
         return error;
     line[n] = '\0';
+    name_at = strchr(line, '(');
     at = strrchr(line, ')'); /* the name may have blanks and brackets */
-    if (!at || sscanf(at + 1,
-                      " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-                      " %*s %*s %*s %" SCNu64,
-                      &state->letter, &flags, &state->start) != 3)
+    if (!name_at || !at || at < name_at ||
+        sscanf(at + 1,
+               " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+               " %*s %*s %*s %" SCNu64,
+               &state->letter, &flags, &state->start) != 3)
         return -EIO;
+    snprintf(state->name, sizeof(state->name), "%.*s", (int)(at - name_at - 1), name_at + 1);
     state->is_exiting = flags & FLAG_EXITING;
     state->is_kernel_thread = flags & FLAG_KERNEL_THREAD;
     return 0;

@@ -9,6 +9,7 @@
 struct ns_state {
     char letter; /* 'Z': only its exit status is left */
     bool is_exiting, is_kernel_thread;
+    char name[16];  /* the kernel's, cut; another than at its start if it has renamed itself */
     uint64_t start; /* in clock ticks after boot: with its pid, which process it is */
 };
 
