@@ -71,7 +71,7 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
 
     if (process)
         return process;
-    process = ns_diagnosis_process(session->diagnosis, watched->pid);
+    process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
     if (process && !process->exe[0])
         ns_diagnosed_process_look(process);
     /* It is gone already. */

@@ -30,12 +30,18 @@ struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagn
     return process;
 }
 
-struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid)
+struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                                  uint64_t started)
 {
+    struct ns_diagnosed_process *made;
+
     for (size_t i = 0; i < diagnosis->n_processes; i++)
-        if (diagnosis->processes[i]->pid == pid)
+        if (diagnosis->processes[i]->pid == pid && diagnosis->processes[i]->started == started)
             return diagnosis->processes[i];
-    return ns_diagnosis_new_process(diagnosis, pid);
+    made = ns_diagnosis_new_process(diagnosis, pid);
+    if (made)
+        made->started = started;
+    return made;
 }
 
 /* Known to be the same. */

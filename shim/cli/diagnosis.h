@@ -22,7 +22,8 @@ struct ns_curable {
 
 struct ns_diagnosed_process {
     pid_t pid;
-    char name[64]; /* as ns_proc_name says it */
+    uint64_t started; /* with its pid, which process it is; 0: not known */
+    char name[64];    /* as ns_proc_name says it */
     char exe[PATH_MAX];
     bool has_shim; /* libnagleshim.so is in it, and not only observes */
     struct ns_curable curable;
@@ -99,9 +100,10 @@ struct ns_diagnosed_connection {
     const char *pattern; /* "" if not known */
 };
 
-/* A process of the diagnosis, all zero but for its pid, or the one that has this pid already; NULL
- * if there is no memory. */
-struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid);
+/* A process of the diagnosis, all zero but for its pid and when it was started (state.h, 0: not
+ * known), or the one that is there already; NULL if there is no memory. */
+struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                                  uint64_t started);
 
 /* Another one, whatever pids are there: execve makes another program of a process. */
 struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);

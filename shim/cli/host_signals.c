@@ -22,7 +22,6 @@ void ns_host_signals_hold(void)
 
     fill(&ending);
     sigprocmask(SIG_BLOCK, &ending, &before);
-    signal(SIGCHLD, SIG_DFL); /* who ignores it gets no status of a child */
 }
 
 void ns_host_signals_restore(void)

@@ -30,7 +30,7 @@ static struct ns_address at(uint8_t last, uint16_t port)
 static struct ns_diagnosed_process *process(struct ns_diagnosis *diagnosis, pid_t pid,
                                             const char *exe, const char *unreachable)
 {
-    struct ns_diagnosed_process *made = ns_diagnosis_process(diagnosis, pid);
+    struct ns_diagnosed_process *made = ns_diagnosis_process(diagnosis, pid, 0);
 
     snprintf(made->exe, sizeof(made->exe), "/opt/%s", exe);
     snprintf(made->name, sizeof(made->name), "%.60s", exe);
@@ -142,6 +142,17 @@ static void check_unreachable(void)
     next = ns_diagnosis_next(&diagnosis, &none);
     OK(says(next, "at the other end: what serves 10.0.0.2:7000"), "and that is said");
     free(next);
+    ns_diagnosis_release(&diagnosis);
+}
+
+static void check_pid_that_comes_again(void)
+{
+    struct ns_diagnosis diagnosis = {0};
+    struct ns_diagnosed_process *one = ns_diagnosis_process(&diagnosis, 500, 1000);
+
+    OK(ns_diagnosis_process(&diagnosis, 500, 1000) == one, "a process is known again");
+    OK(ns_diagnosis_process(&diagnosis, 500, 1001) != one,
+       "and another one that has got its number is another");
     ns_diagnosis_release(&diagnosis);
 }
 
@@ -382,6 +393,7 @@ int main(void)
 {
     check_stall();
     check_unreachable();
+    check_pid_that_comes_again();
     check_both_ends();
     check_receiving();
     check_experiments();
