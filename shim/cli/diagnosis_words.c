@@ -228,12 +228,21 @@ char *ns_diagnosis_besides(const struct ns_diagnosed *row, enum ns_cause cause, 
     return buffer;
 }
 
+static double mean_ms(uint64_t ns, uint64_t n)
+{
+    return n ? (double)ns / MS / (double)n : 0;
+}
+
 static char *say_likely(const struct ns_verdict *verdict, char *buffer, size_t size)
 {
     if (verdict->receiving == 0)
-        snprintf(buffer, size,
-                 "%" PRIu64 " waits fit a hold by Nagle's algorithm, and none could be proven",
-                 verdict->maybe);
+        snprintf(
+            buffer, size,
+            "bytes were held %" PRIu64 " times, and the answers came %.1f ms after they had left, "
+            "which is what requests take here of which nothing was held (%.1f ms): they seem to "
+            "have waited for them; --experiment push tells",
+            verdict->maybe, mean_ms(verdict->answered_ns, verdict->maybe + verdict->stalls),
+            mean_ms(verdict->free_ns, verdict->free));
     else
         snprintf(
             buffer, size,

@@ -63,7 +63,7 @@ static void judge_late(struct ns_judge *judge, const struct ns_look *look, struc
     *hold = judge->hold;
     judge->verdict.late++;
     if (is_inside(look))
-        ns_verdict_wait(&judge->verdict, hold->end - hold->begin, false);
+        ns_verdict_wait(&judge->verdict, hold->end - hold->begin, true);
     judge->state = FREE;
 }
 
@@ -106,7 +106,7 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
     judge->hold.certain = since <= prompt(judge);
     weigh(judge, look, since);
     *hold = judge->hold;
-    ns_verdict_stall(&judge->verdict, hold, judge->tick_ns);
+    ns_verdict_stall(&judge->verdict, hold, since, judge->tick_ns);
     ns_verdict_wait(&judge->verdict, hold->end - hold->begin + since, true);
     if (is_inside(look))
         judge->verdict.requests++;

@@ -23,6 +23,8 @@ enum { FREE_LEAST = 3 };
  * may fire shortly before it does. */
 enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
+/* Means of two kinds of waits that are alike differ by less. */
+#define ALIKE 1.5
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
 {
@@ -40,8 +42,9 @@ static size_t bucket(uint64_t ns)
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held)
 {
     verdict->waits[bucket(ns)]++;
-    if (held)
-        verdict->held_waits[bucket(ns)]++;
+    verdict->held_waits[bucket(ns)] += held;
+    verdict->free += !held;
+    verdict->free_ns += held ? 0 : ns;
 }
 
 void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t ns)
@@ -52,7 +55,8 @@ void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t 
     verdict->causes_ns[cause] += ns;
 }
 
-void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t tick_ns)
+void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since,
+                      uint64_t tick_ns)
 {
     const struct ns_hold *proof = &verdict->proof;
     bool better = hold->certain != proof->certain ? hold->certain : hold->slack < proof->slack;
@@ -61,6 +65,7 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
     if (verdict->slack_ns < hold->slack)
         verdict->slack_ns = hold->slack;
     verdict->most_ns += hold->cost;
+    verdict->answered_ns += since;
     if (!hold->certain) {
         verdict->maybe++;
         return;
@@ -91,10 +96,12 @@ void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERD
     /* What the buckets do not tell the sum does: the brief ones are a small part of it. */
     double scale = lengthy > 0 ? fmax((double)waited_ns - brief, 0) / lengthy : 0;
     verdict->waited_ns += waited_ns;
+    verdict->free_ns += waited_ns;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
         double each = middle(n) * fmin(fmax(scale, 2.0 / 3), 4.0 / 3); /* the bucket's ends */
         verdict->waits[n] += buckets[n];
         verdict->requests += buckets[n];
+        verdict->free += buckets[n];
         if (middle(n) < (double)least_ns)
             continue;
         enum ns_cause cause =
@@ -165,6 +172,20 @@ static bool is_no_slower(const struct ns_verdict *verdict)
     return most > 0 && free >= FREE_LEAST && (verdict->waits[usual] - held[usual]) * 2 >= free;
 }
 
+/* Do the answers take as long after the release as requests do of which nothing was held? Then they
+ * seem to have waited for it: a peer that thinks on the first piece takes as long as ever. */
+static bool follows_release(const struct ns_verdict *verdict)
+{
+    if (verdict->maybe == 0 || verdict->free == 0)
+        return false;
+    double holds = (double)(verdict->maybe + verdict->stalls);
+    double answered = (double)verdict->answered_ns / holds;
+    double whole = answered + (double)verdict->most_ns / holds;
+    double free = (double)verdict->free_ns / (double)verdict->free;
+    double most = answered * ALIKE + verdict->slack_ns; /* when bytes left is told by the tick */
+    return free > answered / ALIKE && free < most && free < whole / 2;
+}
+
 static bool has_waits(const struct ns_verdict *verdict)
 {
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
@@ -184,7 +205,7 @@ void ns_verdict_grade(struct ns_verdict *verdict)
         ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;
-    else if (verdict->receiving > 0)
+    else if (verdict->receiving > 0 || (verdict->stalls == 0 && follows_release(verdict)))
         verdict->grade = NS_GRADE_LIKELY;
     else if (doubt == NS_DOUBT_NO_UNSENT)
         verdict->doubt = doubt;
@@ -208,6 +229,9 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->stalls += one->stalls;
     sum->late_acks += one->late_acks;
     sum->maybe += one->maybe;
+    sum->answered_ns += one->answered_ns;
+    sum->free += one->free;
+    sum->free_ns += one->free_ns;
     sum->late += one->late;
     sum->early += one->early;
     sum->unprovable += one->unprovable;

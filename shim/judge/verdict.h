@@ -13,7 +13,8 @@ enum ns_grade {
     NS_GRADE_CANNOT_TELL, /* see enum ns_doubt */
     NS_GRADE_NONE,
     NS_GRADE_LATE,   /* late, but nobody waited: bytes were held, and no answer depended on them */
-    NS_GRADE_LIKELY, /* signs, and no proof: the peer seems to be held by our late ACK */
+    NS_GRADE_LIKELY, /* signs, and no proof: the peer seems to be held by our late ACK, or bytes
+                        were held and their answers took as long after the release as others take */
     NS_GRADE_PROVEN,
 };
 
@@ -62,6 +63,10 @@ struct ns_verdict {
     uint64_t late;       /* holds that nobody waited for */
     uint64_t early;      /* of these, before whose release the peer spoke all the same */
     uint64_t unprovable; /* what would be a hold, had the kernel told all that proves it */
+    uint64_t
+        answered_ns; /* from the release to the answer, of the stalls and of those that may be */
+    uint64_t free,
+        free_ns;         /* waits for answers before which nothing was held: how many, how long */
     uint64_t certain_ns; /* lost for certain: by the stalls */
     uint64_t most_ns;    /* lost at most: by the stalls and by those that may be */
     uint64_t watched_ns; /* from the first look to the last */
@@ -88,8 +93,9 @@ const char *ns_grade_name(enum ns_grade grade);
 
 /* The rest is for the judge. */
 
-/* A hold that was waited for, certain or not. */
-void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t tick_ns);
+/* A hold that was waited for, certain or not, and how long after it the answer came. */
+void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since,
+                      uint64_t tick_ns);
 
 /* A wait for an answer. */
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);

@@ -295,6 +295,29 @@ static void check_no_slower(void)
        "nor where the peer may be held, too");
 }
 
+/* Holds whose answers came so long after the release, beside requests that took so long. */
+static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free)
+{
+    struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free};
+    const struct ns_hold hold = {
+        .begin = 1, .end = 44 * (uint64_t)MS, .cost = 44 * (uint64_t)MS, .waited = true};
+    verdict.free_ns = free * free_ms * MS;
+    for (int i = 0; i < 10; i++)
+        ns_verdict_stall(&verdict, &hold, after_ms * MS, TICK);
+    ns_verdict_grade(&verdict);
+    return verdict.grade;
+}
+
+static void check_follows_release(void)
+{
+    OK(behind(10, 10, 1) == NS_GRADE_LIKELY && behind(10, 8, 5) == NS_GRADE_LIKELY,
+       "answers that take as long after the release as others seem to have waited for it");
+    OK(behind(10, 10, 0) == NS_GRADE_CANNOT_TELL, "where there are no others nobody knows");
+    OK(behind(10, 54, 5) == NS_GRADE_CANNOT_TELL, "a peer that thinks takes as long as ever");
+    OK(behind(10, 1, 5) == NS_GRADE_CANNOT_TELL, "and what takes another time is no measure");
+    OK(behind(200, 200, 5) == NS_GRADE_CANNOT_TELL, "nor can a small part of a long wait be told");
+}
+
 static void check_early(void)
 {
     struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
@@ -314,9 +337,9 @@ static void check_best_proof(void)
     const struct ns_hold vague = {.begin = 1, .end = 44 * MS, .slack = 30 * MS, .certain = true},
                          clear = {.begin = 2, .end = 44 * MS, .slack = 1 * MS, .certain = true},
                          doubted = {.begin = 3, .end = 44 * MS, .slack = 0};
-    ns_verdict_stall(&verdict, &vague, TICK);
-    ns_verdict_stall(&verdict, &clear, TICK);
-    ns_verdict_stall(&verdict, &doubted, TICK);
+    ns_verdict_stall(&verdict, &vague, 0, TICK);
+    ns_verdict_stall(&verdict, &clear, 0, TICK);
+    ns_verdict_stall(&verdict, &doubted, 0, TICK);
     OK(verdict.proof.begin == 2, "the proof is the stall whose times are known best");
 }
 
@@ -360,6 +383,7 @@ int main(void)
     check_unseen_waits();
     check_parts();
     check_no_slower();
+    check_follows_release();
     check_early();
     check_best_proof();
     check_sum();
