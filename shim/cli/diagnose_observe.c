@@ -319,7 +319,8 @@ static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_di
 
         if (other->source == NS_SOURCE_INSIDE &&
             (other->process->pid == row->process->pid ||
-             strcmp(other->process->name, row->process->name) == 0) &&
+             (row->process->has_other_number &&
+              strcmp(other->process->name, row->process->name) == 0)) &&
             same_ends(other, row))
             return true;
     }

@@ -199,22 +199,34 @@ static int by_time(const void *left, const void *right)
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
+/* Are these the two ends of a connection? */
+static bool are_ends(const struct ns_diagnosed *one, const struct ns_diagnosed *other)
+{
+    return same_address(&other->local, &one->remote) && same_address(&other->remote, &one->local);
+}
+
+/* Are they the two ends of some connection of a service? */
+static bool may_be_ends(const struct ns_diagnosed *one, const struct ns_diagnosed *other)
+{
+    return same_address(&other->service, &one->service) &&
+           ((one->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
+            (one->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT));
+}
+
 const struct ns_diagnosed *ns_diagnosis_other_end(const struct ns_diagnosis *diagnosis,
                                                   const struct ns_diagnosed *row)
 {
+    const struct ns_diagnosed *found = NULL;
+
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
 
-        if (other == row)
-            continue;
-        if (same_address(&other->local, &row->remote) && same_address(&other->remote, &row->local))
+        if (other != row && are_ends(row, other))
             return other;
-        if (same_address(&other->service, &row->service) &&
-            ((row->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
-             (row->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT)))
-            return other;
+        if (other != row && !found && may_be_ends(row, other))
+            found = other;
     }
-    return NULL;
+    return found;
 }
 
 static bool cures(const struct ns_diagnosed_experiment *experiment)
@@ -247,21 +259,47 @@ static void take_back(struct ns_diagnosis *diagnosis, struct ns_diagnosed *row, 
             diagnosis->holds[i].hold.certain = diagnosis->holds[i].hold.waited = false;
 }
 
+static bool is_pushed(const struct ns_diagnosed_experiment *experiment)
+{
+    return strcmp(experiment->what, "push") == 0;
+}
+
+/* The row that the experiment tells of: its process's only one in which there was something to try.
+ * Of several nobody knows which of them its waits were. */
+static struct ns_diagnosed *row_tried(struct ns_diagnosis *diagnosis,
+                                      const struct ns_diagnosed_experiment *experiment)
+{
+    struct ns_diagnosed *found = NULL;
+
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_verdict *verdict = &row->verdict;
+        bool tried = is_pushed(experiment)
+                         ? verdict->stalls + verdict->maybe + verdict->late > 0
+                         : verdict->receiving + verdict->causes[NS_CAUSE_PEER] > 0;
+
+        if (row->process != experiment->process || !tried)
+            continue;
+        if (found)
+            return NULL;
+        found = row;
+    }
+    return found;
+}
+
 /* An experiment tells what counting cannot: whether the answers wait for what is held. */
 static void weigh_experiments(struct ns_diagnosis *diagnosis)
 {
-    for (size_t i = 0; i < diagnosis->n_experiments * diagnosis->n_rows; i++) {
-        const struct ns_diagnosed_experiment *experiment =
-            &diagnosis->experiments[i / diagnosis->n_rows];
-        struct ns_diagnosed *row = &diagnosis->rows[i % diagnosis->n_rows];
-        const struct ns_verdict *verdict = &row->verdict;
-        bool pushes = strcmp(experiment->what, "push") == 0;
-        bool is_its_matter = pushes ? verdict->stalls + verdict->maybe > 0 : verdict->receiving > 0;
+    for (size_t i = 0; i < diagnosis->n_experiments; i++) {
+        const struct ns_diagnosed_experiment *experiment = &diagnosis->experiments[i];
+        struct ns_diagnosed *row = row_tried(diagnosis, experiment);
+        const struct ns_verdict *verdict = row ? &row->verdict : NULL;
 
-        if (row->process != experiment->process || !is_its_matter)
+        if (!row ||
+            (is_pushed(experiment) ? verdict->stalls + verdict->maybe : verdict->receiving) == 0)
             continue;
         if (gains_nothing(experiment)) {
-            take_back(diagnosis, row, pushes);
+            take_back(diagnosis, row, is_pushed(experiment));
         } else if (cures(experiment)) {
             row->measured = experiment;
             row->verdict.grade = NS_GRADE_PROVEN;
@@ -271,23 +309,41 @@ static void weigh_experiments(struct ns_diagnosis *diagnosis)
 }
 
 /* A peer that was looked at, too, and of which nothing was held that anybody waited for, is held by
- * no late ACK of ours. */
+ * no late ACK of ours. Where several serve, it may be any of them. */
 static void weigh_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
-        const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+        bool seen = false, holds = false;
 
-        if (row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0 && other &&
-            (other->verdict.grade == NS_GRADE_NONE || other->verdict.grade == NS_GRADE_LATE))
+        for (size_t j = 0; j < diagnosis->n_rows; j++) {
+            const struct ns_diagnosed *other = &diagnosis->rows[j];
+
+            if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
+                continue;
+            seen = true;
+            holds |= other->verdict.grade != NS_GRADE_NONE && other->verdict.grade != NS_GRADE_LATE;
+        }
+        if (row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0 && seen && !holds)
             take_back(diagnosis, row, false);
     }
+}
+
+/* What a verdict has taken back as a whole is certain of no hold. */
+static void weigh_holds(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_holds; i++)
+        for (size_t row = 0; row < diagnosis->n_rows; row++)
+            if (diagnosis->rows[row].id == diagnosis->holds[i].id &&
+                diagnosis->rows[row].verdict.stalls == 0)
+                diagnosis->holds[i].hold.certain = false;
 }
 
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     weigh_other_ends(diagnosis);
     weigh_experiments(diagnosis);
+    weigh_holds(diagnosis);
     if (diagnosis->n_rows)
         qsort(diagnosis->rows, diagnosis->n_rows, sizeof(*diagnosis->rows), by_loss);
     if (diagnosis->n_holds)

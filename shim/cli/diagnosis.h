@@ -27,6 +27,7 @@ struct ns_diagnosed_process {
     char exe[PATH_MAX];
     bool has_shim; /* libnagleshim.so is in it, and not only observes */
     struct ns_curable curable;
+    bool has_other_number; /* for itself: it is in another pid namespace */
     bool is_apart; /* another user's than this command's, or in another root or mount namespace */
 };
 

@@ -186,6 +186,7 @@ static int carry_out(const struct ns_host *host, struct plan *plans, unsigned n)
     if (status != NS_EXIT_YES)
         return status;
     if (ns_host_signals_came()) {
+        ns_change_undo(&plans[n - 1].change);
         SAY("interrupted; %s", say_undone(undo(plans, n)));
         return NS_EXIT_ERROR;
     }

@@ -353,6 +353,12 @@ bool ns_proc_lives_elsewhere(const struct ns_proc *proc)
            !same_file(proc->dir, "ns/mnt", "/proc/self/ns/mnt");
 }
 
+bool ns_proc_has_other_number(const struct ns_proc *proc)
+{
+    return faccessat(proc->dir, "ns/pid", F_OK, 0) == 0 &&
+           !same_file(proc->dir, "ns/pid", "/proc/self/ns/pid");
+}
+
 int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 {
     bool relative = *path != '/';

@@ -101,6 +101,9 @@ int ns_proc_open_file(const struct ns_proc *proc, const char *path);
 /* Has it another root or mount namespace than this command? */
 bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
 
+/* Has it another number for itself, in a pid namespace of its own? */
+bool ns_proc_has_other_number(const struct ns_proc *proc);
+
 /* When it was started at the latest, in seconds by the clock of files; 0 if that cannot be told. */
 double ns_proc_started(const struct ns_proc *proc);
 

@@ -311,6 +311,7 @@ static void take_counts(struct ns_verdict *verdict, const struct ns_record_slot 
 {
     verdict->requests = slot->requests;
     verdict->calls = slot->writes + slot->reads;
+    verdict->asks = slot->role != NS_ROLE_SERVER;
     ns_verdict_grade(verdict);
 }
 

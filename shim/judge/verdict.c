@@ -16,9 +16,9 @@ enum { CHANCE = 8 };
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
 /* Twice the kernel's TCP_DELACK_MIN; its estimate of when to acknowledge seldom grows beyond. */
 enum { LATE_ACK_MOST_MS = 80 };
-/* Fewer requests of which nothing was held are no measure: the first may be slow for reasons of its
- * own. */
-enum { FREE_LEAST = 3 };
+/* Fewer requests of which nothing was held, or a smaller part of them than a fourth of the others,
+ * are no measure: they may be slow for reasons of their own. */
+enum { FREE_LEAST = 3, FREE_PART = 4 };
 /* So many phases sooner, too: one processor moves the coarse clock on, and the timers of another
  * may fire shortly before it does. */
 enum { BEFORE_TICK = 1 };
@@ -43,6 +43,7 @@ void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held)
 {
     verdict->waits[bucket(ns)]++;
     verdict->held_waits[bucket(ns)] += held;
+    verdict->held_waits_ns += held ? ns : 0;
     verdict->free += !held;
     verdict->free_ns += held ? 0 : ns;
 }
@@ -156,27 +157,23 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
  * difference: the peer thinks as long, or keeps to a clock of its own. */
 static bool is_no_slower(const struct ns_verdict *verdict)
 {
-    uint64_t held[NS_VERDICT_BUCKETS], free = 0, most = 0;
-    size_t usual = 0;
+    uint64_t held = 0;
+    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
+        held += verdict->held_waits[n];
     /* From outside what takes long may be held in the other direction. */
-    if (verdict->calls == 0 || verdict->receiving > 0)
+    if (!verdict->asks || verdict->receiving > 0 || held == 0 || verdict->free < FREE_LEAST ||
+        verdict->free * FREE_PART < held)
         return false;
-    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
-        held[n] = verdict->held_waits[n];
-        free += verdict->waits[n] - held[n];
-        if (held[n] > most) {
-            most = held[n];
-            usual = n;
-        }
-    }
-    return most > 0 && free >= FREE_LEAST && (verdict->waits[usual] - held[usual]) * 2 >= free;
+    double as_held = (double)verdict->held_waits_ns / (double)held;
+    double free = (double)verdict->free_ns / (double)verdict->free;
+    return fabs(as_held - free) <= verdict->slack_ns;
 }
 
 /* Do the answers take as long after the release as requests do of which nothing was held? Then they
  * seem to have waited for it: a peer that thinks on the first piece takes as long as ever. */
 static bool follows_release(const struct ns_verdict *verdict)
 {
-    if (verdict->maybe == 0 || verdict->free == 0)
+    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0)
         return false;
     double holds = (double)(verdict->maybe + verdict->stalls);
     double answered = (double)verdict->answered_ns / holds;
@@ -200,8 +197,10 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
-    /* A peer that speaks before it has got what is held keeps to a clock of its own. */
-    if (verdict->stalls > 0 && (is_no_slower(verdict) || verdict->early > verdict->stalls))
+    /* A peer that speaks before it has got what is held keeps to a clock of its own, if only so
+     * many answers are to be had as looks from outside see. */
+    if (verdict->stalls > 0 &&
+        (is_no_slower(verdict) || (verdict->calls == 0 && verdict->early > verdict->stalls)))
         ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;
@@ -232,6 +231,8 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->answered_ns += one->answered_ns;
     sum->free += one->free;
     sum->free_ns += one->free_ns;
+    sum->held_waits_ns += one->held_waits_ns;
+    sum->asks |= one->asks;
     sum->late += one->late;
     sum->early += one->early;
     sum->unprovable += one->unprovable;

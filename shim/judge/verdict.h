@@ -58,27 +58,28 @@ struct ns_verdict {
     uint64_t looks;
     uint64_t requests; /* answers that followed something written; from outside at least so many */
     uint64_t stalls; /* holds that the program waited for, and whose answer followed the release */
-    uint64_t late_acks;  /* stalls that lasted longer than a round trip: the peer's ACK was late */
-    uint64_t maybe;      /* holds before an answer that came later than the release explains */
-    uint64_t late;       /* holds that nobody waited for */
-    uint64_t early;      /* of these, before whose release the peer spoke all the same */
-    uint64_t unprovable; /* what would be a hold, had the kernel told all that proves it */
-    uint64_t
-        answered_ns; /* from the release to the answer, of the stalls and of those that may be */
-    uint64_t free,
-        free_ns;         /* waits for answers before which nothing was held: how many, how long */
-    uint64_t certain_ns; /* lost for certain: by the stalls */
-    uint64_t most_ns;    /* lost at most: by the stalls and by those that may be */
-    uint64_t watched_ns; /* from the first look to the last */
-    uint64_t waited_ns;  /* in waits for answers; from outside: 0 */
+    uint64_t late_acks;   /* stalls that lasted longer than a round trip: the peer's ACK was late */
+    uint64_t maybe;       /* holds before an answer that came later than the release explains */
+    uint64_t late;        /* holds that nobody waited for */
+    uint64_t early;       /* of these, before whose release the peer spoke all the same */
+    uint64_t unprovable;  /* what would be a hold, had the kernel told all that proves it */
+    uint64_t answered_ns; /* from release to answer: of the stalls, and of those that may be */
+    uint64_t held_waits_ns; /* in waits with a hold */
+    uint64_t free;          /* waits for answers before which nothing was held */
+    uint64_t free_ns;       /* in these */
+    uint64_t certain_ns;    /* lost for certain: by the stalls */
+    uint64_t most_ns;       /* lost at most: by the stalls and by those that may be */
+    uint64_t watched_ns;    /* from the first look to the last */
+    uint64_t waited_ns;     /* in waits for answers; from outside: 0 */
     uint64_t shortest_ns, longest_ns, held_ns; /* of the stalls; held_ns: their sum */
     uint64_t receiving;    /* answers of the peer that our late ACK seems to have held back */
     uint64_t receiving_ns; /* what they cost at most */
     uint64_t causes[NS_CAUSE_COUNT], causes_ns[NS_CAUSE_COUNT]; /* what else: how often, how long */
     uint64_t segments;                                          /* sent meanwhile */
-    uint64_t calls;       /* writes and reads of the program; from outside: 0 */
-    uint32_t rtt_us;      /* the smallest known; 0: not known */
-    uint32_t slack_ns;    /* of one hold, the largest */
+    uint64_t calls;    /* writes and reads of the program; from outside: 0 */
+    bool asks;         /* seen from inside, and no server, whose waits are for the next request */
+    uint32_t rtt_us;   /* the smallest known; 0: not known */
+    uint32_t slack_ns; /* of one hold, the largest */
     struct ns_hold proof; /* the stall, else what may be one, whose times are known best; end 0:
                              there is none */
     /* How many waits took from 2^n to 2^(n+1) microseconds: all, and those with a hold. */

@@ -303,6 +303,7 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
     struct timespec tick;
     int error = watch ? 0 : -ENOMEM;
     size_t there = 0;
+    int added = -ESRCH;
 
     if (error)
         return error;
@@ -313,9 +314,9 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
     watch->table.owners.children = wish->children;
     ns_closely_begin(&watch->closely, wish->interval_ns);
     for (size_t i = 0; i < wish->n_pids && !wish->all; i++)
-        there += ns_owners_add(&watch->table.owners, wish->pids[i]) == 0;
+        there += (added = ns_owners_add(&watch->table.owners, wish->pids[i])) == 0;
     if (!wish->all && there == 0)
-        error = -ESRCH;
+        error = added;
     if (!error)
         error = step_descriptors(watch, UINT64_MAX);
     if (!error && !wish->all && watch->table.owners.n_processes == 0)

@@ -156,6 +156,19 @@ with_fault() {
     wait "$host" || true
     [[ ! -e $R/etc/ld.so.preload && $(<"$T/err") == *"interrupted"*"is as it was before" ]]
     [[ ! -s $T/out ]]
+    # Of units each is taken back, the last one, too.
+    printf '%s\n' '#include <unistd.h>' 'int main(void) { sleep(1); return 0; }' >"$T/slow.c"
+    gcc -o "$R/bin/true" "$T/slow.c"
+    unit a.service
+    unit b.service
+    snapshot >"$T/before"
+    "${as_root[@]}" "$NS" host enable --unit a b --root "$R" --library /usr/lib/libnagleshim.so >"$T/out" 2>"$T/err" &
+    host=$!
+    until pgrep -P "$host" >/dev/null || [[ ! -e /proc/$host ]]; do sleep 0.01; done
+    kill -TERM "$host"
+    wait "$host" || true
+    [[ $(<"$T/err") == *"interrupted; nothing was changed" && ! -s $T/out ]]
+    expect_untouched
 }
 
 @test "ended half-way, it leaves nothing that systemd or a loader reads, and disable takes the rest" {

@@ -267,6 +267,31 @@ static void check_held_back(void)
     OK(server_beside(&late) == NS_GRADE_NONE, "or nobody waited for what was");
 }
 
+/* Has a process with two rows that hold one that was measured? */
+static bool measured_of_two(void)
+{
+    struct ns_diagnosis diagnosis = {0};
+    struct ns_verdict holds = stalls();
+    const struct ns_diagnosed_process *whose = process(&diagnosis, 9, "x", "");
+    bool measured;
+
+    add(&diagnosis, whose, NS_ROLE_CLIENT, &holds);
+    add(&diagnosis, whose, NS_ROLE_SERVER, &holds);
+    diagnosis.experiments[diagnosis.n_experiments++] = (struct ns_diagnosed_experiment){
+        .process = whose,
+        .what = "push",
+        .done = 10,
+        .left = 10,
+        .done_ms = 0.1,
+        .left_ms = 44,
+        .p = 1e-6,
+    };
+    ns_diagnosis_finish(&diagnosis);
+    measured = diagnosis.rows[0].measured || diagnosis.rows[1].measured;
+    ns_diagnosis_release(&diagnosis);
+    return measured;
+}
+
 static void check_experiments(void)
 {
     struct ns_diagnosis diagnosis = tried("push", 34, 44, 1e-6);
@@ -298,6 +323,11 @@ static void check_experiments(void)
     OK(receives->verdict.grade == NS_GRADE_PROVEN && ns_diagnosis_certain(receives),
        "and where it is a cure, that is the proof");
     ns_diagnosis_release(&diagnosis);
+    diagnosis = tried("push", 0.1, 44, 1e-6);
+    holds = row_of(&diagnosis, NS_ROLE_CLIENT);
+    OK(holds->measured, "what was tried in one row is told of it");
+    ns_diagnosis_release(&diagnosis);
+    OK(!measured_of_two(), "but not what was tried in two");
     diagnosis = tried("push", 30, 44, 0.2);
     OK(row_of(&diagnosis, NS_ROLE_CLIENT)->verdict.grade == NS_GRADE_PROVEN,
        "a difference that chance may make decides nothing");

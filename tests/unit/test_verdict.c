@@ -250,18 +250,13 @@ static void check_unseen_waits(void)
     OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 3, "or the wire's");
 }
 
-/* Twenty stalls, and requests of which nothing was held. */
-static enum ns_grade beside(const uint32_t buckets[NS_VERDICT_BUCKETS], uint64_t calls,
-                            uint64_t receiving)
+/* Twenty stalls of 44 ms, and so many requests of which nothing was held, that took so long. */
+static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t receiving)
 {
-    struct ns_verdict sum = waits(20, eleven_ticks, at_once);
-    struct talk talk;
-    talk_begin(&talk);
-    ns_judge_waits(&talk.judge, buckets, 0);
-    struct ns_verdict free = talk_verdict(&talk);
-    free.calls = calls;
-    free.receiving = receiving;
-    ns_verdict_add(&sum, &free);
+    struct ns_verdict sum = waits(20, eleven_ticks, at_once),
+                      other = {.free = free, .asks = asks, .receiving = receiving};
+    other.free_ns = free * ms * MS;
+    ns_verdict_add(&sum, &other);
     return sum.grade;
 }
 
@@ -282,23 +277,21 @@ static void check_parts(void)
 
 static void check_no_slower(void)
 {
-    static const uint32_t slow[NS_VERDICT_BUCKETS] = {[15] = 3},
-                          two[NS_VERDICT_BUCKETS] = {[15] = 2},
-                          most_fast[NS_VERDICT_BUCKETS] = {[5] = 4, [15] = 3},
-                          longer[NS_VERDICT_BUCKETS] = {[18] = 30};
-    OK(beside(slow, 1, 0) == NS_GRADE_CANNOT_TELL,
+    OK(beside(5, 43, true, 0) == NS_GRADE_CANNOT_TELL,
        "where requests of which nothing was held take as long, the hold is no stall");
-    OK(beside(two, 1, 0) == NS_GRADE_PROVEN, "two such requests say nothing");
-    OK(beside(most_fast, 1, 0) == NS_GRADE_PROVEN, "nor do some, where most are fast");
-    OK(beside(longer, 1, 0) == NS_GRADE_PROVEN, "nor do those that take another time");
-    OK(beside(slow, 0, 0) == NS_GRADE_PROVEN && beside(slow, 1, 12) == NS_GRADE_PROVEN,
-       "nor where the peer may be held, too");
+    OK(beside(4, 43, true, 0) == NS_GRADE_PROVEN, "a few such requests say nothing");
+    OK(beside(20, 36, true, 0) == NS_GRADE_PROVEN && beside(20, 52, true, 0) == NS_GRADE_PROVEN,
+       "nor do those that take another time");
+    OK(beside(20, 43, false, 0) == NS_GRADE_PROVEN,
+       "nor what a server waits for, or what only looks from outside have seen");
+    OK(beside(20, 43, true, 12) == NS_GRADE_PROVEN, "nor where the peer may be held, too");
 }
 
 /* Holds whose answers came so long after the release, beside requests that took so long. */
-static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free)
+static enum ns_grade behind_early(uint64_t after_ms, uint64_t free_ms, uint64_t free,
+                                  uint64_t early)
 {
-    struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free};
+    struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
     const struct ns_hold hold = {
         .begin = 1, .end = 44 * (uint64_t)MS, .cost = 44 * (uint64_t)MS, .waited = true};
     verdict.free_ns = free * free_ms * MS;
@@ -308,8 +301,15 @@ static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free)
     return verdict.grade;
 }
 
+static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free)
+{
+    return behind_early(after_ms, free_ms, free, 0);
+}
+
 static void check_follows_release(void)
 {
+    OK(behind_early(10, 10, 1, 2) == NS_GRADE_CANNOT_TELL,
+       "of a peer that speaks unasked nobody knows");
     OK(behind(10, 10, 1) == NS_GRADE_LIKELY && behind(10, 8, 5) == NS_GRADE_LIKELY,
        "answers that take as long after the release as others seem to have waited for it");
     OK(behind(10, 10, 0) == NS_GRADE_CANNOT_TELL, "where there are no others nobody knows");
@@ -320,6 +320,7 @@ static void check_follows_release(void)
 
 static void check_early(void)
 {
+    struct ns_verdict inside = {.calls = 10, .late = 60, .early = 60};
     struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
                       as_many = {.late = 5, .early = 5};
     OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0, "answers that wait for what is held");
@@ -329,6 +330,9 @@ static void check_early(void)
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
        "but a peer that mostly speaks before it has got it keeps to a clock of its own");
+    sum = waits(5, eleven_ticks, at_once);
+    ns_verdict_add(&sum, &inside);
+    OK(sum.grade == NS_GRADE_PROVEN, "which is judged otherwise from inside");
 }
 
 static void check_best_proof(void)
