@@ -282,6 +282,9 @@ static void check_no_slower(void)
     OK(beside(4, 43, true, 0) == NS_GRADE_PROVEN, "a few such requests say nothing");
     OK(beside(20, 36, true, 0) == NS_GRADE_PROVEN && beside(20, 52, true, 0) == NS_GRADE_PROVEN,
        "nor do those that take another time");
+    OK(beside(60, 37, true, 0) == NS_GRADE_CANNOT_TELL &&
+           beside(60, 34, true, 0) == NS_GRADE_PROVEN,
+       "which is judged less strictly where they are more than the others");
     OK(beside(20, 43, false, 0) == NS_GRADE_PROVEN,
        "nor what a server waits for, or what only looks from outside have seen");
     OK(beside(20, 43, true, 12) == NS_GRADE_PROVEN, "nor where the peer may be held, too");
