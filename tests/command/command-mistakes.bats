@@ -211,6 +211,7 @@ $T/p.json: warning: rule 1: \"remote\": ::ffff:a:8080 is an address, of any port
         "$NS" explain --json -p "$T/p.json" --process cat --role server
         "$NS" doctor --json cat
         "$NS" doctor --json --all --every || true
+        "$NS" compare --json - --runs 2 -- true 2>/dev/null
         mkdir "$T/etc"
         echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"
         "$NS" host status --json --root "$T" || true
@@ -223,6 +224,7 @@ while text[at:].strip():
     names |= set(o)
     for parts in ("files", "processes", "enabled"):
         names |= set(o[parts][0]) if parts in o else set()
+    names |= set(o.get("without", ()))
 print("\n".join(sorted(names - {"files", "processes", "counts", "good"})))' >"$T/members"
     sed -n '/^\.Sh JSON/,/^\.Sh ENV/s/^\.It \([a-z_]*\) Ta .*/\1/p' config/man/nagleshim.1 | sort -u >"$T/manual"
     [[ $(wc -l <"$T/members") -gt 15 ]]
