@@ -42,13 +42,13 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # What both the shim and the command use, and what unit tests and fuzzers test without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
-	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/near.c \
-	shim/base/arena.c shim/conn/look.c
+	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
+	shim/base/arena.c shim/judge/look.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/base/log.c shim/conn/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
+LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
 # The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
-JUDGE_SRC := $(wildcard shim/judge/*.c)
-CLI_SRC := $(wildcard shim/cli/*.c shim/watch/*.c) $(JUDGE_SRC)
+JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
+CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
 # config/image/build builds what the image runs.
 IMAGE_SRC := $(wildcard shim/image/*.c)
 SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
@@ -133,8 +133,8 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/proc*.c shim/watch/state.c)) \
-	$(addprefix $B/obj/shim/cli/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/process/proc*.c shim/watch/state.c)) \
+	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)

@@ -9,15 +9,15 @@
 #include "traffic/push.h"
 #include "calls/loader.h"
 #include "calls/observed.h"
-#include "base/log.h"
+#include "report/log.h"
 #include "policy/find.h"
 #include "base/real.h"
 #include "traffic/observe.h"
 #include "traffic/settle.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
-#include "conn/report.h"
-#include "conn/status.h"
+#include "report/report.h"
+#include "report/status.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

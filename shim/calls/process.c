@@ -4,7 +4,7 @@
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "conn/recorder.h"
-#include "conn/report.h"
+#include "report/report.h"
 #include "hold/deadline.h"
 
 #include <alloca.h>

@@ -6,11 +6,11 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/diagnose.h"
-#include "cli/injection.h"
+#include "cli/diagnose/diagnose.h"
+#include "cli/process/injection.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
-#include "cli/reach.h"
+#include "cli/process/reach.h"
 #include "cli/verbs.h"
 
 #include <errno.h>

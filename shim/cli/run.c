@@ -5,11 +5,11 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 
-#include "cli/diagnose.h"
-#include "cli/environment.h"
-#include "cli/forewarn.h"
-#include "cli/injection.h"
-#include "cli/reach.h"
+#include "cli/diagnose/diagnose.h"
+#include "cli/process/environment.h"
+#include "cli/process/forewarn.h"
+#include "cli/process/injection.h"
+#include "cli/process/reach.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"

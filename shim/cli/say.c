@@ -4,10 +4,10 @@
 #include "cli/cli.h"
 
 #include "cli/output.h"
-#include "cli/proc.h"
+#include "cli/process/proc.h"
 #include "cli/verbs.h"
 
-#include "policy/near.h"
+#include "policy/suggest.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -37,14 +37,14 @@ static void say_unknown(const char *command, const char *option)
 {
     char name[64];
     const struct ns_verb_option *row;
-    struct ns_near near = {0};
+    struct ns_suggest near = {0};
 
     /* "--sned=app" */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(option, "="), option);
     near.word = name + strspn(name, "-");
     for (size_t i = 0; option[1] == '-' && (row = ns_verbs_option_at(i)); i++)
         if (strcmp(row->verb, command) == 0)
-            ns_near_try(&near, row->name);
+            ns_suggest_try(&near, row->name);
     if (near.known)
         ns_say(command, "unknown option '%s'; is '--%s' meant? see 'nagleshim %s --help'", option,
                near.known, command);

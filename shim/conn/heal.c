@@ -2,7 +2,7 @@
 /* See heal.h. Owns nothing. */
 #include "conn/heal.h"
 
-#include "base/log.h"
+#include "report/log.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 

@@ -5,7 +5,7 @@
 #ifndef NS_RECORD_FILE_H
 #define NS_RECORD_FILE_H
 
-#include "conn/record.h"
+#include "judge/record.h"
 
 #include <linux/limits.h>
 #include <stdbool.h>

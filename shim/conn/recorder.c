@@ -4,8 +4,8 @@
 #include "conn/recorder.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/stats.h"
+#include "report/log.h"
+#include "report/stats.h"
 #include "base/system.h"
 #include "conn/kernel.h"
 #include "conn/process.h"

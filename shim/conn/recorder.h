@@ -8,7 +8,7 @@
 #define NS_RECORDER_H
 
 #include "conn/conn.h"
-#include "conn/record.h"
+#include "judge/record.h"
 
 /* What is known of an observed connection in its own process, which is nobody else's business. The
  * memory only ever holds seats, so that a thread that still uses that of a closed connection reads

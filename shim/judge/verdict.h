@@ -4,7 +4,7 @@
 #ifndef NS_VERDICT_H
 #define NS_VERDICT_H
 
-#include "conn/look.h"
+#include "judge/look.h"
 
 #include <stdbool.h>
 

@@ -2,12 +2,12 @@
 /* See life.h. Owns a connection's kind and rule. Must never touch a socket that no rule matches. */
 #include "life/life.h"
 
-#include "base/stats.h"
+#include "report/stats.h"
 #include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
-#include "conn/report.h"
-#include "conn/status.h"
+#include "report/report.h"
+#include "report/status.h"
 #include "life/rewrite.h"
 #include "traffic/push.h"
 

@@ -209,7 +209,7 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
     static const char *const owned[] = {"TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK",
                                         "TCP_DELACK_MAX_US"};
     char quote[44], meant[44], names[400] = "";
-    struct ns_near near = {.word = item->string};
+    struct ns_suggest near = {.word = item->string};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         if (strcmp(item->string, owned[i]) == 0)
             return ns_reader_fail(reader, item, NS_TEXT_KEY,
@@ -218,7 +218,7 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
                                   owned[i]);
     for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
         size_t used = strlen(names);
-        ns_near_try(&near, ns_sockopts[i].name);
+        ns_suggest_try(&near, ns_sockopts[i].name);
         snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", ns_sockopts[i].name);
     }
     return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s%s",

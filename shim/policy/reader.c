@@ -51,7 +51,7 @@ const char *ns_reader_quote(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
-const char *ns_reader_meant(const struct ns_near *near, char *buffer, size_t size)
+const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t size)
 {
     buffer[0] = '\0';
     if (near->known)
@@ -110,11 +110,11 @@ static int unknown_key(struct ns_reader *reader, const cJSON *item, const char *
                        const struct ns_reader_key *keys, size_t n_keys)
 {
     char quote[QUOTE_SIZE], advice[2 * QUOTE_SIZE], allowed[120] = "";
-    struct ns_near near = {.word = item->string};
+    struct ns_suggest near = {.word = item->string};
     const char *home = reader->home(item->string);
     for (size_t i = 0; i < n_keys; i++) {
         size_t used = strlen(allowed);
-        ns_near_try(&near, keys[i].name);
+        ns_suggest_try(&near, keys[i].name);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", keys[i].name);
     }
     ns_reader_quote(item->string, quote, sizeof quote);

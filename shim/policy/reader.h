@@ -4,7 +4,7 @@
 #ifndef NS_POLICY_READER_H
 #define NS_POLICY_READER_H
 
-#include "policy/near.h"
+#include "policy/suggest.h"
 #include "policy/policy.h"
 #include "policy/text.h"
 
@@ -69,7 +69,7 @@ int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, c
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n);
 
 /* "; is \"name\" meant?" in buffer if a key is near to what was written, "" otherwise. */
-const char *ns_reader_meant(const struct ns_near *near, char *buffer, size_t size);
+const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t size);
 
 /* A user's text for a message: short, on one line, in buffer. */
 const char *ns_reader_quote(const char *text, char *buffer, size_t size);

@@ -105,7 +105,7 @@ static bool takes_endpoints(const struct ns_endpoint *earlier, size_t n_earlier,
 {
     for (size_t i = 0; earlier && i < n_later; i++) {
         size_t j = 0;
-        while (j<n_earlier && * left> 0 && !ns_match_holds_all(&earlier[j], &later[i]))
+        while (j < n_earlier && *left > 0 && !ns_match_holds_all(&earlier[j], &later[i]))
             j++, --*left;
         if (j == n_earlier || *left == 0)
             return false;

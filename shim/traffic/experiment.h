@@ -4,7 +4,7 @@
 #ifndef NS_EXPERIMENT_H
 #define NS_EXPERIMENT_H
 
-#include "conn/look.h"
+#include "judge/look.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 /* See held.h. Owns ns_conn.held_until, which pushes clear, and ns_thread.holding. */
 #include "traffic/held.h"
 
-#include "base/stats.h"
+#include "report/stats.h"
 #include "conn/heal.h"
 #include "conn/process.h"
 #include "hold/deadline.h"

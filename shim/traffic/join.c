@@ -2,7 +2,7 @@
 /* See join.h. Owns nothing: the mark that it sets, ns_conn.joins, is push.c's. */
 #include "traffic/join.h"
 
-#include "base/stats.h"
+#include "report/stats.h"
 #include "conn/kernel.h"
 #include "traffic/push.h"
 #include "traffic/settle.h"

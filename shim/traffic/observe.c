@@ -9,7 +9,7 @@
 #include "traffic/observe.h"
 
 #include "base/clock.h"
-#include "base/stats.h"
+#include "report/stats.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
 #include "traffic/experiment.h"

@@ -3,8 +3,8 @@
  * corks. */
 #include "traffic/push.h"
 
-#include "base/log.h"
-#include "base/stats.h"
+#include "report/log.h"
+#include "report/stats.h"
 #include "conn/heal.h"
 #include "conn/kernel.h"
 #include "conn/process.h"

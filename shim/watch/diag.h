@@ -5,7 +5,7 @@
 #ifndef NS_DIAG_H
 #define NS_DIAG_H
 
-#include "conn/look.h"
+#include "judge/look.h"
 
 #include <linux/inet_diag.h>
 #include <stdbool.h>

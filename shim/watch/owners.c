@@ -5,8 +5,8 @@
 
 #include "base/path.h"
 #include "base/clock.h"
-#include "watch/room.h"
-#include "watch/space.h"
+#include "watch/fd_limit.h"
+#include "watch/netns.h"
 #include "watch/state.h"
 
 #include <ctype.h>
@@ -136,7 +136,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    error = ns_room_is_left(directory) ? 0 : -EMFILE;
+    error = ns_fd_limit_is_left(directory) ? 0 : -EMFILE;
     larger = error ? NULL : realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
     if (!larger) {
         close(directory);
@@ -218,7 +218,7 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
 {
     struct ns_state state;
 
-    if (ns_room_is_short(error))
+    if (ns_fd_limit_is_short(error))
         owners->round.unread++;
     else if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
                                   (state.is_kernel_thread || strchr("ZX", state.letter))))
@@ -229,8 +229,8 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
  * be read. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 {
-    struct ns_space *space;
-    int error = ns_space_find(&owners->spaces, &owners->n_spaces, directory, owners->stamp, &space);
+    struct ns_netns *space;
+    int error = ns_netns_find(&owners->spaces, &owners->n_spaces, directory, owners->stamp, &space);
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     owners->round.pid = pid;
@@ -264,7 +264,7 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
         return;
     }
     while (fscanf(stream, "%d", &pid) == 1)
-        owners->round.unread += ns_room_is_short(ns_owners_add(owners, pid));
+        owners->round.unread += ns_fd_limit_is_short(ns_owners_add(owners, pid));
     fclose(stream);
 }
 
@@ -388,5 +388,5 @@ void ns_owners_release(struct ns_owners *owners)
     free(owners->processes);
     free(owners->names);
     free(owners->places);
-    ns_space_release(owners->spaces, owners->n_spaces);
+    ns_netns_release(owners->spaces, owners->n_spaces);
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct ns_space;
+struct ns_netns;
 struct ns_connection;
 
 /* A socket, whatever its protocol, of a watched process, or of somebody else. */
@@ -57,7 +57,7 @@ struct ns_owners {
         uint64_t denied, unread;
         unsigned fresh;
     } round;
-    struct ns_space **spaces;
+    struct ns_netns **spaces;
     size_t n_spaces;
 };
 

@@ -35,15 +35,15 @@ void ns_roles_count(struct ns_roles *roles, const struct ns_diag_key *key)
     count(&roles->remote[hash(key)]);
 }
 
-bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_space *space,
+bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_netns *space,
                         const struct ns_diag_key *key)
 {
     uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
     unsigned here = roles->local[local], there = roles->remote[hash(key)];
 
-    if (ns_space_is_listened(space, local))
+    if (ns_netns_is_listened(space, local))
         return true;
-    if (ns_space_is_listened(space, remote))
+    if (ns_netns_is_listened(space, remote))
         return false;
     /* A client with very many connections has its ports in common, too, each for a few servers. */
     if (here != there)

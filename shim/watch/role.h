@@ -7,7 +7,7 @@
 #define NS_ROLE_H
 
 #include "watch/diag.h"
-#include "watch/space.h"
+#include "watch/netns.h"
 
 enum { NS_ROLES_ENDS = 65536 };
 
@@ -20,7 +20,7 @@ void ns_roles_clear(struct ns_roles *roles);
 void ns_roles_count(struct ns_roles *roles, const struct ns_diag_key *key);
 
 /* Once all of the namespace have been counted. */
-bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_space *space,
+bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_netns *space,
                         const struct ns_diag_key *key);
 
 #endif

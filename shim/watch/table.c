@@ -37,7 +37,7 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
 }
 
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
-                                    struct ns_space *space, const struct ns_diag_socket *seen,
+                                    struct ns_netns *space, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool busy, bool *full)
 {
     struct ns_connection *connection = place->connection;
@@ -69,7 +69,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
     connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
     connection->watched.role =
-        ns_space_is_listened(space, ntohs(id->idiag_sport)) ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
+        ns_netns_is_listened(space, ntohs(id->idiag_sport)) ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;
     return connection;

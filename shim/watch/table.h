@@ -6,7 +6,7 @@
 
 #include "watch/diag.h"
 #include "watch/owners.h"
-#include "watch/space.h"
+#include "watch/netns.h"
 #include "watch/watched.h"
 
 enum {
@@ -17,7 +17,7 @@ enum {
 struct ns_connection {
     struct ns_watched watched;
     struct ns_diag_key key;
-    struct ns_space *space;
+    struct ns_netns *space;
     size_t position; /* among those that are there */
     uint32_t list;   /* the last list that it was in */
     uint64_t looks;
@@ -38,7 +38,7 @@ struct ns_table {
 /* The connection of a socket that somebody owns, made if it is not there. NULL: it is not busy, and
  * many are kept; or there is no room, then *full is set. */
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
-                                    struct ns_space *space, const struct ns_diag_socket *seen,
+                                    struct ns_netns *space, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool busy, bool *full);
 
 /* It is gone. The last of table->live takes its position. */

@@ -4,7 +4,7 @@
  *   - descriptors: which sockets the processes have (owners.h);
  *   - lists: all TCP sockets of the namespaces, which finds new connections and those that have
  * gone, and tells which of many have something to send;
- *   - looks: at single connections, every 2 ms, those first that may be held (closely.h).
+ *   - looks: at single connections, every 2 ms, those first that may be held (sampler.h).
  *
  * TCP_NODELAY and TCP_CORK are not asked for. sock_diag(7) does not tell them, and the other way,
  * pidfd_getfd(2) and getsockopt, makes this process a holder of the socket: a close of the program
@@ -14,9 +14,9 @@
 #include "watch/watch.h"
 
 #include "base/clock.h"
-#include "watch/closely.h"
+#include "watch/sampler.h"
 #include "watch/role.h"
-#include "watch/room.h"
+#include "watch/fd_limit.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>
@@ -50,7 +50,7 @@ struct pace {
 
 struct ns_watch {
     struct ns_table table;
-    struct ns_closely closely;
+    struct ns_sampler closely;
     struct pace descriptors, lists;
     uint64_t tick;
     uint64_t fresh_at;     /* when a socket was new last */
@@ -88,8 +88,8 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 
 struct listing {
     struct ns_watch *watch;
-    struct ns_space *space;
-    const struct ns_closely_call *call;
+    struct ns_netns *space;
+    const struct ns_sampler_call *call;
 };
 
 static void take_listed(void *context, const struct ns_diag_socket *seen)
@@ -102,7 +102,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     bool full;
 
     if (seen->state == TCP_LISTEN)
-        ns_space_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
+        ns_netns_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
     /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
      * way. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
@@ -119,7 +119,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     }
     watch->connections++;
     connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
-                               ns_closely_was_busy(&look), &full);
+                               ns_sampler_was_busy(&look), &full);
     if (full && !place->listed) {
         place->listed = true; /* counted once */
         watch->tally.forgotten++;
@@ -128,15 +128,15 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     if (!connection)
         return;
     connection->list = watch->list;
-    ns_closely_take(&watch->closely, listing->call, connection, &look);
-    watch->busy += ns_closely_is_busy(connection, seen->at);
+    ns_sampler_take(&watch->closely, listing->call, connection, &look);
+    watch->busy += ns_sampler_is_busy(connection, seen->at);
 }
 
 /* What ends with fewer than two looks is as good as not seen. */
 static void end(struct ns_watch *watch, struct ns_connection *connection)
 {
     watch->tally.forgotten += connection->looks < 2;
-    ns_closely_leave(&watch->closely, connection);
+    ns_sampler_leave(&watch->closely, connection);
     ns_table_end(&watch->table, connection);
 }
 
@@ -145,13 +145,13 @@ static bool is_spare(const struct ns_watch *watch, const struct ns_connection *c
                      uint64_t now)
 {
     return watch->table.n_live > NS_TABLE_EAGER && !connection->is_close && !connection->was_held &&
-           !ns_closely_is_busy(connection, now);
+           !ns_sampler_is_busy(connection, now);
 }
 
 /* All connections of the namespace are known now. What was held has been told with its role. */
 static void end_space(struct ns_watch *watch)
 {
-    const struct ns_space *space = watch->table.owners.spaces[watch->space++];
+    const struct ns_netns *space = watch->table.owners.spaces[watch->space++];
 
     for (size_t i = 0; i < watch->table.n_live; i++) {
         struct ns_connection *connection = watch->table.live[i];
@@ -169,7 +169,7 @@ static void drop_spaces(struct ns_watch *watch)
 
     for (size_t i = 0; i < watch->table.n_live; i++)
         watch->table.live[i]->space->round = owners->stamp;
-    ns_space_drop_unused(owners->spaces, &owners->n_spaces, owners->stamp);
+    ns_netns_drop_unused(owners->spaces, &owners->n_spaces, owners->stamp);
 }
 
 static void end_list(struct ns_watch *watch)
@@ -215,7 +215,7 @@ static int list_space(struct ns_watch *watch)
 }
 
 /* 1: it goes on; 0: it is complete. */
-static int step_list(struct ns_watch *watch, const struct ns_closely_call *call, uint64_t until)
+static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call, uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more = 1;
@@ -280,7 +280,7 @@ static uint64_t lists_due(const struct ns_watch *watch)
 {
     if (watch->lists_wanted > 0)
         return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    if (!watch->all && ns_closely_has(&watch->closely, watch->tally.connections))
+    if (!watch->all && ns_sampler_has(&watch->closely, watch->tally.connections))
         return due(&watch->lists, LIST_RARE_MS, SHARE);
     return due(&watch->lists, LIST_MS, SHARE);
 }
@@ -307,12 +307,12 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
 
     if (error)
         return error;
-    ns_room_raise();
+    ns_fd_limit_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = wish->all;
     watch->table.owners.children = wish->children;
-    ns_closely_begin(&watch->closely, wish->interval_ns);
+    ns_sampler_begin(&watch->closely, wish->interval_ns);
     for (size_t i = 0; i < wish->n_pids && !wish->all; i++)
         there += (added = ns_owners_add(&watch->table.owners, wish->pids[i])) == 0;
     if (!wish->all && there == 0)
@@ -324,7 +324,7 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
     if (!error && !may_look(watch, wish))
         error = -EACCES;
     if (!error)
-        error = step_list(watch, &(struct ns_closely_call){&watch->tally, NULL, NULL}, UINT64_MAX);
+        error = step_list(watch, &(struct ns_sampler_call){&watch->tally, NULL, NULL}, UINT64_MAX);
     /* A list goes through the kernel's whole table and may take 20 ms. The one that finds the first
      * connection of a program that has just been started does not wait for this one's share. */
     watch->lists.cost = 0;
@@ -352,19 +352,19 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
                   void *context)
 {
     uint64_t busy = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    struct ns_closely_call call = {&watch->tally, held, context};
-    struct ns_connection *gone[NS_CLOSELY_MOST];
+    struct ns_sampler_call call = {&watch->tally, held, context};
+    struct ns_connection *gone[NS_SAMPLER_MOST];
     size_t n_gone = 0;
     int error;
 
-    error = ns_closely_look(&watch->closely, &call, &watch->table, now, gone, &n_gone);
+    error = ns_sampler_look(&watch->closely, &call, &watch->table, now, gone, &n_gone);
     for (size_t i = 0; i < n_gone; i++)
         end(watch, gone[i]);
     if (error >= 0 && now >= descriptors_due(watch))
         error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     if (error >= 0 && now >= lists_due(watch))
         error = step_list(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
-    *next = ns_closely_due(&watch->closely);
+    *next = ns_sampler_due(&watch->closely);
     if (descriptors_due(watch) < *next)
         *next = descriptors_due(watch);
     if (lists_due(watch) < *next)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints what the command's reader finds in a directory of records, for the tests of what is
  * recorded: one line for all, one a process, one a connection, and with "holds" one a hold. */
-#include "cli/recorded.h"
+#include "cli/diagnose/recorded.h"
 #include "judge/statistics.h"
 
 #include <fcntl.h>

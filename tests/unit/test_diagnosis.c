@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What is told of a diagnosis: rows made by hand in, sentences and a policy out. */
-#include "cli/diagnosis.h"
-#include "cli/diagnosis_policy.h"
-#include "cli/diagnosis_report.h"
-#include "cli/diagnosis_words.h"
+#include "cli/diagnose/diagnosis.h"
+#include "cli/diagnose/diagnosis_policy.h"
+#include "cli/diagnose/diagnosis_report.h"
+#include "cli/diagnose/diagnosis_words.h"
 
 #include "policy/policy.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* conn/recorder.c and cli/recorded.c against each other: what is put down is what is read, what
- * there is no room for is counted, and a file that somebody else has written, cut or spoilt harms
- * nobody. */
-#include "cli/recorded.h"
+/* conn/recorder.c and cli/diagnose/recorded.c against each other: what is put down is what is read,
+ * what there is no room for is counted, and a file that somebody else has written, cut or spoilt
+ * harms nobody. */
+#include "cli/diagnose/recorded.h"
 #include "conn/fds.h"
 #include "conn/recorder.h"
 

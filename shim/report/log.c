@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes the log. Owns nothing but the level, the file's name, and what stderr was. Must never
+ * write to stdout, keep a descriptor open, use one below 3, or write to a stderr that has become
+ * something else. System calls by number: the libc's open and write are points of cancellation, and
+ * socket() or _exit, where lines come from, are none. */
+#include "report/log.h"
+
+#include "base/system.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+bool ns_log_debugs;
+
+static enum ns_log_level threshold = NS_LOG_ERROR;
+static char log_file[4096];
+
+/* stderr at start-up, where later lines may come. */
+static struct {
+    bool known;
+    bool appends;   /* O_APPEND */
+    char name[128]; /* its /proc link's text: "pipe:[123]", "/dev/pts/0"; "": it was closed */
+    struct stat file;
+} stderr_was;
+
+static void stderr_is(char *name, size_t size)
+{
+    long n = NS_SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/fd/2", name, size - 1);
+    name[n > 0 ? n : 0] = 0;
+}
+
+static void remember_stderr(void)
+{
+    stderr_is(stderr_was.name, sizeof stderr_was.name);
+    long flags = NS_SYSTEM(SYS_fcntl, 2, F_GETFL);
+    stderr_was.appends = flags >= 0 && flags & O_APPEND;
+    if (NS_SYSTEM(SYS_fstat, 2, &stderr_was.file) != 0)
+        stderr_was.name[0] = 0;
+    stderr_was.known = true;
+}
+
+bool ns_log_open(const char *level, const char *file)
+{
+    static const char *const words[] = {"off", "error", "info", "debug"};
+    bool known = !level || !*level;
+    for (unsigned i = 0; !known && i < sizeof words / sizeof *words; i++)
+        if (strcmp(level, words[i]) == 0) {
+            threshold = (enum ns_log_level)i;
+            known = true;
+        }
+    if (file && *file && strlen(file) < sizeof log_file)
+        memcpy(log_file, file, strlen(file) + 1);
+    if (!log_file[0] && threshold >= NS_LOG_INFO) /* nothing is written later otherwise */
+        remember_stderr();
+    ns_log_debugs = threshold >= NS_LOG_DEBUG;
+    return known;
+}
+
+bool ns_log_enabled(enum ns_log_level level)
+{
+    return level <= threshold;
+}
+
+bool ns_log_to_file(void)
+{
+    return log_file[0] != 0;
+}
+
+void ns_log_silence(void)
+{
+    threshold = NS_LOG_OFF;
+    ns_log_debugs = false;
+}
+
+/* Opened as a number of our own, or not at all. */
+static int opened(const char *path, int flags)
+{
+    /* NONBLOCK: a FIFO without a reader must not stop the program. */
+    long fd = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
+                        flags | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    return ns_system_high(fd);
+}
+
+/* The program has closed its stderr, as many do in an atexit handler. A file that was opened to be
+ * appended to is opened anew: in any other what others write at their own place would be mixed with
+ * ours. So is a terminal that is still this session's, which a daemon has left behind and whose
+ * name may be somebody else's by now. Pipes and sockets have no name to open. -1: neither. */
+static int stderr_again(void)
+{
+    bool file = S_ISREG(stderr_was.file.st_mode) && stderr_was.appends;
+    if (stderr_was.name[0] != '/' || !(file || S_ISCHR(stderr_was.file.st_mode)))
+        return -1;
+    int fd = opened(stderr_was.name, 0);
+    if (fd < 0)
+        return -1;
+    struct stat now;
+    pid_t session = -1;
+    bool same = NS_SYSTEM(SYS_fstat, fd, &now) == 0 && now.st_dev == stderr_was.file.st_dev &&
+                now.st_ino == stderr_was.file.st_ino;
+    bool ours = file || (NS_SYSTEM(SYS_ioctl, fd, TIOCGSID, &session) == 0 &&
+                         session == (pid_t)NS_SYSTEM(SYS_getsid, 0));
+    if (same && ours)
+        return fd;
+    NS_SYSTEM(SYS_close, fd);
+    return -1;
+}
+
+/* May a line be written there? Not to the peer of a program that inetd started, nor where it would
+ * wait, or raise SIGPIPE. */
+static bool takes_line(void)
+{
+    int domain;
+    socklen_t size = sizeof domain;
+    if (NS_SYSTEM(SYS_getsockopt, 2, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+        domain != AF_UNIX)
+        return false;
+    struct timespec none = {0};
+    struct pollfd at = {.fd = 2, .events = POLLOUT};
+    return NS_SYSTEM(SYS_ppoll, &at, 1, &none, NULL, 0) == 1 && at.revents == POLLOUT;
+}
+
+/* Where a line goes: stderr, or a descriptor to close; -1: nowhere. */
+static int destination(void)
+{
+    char now[sizeof stderr_was.name];
+    if (log_file[0])
+        return opened(log_file, O_CREAT);
+    if (stderr_was.known) {
+        if (!stderr_was.name[0])
+            return -1;
+        stderr_is(now, sizeof now);
+        if (!now[0])
+            return stderr_again();
+        if (strcmp(now, stderr_was.name) != 0)
+            return -1;
+    }
+    return takes_line() ? 2 : -1;
+}
+
+/* Would a line of that size raise SIGXFSZ, which ends the program (setrlimit(2), RLIMIT_FSIZE)?
+ * Lines of other processes may come in between: so one of a whole line's size must fit twice. */
+static bool is_full(int fd)
+{
+    struct rlimit most;
+    struct stat file;
+    return NS_SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
+           most.rlim_cur != RLIM_INFINITY && NS_SYSTEM(SYS_fstat, fd, &file) == 0 &&
+           S_ISREG(file.st_mode) &&
+           (uint64_t)file.st_size + 2 * sizeof(struct ns_line) > most.rlim_cur;
+}
+
+void ns_line_begin(struct ns_line *line)
+{
+    line->used = 0;
+    ns_line_add(line, "nagleshim[");
+    ns_line_add_number(line, (uint64_t)getpid());
+    ns_line_add(line, "]: ");
+}
+
+void ns_line_add(struct ns_line *line, const char *text)
+{
+    for (; *text && line->used < sizeof line->text - 1; text++) { /* room for the newline */
+        bool control = (unsigned char)*text < ' ' || *text == 0x7f;
+        line->text[line->used++] = control ? '?' : *text;
+    }
+}
+
+void ns_line_add_number(struct ns_line *line, uint64_t number)
+{
+    char digits[24];
+    unsigned at = sizeof digits - 1;
+    digits[at] = 0;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    ns_line_add(line, digits + at);
+}
+
+void ns_line_write(struct ns_line *line)
+{
+    int saved = errno;
+    int fd = destination();
+    line->text[line->used] = '\n';
+    if (fd >= 0 && !is_full(fd)) /* one write: lines of several processes in one file stay whole */
+        NS_SYSTEM(SYS_write, fd, line->text, line->used + 1);
+    if (fd > 2)
+        NS_SYSTEM(SYS_close, fd);
+    errno = saved;
+}
+
+void ns_log_socket(int fd, const char *what, int other)
+{
+    struct ns_line line;
+    ns_line_begin(&line);
+    ns_line_add(&line, "fd ");
+    ns_line_add_number(&line, (uint64_t)fd);
+    ns_line_add(&line, ": ");
+    ns_line_add(&line, what);
+    if (other >= 0) {
+        ns_line_add(&line, " ");
+        ns_line_add_number(&line, (uint64_t)other);
+    }
+    ns_line_write(&line);
+}
+
+void ns_log(enum ns_log_level level, const char *format, ...)
+{
+    if (!ns_log_enabled(level))
+        return;
+    int saved = errno;
+    struct ns_line line;
+    char text[sizeof line.text];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ns_line_begin(&line);
+    ns_line_add(&line, n >= 0 ? text : "");
+    ns_line_write(&line);
+    errno = saved;
+}
