@@ -347,6 +347,9 @@ SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
 install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
+	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
+		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
+		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
@@ -377,13 +380,14 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 		sed -i 's#^Environment=NAGLESHIM_POLICY_DIR=#\#&#' $(SHARED)/systemd/nagleshim.conf && \
 		sed -i -E 's#^( *)(NAGLESHIM_POLICY_DIR: |- $(POLICIES):)#\1\#\2#' $(SHARED)/container/compose.yaml && \
 		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"; }
-	@test -n "$(DESTDIR)" || { $(LDCONFIG); ldconfig -p 2>/dev/null | grep -qF '=> $(LIBRARY)'; } || \
-		echo "note: ld.so does not search $(LIBDIR); type LD_PRELOAD=$(LIBRARY) or $(BINDIR)/nagleshim run -- PROGRAM"
+	@test -n "$(DESTDIR)" || { $(LDCONFIG); \
+		name='$(LIBRARY)'; ! ldconfig -p 2>/dev/null | grep -qF "=> $$name" || name=libnagleshim.so; \
+		echo "installed; next: $(BINDIR)/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=$$name PROGRAM"; }
 
 # An ordinary user has no right to its cache, and often not the directory that it is in; musl has none.
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
-uninstall: ## remove what install put there, and the directory of policies if it is empty
+uninstall: ## remove what install put there, and the directories that are empty then
 	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
@@ -391,7 +395,9 @@ uninstall: ## remove what install put there, and the directory of policies if it
 		$(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
 	rm -rf $(SHARED)
-	@rmdir $(DESTDIR)$(POLICIES) 2>/dev/null || true
+	@rmdir $(DESTDIR)$(POLICIES) $(DESTDIR)$(MANDIR)/man? $(DESTDIR)$(MANDIR) 2>/dev/null || true
+	@cd $(DESTDIR)$(DATADIR) 2>/dev/null && rmdir -p bash-completion/completions zsh/site-functions \
+		fish/vendor_completions.d 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
 .PHONY: deb rpm
