@@ -44,13 +44,9 @@ static bool take_word(enum ns_words list, const char *option, const char **word)
 
 static bool take_delay(unsigned *delay)
 {
-    char *end;
     unsigned long value;
 
-    errno = 0;
-    value = strtoul(optarg, &end, 10);
-    if (*optarg < '0' || *optarg > '9' || *end != '\0' || errno != 0 ||
-        value < NS_MAX_DELAY_US_LEAST || value > NS_MAX_DELAY_US_MOST) {
+    if (!ns_parse_number(optarg, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST, &value)) {
         SAY("--max-delay-us must be a number from %d to %d, not '%s'", NS_MAX_DELAY_US_LEAST,
             NS_MAX_DELAY_US_MOST, optarg);
         return false;

@@ -294,18 +294,6 @@ int ns_doctor_program(char **words, unsigned n)
     return NS_EXIT_YES;
 }
 
-static bool parse_pid(const char *text, pid_t *pid)
-{
-    char *end;
-    unsigned long value;
-
-    errno = 0;
-    value = strtoul(text, &end, 10);
-    *pid = (pid_t)value;
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && value >= 1 &&
-           value <= INT_MAX;
-}
-
 struct wish {
     pid_t pid;
     bool all, every, help;
@@ -329,10 +317,9 @@ static int parse(int argc, char **argv, struct wish *wish)
             wish->every = true;
             break;
         case NS_DOCTOR_PID:
-            if (parse_pid(optarg, &wish->pid))
-                break;
-            SAY("--pid must be a process id, not '%s'", optarg);
-            return NS_EXIT_ERROR;
+            if (!ns_take_pid("doctor", &wish->pid))
+                return NS_EXIT_ERROR;
+            break;
         default:
             ns_say_option("doctor", argv, option);
             return NS_EXIT_ERROR;
