@@ -13,7 +13,6 @@
 #include "cli/process/trial.h"
 #include "cli/process/trust.h"
 #include "cli/verbs.h"
-#include "cli/process/wrapper.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -50,28 +49,9 @@ static int find_program(const char *word, const struct ns_reach *reach)
     return NS_EXIT_YES;
 }
 
-static void add_reason(void *context, const char *text)
-{
-    ns_findings_reason(context, "%s", text);
-}
-
 static void add_warning(void *context, const char *text)
 {
     ns_findings_warning(context, "%s", text);
-}
-
-static void judge_wrapper(const char *script, struct ns_findings *findings)
-{
-    static struct ns_reach reach;
-    static struct ns_wrapper wrapper;
-
-    ns_wrapper_read(script, &wrapper);
-    if (wrapper.becomes) {
-        ns_reach_inspect(wrapper.program, &reach);
-        FACT("wrapper", "line %u of %s runs %s", wrapper.becomes, script,
-             reach.program[0] ? reach.program : wrapper.program);
-    }
-    ns_wrapper_judge(&wrapper, script, add_reason, findings);
 }
 
 static void judge_file(const struct ns_reach *reach, struct ns_findings *findings)
@@ -97,8 +77,6 @@ static void judge_file(const struct ns_reach *reach, struct ns_findings *finding
         ns_findings_reason(findings, "it cannot run: its loader %s is missing", reach->loader);
     if (reach->is_bun)
         ns_findings_warning(findings, "%s %s", reach->is_script ? reach->file : "it", NS_REACH_BUN);
-    if (reach->is_script && ns_wrapper_is_shell(reach->file))
-        judge_wrapper(reach->program, findings);
 }
 
 /* Does the library in this file load, as far as its bytes tell, and where the program's loader
