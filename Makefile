@@ -139,7 +139,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/process/proc*.c shim/watch/state.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
