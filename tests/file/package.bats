@@ -8,7 +8,7 @@ bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup_file() {
-    export BATS_TEST_TIMEOUT=300
+    export BATS_TEST_TIMEOUT=600
     export PACKAGES=$PWD/build/packages
     rm -rf "$PACKAGES"
     # make without what a make that runs the tests hands down.
