@@ -4,7 +4,7 @@ run where times do not."""
 
 import resource
 
-from side_by_side import BUILT_IN, NO_SHIM, ROOT, CannotRun
+from side_by_side import BUILT_IN, NO_SHIM, ROOT
 
 SCALE = ROOT / "build/probes/bench_scale"
 SPARE_FILES = 300

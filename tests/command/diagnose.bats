@@ -259,7 +259,7 @@ PYTHON
 --experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
 --json x --policy x -- echo no|--json, --report and --policy: each needs a file of its own
---josn x -- echo no|unknown option '--josn'; is '--json' meant? see 'nagleshim diagnose --help'
+--josn x -- echo no|unknown option '--josn'; did you mean '--json'? see 'nagleshim diagnose --help'
 END
 }
 

@@ -6,8 +6,7 @@
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
  *                                         and epoll_wait waits for more of it in vain;
- *        bench_scale idle SOCKETS THREADS COUNT: as calls, and then says "ready" and waits until
- * its standard input ends. */
+ */
 #include "loopback.h"
 
 #include <dlfcn.h>
@@ -139,7 +138,7 @@ int main(int argc, char **argv)
     char byte;
 
     if (argc != 5)
-        usage_error("needs calls|wait|idle SOCKETS THREADS|OWED COUNT");
+        usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
     sockets = parse_count(argv[2]);
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
@@ -150,11 +149,5 @@ int main(int argc, char **argv)
         run_waits(also);
     else
         run_threads(also);
-    if (strcmp(argv[1], "idle") == 0) {
-        puts("ready");
-        fflush(stdout);
-        while (read_some(STDIN_FILENO, &byte, 1) != 0)
-            ;
-    }
     return 0;
 }
