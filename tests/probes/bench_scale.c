@@ -5,8 +5,7 @@
  *                                         connection of its own, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
- *                                         and epoll_wait waits for more of it in vain;
- */
+ *                                         and epoll_wait waits for more of it in vain. */
 #include "loopback.h"
 
 #include <dlfcn.h>
@@ -135,7 +134,6 @@ static void run_waits(size_t owed)
 int main(int argc, char **argv)
 {
     size_t sockets, also;
-    char byte;
 
     if (argc != 5)
         usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
