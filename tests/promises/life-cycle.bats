@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Through every close, fork, exec, signal, reset and hand-over bytes arrive whole, in order and in time.
+# Parts: 2
 # What happens to descriptors, connections, threads and processes, and to bytes that are held meanwhile: they
 # arrive whole and in order, in time, and the errors are those of a program without the shim. Each scenario
 # runs with the built-in policy and under auto-cork.
