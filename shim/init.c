@@ -3,8 +3,8 @@
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
  */
-#include "life/handover.h"
-#include "life/life.h"
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/push.h"
 #include "calls/loader.h"
 #include "calls/observed.h"
@@ -12,7 +12,7 @@
 #include "policy/find.h"
 #include "base/real.h"
 #include "traffic/observe.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 #include "conn/kernel.h"
 #include "conn/recorder.h"
 #include "report/report.h"
@@ -138,7 +138,7 @@ static bool observes(void)
 static void observer_exits(void)
 {
     ns_observe_thread_exits();
-    ns_settle();
+    ns_flush_pending();
 }
 
 static void open_recorder(void)
@@ -180,7 +180,7 @@ static void look_at_inherited(unsigned limit)
         if (touch)
             ns_handover_started_with((int)i);
         else
-            ns_life_inherited((int)i);
+            ns_socket_arrived((int)i, true);
     }
 }
 
@@ -219,8 +219,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         struct rlimit files = {.rlim_cur = 1024};
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
-        ns_life_open(&rules);
-        ns_debts_open(observes() ? observer_exits : ns_settle);
+        ns_socket_open(&rules);
+        ns_pending_open(observes() ? observer_exits : ns_flush_pending);
         if (observes())
             open_recorder();
         /* The hard limit may let it raise the soft one later. */
@@ -236,7 +236,7 @@ __attribute__((destructor)) static void end(void)
 {
     int saved = errno;
     if (working)
-        ns_settle_process();
+        ns_flush_process();
     ns_report_end();
     errno = saved;
 }

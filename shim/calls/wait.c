@@ -121,13 +121,13 @@ static void before_sem(sem_t *semaphore)
         atomic_store_explicit(&get_value, known, memory_order_relaxed);
     }
     if (!known || known(semaphore, &value) != 0 || value <= 0)
-        ns_settle();
+        ns_flush_pending();
 }
 
 NS_EXPORT int sem_wait(sem_t *semaphore)
 {
     ns_epoch_ends();
-    if (ns_owes())
+    if (ns_pending_any())
         before_sem(semaphore);
     return NS_REAL(sem_wait)(semaphore);
 }
@@ -135,7 +135,7 @@ NS_EXPORT int sem_wait(sem_t *semaphore)
 NS_EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 {
     ns_epoch_ends();
-    if (ns_owes())
+    if (ns_pending_any())
         before_sem(semaphore);
     return NS_REAL(sem_timedwait)(semaphore, until);
 }
@@ -143,7 +143,7 @@ NS_EXPORT int sem_timedwait(sem_t *semaphore, const struct timespec *until)
 NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {
     ns_epoch_ends();
-    if (ns_owes())
+    if (ns_pending_any())
         before_sem(semaphore);
     return NS_REAL(sem_clockwait)(semaphore, clock, until);
 }
@@ -153,14 +153,14 @@ NS_EXPORT int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct time
 #define NS_WAIT_CHILD(CALL)                                                                        \
     do {                                                                                           \
         if (options & WNOHANG) {                                                                   \
-            ns_before_look();                                                                      \
+            ns_before_probe();                                                                     \
         } else {                                                                                   \
             ns_epoch_ends();                                                                       \
-            if (ns_owes()) {                                                                       \
+            if (ns_pending_any()) {                                                                \
                 pid_t found = CALL(options | WNOHANG);                                             \
                 if (found != 0)                                                                    \
                     return found;                                                                  \
-                ns_settle();                                                                       \
+                ns_flush_pending();                                                                \
             }                                                                                      \
         }                                                                                          \
         return CALL(options);                                                                      \
@@ -197,7 +197,7 @@ NS_EXPORT pid_t wait(int *status)
 NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
     if (options & WNOHANG)
-        ns_before_look();
+        ns_before_probe();
     else
         ns_before_wait();
     return NS_REAL(waitid)(type, id, info, options);

@@ -95,8 +95,8 @@ void ns_recorder_make(void)
 {
     uint8_t untried = UNTRIED;
     if (!ns_record_file_is_open() ||
-        atomic_load_explicit(&progress, memory_order_relaxed) == TRIED || ns_process_is_aside() ||
-        ns_is_elsewhere())
+        atomic_load_explicit(&progress, memory_order_relaxed) == TRIED ||
+        ns_process_is_disabled() || ns_has_other_fds())
         return;
     if (!atomic_compare_exchange_strong(&progress, &untried, MAKING)) {
         let_make();

@@ -17,7 +17,7 @@ static inline struct ns_conn *ns_observed(int fd)
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, send) != NS_SEND_OBSERVE)
         return NULL;
-    return ns_process_is_aside() || ns_is_elsewhere() ? NULL : conn;
+    return ns_process_is_disabled() || ns_has_other_fds() ? NULL : conn;
 }
 
 /* Before a write on conn, and after one that moved size bytes. */
