@@ -8,14 +8,11 @@
 #include "life/life.h"
 #include "traffic/push.h"
 #include "calls/loader.h"
-#include "calls/observed.h"
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/real.h"
-#include "traffic/observe.h"
 #include "traffic/settle.h"
 #include "conn/kernel.h"
-#include "conn/recorder.h"
 #include "report/report.h"
 #include "report/status.h"
 
@@ -137,38 +134,6 @@ static uint32_t shortest_delay(void)
     return shortest;
 }
 
-static bool observes(void)
-{
-    for (size_t i = 0; i < rules.n_rules; i++)
-        if (rules.rules[i]->send == NS_SEND_OBSERVE)
-            return true;
-    return false;
-}
-
-static void observer_exits(void)
-{
-    ns_observe_thread_exits();
-    ns_settle();
-}
-
-static void open_recorder(void)
-{
-    const char *directory = getenv("NAGLESHIM_RECORD"), *word = getenv("NAGLESHIM_EXPERIMENT");
-    enum ns_experiment experiment = NS_EXPERIMENT_NONE;
-    if (word && strcmp(word, "push") == 0)
-        experiment = NS_EXPERIMENT_PUSH;
-    else if (word && strcmp(word, "acknowledge") == 0)
-        experiment = NS_EXPERIMENT_ACKNOWLEDGE;
-    else if (word && *word)
-        ns_log(NS_LOG_DEBUG,
-               "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'; nothing is tried",
-               word);
-    if (!directory || !*directory)
-        return;
-    ns_recorder_open(directory, experiment);
-    ns_observed_open();
-}
-
 /* Sockets that the process was started with. Only what a service manager or inetd hands over is
  * given its rule now, since a server on stdio may never make a call that we see; any other socket
  * may be its parent's, and waits for its first use. */
@@ -233,9 +198,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         if (rules.holds)
             ns_deadline_open(shortest_delay(),
                              (struct ns_deadline_pushes){ns_push, ns_push_overdue});
-        ns_debts_open(observes() ? observer_exits : ns_settle);
-        if (observes())
-            open_recorder();
+        ns_debts_open(ns_settle);
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);

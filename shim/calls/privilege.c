@@ -134,12 +134,6 @@ void ns_before_filter(void)
     ns_handover_stand_aside();
 }
 
-/* Programs also ask whether there are filters at all, with one that is NULL and cannot be set. */
-bool ns_sets_filter(bool strict, bool filter, long program)
-{
-    return strict || (filter && program);
-}
-
 /* Does it change what the kernel keeps for each thread alone? */
 static bool is_per_thread(int option)
 {

@@ -49,9 +49,6 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
 __attribute__((format(printf, 2, 3))) void ns_diagnose_note(struct ns_diagnose_end *end,
                                                             const char *format, ...);
 
-/* The policy under which observed processes run, as their environment has it. */
-#define NS_OBSERVE_POLICY "{\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":\"observe\"}]}"
-
 /* Where observed processes leave what they see. */
 struct ns_observation {
     char directory[1024];          /* private, removed by ns_observe_end; "": nothing is observed */
