@@ -8,7 +8,7 @@
 #include "cli/policy/directory.h"
 #include "cli/process/elf.h"
 #include "cli/output.h"
-#include "cli/process/process_report.h"
+#include "cli/doctor/process_report.h"
 
 #include "policy/find.h"
 
@@ -23,10 +23,7 @@
 
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 
-enum {
-    NAMED_MOST = 8,
-    WAIT_MS = 1500, /* for all that have just been started, together */
-};
+enum { NAMED_MOST = 8 };
 
 struct enabled {
     char name[NAME_MAX + 1]; /* a unit; "" for every program */
@@ -47,7 +44,6 @@ struct status {
     size_t n;
     unsigned denied, wrong; /* libraries and policies that are not as they should be */
     struct ns_sockets sockets;
-    int wait_ms; /* what is left of WAIT_MS */
 };
 
 static double seconds(const struct timespec *time)
@@ -200,22 +196,6 @@ static void count(struct enabled *enabled, const struct ns_process_report *patie
     }
 }
 
-/* One that has just been started may still get the library. */
-static void examine(struct status *status, struct ns_process_report *patient, pid_t pid)
-{
-    struct timespec before, after;
-
-    ns_process_report_examine(patient, pid, 0, &status->sockets);
-    if (patient->state != NS_PROCESS_REPORT_STARTING || status->wait_ms <= 0)
-        return;
-    ns_process_report_end(patient);
-    clock_gettime(CLOCK_MONOTONIC, &before);
-    ns_process_report_examine(patient, pid, status->wait_ms, &status->sockets);
-    clock_gettime(CLOCK_MONOTONIC, &after);
-    status->wait_ms -=
-        (int)((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
-}
-
 static bool look_at(void *context, pid_t pid)
 {
     static struct ns_process_report patient;
@@ -224,7 +204,7 @@ static bool look_at(void *context, pid_t pid)
 
     if (pid == getpid())
         return true;
-    examine(status, &patient, pid);
+    ns_process_report_examine(&patient, pid, false, &status->sockets);
     if (patient.state == NS_PROCESS_REPORT_DENIED || patient.state == NS_PROCESS_REPORT_HIDDEN)
         status->denied++;
     if (patient.state == NS_PROCESS_REPORT_JUDGED ||
@@ -320,7 +300,7 @@ static int conclude(const struct status *status)
 
 int ns_host_status(const struct ns_host *host)
 {
-    struct status status = {.host = host, .wait_ms = WAIT_MS};
+    struct status status = {.host = host};
     char entry[PATH_MAX], policies[PATH_MAX];
     int result, error;
 
