@@ -45,7 +45,7 @@ CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/po
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
 	shim/base/arena.c shim/judge/look.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
+LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c
 # The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
@@ -102,9 +102,6 @@ $B/pic/%.o: %.c | $(CJSON_C) compiler
 $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
-
-# The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private override CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def

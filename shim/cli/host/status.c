@@ -4,10 +4,10 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
+#include "cli/doctor/process_report.h"
 #include "cli/output.h"
 #include "cli/policy/directory.h"
 #include "cli/process/elf.h"
-#include "cli/process/process_report.h"
 
 #include "policy/find.h"
 
@@ -20,8 +20,6 @@
 #include <unistd.h>
 
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
-
-enum { WAIT_MS = 1500 }; /* for a process that has just been started and has not loaded anything */
 
 /* One place where the library is enabled, and the processes that it is for. */
 struct enabled {
@@ -118,21 +116,25 @@ static void keep_first(char why[NS_FINDING_SIZE], const struct ns_finding *reaso
         snprintf(why, NS_FINDING_SIZE, "%s", reason->text);
 }
 
+static bool is(const struct ns_finding *reason, enum ns_finding_kind kind)
+{
+    return reason && reason->kind == kind;
+}
+
 static void count(struct enabled *enabled, const struct ns_process_report *report)
 {
     const struct ns_finding *reason = ns_findings_first_reason(&report->findings);
-    enum ns_finding_kind kind = reason ? reason->kind : NS_FINDING_NONE;
     /* The process lacks the variable that the drop-in sets. */
     bool is_unset =
-        enabled->unit[0] && (kind == NS_FINDING_UNSET || kind == NS_FINDING_OTHERS_ONLY);
+        enabled->unit[0] && (is(reason, NS_FINDING_UNSET) || is(reason, NS_FINDING_OTHERS_ONLY));
 
     if (report->loaded.state != NS_LOADED_NO && !reason) {
         enabled->with++;
     } else if (report->loaded.state != NS_LOADED_NO) {
         enabled->aside++;
-        enabled->is_broken = enabled->is_broken || kind == NS_FINDING_BROKEN;
+        enabled->is_broken = enabled->is_broken || is(reason, NS_FINDING_BROKEN);
         keep_first(enabled->why_aside, reason);
-    } else if (kind == NS_FINDING_EARLIER ||
+    } else if (is(reason, NS_FINDING_EARLIER) ||
                (is_unset && unit_started(enabled->unit, &report->proc) <= enabled->written)) {
         enabled->earlier++;
     } else if (is_unset) {
@@ -151,7 +153,7 @@ static bool examine(void *context, pid_t pid)
 
     if (pid == getpid())
         return true;
-    ns_process_report_examine(&report, pid, WAIT_MS, &status->sockets);
+    ns_process_report_examine(&report, pid, true, &status->sockets);
     if (report.state == NS_PROCESS_REPORT_DENIED || report.state == NS_PROCESS_REPORT_HIDDEN)
         status->denied++;
     if (report.state == NS_PROCESS_REPORT_JUDGED || report.state == NS_PROCESS_REPORT_UNREADABLE) {
