@@ -53,7 +53,7 @@ __attribute__((format(printf, 2, 3))) void ns_diagnose_note(struct ns_diagnose_e
 struct ns_observation {
     char directory[1024];          /* private, removed by ns_observe_end; "": nothing is observed */
     int fd;                        /* of it: by its name it could be another one later */
-    const char *environment[8];    /* for struct ns_child_wish */
+    const char *environment[8];    /* for struct ns_child_options */
     char texts[4][PATH_MAX + 256]; /* of it */
     char *preload;
 };

@@ -79,7 +79,7 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
         snprintf(process->name, sizeof(process->name), "%s",
                  watched->name[0] ? watched->name : "?");
     if (process)
-        ns_proc_tame(process->name);
+        ns_sanitize(process->name);
     watched->owner = process;
     return process;
 }
