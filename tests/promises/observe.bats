@@ -311,7 +311,8 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
     serve
     trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" nodelay
     grep -q SO_COOKIE "$T/observed"
-    run ! grep -qE 'TCP_INFO|ioctl' "$T/observed"
+    run ! grep -q ioctl "$T/observed"
+    [[ $(grep -c TCP_INFO "$T/observed") -le 1 ]] # a connection's first long wait tells the round-trip time
 }
 
 @test "without a directory for records the library that observes asks nothing" {
