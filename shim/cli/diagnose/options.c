@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the words of `nagleshim diagnose`: what they mean, and what is wrong with them. Not
- * async-signal-safe. */
+/* Owns the options of `nagleshim diagnose`. Not async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/cli.h"
@@ -106,7 +105,8 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
     }
 }
 
-/* run and compare read the file of --policy: nobody's own policy is to be lost to a slip. */
+/* For run and compare, --policy names a file to read. A user who expects that here must not lose
+ * his policy. */
 static bool is_there(const char *file)
 {
     struct stat st;
@@ -145,7 +145,7 @@ bool ns_diagnose_take_options(int argc, char **argv, struct ns_diagnose_options 
     }
     if (optind < argc)
         options->program = argv + optind;
-    /* A price is a price of stalls: without a grade, of those that are likely, too. */
+    /* Without --fail-on, --max-lost-ms counts likely stalls as well. */
     if (options->max_lost_ms >= 0 && !options->fail_on)
         options->fail_on = NS_GRADE_LIKELY;
     return judge(options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the view from inside: the library that looks and changes nothing, preloaded into the program
- * that diagnose starts, and the private directory in which its records are left. The directory must
- * not outlive the command. Not async-signal-safe. */
+/* Owns the view from inside: the library that only observes, which is preloaded into the program,
+ * and the private directory for its records. The directory must not outlive the command. Not
+ * async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/cli.h"
@@ -31,27 +31,23 @@
 #define DIRECTORY_NAME "nagleshim."
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Waits with and without the push that say something of it. */
-enum { TRIED_LEAST = 4 };
-
 static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
 {
     char reason[128];
 
     if (ns_preload_locate(path) != 0) {
-        ns_diagnose_note(end, "seen from outside alone: " NS_LIBRARY_NAME
-                              " is not where this command looks for it, or has a path that "
-                              "LD_PRELOAD cannot have");
+        ns_diagnose_note(end, "seen from outside only: " NS_LIBRARY_NAME
+                              " was not found, or its path cannot be written in LD_PRELOAD");
         return false;
     }
-    if (ns_elf_path_is_unfit(path, reason, sizeof(reason))) {
-        ns_diagnose_note(end, "seen from outside alone: %s %s; install it again", path, reason);
+    if (ns_elf_path_is_unfit(path, reason, sizeof reason)) {
+        ns_diagnose_note(end, "seen from outside only: %s %s; install it again", path, reason);
         return false;
     }
     return true;
 }
 
-/* Is there something for which the program is not to be observed? */
+/* Is there a reason not to observe the program? */
 static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnose_end *end)
 {
     const char *list = getenv("LD_PRELOAD");
@@ -60,26 +56,26 @@ static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagno
 
     if (options->outside)
         return true;
-    if (ns_environment_off(off, sizeof(off))) {
-        ns_diagnose_note(end, "seen from outside alone: NAGLESHIM_OFF is set");
+    if (ns_environment_off(off, sizeof off)) {
+        ns_diagnose_note(end, "seen from outside only: NAGLESHIM_OFF is set");
         return true;
     }
     ns_reach_inspect(options->program[0], &reach);
-    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would complain of the library */
-        ns_diagnose_note(end, "seen from outside alone: it %s", ns_reach_reason(reach.verdict));
+    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
+        ns_diagnose_note(end, "seen from outside only: it %s", ns_reach_reason(reach.verdict));
         return true;
     }
     if (list && ns_preload_find(list, entry)) {
         ns_diagnose_note(end,
-                         "LD_PRELOAD names the shim already: the program was run under it, and "
-                         "seen from outside alone");
+                         "LD_PRELOAD already names the library, so the program ran with it and was "
+                         "seen from outside only");
         return true;
     }
     return false;
 }
 
-/* Is it in memory? On a disk whoever writes to a mapped file waits now and then until the file
- * system has written it (its journal, mostly), and a file system that fills up may kill it. */
+/* Is the directory in memory? On a disk, a process that writes to a mapped file sometimes waits for
+ * the file system (mostly its journal), and is killed if the disk is full. */
 static bool is_memory(const char *directory)
 {
     struct statfs fs;
@@ -87,7 +83,7 @@ static bool is_memory(const char *directory)
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
-/* Is the open directory this user's own? */
+/* Does the open directory belong to this user? */
 static bool is_own(int fd)
 {
     struct stat st;
@@ -95,7 +91,7 @@ static bool is_own(int fd)
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid();
 }
 
-/* Remove the records in a directory, and nothing else. */
+/* Remove the records in a directory and nothing else. */
 static void empty(int fd)
 {
     DIR *directory = fdopendir(dup(fd));
@@ -109,7 +105,7 @@ static void empty(int fd)
         closedir(directory);
 }
 
-/* Nobody has had the lock for a while: whoever has just made one has none yet. */
+/* Has nobody locked the directory for a while? A new one is not locked at once. */
 static bool is_left_behind(int fd)
 {
     enum { SECONDS = 60 };
@@ -119,7 +115,7 @@ static bool is_left_behind(int fd)
            flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* A command that was killed leaves its directory, in memory mostly: the next one removes it. */
+/* A command that was killed leaves its directory behind; the next one removes it. */
 static void sweep(const char *temporary)
 {
     DIR *list = opendir(temporary);
@@ -145,22 +141,22 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
 {
     const char *temporary = getenv("TMPDIR");
 
-    if (!temporary || *temporary != '/' || strlen(temporary) > sizeof(observation->directory) - 32)
+    if (!temporary || *temporary != '/' || strlen(temporary) > sizeof observation->directory - 32)
         temporary = "/tmp";
     if (!is_memory(temporary) && is_memory("/dev/shm") && access("/dev/shm", W_OK | X_OK) == 0)
         temporary = "/dev/shm";
     sweep(temporary);
-    snprintf(observation->directory, sizeof(observation->directory), "%s/" DIRECTORY_NAME "XXXXXX",
+    snprintf(observation->directory, sizeof observation->directory, "%s/" DIRECTORY_NAME "XXXXXX",
              temporary);
     if (mkdtemp(observation->directory)) {
         observation->fd = open(observation->directory, DIRECTORY_FLAGS);
         if (is_own(observation->fd) && flock(observation->fd, LOCK_EX | LOCK_NB) == 0)
             return true;
-        errno = EBUSY; /* whoever may write beside it has put something else in its place */
+        errno = EBUSY; /* another user has replaced it */
         if (observation->fd >= 0)
             close(observation->fd);
     }
-    ns_diagnose_note(end, "seen from outside alone: cannot make a directory in %s: %s", temporary,
+    ns_diagnose_note(end, "seen from outside only: cannot make a directory in %s: %s", temporary,
                      strerror(errno));
     observation->directory[0] = '\0';
     return false;
@@ -182,13 +178,13 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
         ns_observe_end(observation);
         return false;
     }
-    snprintf(observation->texts[0], sizeof(observation->texts[0]),
+    snprintf(observation->texts[0], sizeof observation->texts[0],
              "NAGLESHIM_POLICY=" NS_OBSERVE_POLICY);
-    snprintf(observation->texts[1], sizeof(observation->texts[1]), "NAGLESHIM_RECORD=%s",
+    snprintf(observation->texts[1], sizeof observation->texts[1], "NAGLESHIM_RECORD=%s",
              observation->directory);
     observation->environment[0] = observation->preload;
     observation->environment[1] = observation->texts[0];
-    snprintf(observation->texts[2], sizeof(observation->texts[2]), "NAGLESHIM_EXPERIMENT%s",
+    snprintf(observation->texts[2], sizeof observation->texts[2], "NAGLESHIM_EXPERIMENT%s",
              options->experiment == NS_EXPERIMENT_PUSH          ? "=push"
              : options->experiment == NS_EXPERIMENT_ACKNOWLEDGE ? "=acknowledge"
                                                                 : "");
@@ -197,7 +193,7 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     return true;
 }
 
-/* A hold, until it is known which row its connection gets. */
+/* A hold whose connection has no row yet. */
 struct kept_hold {
     const struct ns_recorded *connection;
     struct ns_hold hold;
@@ -218,7 +214,7 @@ static void keep_hold(void *context, const struct ns_recorded_process *process,
     if (kept->n == kept->room) {
         size_t room = kept->room ? 2 * kept->room : 64;
         struct kept_hold *list =
-            room <= NS_DIAGNOSIS_HOLDS_MOST ? reallocarray(kept->holds, room, sizeof(*list)) : NULL;
+            room <= NS_DIAGNOSIS_HOLDS_MOST ? reallocarray(kept->holds, room, sizeof *list) : NULL;
 
         if (!list) {
             kept->untold++;
@@ -254,22 +250,19 @@ static void add_experiment(struct ns_diagnosis *diagnosis,
                            const struct ns_diagnosed_process *process,
                            const struct ns_recorded_process *recorded)
 {
-    struct ns_diagnosed_experiment *experiment;
-
     if (recorded->experiment == NS_EXPERIMENT_NONE ||
         diagnosis->n_experiments == NS_EXPERIMENTS_MOST)
         return;
-    experiment = &diagnosis->experiments[diagnosis->n_experiments++];
-    *experiment = (struct ns_diagnosed_experiment){
+    diagnosis->experiments[diagnosis->n_experiments++] = (struct ns_diagnosed_experiment){
         .process = process,
-        .what = recorded->experiment == NS_EXPERIMENT_PUSH ? "push" : "acknowledge",
-        .done = recorded->n_treated,
-        .left = recorded->n_untreated,
-        .p = ns_statistics_mann_whitney(recorded->treated, recorded->n_treated, recorded->untreated,
-                                        recorded->n_untreated),
+        .trial = {.pushes = recorded->experiment == NS_EXPERIMENT_PUSH,
+                  .done = recorded->n_treated,
+                  .left = recorded->n_untreated,
+                  .done_ms = ns_statistics_median(recorded->treated, recorded->n_treated),
+                  .left_ms = ns_statistics_median(recorded->untreated, recorded->n_untreated),
+                  .p = ns_statistics_mann_whitney(recorded->treated, recorded->n_treated,
+                                                  recorded->untreated, recorded->n_untreated)},
     };
-    experiment->done_ms = ns_statistics_median(recorded->treated, recorded->n_treated);
-    experiment->left_ms = ns_statistics_median(recorded->untreated, recorded->n_untreated);
 }
 
 static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded_process *recorded,
@@ -279,9 +272,9 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
 
     if (!process)
         return;
-    snprintf(process->name, sizeof(process->name), "%s", recorded->name);
-    snprintf(process->exe, sizeof(process->exe), "%s", recorded->exe);
-    process->curable.yes = true; /* the library is in it */
+    snprintf(process->name, sizeof process->name, "%s", recorded->name);
+    snprintf(process->exe, sizeof process->exe, "%s", recorded->exe);
+    process->curable.yes = true; /* the library was preloaded */
     diagnosis->looks += recorded->looks;
     diagnosis->forgotten += recorded->slots_lost;
     diagnosis->missed += recorded->events_lost;
@@ -290,26 +283,21 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
     add_experiment(diagnosis, process, recorded);
 }
 
-static bool same_service(const struct ns_address *one, const struct ns_address *other)
-{
-    return one->known && other->known && one->port == other->port &&
-           memcmp(&one->addr, &other->addr, sizeof(one->addr)) == 0;
-}
-
-/* From inside an inherited socket has no role, and its service is its peer. */
+/* Are these rows about the same connections? From inside, an inherited socket has no role, and its
+ * service is its peer. */
 static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
 {
     if (inside->role == NS_ROLE_UNKNOWN)
-        return same_service(&inside->service, &row->remote) ||
-               same_service(&inside->service, &row->service);
+        return ns_address_is_same(&inside->service, &row->remote) ||
+               ns_address_is_same(&inside->service, &row->service);
     if (inside->role != row->role && row->role != NS_ROLE_UNKNOWN)
         return false;
-    return same_service(&inside->service, &row->service) ||
+    return ns_address_is_same(&inside->service, &row->service) ||
            (inside->role == NS_ROLE_SERVER && inside->service.port == row->local.port);
 }
 
-/* Has a record told of this row's connections, more exactly? In a container a process has another
- * number for itself. */
+/* Does a record describe the connections of this row from outside more exactly? In a container a
+ * process knows itself by another pid. */
 static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
 {
     if (row->source == NS_SOURCE_INSIDE)
@@ -336,7 +324,7 @@ static bool has_outside_row(const struct ns_diagnosis *diagnosis,
     return false;
 }
 
-/* The directory is this user's, and has its name in this root. */
+/* Only processes of this user in this root directory can write to the directory. */
 static void note_apart(const struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
 {
     const struct ns_diagnosed_process *first = NULL;
@@ -353,13 +341,13 @@ static void note_apart(const struct ns_diagnosis *diagnosis, struct ns_diagnose_
     }
     if (n == 1)
         ns_diagnose_note(end,
-                         "process %d (%s) runs as another user, or in another root or mount "
-                         "namespace, and can leave no record: it was seen from outside alone",
+                         "process %d (%s) was seen from outside only: it has another user, root "
+                         "directory or mount namespace, and cannot write its record",
                          first->pid, first->name);
     else if (n > 1)
         ns_diagnose_note(end,
-                         "%zu processes run as another user, or in another root or mount "
-                         "namespace, and can leave no record: they were seen from outside alone",
+                         "%zu processes were seen from outside only: they have another user, root "
+                         "directory or mount namespace, and cannot write their records",
                          n);
 }
 
@@ -368,9 +356,9 @@ static void note_unrecorded(const struct ns_observation *observation, size_t n,
 {
     if (n)
         ns_diagnose_note(end,
-                         "%zu process%s could not be recorded, and %s seen from outside alone: "
-                         "there were more than %d, or %s has too little room",
-                         n, n == 1 ? "" : "es", n == 1 ? "was" : "were", NS_RECORD_PROCESSES_MOST,
+                         "%zu process%s seen from outside only: there were more than %d, or there "
+                         "was no room for records in %s",
+                         n, n == 1 ? " was" : "es were", NS_RECORD_PROCESSES_MOST,
                          observation->directory);
 }
 
@@ -402,7 +390,7 @@ void ns_observe_end(struct ns_observation *observation)
     if (observation->directory[0]) {
         empty(observation->fd);
         close(observation->fd);
-        /* Removes nothing but an empty directory, should it be another one now. */
+        /* If the name is another directory's now, it is only removed if it is empty. */
         rmdir(observation->directory);
     }
     observation->directory[0] = '\0';

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the policy that a diagnosis proposes. It must be one that `nagleshim check` accepts without
- * a warning, and take no socket that did not stall: what it is narrowed by is the process, the role
- * and the port. Not async-signal-safe. */
-#include "cli/diagnose/diagnosis_policy.h"
+/* See policy.h. `nagleshim check` must accept the policy without a warning, and it must match no
+ * sockets that did not stall: each rule names a process, a role and a port. Not async-signal-safe.
+ */
+#include "cli/diagnose/policy.h"
 
 #include "base/path.h"
-#include "cli/diagnose/diagnosis_words.h"
+#include "cli/diagnose/sentences.h"
 
 #include <cJSON.h>
 #include <stdio.h>
@@ -14,15 +14,15 @@
 
 enum { NAME_MOST = 64 };
 
-/* Whom a rule is for. */
+/* What a rule matches. */
 struct target {
-    const struct ns_diagnosed_process *process; /* NULL: at the other end, and not known */
+    const struct ns_diagnosed_process *process; /* NULL: an unknown process at the other end */
     enum ns_role role;
     uint16_t port;
 };
 
-/* Is its name only the beginning of what it is? The kernel keeps 15 characters, which is all that
- * is told of another user's process. */
+/* Is the name only the beginning of the real one? Of another user's process only the kernel's name
+ * is known, which has at most 15 characters. */
 static bool is_cut(const struct ns_diagnosed_process *process)
 {
     size_t length = strlen(process->name);
@@ -30,8 +30,8 @@ static bool is_cut(const struct ns_diagnosed_process *process)
     return length == sizeof(process->name) - 1 || (process->exe[0] == '\0' && length == 15);
 }
 
-/* Its name as a pattern that matches nothing else; what no policy may have in it becomes a question
- * mark, which matches it. */
+/* The name as a pattern that matches nothing else. Characters that a policy may not contain become
+ * question marks, which match them. */
 static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
 {
     size_t used = 0;
@@ -39,7 +39,7 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
     for (const char *name = process->name; *name && used + 3 < size; name++) {
         unsigned char c = (unsigned char)*name;
 
-        if (strchr("*[]\\", c)) /* a question mark may stand for what was tamed */
+        if (strchr("*[]\\", c)) /* but not '?', which may stand for a replaced character */
             pattern[used++] = '\\';
         pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
     }
@@ -48,9 +48,9 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
     pattern[used] = '\0';
 }
 
-static struct target target_of(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+static struct target target_of(const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
 
     if (row->process->curable.yes || !row->process->curable.reason[0])
@@ -62,12 +62,10 @@ static struct target target_of(const struct ns_diagnosis *diagnosis, const struc
     return target;
 }
 
-/* Is it known that no preload reaches either end? */
-static bool is_out_of_reach(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+/* Is it known that no preload can reach either end? */
+static bool is_out_of_reach(const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
-
-    return row->process->curable.reason[0] && other && other->process->curable.reason[0];
+    return row->process->curable.reason[0] && row->other && row->other->process->curable.reason[0];
 }
 
 static bool same_target(const struct target *one, const struct target *other)
@@ -84,7 +82,7 @@ static void write_name(const struct target *target, const char *pattern, char *n
     char port[24] = "";
 
     if (target->role != NS_ROLE_UNKNOWN)
-        snprintf(port, sizeof(port), "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
+        snprintf(port, sizeof port, "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
                  target->port);
     snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
 }
@@ -98,9 +96,9 @@ static bool add_match(cJSON *rule, const struct target *target, const char *patt
     if (target->process)
         ok = ok && cJSON_AddStringToObject(match, "process", pattern);
     if (target->role == NS_ROLE_UNKNOWN)
-        return ok; /* which of the ports is the service's is not known either */
+        return ok; /* then nobody knows which port is the service's */
     ok = ok && cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
-    snprintf(port, sizeof(port), "%u", target->port);
+    snprintf(port, sizeof port, "%u", target->port);
     list = ok ? cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local")
               : NULL;
     return list && cJSON_AddItemToArray(list, cJSON_CreateString(port));
@@ -113,10 +111,10 @@ static bool add_rule(cJSON *rules, const struct target *target)
     bool ok = rule != NULL;
 
     if (target->process)
-        write_pattern(target->process, pattern, sizeof(pattern));
-    write_name(target, pattern, name, sizeof(name));
+        write_pattern(target->process, pattern, sizeof pattern);
+    write_name(target, pattern, name, sizeof name);
     ok = ok && cJSON_AddStringToObject(rule, "name", name) && add_match(rule, target, pattern);
-    /* Both halves: one alone could make a stall the other way. */
+    /* Both keys: one alone could cause a stall in the other direction. */
     ok = ok && cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE)) &&
          cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
     if (!ok || !cJSON_AddItemToArray(rules, rule))
@@ -124,23 +122,22 @@ static bool add_rule(cJSON *rules, const struct target *target)
     return ok;
 }
 
-/* Is it the other end of what a rule for that end cures? */
-static bool is_cured_there(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+/* Does the rule for the other end cure this row, too? */
+static bool is_cured_there(const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = ns_diagnosis_other_end(diagnosis, row);
+    const struct ns_diagnosed *other = row->other;
 
-    return !ns_diagnosis_holds(row) && other && ns_diagnosis_stalls(other) &&
-           ns_diagnosis_holds(other) &&
+    return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
            (other->process->curable.yes || !other->process->curable.reason[0]);
 }
 
-/* Has a row before this one the same rule? */
-static bool is_told(const struct ns_diagnosis *diagnosis, size_t row, const struct target *target)
+/* Does a row before this one need the same rule? */
+static bool has_rule(const struct ns_diagnosis *diagnosis, size_t row, const struct target *target)
 {
     for (size_t i = 0; i < row; i++) {
-        struct target before = target_of(diagnosis, &diagnosis->rows[i]);
+        struct target before = target_of(&diagnosis->rows[i]);
 
-        if (ns_diagnosis_stalls(&diagnosis->rows[i]) && same_target(&before, target))
+        if (diagnosis->rows[i].conclusion.stalls && same_target(&before, target))
             return true;
     }
     return false;
@@ -157,10 +154,10 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
         rules = cJSON_AddArrayToObject(policy, "rules");
     for (size_t i = 0; rules && ok && i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
-        struct target target = target_of(diagnosis, row);
+        struct target target = target_of(row);
 
-        if (ns_diagnosis_stalls(row) && !is_cured_there(diagnosis, row) &&
-            !is_out_of_reach(diagnosis, row) && !is_told(diagnosis, i, &target))
+        if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
+            !has_rule(diagnosis, i, &target))
             ok = add_rule(rules, &target);
     }
     if (ok && cJSON_GetArraySize(rules) > 0)
@@ -169,8 +166,8 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
     return text;
 }
 
-/* As a shell takes it, without what would drive a terminal: control characters become escapes of
- * $'...'. */
+/* A word quoted for the shell. Control characters become escapes of $'...', so that they do not
+ * reach the terminal. */
 static void print_word(FILE *stream, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -197,42 +194,41 @@ static void print_word(FILE *stream, const char *word)
     putc('\'', stream);
 }
 
-static void print_run(FILE *stream, const struct ns_diagnosis_means *means)
+static void print_run(FILE *stream, const struct ns_next_words *words)
 {
-    print_word(stream, means->command);
+    print_word(stream, words->command);
     fputs(" run", stream);
-    if (means->file) {
+    if (words->file) {
         fputs(" --policy ", stream);
-        print_word(stream, means->file);
+        print_word(stream, words->file);
     }
     fputs(" -- ", stream);
 }
 
-/* What to start under the shim where the first row that stalls is to be cured at its other end. */
+/* The command for a cure at the other end. */
 static void print_other_end(FILE *stream, const struct target *target,
-                            const struct ns_diagnosed *row, const struct ns_diagnosis_means *means)
+                            const struct ns_diagnosed *row, const struct ns_next_words *words)
 {
     char address[64];
 
-    print_run(stream, means);
+    print_run(stream, words);
     if (target->process) {
         print_word(stream, target->process->exe);
         fprintf(stream, " ITS ARGUMENTS, the other end");
     } else {
-        fprintf(stream, "PROGRAM, at the other end: %s %s",
-                target->role == NS_ROLE_SERVER ? "what serves" : "what has connected from",
-                ns_words_address(&row->remote, address, sizeof(address)));
+        fprintf(stream, "PROGRAM, at the other end: the %s %s",
+                target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
+                ns_words_address(&row->remote, address, sizeof address));
     }
 }
 
-/* What to type to start it: not the executable, if it was started by another of its names. */
+/* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
 static const char *program_of(const struct ns_diagnosed_process *process)
 {
     return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
 }
 
-char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis,
-                        const struct ns_diagnosis_means *means)
+char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words)
 {
     const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
     struct target target;
@@ -240,26 +236,26 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis,
     size_t size = 0;
     FILE *stream;
 
-    if (!row || !ns_diagnosis_stalls(row))
+    if (!row || !row->conclusion.stalls)
         return NULL;
     stream = open_memstream(&text, &size);
     if (!stream)
         return NULL;
-    target = target_of(diagnosis, row);
-    if (is_out_of_reach(diagnosis, row)) {
+    target = target_of(row);
+    if (is_out_of_reach(row)) {
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 row->process->name);
     } else if (target.process != row->process) {
-        print_other_end(stream, &target, row, means);
+        print_other_end(stream, &target, row, words);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
     } else {
-        print_run(stream, means);
-        for (unsigned i = 0; means->program && means->program[i]; i++) {
+        print_run(stream, words);
+        for (unsigned i = 0; words->program && words->program[i]; i++) {
             fputs(i ? " " : "", stream);
-            print_word(stream, means->program[i]);
+            print_word(stream, words->program[i]);
         }
-        if (!means->program) {
+        if (!words->program) {
             print_word(stream, program_of(row->process));
             fprintf(stream, " ITS ARGUMENTS");
         }

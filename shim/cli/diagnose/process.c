@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a diagnosis knows of a process: its name, whether the shim is in it, and whether a
- * preload can reach it. It reads /proc and nothing else, and takes nothing there for granted. Not
- * async-signal-safe. */
-#include "cli/diagnose/diagnosis.h"
+/* Fills what a diagnosis knows of a process from /proc: its name, whether the library is loaded in
+ * it, and whether a preload can reach it. Not async-signal-safe. */
+#include "cli/diagnose/rows.h"
 
 #include "cli/process/elf.h"
 #include "cli/process/loaded.h"
@@ -34,7 +33,7 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
         if (!reason && proc->secure)
             reason = ns_reach_reason(NS_REACH_SET_ID);
         curable->yes = !reason;
-        snprintf(curable->reason, sizeof(curable->reason), "%s%s", reason ? "it " : "",
+        snprintf(curable->reason, sizeof curable->reason, "%s%s", reason ? "it " : "",
                  reason ? reason : "");
     }
     close(fd);
@@ -49,10 +48,10 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
     process->has_other_number = ns_proc_has_other_number(&proc);
     process->is_apart = proc.user != geteuid() || ns_proc_lives_elsewhere(&proc);
     if (ns_proc_look(&proc) == 0) {
-        snprintf(process->exe, sizeof(process->exe), "%s", proc.exe);
+        snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
         process->has_shim = has_shim(&proc);
         judge_reach(&proc, &process->curable);
     }
-    ns_proc_name(&proc, process->name, sizeof(process->name));
+    ns_proc_name(&proc, process->name, sizeof process->name);
     ns_proc_close(&proc);
 }

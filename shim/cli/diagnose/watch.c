@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the time that `nagleshim diagnose` watches: when it looks, when it stops, and what becomes
- * of connections that have ended. It must neither stop nor alter what it watches. Not
- * async-signal-safe. */
+/* Owns the loop of `nagleshim diagnose`: it takes samples when they are due, adds connections that
+ * have ended to their rows, and decides when to stop. It must not stop or change what it watches.
+ * Not async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "base/clock.h"
 #include "cli/process/proc.h"
 
 #include "watch/watch.h"
@@ -24,39 +25,30 @@
 #define SECOND UINT64_C(1000000000)
 
 enum {
-    PROCESS_MS = 20, /* a process that lives shorter stays without a name */
-    HARVEST_MS =
-        1000, /* what has ended is put into its row, so that its memory can be used again */
+    PROCESS_MS = 20,   /* the name of a process that ends sooner stays unknown */
+    HARVEST_MS = 1000, /* connections that have ended are added to rows, and forgotten */
     PROGRESS_MS = 500,
-    IDLE_MS = 50, /* what did nothing for so long is idle, and not only between two of its bytes */
+    IDLE_MS = 50, /* a connection without traffic for so long is idle */
 };
 
 struct session {
     const struct ns_diagnose_options *options;
-    struct ns_child *child; /* NULL: what runs is watched */
+    struct ns_child *child; /* NULL: running processes are watched */
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
     uint64_t next_process, next_harvest, next_progress;
     uint64_t stalls;
-    uint64_t unread; /* processes at a time that there was no descriptor or no memory for */
-    bool final;      /* everything is harvested, and not only what has ended */
+    uint64_t unread; /* most processes at a time without a descriptor or memory for them */
+    bool final;      /* harvest all connections, not only those that have ended */
     bool progress;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
 {
     va_list arguments;
 
-    if (end->n_notes == sizeof(end->notes) / sizeof(end->notes[0]))
+    if (end->n_notes == sizeof end->notes / sizeof end->notes[0])
         return;
     va_start(arguments, format);
     if (vasprintf(&end->notes[end->n_notes], format, arguments) >= 0)
@@ -64,7 +56,7 @@ void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
     va_end(arguments);
 }
 
-/* The process of a connection, looked at as soon as it is known: it may be gone the next moment. */
+/* The process of a connection. It is examined at once, since it may end the next moment. */
 static struct ns_diagnosed_process *process_of(struct session *session, struct ns_watched *watched)
 {
     struct ns_diagnosed_process *process = watched->owner;
@@ -74,10 +66,9 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
     process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
     if (process && !process->exe[0])
         ns_diagnosed_process_look(process);
-    /* It is gone already. */
+    /* It may have ended already. */
     if (process && !process->name[0])
-        snprintf(process->name, sizeof(process->name), "%s",
-                 watched->name[0] ? watched->name : "?");
+        snprintf(process->name, sizeof process->name, "%s", watched->name[0] ? watched->name : "?");
     if (process)
         ns_proc_tame(process->name);
     watched->owner = process;
@@ -141,7 +132,7 @@ static void print_progress(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
 
-    /* In the background it would write over the prompt. */
+    /* In the background it would overwrite the prompt. */
     if (tcgetpgrp(STDERR_FILENO) != getpgrp())
         return;
     ns_watch_tally(session->watch, &tally);
@@ -152,8 +143,8 @@ static void print_progress(struct session *session, uint64_t now)
     fflush(stderr);
 }
 
-/* What is due besides looking. */
-static void keep_house(struct session *session, uint64_t now)
+/* Other work that is due. */
+static void do_due(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
 
@@ -180,7 +171,7 @@ static void keep_house(struct session *session, uint64_t now)
 static void wait_until(uint64_t then, int signals)
 {
     struct pollfd poll = {.fd = signals, .events = POLLIN};
-    uint64_t now = now_ns(), left = then > now ? then - now : 0;
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
     struct timespec timeout = {.tv_sec = (time_t)(left / SECOND), .tv_nsec = (long)(left % SECOND)};
 
     ppoll(&poll, 1, &timeout, NULL);
@@ -198,7 +189,7 @@ static bool is_gone(pid_t pid)
     return gone;
 }
 
-/* Is there nothing more to watch? */
+/* Is it time to stop? */
 static bool is_over(struct session *session, int signals, struct ns_diagnose_end *end)
 {
     bool asked = ns_child_take_signals(signals, session->child);
@@ -212,12 +203,12 @@ static bool is_over(struct session *session, int signals, struct ns_diagnose_end
 static void watch(struct session *session, int signals, struct ns_diagnose_end *end)
 {
     for (bool over = false; !over;) {
-        uint64_t now = now_ns(), next = now + SECOND / 100;
+        uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
 
         over = is_over(session, signals, end) || (session->deadline && now >= session->deadline);
         ns_watch_look(session->watch, now, &next, take_hold, session);
-        keep_house(session, now);
-        /* A process that ends without being our child is only seen by asking. */
+        do_due(session, now);
+        /* The end of a process that is not our child is only noticed by asking. */
         if (next > now + SECOND / 5)
             next = now + SECOND / 5;
         if (session->deadline && next > session->deadline)
@@ -230,7 +221,7 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
 }
 
 struct left {
-    pid_t program, pid; /* pid: of one that goes on */
+    pid_t program, pid; /* pid: of one that is still running */
     unsigned n;
 };
 
@@ -245,7 +236,7 @@ static bool count_left(void *context, pid_t pid)
     return true;
 }
 
-/* A program that goes to the background, or leaves one there, has ended all the same. */
+/* The program has ended but may have left processes in the background. */
 static void note_left(const struct session *session, struct ns_diagnose_end *end)
 {
     struct left left = {.program = session->child ? session->child->pid : 0};
@@ -254,38 +245,42 @@ static void note_left(const struct session *session, struct ns_diagnose_end *end
         return;
     ns_watch_each_process(session->watch, count_left, &left);
     if (left.n)
-        ns_diagnose_note(end,
-                         "the program has ended, and %u process%s that it started go%s on; "
-                         "'nagleshim diagnose --pid %d' looks at %s",
-                         left.n, left.n == 1 ? "" : "es", left.n == 1 ? "es" : "", left.pid,
-                         left.n == 1 ? "it" : "one of them");
+        ns_diagnose_note(
+            end,
+            "the program has ended, but %u process%s that it started %s still running; "
+            "'nagleshim diagnose --pid %d' examines %s",
+            left.n, left.n == 1 ? "" : "es", left.n == 1 ? "is" : "are", left.pid,
+            left.n == 1 ? "it" : "one of them");
 }
 
 static int say_denied(const struct ns_diagnose_options *options, int error)
 {
     if (error == -EPERM || error == -EACCES) {
-        SAY("permission denied: process %d is not yours to look into; ask as its user, or as root",
+        SAY("permission denied: process %d is another user's, or protected; run this command as "
+            "that "
+            "user, or as root",
             options->pid);
         return NS_EXIT_DENIED;
     }
     if (error == -ESRCH)
         SAY("there is no process %d", options->pid);
     else if (error == -EPROTONOSUPPORT)
-        SAY("this kernel does not tell of TCP sockets (CONFIG_INET_TCP_DIAG)");
+        SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
     else
-        SAY("cannot look at TCP sockets: %s", strerror(-error));
+        SAY("cannot list TCP sockets: %s", strerror(-error));
     return NS_EXIT_ERROR;
 }
 
 static void note_denied(uint64_t denied, struct ns_diagnose_end *end)
 {
     if (denied)
-        ns_diagnose_note(end, "%llu process%s could not be looked into: %s",
+        ns_diagnose_note(end, "permission denied for %llu process%s: %s",
                          (unsigned long long)denied, denied == 1 ? "" : "es",
-                         geteuid() == 0 ? "it takes CAP_SYS_PTRACE, which this command lacks, or a "
-                                          "security module protects them"
-                         : denied == 1  ? "it is another user's, or protected; ask as root"
-                                        : "they are other users', or protected; ask as root");
+                         geteuid() == 0
+                             ? "this command lacks CAP_SYS_PTRACE, or a security module protects "
+                               "them"
+                             : "they belong to other users, or are protected; run this command as "
+                               "root");
 }
 
 static void take_tally(struct session *session, struct ns_diagnose_end *end)
@@ -300,17 +295,17 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
     if (tally.denied > session->diagnosis->denied)
         session->diagnosis->denied = tally.denied;
     if (tally.missed > tally.rounds / 20)
-        ns_diagnose_note(
-            end, "%llu of %llu looks from outside came too late: holds may have been missed",
-            (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
+        ns_diagnose_note(end,
+                         "%llu of %llu samples from outside were late: holds may have been missed",
+                         (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
     if (tally.forgotten)
-        ns_diagnose_note(end, "at least %llu connection%s too short, or too many, to be looked at",
+        ns_diagnose_note(end, "at least %llu connection%s not sampled: too short, or too many",
                          (unsigned long long)tally.forgotten,
                          tally.forgotten == 1 ? " was" : "s were");
     if (session->unread)
         ns_diagnose_note(end,
-                         "%llu process%s could not be watched: there were too few descriptors "
-                         "(ulimit -Hn) or too little memory",
+                         "%llu process%s could not be watched: too few descriptors (ulimit -Hn) or "
+                         "too little memory",
                          (unsigned long long)session->unread, session->unread == 1 ? "" : "es");
     note_denied(session->diagnosis->denied, end);
 }
@@ -356,16 +351,16 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
 
-    /* It looks once while it is opened, which takes its time where there is much to see. */
+    /* ns_watch_open takes the first samples, which may take a while. */
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
-    diagnosis->begin = now_ns();
+    diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
     if (!open_watch(&session, end))
         return;
     if (options->seconds > 0)
-        session.deadline = now_ns() + (uint64_t)(options->seconds * (double)SECOND);
-    /* A line that is written again and again would be in the way of what the program prints there.
-     */
+        session.deadline =
+            ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
+    /* A progress line would disturb the output of a program on the same terminal. */
     session.progress =
         !options->silent && isatty(STDERR_FILENO) && !(child && isatty(STDOUT_FILENO));
     session.next_progress = diagnosis->begin + SECOND;
@@ -373,7 +368,7 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
         end->failure = release(&session);
     if (!end->failure)
         watch(&session, signals, end);
-    diagnosis->end = now_ns();
+    diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);
     take_tally(&session, end);
