@@ -45,7 +45,7 @@ CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/po
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
 	shim/base/arena.c shim/judge/look.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
+LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c
 # The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
@@ -106,9 +106,6 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 # The page of diagnose is part of the command, by the assembler's .incbin.
 $B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
 
-# The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private override CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
-
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
@@ -121,6 +118,12 @@ $B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
 
 $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
+
+# The only program of the container image, which has no C library.
+$B/copy: shim/image/copy.c $(wildcard shim/hold/bare.h shim/image/*.h)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
+		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
 
 # The compiler's preprocessor reads the table: a program that prints it could not run where the build is for another
 # machine.
@@ -136,7 +139,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/process/proc*.c shim/watch/state.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
@@ -250,7 +253,7 @@ check-aarch64: ## cross-compile for aarch64 without a warning, and run it under 
 
 check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
 	@tests/deps sidecar
-	@$(MAKE) --no-print-directory -s all examples
+	@$(MAKE) --no-print-directory -s all $B/copy examples
 	@examples/sidecar/test
 
 .PHONY: check-peers
@@ -350,6 +353,9 @@ SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
 install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
+	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
+		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
+		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
@@ -380,13 +386,14 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 		sed -i 's#^Environment=NAGLESHIM_POLICY_DIR=#\#&#' $(SHARED)/systemd/nagleshim.conf && \
 		sed -i -E 's#^( *)(NAGLESHIM_POLICY_DIR: |- $(POLICIES):)#\1\#\2#' $(SHARED)/container/compose.yaml && \
 		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"; }
-	@test -n "$(DESTDIR)" || { $(LDCONFIG); ldconfig -p 2>/dev/null | grep -qF '=> $(LIBRARY)'; } || \
-		echo "note: ld.so does not search $(LIBDIR); type LD_PRELOAD=$(LIBRARY) or $(BINDIR)/nagleshim run -- PROGRAM"
+	@test -n "$(DESTDIR)" || { $(LDCONFIG); \
+		name='$(LIBRARY)'; ! ldconfig -p 2>/dev/null | grep -qF "=> $$name" || name=libnagleshim.so; \
+		echo "installed; next: $(BINDIR)/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=$$name PROGRAM"; }
 
 # An ordinary user has no right to its cache, and often not the directory that it is in; musl has none.
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
-uninstall: ## remove what install put there, and the directory of policies if it is empty
+uninstall: ## remove what install put there, and the directories that are empty then
 	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
@@ -394,7 +401,9 @@ uninstall: ## remove what install put there, and the directory of policies if it
 		$(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
 	rm -rf $(SHARED)
-	@rmdir $(DESTDIR)$(POLICIES) 2>/dev/null || true
+	@rmdir $(DESTDIR)$(POLICIES) $(DESTDIR)$(MANDIR)/man? $(DESTDIR)$(MANDIR) 2>/dev/null || true
+	@cd $(DESTDIR)$(DATADIR) 2>/dev/null && rmdir -p bash-completion/completions zsh/site-functions \
+		fish/vendor_completions.d 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
 .PHONY: deb rpm

@@ -60,16 +60,16 @@ int ns_child_signals(void)
     return fd < 0 ? -errno : fd;
 }
 
-static bool redirect(const struct ns_child_wish *wish)
+static bool redirect(const struct ns_child_options *options)
 {
     int null;
 
-    if (!wish->quiet)
+    if (!options->quiet)
         return true;
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     return null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO &&
            dup2(null, STDOUT_FILENO) == STDOUT_FILENO &&
-           (wish->errors < 0 || dup2(wish->errors, STDERR_FILENO) == STDERR_FILENO);
+           (options->errors < 0 || dup2(options->errors, STDERR_FILENO) == STDERR_FILENO);
 }
 
 static void change_environment(const char *const *changes)
@@ -82,18 +82,18 @@ static void change_environment(const char *const *changes)
     }
 }
 
-static _Noreturn void become(const struct ns_child_wish *wish, int gate, int failure)
+static _Noreturn void become(const struct ns_child_options *options, int gate, int failure)
 {
     char byte;
     int error;
 
     /* A parent that has ended has nothing to release. */
     if (read(gate, &byte, 1) == 1) {
-        change_environment(wish->environment);
-        if (redirect(wish)) {
+        change_environment(options->environment);
+        if (redirect(options)) {
             sigprocmask(SIG_SETMASK, &mask_before, NULL);
             ns_child_restore();
-            execvp(wish->argv[0], wish->argv);
+            execvp(options->argv[0], options->argv);
         }
         error = errno;
         if (write(failure, &error, sizeof(error)) != sizeof(error))
@@ -102,7 +102,7 @@ static _Noreturn void become(const struct ns_child_wish *wish, int gate, int fai
     _exit(127);
 }
 
-int ns_child_fork(struct ns_child *child, const struct ns_child_wish *wish)
+int ns_child_fork(struct ns_child *child, const struct ns_child_options *options)
 {
     int gate[2], failure[2];
 
@@ -119,7 +119,7 @@ int ns_child_fork(struct ns_child *child, const struct ns_child_wish *wish)
     child->pid = fork();
     if (child->pid == 0) {
         close(gate[1]);
-        become(wish, gate[0], failure[1]);
+        become(options, gate[0], failure[1]);
     }
     close(gate[0]);
     close(failure[1]);

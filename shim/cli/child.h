@@ -15,7 +15,7 @@ struct ns_child {
     int status; /* as a shell has it: 128 and the signal's number if one ended it */
 };
 
-struct ns_child_wish {
+struct ns_child_options {
     char *const *argv;
     const char *const
         *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
@@ -38,7 +38,7 @@ int ns_child_signals(void);
 
 /* A process that waits until it is released: whoever wants to watch it from its first call on can.
  * 0 or -errno. */
-int ns_child_fork(struct ns_child *child, const struct ns_child_wish *wish);
+int ns_child_fork(struct ns_child *child, const struct ns_child_options *options);
 
 /* Let it become the program. 0, or -errno of execve: it has ended then. */
 int ns_child_release(struct ns_child *child);

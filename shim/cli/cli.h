@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the nagleshim command share: its subcommands, its exit statuses, its one way to
- * speak. Nothing of this is linked into the library. */
+/* What the files of the nagleshim command share: its subcommands, their exit statuses, messages,
+ * and the values that several options take. Nothing of this is linked into the library. */
 #ifndef NS_CLI_H
 #define NS_CLI_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum {
     NS_EXIT_YES = 0,
     NS_EXIT_NO = 1,     /* check: invalid; explain: no rule applies; doctor: no effect */
     NS_EXIT_ERROR = 2,  /* wrong usage, or something that could not be read or written */
-    NS_EXIT_DENIED = 3, /* doctor: permission denied */
-    /* run, as env(1) has them: below 125 they are the program's own */
+    NS_EXIT_DENIED = 3, /* permission denied */
+    /* run, with the numbers of env(1): a status below 125 is the program's own */
     NS_EXIT_RUN_FAILED = 125,
     NS_EXIT_NOT_EXECUTABLE = 126,
     NS_EXIT_NOT_FOUND = 127,
@@ -24,20 +25,30 @@ enum {
 #include "cli/verbs.def"
 #undef NS_VERB
 
-/* Print the help of a subcommand, or of the command as a whole if command is NULL, on stdout.
- * Returns false if there is no such subcommand. */
+/* Print the help of a subcommand, or of the whole command if command is NULL, on stdout. Returns
+ * false if there is no such subcommand. */
 bool ns_help_print(const char *command);
 void ns_help_usage(void); /* the short form, on stderr */
 
 /* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. With
- * --json it is also kept for the object that report.h prints. */
+ * --json it also becomes one of the object's "messages". Sanitizes the text. */
 __attribute__((format(printf, 2, 3))) void ns_say(const char *command, const char *format, ...);
 
-/* Say which option getopt_long did not like; result is what it returned ('?', or ':' where the
- * option string begins with a colon). */
+/* Replace control characters and invalid UTF-8 by '?', in place: text that another user chose must
+ * not drive the terminal or begin a line. Returns text. */
+char *ns_sanitize(char *text);
+
+/* Say why getopt_long refused an option; result is what it returned, '?' or ':'. */
 void ns_say_option(const char *command, char *const *argv, int result);
 
-/* Lists of words that options and help texts have in common. */
+/* True if text is a decimal number from least to most, without sign or blanks. */
+bool ns_parse_number(const char *text, unsigned long least, unsigned long most,
+                     unsigned long *number);
+
+/* The value of --pid, from optarg. Returns false after a message. */
+bool ns_take_pid(const char *command, pid_t *pid);
+
+/* The words that an option may take as its value. */
 enum ns_words { NS_WORDS_SEND, NS_WORDS_ACK, NS_WORDS_ROLE, NS_WORDS_LOG };
 
 struct ns_word {

@@ -40,16 +40,15 @@ struct comparison {
 
 static bool take_runs(unsigned *runs)
 {
-    char *end;
-    unsigned long value = strtoul(optarg, &end, 10);
+    unsigned long value;
 
+    if (!ns_parse_number(optarg, RUNS_LEAST, NS_COMPARE_RUNS_MOST, &value)) {
+        SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, NS_COMPARE_RUNS_MOST,
+            optarg);
+        return false;
+    }
     *runs = (unsigned)value;
-    if (*optarg >= '0' && *optarg <= '9' && *end == '\0' && value >= RUNS_LEAST &&
-        value <= NS_COMPARE_RUNS_MOST)
-        return true;
-    SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, NS_COMPARE_RUNS_MOST,
-        optarg);
-    return false;
+    return true;
 }
 
 static bool take_options(int argc, char **argv, struct comparison *comparison)
@@ -180,10 +179,10 @@ static int run_once(struct comparison *comparison, unsigned arm, int errors)
     const char *list[4];
     struct ns_diagnose_options options = {
         .verb = "compare", .program = comparison->program, .outside = true, .silent = true};
-    struct ns_child_wish wish = {.argv = comparison->program,
-                                 .environment = environment_of(comparison, arm, list),
-                                 .quiet = true,
-                                 .errors = errors};
+    struct ns_child_options wish = {.argv = comparison->program,
+                                    .environment = environment_of(comparison, arm, list),
+                                    .quiet = true,
+                                    .errors = errors};
     uint64_t segments = segments_now(), delayed = delayed_now();
     struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim run`: it puts the library and the policy into the environment and becomes the
- * program. It must not fork, leave a descriptor open, or touch signals: the program starts as it
- * would without it. Not async-signal-safe. */
+/* Owns `nagleshim run`: it puts the library and the policy into the environment and executes the
+ * program in its own place. It must not fork, leave a descriptor open, or touch signals: the
+ * program starts as it would without this command. Not async-signal-safe. */
 #include "cli/child.h"
 #include "cli/cli.h"
 
@@ -38,19 +38,15 @@ static bool take_word(enum ns_words list, const char *option, const char **word)
         *word = optarg;
         return true;
     }
-    SAY("%s must be %s, not '%s'", option, ns_words_join(list, known, sizeof(known)), optarg);
+    SAY("%s must be %s, not '%s'", option, ns_words_join(list, known, sizeof known), optarg);
     return false;
 }
 
 static bool take_delay(unsigned *delay)
 {
-    char *end;
     unsigned long value;
 
-    errno = 0;
-    value = strtoul(optarg, &end, 10);
-    if (*optarg < '0' || *optarg > '9' || *end != '\0' || errno != 0 ||
-        value < NS_MAX_DELAY_US_LEAST || value > NS_MAX_DELAY_US_MOST) {
+    if (!ns_parse_number(optarg, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST, &value)) {
         SAY("--max-delay-us must be a number from %d to %d, not '%s'", NS_MAX_DELAY_US_LEAST,
             NS_MAX_DELAY_US_MOST, optarg);
         return false;
@@ -82,7 +78,7 @@ static bool take_option(int option, char **argv, struct run_options *options)
     }
 }
 
-/* Do the options for a policy make sense together? */
+/* Can these options be used together? */
 static bool is_clear(const struct run_options *options)
 {
     int send = NS_SEND_DEFAULT;
@@ -90,13 +86,13 @@ static bool is_clear(const struct run_options *options)
     if (options->send)
         ns_words_find(NS_WORDS_SEND, options->send, &send);
     if (options->policy && (options->send || options->ack || options->max_delay_us))
-        SAY("--policy cannot be used together with --send, --ack or --max-delay-us; write these "
-            "into the policy file");
+        SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
+            "policy file");
     else if (send == NS_SEND_OBSERVE && options->ack &&
              strcmp(options->ack, ns_ack_name(NS_ACK_APP)) != 0)
         SAY("--ack must be app, or left out, beside --send observe, which changes nothing");
     else if (options->max_delay_us && !ns_send_modes[send].holds)
-        SAY("--max-delay-us is for --send auto-cork alone: no other mode holds bytes");
+        SAY("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
     else
         return true;
     return false;
@@ -115,7 +111,7 @@ static bool take_options(int argc, char **argv, struct run_options *options)
     if (!is_clear(options))
         return false;
     if (optind >= argc) {
-        SAY("no program is named; see 'nagleshim run --help'");
+        SAY("the program is missing; see 'nagleshim run --help'");
         return false;
     }
     return true;
@@ -129,7 +125,7 @@ static bool put_environment(const char *name, const char *value)
     return false;
 }
 
-/* A broken policy would make the shim stand aside; who names one wants it in force. */
+/* The program must not start without the policy that was named: a broken one is an error. */
 static bool put_policy_file(const char *file)
 {
     char path[PATH_MAX];
@@ -204,7 +200,7 @@ static int report_exec_failure(const char *word, const struct ns_reach *reach, i
     if (error == ENOENT && reach->program[0] == '\0' && !strchr(word, '/'))
         SAY("cannot find '%s' in PATH", word);
     else if (error == ENOENT && reach->program[0] != '\0')
-        SAY("cannot run '%s': it is there, but not the interpreter that it asks for", word);
+        SAY("cannot run '%s': its interpreter is missing", word);
     else
         SAY("cannot run '%s': %s", word, strerror(error));
     return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
@@ -225,14 +221,16 @@ int ns_run_main(int argc, char **argv)
     if (!put_policy(&options) || !put_library() ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
-    ns_subject_describe(&subject, argv[optind], argv + optind + 1, (unsigned)(argc - optind - 1));
+    argc -= optind;
+    argv += optind;
+    ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
     ns_forewarn_of_environment();
-    if (ns_environment_off(off, sizeof(off)))
+    if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])
         ns_forewarn_of_policy(&subject);
-    ns_forewarn_of_reach(&subject.reach);
+    ns_forewarn_of_program(&subject.reach, argc, argv);
     ns_child_restore();
-    execvp(argv[optind], argv + optind);
-    return report_exec_failure(argv[optind], &subject.reach, errno);
+    execvp(argv[0], argv);
+    return report_exec_failure(argv[0], &subject.reach, errno);
 }

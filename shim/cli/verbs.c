@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the rows of verbs.def, and what getopt_long is told of them. Must not know what a verb or an
- * option does. Not async-signal-safe. */
+/* Owns the rows of verbs.def, what getopt_long gets from them, and the values that several options
+ * share. Must not know what a verb or an option does. Not async-signal-safe. */
 #include "cli/verbs.h"
 
 #include "cli/cli.h"
 
+#include "policy/policy.h"
+#include "policy/suggest.h"
+
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of these only PROGRAM means anything here; the others are for completions. */
+/* Only PROGRAM has a meaning here; the others are for the shells' completions. */
 enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
 static const struct ns_verb verbs[] = {
@@ -57,18 +63,17 @@ const struct ns_verb *ns_verbs_find(const char *word)
     return NULL;
 }
 
-/* What getopt_long wants for a verb: ":" first, so that it tells a missing value from a wrong
- * option, and "+" before that where the options end at the first other word. */
+/* getopt_long's description of a verb's options: ":" first, so that a missing value and a wrong
+ * option have different results, and "+" before that if the first other word ends the options. */
 static void describe(const char *verb, char *letters, struct option *known)
 {
     if (ns_verbs_find(verb)->runs_a_program)
         *letters++ = '+';
     *letters++ = ':';
     for (size_t i = 0; i < COUNT(options); i++) {
-        int value = options[i].takes == NS_TAKES_NOTHING ? no_argument : required_argument;
-
         if (strcmp(options[i].verb, verb) != 0)
             continue;
+        int value = options[i].takes == NS_TAKES_NOTHING ? no_argument : required_argument;
         *known++ = (struct option){options[i].name, value, NULL, options[i].id};
         if (options[i].letter)
             *letters++ = options[i].letter;
@@ -83,11 +88,10 @@ int ns_verbs_next_option(const char *verb, int argc, char **argv)
 {
     char letters[2 * COUNT(options) + 3];
     struct option known[COUNT(options) + 1];
-    int result;
 
     describe(verb, letters, known);
     opterr = 0;
-    result = getopt_long(argc, argv, letters, known, NULL);
+    int result = getopt_long(argc, argv, letters, known, NULL);
     for (size_t i = 0; i < COUNT(options); i++)
         if (options[i].letter && options[i].letter == result && strcmp(options[i].verb, verb) == 0)
             return options[i].id;
@@ -96,19 +100,125 @@ int ns_verbs_next_option(const char *verb, int argc, char **argv)
 
 const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv)
 {
-    /* getopt_long puts the options first; a second look would find a word behind an option that
-     * lacks its value. */
-    char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+    /* getopt_long reorders the words, so it gets a copy. */
+    char **copy = calloc((size_t)argc + 1, sizeof *copy);
     const char *value = NULL;
     int option;
 
-    for (int i = 0; copy && i < argc; i++)
-        copy[i] = argv[i];
+    if (copy)
+        memcpy(copy, argv, (size_t)argc * sizeof *copy);
     while (copy && (option = ns_verbs_next_option(verb, argc, copy)) != -1)
         for (size_t i = 0; i < COUNT(options); i++)
             if (options[i].id == option && strcmp(options[i].name, name) == 0)
                 value = options[i].takes == NS_TAKES_NOTHING ? "" : optarg;
     free(copy);
-    optind = 0; /* the next call of getopt_long begins anew */
+    optind = 0; /* the next call of getopt_long starts from the first word again */
     return value;
+}
+
+static void say_unknown(const char *command, const char *option)
+{
+    char name[64];
+    const struct ns_verb_option *row;
+
+    /* "--sned=app" */
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(option, "="), option);
+    struct ns_suggest suggest = {.word = name + strspn(name, "-")};
+    for (size_t i = 0; option[1] == '-' && (row = ns_verbs_option_at(i)); i++)
+        if (strcmp(row->verb, command) == 0)
+            ns_suggest_try(&suggest, row->name);
+    if (suggest.known)
+        ns_say(command, "unknown option '%s'; did you mean '--%s'? see 'nagleshim %s --help'",
+               option, suggest.known, command);
+    else
+        ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
+}
+
+void ns_say_option(const char *command, char *const *argv, int result)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    /* Long options have values past the letters; getopt has already stepped over their word. */
+    bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
+    const char *option = is_letter ? letter : argv[optind - 1];
+
+    if (result == ':')
+        ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
+    else if (optopt >= NS_OPTION_BASE)
+        ns_say(command, "%s: this option takes no value", option);
+    else
+        say_unknown(command, option);
+}
+
+bool ns_parse_number(const char *text, unsigned long least, unsigned long most,
+                     unsigned long *number)
+{
+    char *end;
+
+    errno = 0;
+    *number = strtoul(text, &end, 10);
+    /* strtoul would also take blanks and a sign. */
+    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *number >= least &&
+           *number <= most;
+}
+
+bool ns_take_pid(const char *command, pid_t *pid)
+{
+    unsigned long number;
+
+    if (!ns_parse_number(optarg, 1, INT_MAX, &number)) {
+        ns_say(command, "--pid must be a process id, not '%s'", optarg);
+        return false;
+    }
+    *pid = (pid_t)number;
+    return true;
+}
+
+struct ns_word ns_words_at(enum ns_words list, unsigned position)
+{
+    static const char *const log_levels[] = {
+#define NS_LEVEL(word) word,
+#include "cli/levels.def"
+#undef NS_LEVEL
+    };
+    struct ns_word word = {.value = (int)position};
+
+    if (list == NS_WORDS_SEND) {
+        word.name = ns_send_name((enum ns_send)position);
+    } else if (list == NS_WORDS_ACK) {
+        word.name = ns_ack_name((enum ns_ack)position);
+    } else if (list == NS_WORDS_ROLE) {
+        word.value = NS_ROLE_CLIENT + (int)position;
+        word.name = ns_role_name((enum ns_role)word.value);
+    } else if (list == NS_WORDS_LOG && position < COUNT(log_levels)) {
+        word.name = log_levels[position];
+    }
+    return word;
+}
+
+bool ns_words_find(enum ns_words list, const char *wanted, int *value)
+{
+    struct ns_word word;
+
+    for (unsigned i = 0; (word = ns_words_at(list, i)).name; i++) {
+        if (strcmp(word.name, wanted) == 0) {
+            if (value)
+                *value = word.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+char *ns_words_join(enum ns_words list, char *buffer, size_t size)
+{
+    size_t used = 0;
+    struct ns_word word;
+
+    buffer[0] = '\0';
+    for (unsigned i = 0; (word = ns_words_at(list, i)).name && used < size; i++) {
+        const char *before = ns_words_at(list, i + 1).name ? ", " : " or ";
+        int n = snprintf(buffer + used, size - used, "%s%s", i == 0 ? "" : before, word.name);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return buffer;
 }

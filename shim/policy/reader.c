@@ -55,7 +55,7 @@ const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t 
 {
     buffer[0] = '\0';
     if (near->known)
-        snprintf(buffer, size, "; is \"%s\" meant?", near->known);
+        snprintf(buffer, size, "; did you mean \"%s\"?", near->known);
     return buffer;
 }
 

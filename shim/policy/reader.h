@@ -68,7 +68,7 @@ int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, c
  */
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n);
 
-/* "; is \"name\" meant?" in buffer if a key is near to what was written, "" otherwise. */
+/* "; did you mean \"name\"?" in buffer if a key is similar to the unknown one, "" otherwise. */
 const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t size);
 
 /* A user's text for a message: short, on one line, in buffer. */

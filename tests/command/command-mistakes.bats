@@ -87,7 +87,7 @@ expect_places() {
         printf '{"version": 1, "rules": [{"%s": 1}]}' "$key" >"$T/p.json"
         run --separate-stderr "$NS" check "$T/p.json"
         expect_status 1
-        expect_whole stderr "$T/p.json:1:27: unknown key \"$key\"; a rule may have name, comment, match, send, ack, max_delay_us, sockopt${meant:+; is \"$meant\" meant?}"
+        expect_whole stderr "$T/p.json:1:27: unknown key \"$key\"; a rule may have name, comment, match, send, ack, max_delay_us, sockopt${meant:+; did you mean \"$meant\"?}"
     done <<'CASES'
 sned send
 Match match

@@ -156,7 +156,7 @@ setup() {
     expect_whole stderr "nagleshim run: $T: cannot be read: Is a directory"
     run --separate-stderr "$NS" run -p - -- touch "$T/ran" <"$(policy p '{}')"
     expect_status 125
-    expect_whole stderr "nagleshim run: '-': no policy is taken from standard input here; name a file"
+    expect_whole stderr "nagleshim run: '-': the policy cannot be read from standard input here; name a file"
     [[ ! -e $T/ran ]]
 }
 
@@ -167,7 +167,7 @@ setup() {
         # shellcheck disable=SC2086 # two words
         run --separate-stderr "$NS" run $option -p "$file" -- touch "$T/ran"
         expect_status 125
-        expect_whole stderr "nagleshim run: --policy cannot be used together with --send, --ack or --max-delay-us; write these into the policy file"
+        expect_whole stderr "nagleshim run: --policy cannot be used with --send, --ack or --max-delay-us; write these into the policy file"
         [[ ! -e $T/ran ]]
     done
 }
@@ -234,7 +234,7 @@ setup() {
     for mode in '' nodelay adaptive flush-before-read app observe; do
         run --separate-stderr "$NS" run ${mode:+--send "$mode"} --max-delay-us 500 -- touch "$T/ran"
         expect_status 125
-        expect_whole stderr "nagleshim run: --max-delay-us is for --send auto-cork alone: no other mode holds bytes"
+        expect_whole stderr "nagleshim run: --max-delay-us can only be used with --send auto-cork: no other mode holds bytes"
         [[ ! -e $T/ran ]]
     done
 }
@@ -248,9 +248,9 @@ setup() {
         expect_whole output ""
         expect_whole stderr "nagleshim run: $expected; see 'nagleshim run --help'"
     done <<'CASES'
-run|no program is named
-run --|no program is named
-run --log error|no program is named
+run|the program is missing
+run --|the program is missing
+run --log error|the program is missing
 run --bogus true|unknown option '--bogus'
 run -x true|unknown option '-x'
 run -xp true|unknown option '-x'
@@ -270,7 +270,7 @@ CASES
     printf '#!/no/such/interpreter\n' >"$T/script"
     chmod +x "$T/script"
     run -127 --separate-stderr "$NS" run -- "$T/script"
-    expect_whole stderr "nagleshim run: cannot run '$T/script': it is there, but not the interpreter that it asks for"
+    expect_whole stderr "nagleshim run: cannot run '$T/script': its interpreter is missing"
 }
 
 @test "run exits 126 for what is found and cannot be executed" {

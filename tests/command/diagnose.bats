@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim diagnose` proves the stalls that are there and no others, prices them, and its policy ends them.
+# Parts: 2
 # shellcheck disable=SC2016,SC2030,SC2031 # single quotes are for other shells; each test is a process of its own
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 # The programs are the examples, as they are. What is said of them is held against what they measure themselves.
@@ -259,7 +260,7 @@ PYTHON
 --experiment push --all|--experiment is made from inside: it needs a program to start, without --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
 --json x --policy x -- echo no|--json, --report and --policy: each needs a file of its own
---josn x -- echo no|unknown option '--josn'; is '--json' meant? see 'nagleshim diagnose --help'
+--josn x -- echo no|unknown option '--josn'; did you mean '--json'? see 'nagleshim diagnose --help'
 END
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: top shows which connections stall, of any program, in any namespace, from outside, and calls nothing else a stall.
+# Parts: 2
 # shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
 # shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
 # The programs are watched as they are, without the shim; each has a control that does not stall. Networks are

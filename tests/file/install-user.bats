@@ -107,8 +107,8 @@ fails() {
     printf '%s\n' "$output" "$stderr"
     [[ $status -eq 0 && -z $stderr && ${#lines[@]} -eq 2 ]]
     [[ ${lines[0]} == 'note: /etc/nagleshim cannot be made; name policies in NAGLESHIM_POLICY or '* ]]
-    [[ ${lines[1]} == *"type LD_PRELOAD=$home/lib/libnagleshim.so or $home/bin/nagleshim run -- PROGRAM" ]]
-    # What it says to type works.
+    [[ ${lines[1]} == "installed; next: $home/bin/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=$home/lib/libnagleshim.so PROGRAM" ]]
+    # The commands that it names work.
     run "$home/bin/nagleshim" run --log info -- "$PROBES/report" joins talks exit
     [[ $status -eq 0 && $output == *': report: 3 TCP sockets, '* ]]
     NAGLESHIM_LOG=info LD_PRELOAD=$home/lib/libnagleshim.so "$PROBES/report" joins talks exit 2>&1 |
@@ -123,7 +123,15 @@ fails() {
     grep -qx ' *#NAGLESHIM_POLICY_DIR: /etc/nagleshim' "$share/container/compose.yaml"
     grep -qx ' *#- /etc/nagleshim:/etc/nagleshim:ro' "$share/container/compose.yaml"
     make_there uninstall CJSON_DIR="$CJSON" PREFIX="$home"
-    [[ -z $(find "$home" -type f) ]]
+    [[ -z $(find "$home" -mindepth 2) ]]
+}
+
+@test "an ordinary user who does not name a PREFIX is told which one to use" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be a user who must not write to /usr/local"
+    clone
+    run --separate-stderr make_there install CJSON_DIR="$CJSON"
+    [[ $status -ne 0 && -z $output ]]
+    [[ ${stderr_lines[0]} == "make: nobody must not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
 }
 
 @test "make install makes the directory of policies, and uninstall leaves it if there is one in it" {

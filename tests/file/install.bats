@@ -135,8 +135,8 @@ installed_for_real() {
     export -f installed_for_real quiet_make
     export TREE=$PWD
     "${mounts[@]}" bash -c "installed_for_real ${mounts[0]:+mounts}" bash 3>&-
-    # There is nothing to say of this machine: the name is found, and the policies have their directory.
-    [[ ! -s $T/installed ]]
+    # The loader finds the library by its name alone.
+    [[ $(<"$T/installed") == "installed; next: /usr/local/bin/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=libnagleshim.so PROGRAM" ]]
     # ld.so says on stderr what it cannot preload.
     [[ ! -s $T/with.err ]]
     [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]

@@ -71,11 +71,51 @@ titles_of() {
     sed -nE 's/^@test "(.*)" \{.*$/\1/p' "$1"
 }
 
+# pattern_of: for FILTER, what matches exactly the names that come in, a line each.
+pattern_of() {
+    echo "^($(sed 's/[^A-Za-z0-9 ]/./g' | paste -sd '|'))$"
+}
+
 # names_but PATTERN FILE: for FILTER, the tests of FILE whose names do not match.
 names_but() {
-    local names
-    names=$(titles_of "$2" | grep -vE "$1" | sed 's/[^A-Za-z0-9 ]/./g' | paste -sd '|')
-    echo "^($names)$"
+    titles_of "$2" | grep -vE -- "$1" | pattern_of
+}
+
+# names_of_part FILE PART PARTS: for bats, every PARTS-th test of FILE whose name matches FILTER, from PART on.
+names_of_part() {
+    titles_of "$1" | grep -E -- "${FILTER-}" | awk -v part="$2" -v parts="$3" 'NR % parts == part % parts' | pattern_of
+}
+
+# limit_of FILE: the seconds that each of its tests may take.
+limit_of() {
+    (
+        eval "$(grep -m 1 -E '^ *(export )?BATS_TEST_TIMEOUT=' "$1")"
+        echo "$BATS_TEST_TIMEOUT"
+    )
+}
+
+# says FILE WORD: what follows "# WORD:" in its first comments; fails if it is not there.
+says() {
+    awk -v word="$2:" '!/^#/ { exit } $1 == "#" && $2 == word { print $3; found = 1; exit } END { exit !found }' "$1"
+}
+
+# jobs_of KIND FILE...: FILE:PART:PARTS, a line each, the longest first by tests/seconds. KIND is "alone" for files
+# beside which nothing may run, or "".
+jobs_of() {
+    local kind=$1 file parts part tests seconds alone
+    shift
+    for file in "$@"; do
+        alone=
+        ! says "$file" Alone >/dev/null || alone=alone
+        [[ $alone == "$kind" ]] || continue
+        tests=$(titles_of "$file" | grep -cE -- "${FILTER-}") || continue
+        parts=$(says "$file" Parts) || parts=1
+        ((parts <= tests)) || parts=$tests
+        seconds=$(awk -v name="${file##*/}" '$2 == name { print $1 }' tests/seconds 2>/dev/null) || true
+        for ((part = 1; part <= parts; part++)); do
+            echo "$(awk "BEGIN { print ${seconds:-60} / $parts }") $file:$part:$parts"
+        done
+    done | sort -k 1,1 -rn | cut -d ' ' -f 2
 }
 
 # list_tests: every file by its folder, with its number of tests and its promise.
@@ -104,38 +144,33 @@ list_tests() {
     return "$status"
 }
 
-# plan_tests FILE...: how many tests that is, and how long they took when that was recorded.
+# plan_tests FILE...: how many tests that is, and how long all took when that was recorded.
 plan_tests() {
-    local file count=0 seconds
+    local file count=0 took
     for file in "$@"; do
         count=$((count + $(titles_of "$file" | grep -cE -- "${FILTER-}" || true)))
     done
-    if [[ -n ${FILTER-} ]]; then
-        echo "$count tests, whose names match FILTER=$FILTER"
-        return
-    fi
-    seconds=$(printf '%s\n' "${@##*/}" | awk '
-        NR == FNR { if (!/^#/) took[$2] = $1; next }
-        $1 in took { sum += took[$1]; known++ }
-        END { if (known == FNR) print sum }' tests/seconds - 2>/dev/null) || true
-    if [[ -n $seconds ]]; then
-        printf '%d tests in %d files; they took %d min %02d s with %s\n' "$count" "$#" \
-            "$((${seconds%.*} / 60))" "$((${seconds%.*} % 60))" "$(sed -n 's/^# With \(.*\), on .*/\1/p' tests/seconds)"
-    else
-        echo "$count tests in $# files, not all of which have a time in tests/seconds"
-    fi
+    took=$(sed -n 's/^# All: //p' tests/seconds 2>/dev/null) || true
+    echo "$count tests in $# files${FILTER:+, whose names match FILTER=$FILTER}${took:+; all take $took}"
 }
 
-# record_seconds SUMMARY: puts what tests/run has just measured in the place of what tests/seconds says of these files.
+# record_seconds TOOK SECONDS FILES: puts the lines of TOOK in the place of those in tests/seconds, and says how long all
+# took if these FILES were all.
 record_seconds() {
-    local new
+    local new all=
     new=$(mktemp)
+    if [[ $3 -eq $(test_files | wc -l) ]]; then
+        all=$(printf '# All: %d min %02d s with %d processors, on %s' "$((${2%.*} / 60))" "$((${2%.*} % 60))" "$(nproc)" \
+            "$(date +%F)")
+    else
+        all=$(grep '^# All: ' tests/seconds 2>/dev/null) || true
+    fi
     {
-        echo "# Seconds that each file of tests takes; tests/run --record writes it."
-        echo "# With $(nproc) processors, on $(date +%F)."
+        echo "# Seconds that each file of tests takes beside the others; tests/run --record writes it."
+        echo "${all:-# All: unknown}"
         {
             grep -v '^#' tests/seconds 2>/dev/null || true
-            sed -nE 's/^ *([0-9.]+) s +[0-9]+  (.*\.bats)$/\1 \2/p' "$1"
+            cat "$1"
         } | awk '{ took[$2] = $1 } END { for (name in took) printf "%6.1f %s\n", took[name], name }' | sort -k 2
     } >"$new"
     cat "$new" >tests/seconds

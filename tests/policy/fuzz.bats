@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 # Promise: No policy file, however broken, harms the program that reads it, and none is taken for what it does not say.
 # Fuzzes the policy, the matcher and the judge of a diagnosis with AddressSanitizer and UBSan, for FUZZ_SECONDS each (14; make fuzz:
-# 600), from the corpus of tests/fuzz/corpus; a policy also from every fixture, so that its corpus has only what
-# they do not reach. What breaks one is left in build/fuzz/crashes.
+# 600), from the corpus of tests/fuzz/corpus; a policy also from every row of
+# policies.table. What breaks one is left in build/fuzz/crashes.
 
 bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-14} + 140))
 load ../helpers/common
+load ../helpers/policies
 
 setup() {
     ns_setup
@@ -30,8 +31,9 @@ fuzz() {
 }
 
 @test "no text of a policy breaks the parser, and what it takes it takes as it was meant" {
+    unpack_policies "$T"
     fuzz policy "${FUZZ_SECONDS:-14}" -max_len=4096 -dict=tests/fuzz/policy.dict \
-        tests/fixtures/policy/valid tests/fixtures/policy/bad config/policies
+        "$T/valid" "$T/bad" config/policies
 }
 
 @test "no rules and no facts make the matcher differ from a slow and obvious one" {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Nothing that a program may rely on is different: errors, signals, masks, exits, options, and what calls cost.
+# Parts: 3
 # What a program must never notice of the shim, each by a program that once did: bytes and errors of writes
 # that wait, how and when a process ends, what signal handlers may call, pointers that point nowhere,
 # descriptors that others close, and what a short connection costs. The control is the same program
@@ -269,12 +270,6 @@ jumps() {
 
 @test "a child of vfork that puts a pipe over its descriptor leaves its parent's connection as it was" {
     flows processes vfork-covers
-}
-
-@test "bursts are held under auto-cork also after prctl and unshare" {
-    in_time processes after-prctl "$CORK"
-    in_time processes after-unshare "$CORK"
-    in_time processes after-user-namespace "$CORK"
 }
 
 @test "a listener that was inherited has the options that it had, once the program has ended" {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Every call of the call table answers as without the shim, under every policy and wherever in a program it is made.
+# Parts: 2
 # Nothing else changes: a program that makes every call of the call table, with good and bad arguments, sees
 # the same results, errno and bytes with the shim as without, under every policy and wherever in a program
 # the calls are made. What comes of a call without the shim is not written down here: it is asked for in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser: what a good policy becomes, what damaged text does, and that nothing leaks when
- * memory runs out. What each mistake's message is, tests/fixtures/policy/bad says. */
+/* The parser: what a valid policy becomes, what damaged text does, and that nothing leaks when
+ * memory runs out. tests/policy/policies.table has the message of each mistake. */
 #include "policy/policy.h"
 #include "policy/endpoint.h"
 #include "policy/find.h"

@@ -52,7 +52,7 @@ static char *describe(const struct ns_diagnose_options *options)
     for (char **word = options->program; word && *word; word++)
         fprintf(stream, "%s%s", word == options->program ? "" : " ", *word);
     fclose(stream);
-    return ns_proc_tame(text);
+    return ns_sanitize(text);
 }
 
 /* The exit status for the diagnosis alone. */
@@ -250,7 +250,7 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
 
     if (options->program) {
         bool inside = ns_observe_begin(options, &observation, &end);
-        struct ns_child_wish wish = {
+        struct ns_child_options wish = {
             .argv = options->program,
             .environment = inside ? observation.environment : NULL,
         };

@@ -56,7 +56,7 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
 struct ns_observation {
     char directory[1024];          /* removed by ns_observe_end; "": nothing is observed */
     int fd;                        /* of it; its name may later be another directory's */
-    const char *environment[8];    /* for struct ns_child_wish */
+    const char *environment[8];    /* for struct ns_child_options */
     char texts[4][PATH_MAX + 256]; /* of it */
     char *preload;
 };

@@ -30,20 +30,6 @@ static bool take_number(const char *option, const char *unit, double least, doub
     return false;
 }
 
-static bool take_pid(pid_t *pid)
-{
-    double value;
-
-    if (strspn(optarg, "0123456789") == strlen(optarg) && *optarg) {
-        value = strtod(optarg, NULL);
-        *pid = (pid_t)(value <= INT_MAX ? value : 0);
-        if (*pid >= 1)
-            return true;
-    }
-    SAY("--pid must be a process id, not '%s'", optarg);
-    return false;
-}
-
 static bool take_grade(enum ns_grade *grade)
 {
     if (strcmp(optarg, "likely") == 0)
@@ -70,7 +56,7 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
 {
     switch (option) {
     case NS_DIAGNOSE_PID:
-        return take_pid(&options->pid);
+        return ns_take_pid("diagnose", &options->pid);
     case NS_DIAGNOSE_ALL:
         options->all = true;
         return true;

@@ -5,6 +5,7 @@
 #include "cli/diagnose/recorded.h"
 
 #include "base/clock.h"
+#include "cli/cli.h"
 #include "cli/process/proc.h"
 
 #include <dirent.h>
@@ -335,8 +336,8 @@ static void take_head(struct ns_recorded_process *process, const struct record *
     process->parent = head->parent;
     snprintf(process->name, sizeof process->name, "%s", head->name);
     snprintf(process->exe, sizeof process->exe, "%s", head->exe);
-    ns_proc_tame(process->name);
-    ns_proc_tame(process->exe);
+    ns_sanitize(process->name);
+    ns_sanitize(process->exe);
     process->began = head->began;
     process->tick_ns = head->tick_ns;
     if (head->experiment <= NS_EXPERIMENT_ACKNOWLEDGE)

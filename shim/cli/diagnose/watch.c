@@ -70,7 +70,7 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
     if (process && !process->name[0])
         snprintf(process->name, sizeof process->name, "%s", watched->name[0] ? watched->name : "?");
     if (process)
-        ns_proc_tame(process->name);
+        ns_sanitize(process->name);
     watched->owner = process;
     return process;
 }

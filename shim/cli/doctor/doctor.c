@@ -13,7 +13,6 @@
 #include "cli/process/trial.h"
 #include "cli/process/trust.h"
 #include "cli/verbs.h"
-#include "cli/process/wrapper.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -50,28 +49,9 @@ static int find_program(const char *word, const struct ns_reach *reach)
     return NS_EXIT_YES;
 }
 
-static void add_reason(void *context, const char *text)
-{
-    ns_findings_reason(context, "%s", text);
-}
-
 static void add_warning(void *context, const char *text)
 {
     ns_findings_warning(context, "%s", text);
-}
-
-static void judge_wrapper(const char *script, struct ns_findings *findings)
-{
-    static struct ns_reach reach;
-    static struct ns_wrapper wrapper;
-
-    ns_wrapper_read(script, &wrapper);
-    if (wrapper.becomes) {
-        ns_reach_inspect(wrapper.program, &reach);
-        FACT("wrapper", "line %u of %s runs %s", wrapper.becomes, script,
-             reach.program[0] ? reach.program : wrapper.program);
-    }
-    ns_wrapper_judge(&wrapper, script, add_reason, findings);
 }
 
 static void judge_file(const struct ns_reach *reach, struct ns_findings *findings)
@@ -97,8 +77,6 @@ static void judge_file(const struct ns_reach *reach, struct ns_findings *finding
         ns_findings_reason(findings, "it cannot run: its loader %s is missing", reach->loader);
     if (reach->is_bun)
         ns_findings_warning(findings, "%s %s", reach->is_script ? reach->file : "it", NS_REACH_BUN);
-    if (reach->is_script && ns_wrapper_is_shell(reach->file))
-        judge_wrapper(reach->program, findings);
 }
 
 /* Does the library in this file load, as far as its bytes tell, and where the program's loader
@@ -294,18 +272,6 @@ int ns_doctor_program(char **words, unsigned n)
     return NS_EXIT_YES;
 }
 
-static bool parse_pid(const char *text, pid_t *pid)
-{
-    char *end;
-    unsigned long value;
-
-    errno = 0;
-    value = strtoul(text, &end, 10);
-    *pid = (pid_t)value;
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && value >= 1 &&
-           value <= INT_MAX;
-}
-
 struct wish {
     pid_t pid;
     bool all, every, help;
@@ -329,10 +295,9 @@ static int parse(int argc, char **argv, struct wish *wish)
             wish->every = true;
             break;
         case NS_DOCTOR_PID:
-            if (parse_pid(optarg, &wish->pid))
-                break;
-            SAY("--pid must be a process id, not '%s'", optarg);
-            return NS_EXIT_ERROR;
+            if (!ns_take_pid("doctor", &wish->pid))
+                return NS_EXIT_ERROR;
+            break;
         default:
             ns_say_option("doctor", argv, option);
             return NS_EXIT_ERROR;

@@ -4,6 +4,8 @@
  * if only the loader's own. Not async-signal-safe. */
 #include "cli/process/process_report.h"
 
+#include "cli/cli.h"
+
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
 
@@ -16,26 +18,26 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static enum ns_cause cause_of(enum ns_reach_verdict verdict)
+static enum ns_finding_kind cause_of(enum ns_reach_verdict verdict)
 {
     switch (verdict) {
     case NS_REACH_OTHER_MACHINE:
-        return NS_CAUSE_OTHER_MACHINE;
+        return NS_FINDING_OTHER_MACHINE;
     case NS_REACH_GO:
-        return NS_CAUSE_GO;
+        return NS_FINDING_GO;
     case NS_REACH_PASCAL:
-        return NS_CAUSE_PASCAL;
+        return NS_FINDING_PASCAL;
     case NS_REACH_OTHER_LOADER:
-        return NS_CAUSE_OTHER_LOADER;
+        return NS_FINDING_OTHER_LOADER;
     case NS_REACH_SET_ID:
     case NS_REACH_CAPABILITIES:
-        return NS_CAUSE_SECURE;
+        return NS_FINDING_SECURE;
     case NS_REACH_STATIC:
     case NS_REACH_YES:
     case NS_REACH_UNKNOWN:
         break;
     }
-    return NS_CAUSE_STATIC;
+    return NS_FINDING_STATIC;
 }
 
 /* What is wrong with the file of the program; false if nothing is, or it could not be read. */
@@ -99,14 +101,14 @@ static bool judge_file(const struct ns_proc *proc, int fd, const char *entry,
     int readable;
 
     if (fstatvfs(fd, &fs) == 0 && (fs.f_flag & ST_NOEXEC)) {
-        ns_findings_add(findings, NS_CAUSE_UNFIT, "%s lies on a file system that is mounted noexec",
-                        entry);
+        ns_findings_add(findings, NS_FINDING_UNFIT,
+                        "%s lies on a file system that is mounted noexec", entry);
         return true;
     }
     if (fstat(fd, &st) != 0)
         return false;
     if (!S_ISREG(st.st_mode)) {
-        ns_findings_add(findings, NS_CAUSE_UNFIT, "%s is not a regular file", entry);
+        ns_findings_add(findings, NS_FINDING_UNFIT, "%s is not a regular file", entry);
         return true;
     }
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -116,18 +118,18 @@ static bool judge_file(const struct ns_proc *proc, int fd, const char *entry,
 
         close(readable);
         if (unfit) {
-            ns_findings_add(findings, NS_CAUSE_UNFIT, "%s %s", entry, reason);
+            ns_findings_add(findings, NS_FINDING_UNFIT, "%s %s", entry, reason);
             return true;
         }
     }
     if (!(st.st_mode & S_IROTH) && st.st_uid != proc->user && proc->user != 0) {
-        ns_findings_add(findings, NS_CAUSE_UNFIT, "%s cannot be read by user %u (mode %04o)", entry,
-                        proc->user, st.st_mode & 07777);
+        ns_findings_add(findings, NS_FINDING_UNFIT, "%s cannot be read by user %u (mode %04o)",
+                        entry, proc->user, st.st_mode & 07777);
         return true;
     }
     changed = changed_at(&st);
     if (ns_proc_started(proc) > 0 && changed > ns_proc_started(proc)) {
-        ns_findings_add(findings, NS_CAUSE_EARLIER,
+        ns_findings_add(findings, NS_FINDING_EARLIER,
                         "%s was put there, or changed, after the process was started: start it "
                         "again",
                         entry);
@@ -145,20 +147,21 @@ static void judge_entry(const struct ns_proc *proc, const char *entry, const cha
     int fd = open_library(proc, entry);
 
     if (fd == -ENOENT && !strchr(entry, '/'))
-        ns_findings_add(findings, NS_CAUSE_MISSING,
+        ns_findings_add(findings, NS_FINDING_MISSING,
                         "%s names %s, which is in no directory that a loader searches%s; a full "
                         "path works from everywhere",
                         source, entry, where);
     else if (fd == -ENOENT)
-        ns_findings_add(findings, NS_CAUSE_MISSING, "%s names %s, which does not exist%s", source,
+        ns_findings_add(findings, NS_FINDING_MISSING, "%s names %s, which does not exist%s", source,
                         entry, where);
     else if (fd < 0)
-        ns_findings_add(findings, NS_CAUSE_MISSING, "%s names %s, which cannot be looked at%s: %s",
-                        source, entry, where, strerror(-fd));
+        ns_findings_add(findings, NS_FINDING_MISSING,
+                        "%s names %s, which cannot be looked at%s: %s", source, entry, where,
+                        strerror(-fd));
     if (fd < 0)
         return;
     if (!judge_file(proc, fd, entry, findings))
-        ns_findings_add(findings, NS_CAUSE_REFUSED,
+        ns_findings_add(findings, NS_FINDING_REFUSED,
                         "%s names %s, and its loader did not load it; it says why on stderr when "
                         "the program starts",
                         source, entry);
@@ -192,12 +195,12 @@ static void judge_preload_file(struct ns_process_report *patient, const char *en
     double started = ns_proc_started(&patient->proc);
 
     if (libc && strcmp(libc, "musl") == 0)
-        ns_findings_add(&patient->findings, NS_CAUSE_MUSL,
+        ns_findings_add(&patient->findings, NS_FINDING_MUSL,
                         PRELOAD_FILE " names %s, and musl's loader reads no such file: set "
                                      "LD_PRELOAD",
                         entry);
     else if (started > 0 && changed > started)
-        ns_findings_add(&patient->findings, NS_CAUSE_EARLIER,
+        ns_findings_add(&patient->findings, NS_FINDING_EARLIER,
                         PRELOAD_FILE " was changed after the process was started, and names %s "
                                      "now: start it again",
                         entry);
@@ -216,19 +219,19 @@ static void judge_starter(const struct ns_proc *proc, const char *list,
     if (list)
         snprintf(copy, sizeof(copy), "%s", list);
     if (list && *list)
-        ns_findings_add(findings, NS_CAUSE_OTHERS_ONLY,
+        ns_findings_add(findings, NS_FINDING_OTHERS_ONLY,
                         "it was started with LD_PRELOAD=%s, which does not name the shim: a "
                         "wrapper or a unit may have set it anew",
-                        ns_proc_tame(copy));
+                        ns_sanitize(copy));
     else
-        ns_findings_add(findings, NS_CAUSE_UNSET,
+        ns_findings_add(findings, NS_FINDING_UNSET,
                         "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
     if (ns_proc_open(proc->parent, &parent) != 0)
         return;
     if (ns_proc_look(&parent) == 0)
         inherited = ns_proc_getenv(&parent, "LD_PRELOAD");
     if (inherited && ns_preload_find(inherited, entry))
-        ns_findings_add(findings, NS_CAUSE_LOST,
+        ns_findings_add(findings, NS_FINDING_LOST,
                         "its parent, process %d (%s), was started with the shim in LD_PRELOAD: "
                         "it was lost between the two",
                         parent.process, ns_proc_name(&parent, name, sizeof(name)));
@@ -246,16 +249,16 @@ void ns_process_report_judge_absent(struct ns_process_report *patient)
     if (judge_program(patient))
         return;
     if (proc->secure) {
-        ns_findings_add(findings, NS_CAUSE_SECURE,
+        ns_findings_add(findings, NS_FINDING_SECURE,
                         "it was started with more rights than its user's (set-user-ID, "
                         "set-group-ID or file capabilities), and the loader ignores LD_PRELOAD "
                         "there");
         return;
     }
     if (list && ns_preload_find(list, entry))
-        judge_entry(proc, ns_proc_tame(entry), "LD_PRELOAD", findings);
+        judge_entry(proc, ns_sanitize(entry), "LD_PRELOAD", findings);
     else if (find_in_preload_file(proc, entry, &changed))
-        judge_preload_file(patient, ns_proc_tame(entry), changed);
+        judge_preload_file(patient, ns_sanitize(entry), changed);
     else
         judge_starter(proc, list, findings);
 }

@@ -34,7 +34,7 @@ struct tally {
     unsigned others;                        /* without TCP sockets and without the shim */
     unsigned looked;
     unsigned foreign, guarded, failed; /* could not be looked into */
-    unsigned causes[NS_CAUSE_COUNT];
+    unsigned causes[NS_FINDING_KINDS];
 };
 
 struct census {
@@ -58,7 +58,7 @@ static void count(struct census *census, const struct ns_process_report *patient
     census->tally.works += !reason;
     census->tally.not += reason != NULL;
     if (reason)
-        census->tally.causes[reason->cause]++;
+        census->tally.causes[reason->kind]++;
 }
 
 static void list(struct census *census, const struct ns_process_report *patient)
@@ -237,12 +237,12 @@ static void print_causes(const struct tally *tally)
     char text[2048] = ""; /* more than all causes with their numbers */
     size_t used = 0;
 
-    for (int i = 0; i < NS_CAUSE_COUNT; i++) {
+    for (int i = 0; i < NS_FINDING_KINDS; i++) {
         unsigned n = tally->causes[i];
 
         if (n > 0)
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s (%u%s)",
-                                     used ? "; " : "", ns_cause_text((enum ns_cause)i), n,
+                                     used ? "; " : "", ns_finding_text((enum ns_finding_kind)i), n,
                                      used     ? ""
                                      : n == 1 ? " process"
                                               : " processes");

@@ -4,6 +4,8 @@
  * forgotten. It must search as the shim does, where the process lives. Not async-signal-safe. */
 #include "cli/process/process_report.h"
 
+#include "cli/cli.h"
+
 #include "cli/process/trust.h"
 
 #include "policy/find.h"
@@ -33,14 +35,14 @@ static void keep_tried(void *context, const char *path, int error)
         free(copy);
         return;
     }
-    tried[patient->n_tried++] = (struct ns_process_report_tried){ns_proc_tame(copy), error};
+    tried[patient->n_tried++] = (struct ns_process_report_tried){ns_sanitize(copy), error};
 }
 
 static void warn_distrust(void *context, const char *text)
 {
     void *const *both = context;
 
-    ns_findings_add(both[0], NS_CAUSE_DISTRUST, "%s %s", (const char *)both[1], text);
+    ns_findings_add(both[0], NS_FINDING_DISTRUST, "%s %s", (const char *)both[1], text);
 }
 
 static bool stat_there(const struct ns_proc *proc, const char *path, struct stat *st)
@@ -68,13 +70,13 @@ static void judge_taken(struct ns_process_report *patient, const char *path)
     double changed;
 
     if (!stat_there(proc, path, &file)) {
-        ns_findings_add(findings, NS_CAUSE_REMOVED,
+        ns_findings_add(findings, NS_FINDING_REMOVED,
                         "%s, which the process took, is not there any more", patient->policy);
         return;
     }
     changed = (double)file.st_ctim.tv_sec + (double)file.st_ctim.tv_nsec / 1e9;
     if (changed > looked)
-        ns_findings_add(findings, NS_CAUSE_STALE,
+        ns_findings_add(findings, NS_FINDING_STALE,
                         "%s was changed after the process had read it: start it again for that to "
                         "take hold",
                         patient->policy);
@@ -92,11 +94,11 @@ static void judge_validity(struct ns_process_report *patient, const struct ns_po
     char text[PATH_MAX + sizeof(found->where.message) + 32];
 
     if (!found->policy && (took || state == NS_STATUS_ACTIVE))
-        ns_findings_add(&patient->findings, NS_CAUSE_BROKEN_NOW,
+        ns_findings_add(&patient->findings, NS_FINDING_BROKEN_NOW,
                         "started now, the shim would stand aside in it: %s",
-                        ns_proc_tame(ns_policy_error_text(found, text, sizeof(text))));
+                        ns_sanitize(ns_policy_error_text(found, text, sizeof(text))));
     else if (found->policy && !took && state == NS_STATUS_ASIDE && found->policy->n_rules > 0)
-        ns_findings_add(&patient->findings, NS_CAUSE_MENDED,
+        ns_findings_add(&patient->findings, NS_FINDING_MENDED,
                         "%s is valid now: start it again for that to take hold", found->path);
 }
 
@@ -117,9 +119,9 @@ void ns_process_report_judge_policy(struct ns_process_report *patient)
 
     ns_policy_find(&request, &found, keep_tried, patient);
     snprintf(path, sizeof(path), "%s", found.path);
-    ns_proc_tame(found.path);
+    ns_sanitize(found.path);
     if (strcmp(found.path, patient->policy) != 0)
-        ns_findings_add(&patient->findings, NS_CAUSE_ELSEWHERE,
+        ns_findings_add(&patient->findings, NS_FINDING_ELSEWHERE,
                         "started now, it would take %s, as far as can be told",
                         found.path[0] ? found.path : "the built-in policy");
     else if (status->n_rules > 0 && found.policy &&

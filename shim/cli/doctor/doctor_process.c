@@ -59,7 +59,7 @@ static void print_process(const struct ns_proc *proc, pid_t asked)
     snprintf(exe, sizeof(exe), "%s", proc->exe[0] ? proc->exe : proc->name);
     if (asked != proc->process)
         snprintf(thread, sizeof(thread), " (%d is one of its threads)", asked);
-    FACT("process", "%d, %s%s", proc->process, ns_proc_tame(exe), thread);
+    FACT("process", "%d, %s%s", proc->process, ns_sanitize(exe), thread);
     if (proc->seccomp)
         FACT("seccomp", "%s",
              proc->seccomp == 1 ? "strict mode" : "a filter is in force; it must allow setsockopt");
@@ -242,7 +242,7 @@ static int report(struct ns_process_report *patient, pid_t asked)
     if (patient->state == NS_PROCESS_REPORT_FAILED)
         return say_error(&patient->proc, patient->error);
     if (patient->state == NS_PROCESS_REPORT_KERNEL) {
-        ns_findings_add(&patient->findings, NS_CAUSE_KERNEL,
+        ns_findings_add(&patient->findings, NS_FINDING_KERNEL,
                         "it is a thread of the kernel, and runs no program");
         return conclude(patient);
     }

@@ -88,9 +88,9 @@ const char *ns_doctor_column(const struct ns_process_report *patient)
         return "?";
     if (!reason)
         return "works";
-    if (reason->cause == NS_CAUSE_OFF)
+    if (reason->kind == NS_FINDING_OFF)
         return "off";
-    return reason->cause == NS_CAUSE_ASIDE || reason->cause == NS_CAUSE_BROKEN ? "aside" : "no";
+    return reason->kind == NS_FINDING_ASIDE || reason->kind == NS_FINDING_BROKEN ? "aside" : "no";
 }
 
 static void add_rules(cJSON *entry, const struct ns_process_report *patient)
@@ -122,7 +122,7 @@ static void add_list(cJSON *entry, const char *name, const struct ns_findings *f
         if (finding->is_reason != reasons)
             continue;
         one = cJSON_CreateObject();
-        ns_output_text(one, "cause", ns_cause_word(finding->cause));
+        ns_output_text(one, "cause", ns_finding_word(finding->kind));
         ns_output_text(one, "text", finding->text);
         cJSON_AddItemToArray(list, one);
     }

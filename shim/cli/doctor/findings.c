@@ -17,17 +17,17 @@ static const struct {
     enum cell cell;
 } causes[] = {
     {NULL, "", WARNING, WHOLE},
-#define NS_CAUSE(id, word, kind, cell, text) {word, text, kind, cell},
-#include "cli/causes.def"
-#undef NS_CAUSE
+#define NS_FINDING(id, word, kind, cell, text) {word, text, kind, cell},
+#include "cli/doctor/findings.def"
+#undef NS_FINDING
 };
 
-const char *ns_cause_word(enum ns_cause cause)
+const char *ns_finding_word(enum ns_finding_kind cause)
 {
     return causes[cause].word;
 }
 
-const char *ns_cause_text(enum ns_cause cause)
+const char *ns_finding_text(enum ns_finding_kind cause)
 {
     return causes[cause].text;
 }
@@ -36,15 +36,15 @@ const char *ns_finding_cell(const struct ns_finding *finding)
 {
     static const char aside[] = "the shim stands aside: "; /* has a column of its own */
 
-    if (causes[finding->cause].cell == SHORT)
-        return causes[finding->cause].text;
+    if (causes[finding->kind].cell == SHORT)
+        return causes[finding->kind].text;
     if (strncmp(finding->text, aside, sizeof(aside) - 1) == 0)
         return finding->text + sizeof(aside) - 1;
     return finding->text;
 }
 
 __attribute__((format(printf, 4, 0))) static void add(struct ns_findings *findings,
-                                                      enum ns_cause cause, bool is_reason,
+                                                      enum ns_finding_kind cause, bool is_reason,
                                                       const char *format, va_list arguments)
 {
     struct ns_finding *finding = &findings->list[findings->n];
@@ -52,12 +52,13 @@ __attribute__((format(printf, 4, 0))) static void add(struct ns_findings *findin
     if (findings->n == NS_FINDINGS_MOST)
         return;
     finding->is_reason = is_reason;
-    finding->cause = cause;
+    finding->kind = cause;
     vsnprintf(finding->text, NS_FINDING_SIZE, format, arguments);
     findings->n++;
 }
 
-void ns_findings_add(struct ns_findings *findings, enum ns_cause cause, const char *format, ...)
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_kind cause, const char *format,
+                     ...)
 {
     va_list arguments;
 
@@ -71,7 +72,7 @@ void ns_findings_reason(struct ns_findings *findings, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    add(findings, NS_CAUSE_NONE, true, format, arguments);
+    add(findings, NS_FINDING_NONE, true, format, arguments);
     va_end(arguments);
 }
 
@@ -80,7 +81,7 @@ void ns_findings_warning(struct ns_findings *findings, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    add(findings, NS_CAUSE_NONE, false, format, arguments);
+    add(findings, NS_FINDING_NONE, false, format, arguments);
     va_end(arguments);
 }
 

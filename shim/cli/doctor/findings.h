@@ -8,19 +8,19 @@
 
 enum { NS_FINDINGS_MOST = 16, NS_FINDING_SIZE = 1024 };
 
-enum ns_cause {
-    NS_CAUSE_NONE, /* of a program that does not run: its text is all there is */
-#define NS_CAUSE(id, word, kind, cell, text) NS_CAUSE_##id,
-#include "cli/causes.def"
-#undef NS_CAUSE
-    NS_CAUSE_COUNT
+enum ns_finding_kind {
+    NS_FINDING_NONE, /* of a program that does not run: its text is all there is */
+#define NS_FINDING(id, word, kind, cell, text) NS_FINDING_##id,
+#include "cli/doctor/findings.def"
+#undef NS_FINDING
+    NS_FINDING_KINDS
 };
 
 struct ns_findings {
     unsigned n;
     struct ns_finding {
         bool is_reason; /* otherwise a warning */
-        enum ns_cause cause;
+        enum ns_finding_kind kind;
         char text[NS_FINDING_SIZE];
     } list[NS_FINDINGS_MOST];
 };
@@ -31,13 +31,13 @@ __attribute__((format(printf, 2, 3))) void ns_findings_reason(struct ns_findings
 __attribute__((format(printf, 2, 3))) void ns_findings_warning(struct ns_findings *findings,
                                                                const char *format, ...);
 
-/* What a row of causes.def stands for: a reason or a warning, as that says. */
+/* What a row of findings.def stands for: a reason or a warning, as that says. */
 __attribute__((format(printf, 3, 4))) void
-ns_findings_add(struct ns_findings *findings, enum ns_cause cause, const char *format, ...);
+ns_findings_add(struct ns_findings *findings, enum ns_finding_kind cause, const char *format, ...);
 
 /* Of a cause: its word, NULL for none; its text; and what a cell of a table shows of a finding. */
-const char *ns_cause_word(enum ns_cause cause);
-const char *ns_cause_text(enum ns_cause cause);
+const char *ns_finding_word(enum ns_finding_kind cause);
+const char *ns_finding_text(enum ns_finding_kind cause);
 const char *ns_finding_cell(const struct ns_finding *finding);
 
 bool ns_findings_have_reason(const struct ns_findings *findings);

@@ -109,7 +109,7 @@ static void unit_of(const struct ns_proc *proc, char unit[NAME_MAX + 1])
         fclose(stream);
     else if (fd >= 0)
         close(fd);
-    ns_proc_tame(unit);
+    ns_sanitize(unit);
 }
 
 /* When a unit was started the last time, in seconds by the clock of files; 0 if that cannot be
@@ -126,7 +126,7 @@ static double unit_started(const char *unit)
 /* Does the process lack a variable that the drop-in sets? */
 static bool lacks_variable(const struct ns_finding *reason)
 {
-    return reason->cause == NS_CAUSE_UNSET || reason->cause == NS_CAUSE_OTHERS_ONLY;
+    return reason->kind == NS_FINDING_UNSET || reason->kind == NS_FINDING_OTHERS_ONLY;
 }
 
 /* Would it have the shim if it were started now? */
@@ -136,7 +136,7 @@ static bool is_earlier(const struct enabled *enabled, const struct ns_process_re
     const struct ns_finding *reason = ns_findings_first_reason(&patient->findings);
     double started;
 
-    if (!reason || reason->cause == NS_CAUSE_EARLIER)
+    if (!reason || reason->kind == NS_FINDING_EARLIER)
         return reason != NULL;
     if (enabled->name[0] == '\0' || !lacks_variable(reason))
         return false;
@@ -168,7 +168,7 @@ static void keep(char why[NS_FINDING_SIZE], const struct ns_finding *reason)
 /* The shim is in it: does it work? */
 static void count_loaded(struct enabled *enabled, const struct ns_finding *reason)
 {
-    bool is_broken = reason && reason->cause == NS_CAUSE_BROKEN;
+    bool is_broken = reason && reason->kind == NS_FINDING_BROKEN;
 
     if (!reason) {
         enabled->with++;

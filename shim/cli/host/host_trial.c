@@ -67,7 +67,7 @@ static int finish(struct trial *trial)
     while (waitpid(trial->child, &status, 0) < 0 && errno == EINTR)
         ;
     trial->said[strcspn(trial->said, "\n")] = '\0';
-    ns_proc_tame(trial->said);
+    ns_sanitize(trial->said);
     return status;
 }
 

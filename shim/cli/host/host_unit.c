@@ -55,7 +55,7 @@ bool ns_host_unit_name(const char *word, char name[NAME_MAX])
     if (word[0] == '\0' || strchr(".-", word[0]) || word[strspn(word, allowed)] != '\0' || n < 0 ||
         n >= NAME_MAX - 8) {
         snprintf(name, NAME_MAX, "%s", word);
-        ns_proc_tame(name);
+        ns_sanitize(name);
         SAY("'%s' is no name of a unit", name);
         return false;
     }

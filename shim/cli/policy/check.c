@@ -147,7 +147,7 @@ static void begin_entry(struct check *check)
     cJSON *entry = ns_output_entry("files");
 
     snprintf(check->name, sizeof(check->name), "%s", found->path[0] ? found->path : "''");
-    ns_proc_tame(check->name);
+    ns_sanitize(check->name);
     check->entry = entry;
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
@@ -170,7 +170,7 @@ static void warn_of_hidden(struct check *check)
     if (!check->list || !ns_directory_hides(check->list, check->found->path, why, sizeof(why)))
         return;
     snprintf(text, sizeof(text), "no program gets it: %s", why);
-    tell_warning(check, NULL, ns_proc_tame(text));
+    tell_warning(check, NULL, ns_sanitize(text));
 }
 
 static int report(struct check *check)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See injection.h. Owns nothing; reads the environment and files, and changes none. Not
- * async-signal-safe. */
+/* Owns the choice of the library and of the policy for a program that this command starts. Reads
+ * the environment and files, and changes neither. Not async-signal-safe. */
 #include "cli/process/injection.h"
 
 #include "cli/cli.h"
@@ -32,8 +32,8 @@ char *ns_injection_preload(const char *command)
                path);
         return NULL;
     }
-    /* The loader would end the program for a file that is cut off, and ignore another. */
-    if (ns_elf_path_is_unfit(path, reason, sizeof(reason))) {
+    /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
+    if (ns_elf_path_is_unfit(path, reason, sizeof reason)) {
         ns_say(command, "the library would not load: %s %s; install it again", path, reason);
         return NULL;
     }
@@ -47,13 +47,13 @@ bool ns_injection_policy(const char *command, const char *file, char path[PATH_M
 {
     static struct ns_policy_found found;
     struct stat st;
-    char text[PATH_MAX + sizeof(found.where.message) + 32];
+    char text[PATH_MAX + sizeof found.where.message + 32];
 
     if (strcmp(file, "-") == 0) {
-        ns_say(command, "'-': no policy is taken from standard input here; name a file");
+        ns_say(command, "'-': the policy cannot be read from standard input here; name a file");
         return false;
     }
-    /* The program reads it once more, and so may others that it starts. */
+    /* The program reads the file again, and so may programs that it starts. */
     if (stat(file, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
         ns_say(command,
                "%s: cannot be read: it is not a regular file; the JSON itself may be in "
@@ -63,7 +63,7 @@ bool ns_injection_policy(const char *command, const char *file, char path[PATH_M
     }
     ns_policy_read(file, &found);
     if (!found.policy)
-        ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof(text)));
+        ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof text));
     else if (!realpath(file, path))
         ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
     else

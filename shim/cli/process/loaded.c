@@ -4,6 +4,8 @@
  * anything there: every number is checked before it is followed. Not async-signal-safe. */
 #include "cli/process/loaded.h"
 
+#include "cli/cli.h"
+
 #include "base/path.h"
 #include "cli/process/preload.h"
 
@@ -97,7 +99,7 @@ static void take_path(struct ns_loaded *loaded, const char *path)
 
     loaded->deleted = path[length] != '\0';
     snprintf(loaded->path, sizeof(loaded->path), "%.*s", (int)length, path);
-    ns_proc_tame(loaded->path);
+    ns_sanitize(loaded->path);
 }
 
 static bool visit_mapping(void *context, const struct ns_mapping *mapping)
@@ -164,7 +166,7 @@ static void read_status(const struct ns_proc *proc, uint64_t at, struct ns_loade
         return;
     }
     status->library[sizeof(status->library) - 1] = '\0';
-    memcpy(loaded->library, ns_proc_tame(status->library), sizeof(loaded->library));
+    memcpy(loaded->library, ns_sanitize(status->library), sizeof(loaded->library));
     /* A smaller one lacks members; what was read instead of them lies behind it. */
     if (status->version != NS_STATUS_VERSION || status->size < sizeof(*status))
         loaded->state = NS_LOADED_VERSION;
@@ -243,6 +245,6 @@ enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct 
     if (loaded->status.state == NS_STATUS_OFF)
         return NS_SHIM_OFF;
     if (loaded->status.state == NS_STATUS_ASIDE)
-        return NS_SHIM_ASIDE;
+        return NS_SHIM_DISABLED;
     return ns_loaded_each_rule(proc, &loaded->status, judge_rule, &shim) ? NS_SHIM_UNKNOWN : shim;
 }

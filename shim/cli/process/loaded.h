@@ -49,7 +49,7 @@ enum ns_shim {
     NS_SHIM_STARTING,
     NS_SHIM_VERSION, /* another one, that this command does not know */
     NS_SHIM_OFF,
-    NS_SHIM_ASIDE,
+    NS_SHIM_DISABLED,
     NS_SHIM_OBSERVES, /* no rule does more than look */
     NS_SHIM_READY,    /* no rule that does has taken a socket yet */
     NS_SHIM_WORKS,

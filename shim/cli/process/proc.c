@@ -3,7 +3,8 @@
  * that is in its memory: lengths are bounded, texts are tamed. Not async-signal-safe. */
 #include "cli/process/proc.h"
 
-#include "policy/scan.h"
+#include "cli/cli.h"
+
 #include "watch/state.h"
 
 #include <dirent.h>
@@ -133,7 +134,7 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     while (fgets(line, sizeof(line), status))
         take_status_line(proc, line);
     fclose(status);
-    ns_proc_tame(proc->name);
+    ns_sanitize(proc->name);
     if (ns_state_read(proc->dir, "stat", &state) == 0) {
         proc->is_kernel_thread = state.is_kernel_thread;
         proc->start = state.start;
@@ -335,7 +336,7 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
             break;
     }
     buffer[used] = '\0';
-    ns_proc_tame(buffer);
+    ns_sanitize(buffer);
     return 0;
 }
 
@@ -413,21 +414,4 @@ double ns_proc_started(const struct ns_proc *proc)
         return 0;
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
            (double)proc->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
-}
-
-char *ns_proc_tame(char *text)
-{
-    size_t left = strlen(text), n;
-
-    for (char *at = text; left > 0; at += n, left -= n) {
-        const unsigned char *c = (const unsigned char *)at;
-
-        n = ns_scan_utf8(at, left);
-        /* C0, and C1 as UTF-8 has it; a terminal that is not in UTF-8 takes single bytes for C1. */
-        if (n == 0 || *c < 0x20 || *c == 0x7f || (c[0] == 0xc2 && c[1] <= 0x9f)) {
-            n = n ? n : 1;
-            memset(at, '?', n);
-        }
-    }
-    return text;
 }

@@ -107,8 +107,4 @@ bool ns_proc_has_other_number(const struct ns_proc *proc);
 /* When it was started at the latest, in seconds by the clock of files; 0 if that cannot be told. */
 double ns_proc_started(const struct ns_proc *proc);
 
-/* Replace what would drive a terminal, and what is no UTF-8: another user's process chose the
- * bytes. Returns text. */
-char *ns_proc_tame(char *text);
-
 #endif

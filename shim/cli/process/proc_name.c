@@ -4,6 +4,8 @@
  * async-signal-safe. */
 #include "cli/process/proc.h"
 
+#include "cli/cli.h"
+
 #include "base/path.h"
 
 #include <stdio.h>
@@ -55,5 +57,5 @@ const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size)
     if (strncmp(proc->name, name, KERNEL_MOST) != 0)
         name = *exe ? ns_path_base(exe) : proc->name;
     snprintf(buffer, size, "%s", name);
-    return ns_proc_tame(buffer);
+    return ns_sanitize(buffer);
 }

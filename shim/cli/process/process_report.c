@@ -3,6 +3,8 @@
  * what it reads for granted: the process may be anybody's. Not async-signal-safe. */
 #include "cli/process/process_report.h"
 
+#include "cli/cli.h"
+
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
 
@@ -27,7 +29,7 @@ static void inspect_program(struct ns_process_report *patient)
         patient->elf = (struct ns_elf){0};
     if (fd >= 0)
         close(fd);
-    ns_proc_tame(patient->elf.interpreter);
+    ns_sanitize(patient->elf.interpreter);
 }
 
 static void take_rule(void *context, unsigned number, const struct ns_status_rule *rule)
@@ -53,7 +55,7 @@ static void read_rules(struct ns_process_report *patient)
 
     patient->rules = calloc(most ? most : 1, sizeof(*patient->rules));
     if (patient->rules && ns_loaded_each_rule(&patient->proc, status, take_rule, patient) != 0)
-        ns_findings_add(&patient->findings, NS_CAUSE_UNREAD, "its rules cannot be read");
+        ns_findings_add(&patient->findings, NS_FINDING_UNREAD, "its rules cannot be read");
 }
 
 static void read_stats(struct ns_process_report *patient)
@@ -75,7 +77,7 @@ static void read_policy(struct ns_process_report *patient)
         return;
     if (ns_proc_text(&patient->proc, status->policy, patient->policy, sizeof(patient->policy)) !=
         0) {
-        ns_findings_add(&patient->findings, NS_CAUSE_UNREAD,
+        ns_findings_add(&patient->findings, NS_FINDING_UNREAD,
                         "the name of its policy cannot be read");
         return;
     }
@@ -97,7 +99,7 @@ static void judge_state(struct ns_process_report *patient)
     char reason[NS_FINDING_SIZE - 32] = "";
 
     if (status->state == NS_STATUS_OFF)
-        ns_findings_add(&patient->findings, NS_CAUSE_OFF,
+        ns_findings_add(&patient->findings, NS_FINDING_OFF,
                         "NAGLESHIM_OFF was set when it was started, which switches the shim off");
     if (status->state != NS_STATUS_ASIDE)
         return;
@@ -105,7 +107,7 @@ static void judge_state(struct ns_process_report *patient)
         ns_proc_text(&patient->proc, status->reason, reason, sizeof(reason)) != 0)
         snprintf(reason, sizeof(reason), "it does not say why");
     ns_findings_add(&patient->findings,
-                    is_broken_policy(patient, reason) ? NS_CAUSE_BROKEN : NS_CAUSE_ASIDE,
+                    is_broken_policy(patient, reason) ? NS_FINDING_BROKEN : NS_FINDING_ASIDE,
                     "the shim stands aside: %s", reason);
 }
 
@@ -117,25 +119,25 @@ static void judge_sockets(struct ns_process_report *patient)
     uint64_t seen = patient->stats.sockets + patient->stats.left_alone;
 
     if (program->is_bun)
-        ns_findings_add(findings, NS_CAUSE_BUN, "it %s", NS_REACH_BUN);
+        ns_findings_add(findings, NS_FINDING_BUN, "it %s", NS_REACH_BUN);
     if (!patient->has_sockets)
         return;
     if (seen == 0 && program->is_go)
-        ns_findings_add(findings, NS_CAUSE_GO, "it %s", ns_reach_reason(NS_REACH_GO));
+        ns_findings_add(findings, NS_FINDING_GO, "it %s", ns_reach_reason(NS_REACH_GO));
     else if (seen == 0 && program->is_pascal)
-        ns_findings_add(findings, NS_CAUSE_PASCAL, "it %s", ns_reach_reason(NS_REACH_PASCAL));
+        ns_findings_add(findings, NS_FINDING_PASCAL, "it %s", ns_reach_reason(NS_REACH_PASCAL));
     else if (seen == 0 && patient->sockets > 0)
-        ns_findings_add(findings, NS_CAUSE_UNSEEN,
+        ns_findings_add(findings, NS_FINDING_UNSEEN,
                         "the shim has seen none of its TCP sockets in use: the program has not "
                         "used them yet, makes its system calls without libc, or uses them in "
                         "code that was loaded with RTLD_DEEPBIND");
     if (patient->loaded.libcs > 1)
-        ns_findings_add(findings, NS_CAUSE_TWICE,
+        ns_findings_add(findings, NS_FINDING_TWICE,
                         "libc is in its memory %u times (dlmopen): the shim is asked by the "
                         "code of one only",
                         patient->loaded.libcs);
     if (patient->loaded.copies > 1)
-        ns_findings_add(findings, NS_CAUSE_TWICE, "the shim is in its memory %u times",
+        ns_findings_add(findings, NS_FINDING_TWICE, "the shim is in its memory %u times",
                         patient->loaded.copies);
 }
 
@@ -145,7 +147,7 @@ static void judge_loaded(struct ns_process_report *patient)
     const struct ns_loaded *loaded = &patient->loaded;
 
     if (strcmp(loaded->library, NS_VERSION) != 0)
-        ns_findings_add(&patient->findings, NS_CAUSE_VERSION,
+        ns_findings_add(&patient->findings, NS_FINDING_VERSION,
                         "the shim in it is version %s, and this command is " NS_VERSION,
                         loaded->library[0] ? loaded->library : "unknown");
     read_policy(patient);
@@ -228,7 +230,7 @@ static enum ns_process_report_state judge(struct ns_process_report *patient,
     if (is_starting(patient))
         return NS_PROCESS_REPORT_STARTING;
     if (loaded->state != NS_LOADED_NO && loaded->deleted)
-        ns_findings_add(&patient->findings, NS_CAUSE_REPLACED,
+        ns_findings_add(&patient->findings, NS_FINDING_REPLACED,
                         "the file of its library was replaced or removed since it was started: "
                         "start it again for a new one to take hold");
     if (loaded->state == NS_LOADED_YES) {
@@ -238,7 +240,7 @@ static enum ns_process_report_state judge(struct ns_process_report *patient,
     if (loaded->state != NS_LOADED_NO)
         return NS_PROCESS_REPORT_UNREADABLE;
     if (loaded->denied)
-        ns_findings_add(&patient->findings, NS_CAUSE_UNREAD,
+        ns_findings_add(&patient->findings, NS_FINDING_UNREAD,
                         "its memory cannot be read (see kernel.yama.ptrace_scope): the shim "
                         "was looked for by its name");
     ns_process_report_judge_absent(patient);

@@ -45,18 +45,6 @@ static bool parse_interval(const char *text, double *seconds)
            *seconds >= 0.5 && *seconds <= 3600;
 }
 
-static bool parse_pid(const char *text, pid_t *pid)
-{
-    char *end;
-    long number;
-
-    errno = 0;
-    number = strtol(text, &end, 10);
-    *pid = (pid_t)number;
-    return strspn(text, "0123456789") == strlen(text) && end != text && *end == '\0' &&
-           errno == 0 && number > 0 && *pid == number;
-}
-
 /* -1: go on; else what to exit with. */
 static int read_options(int argc, char **argv, struct wish *wish)
 {
@@ -79,10 +67,8 @@ static int read_options(int argc, char **argv, struct wish *wish)
                 return NS_EXIT_ERROR;
             }
         } else if (option == NS_TOP_PID) {
-            if (!parse_pid(optarg, &wish->pid)) {
-                SAY("--pid must be a process id, not '%s'", optarg);
+            if (!ns_take_pid("top", &wish->pid))
                 return NS_EXIT_ERROR;
-            }
         } else {
             ns_say_option("top", argv, option);
             return NS_EXIT_ERROR;

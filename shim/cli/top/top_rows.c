@@ -3,6 +3,8 @@
  * printed here. Not async-signal-safe. */
 #include "cli/top/top.h"
 
+#include "cli/cli.h"
+
 #include "cli/process/proc.h"
 
 #include <stdlib.h>
@@ -58,7 +60,7 @@ static struct ns_top_process *find_process(struct ns_top *top, const struct ns_w
         process->started = watched->started;
         /* It may be gone already. */
         snprintf(process->name, sizeof(process->name), "%s", watched->name);
-        ns_proc_tame(process->name);
+        ns_sanitize(process->name);
         larger[top->n_processes++] = process;
         look_at(process, now);
     }

@@ -51,7 +51,7 @@ static void look_at_shim(const struct ns_proc *proc, struct ns_top_process *proc
         [NS_SHIM_STARTING] = "starting",
         [NS_SHIM_VERSION] = "another version",
         [NS_SHIM_OFF] = "off",
-        [NS_SHIM_ASIDE] = "aside",
+        [NS_SHIM_DISABLED] = "aside",
     };
     static struct ns_loaded loaded;
 

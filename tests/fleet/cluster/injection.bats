@@ -318,7 +318,7 @@ preloading() {
 @test "a pod of which no container can get it stays as it is, and that is told" {
     create asks '.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom: {fieldRef: {fieldPath: "metadata.name"}}}]'
     is_untouched
-    grep -q 'asks for nagleshim and does not have it' "$T/warnings"
+    grep -q 'asks for nagleshim but does not have it' "$T/warnings"
 }
 
 @test "one from elsewhere that a value behind it replaces is no hindrance" {

@@ -63,13 +63,13 @@ says() {
 @test "a label on the workload and not on its template is told, whatever kind it is" {
     for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
         workload "$kind" '.metadata.labels."nagleshim.dev/inject" = "true"'
-        says quiet "nagleshim.dev/inject: on the $kind, and not on its template (metadata below spec.template), from which its pods get what they have"
+        says quiet "nagleshim.dev/inject: set on the $kind instead of its pod template (spec.template.metadata), so it has no effect on the pods"
     done
 }
 
 @test "annotations on the workload and not on its template are told" {
     workload Deployment '.metadata.annotations = {"nagleshim.dev/policy": "p", "nagleshim.dev/containers": "app"}'
-    says asks "nagleshim.dev/containers, nagleshim.dev/policy: on the Deployment, and not on its template (metadata below spec.template), from which its pods get what they have"
+    says asks "nagleshim.dev/containers, nagleshim.dev/policy: set on the Deployment instead of its pod template (spec.template.metadata), so it has no effect on the pods"
 }
 
 @test "a label on both is right" {
@@ -89,44 +89,44 @@ says() {
 
 @test "an annotation in the place of the label is told" {
     workload Deployment '.spec.template.metadata.annotations."nagleshim.dev/inject" = "true"'
-    says quiet 'nagleshim.dev/inject is an annotation here, and is looked for among the labels only'
+    says quiet 'nagleshim.dev/inject is an annotation here, but only the label of that name has an effect'
     run kubectl annotate namespace quiet nagleshim.dev/inject=true --dry-run=server
     [[ $output == *'nagleshim.dev/inject is an annotation here'* ]]
 }
 
 @test "what has our prefix and is read nowhere is told: misspelt, in the wrong place, or on a namespace" {
     workload Deployment '.spec.template.metadata.labels."nagleshim.dev/injekt" = "true"'
-    says quiet 'nagleshim.dev/injekt: no label that is read; there is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
+    says quiet 'nagleshim.dev/injekt: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
     workload Deployment '.spec.template.metadata.labels."nagleshim.dev/policy" = "p"'
-    says asks 'nagleshim.dev/policy: no label that is read; there is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
+    says asks 'nagleshim.dev/policy: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
     workload Job '.spec.template.metadata.annotations = {"nagleshim.dev/container": "app", "other.dev/container": "app"}'
-    says asks 'nagleshim.dev/container: no annotation that is read; there are nagleshim.dev/containers and nagleshim.dev/policy'
+    says asks 'nagleshim.dev/container: unknown annotation; allowed are nagleshim.dev/containers and nagleshim.dev/policy'
     run kubectl annotate namespace asks nagleshim.dev/policy=p --dry-run=server
-    [[ $status -eq 0 && ${lines[0]} == *"'nagleshim-warnings': nagleshim.dev/policy: no annotation that is read of a namespace; a pod's are" ]]
+    [[ $status -eq 0 && ${lines[0]} == *"'nagleshim-warnings': nagleshim.dev/policy: unknown annotation of a namespace; use it on a pod" ]]
 }
 
 @test "kube-system that asks is told" {
     run kubectl annotate namespace kube-system some=thing --dry-run=server
-    [[ $output == *'nothing is ever injected in kube-system'* ]]
+    [[ $output == *'pods in kube-system never get nagleshim'* ]]
     workload DaemonSet
-    says kube-system 'nothing is ever injected in kube-system'
+    says kube-system 'pods in kube-system never get nagleshim'
 }
 
 @test "a workload for Windows, or for a machine that the image is not for, is told if it asks" {
     workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/os" = "windows"'
-    says asks 'asks for nagleshim and is for Windows: nothing is injected'
+    says asks 'asks for nagleshim but is for Windows: nothing is injected'
     says quiet ''
     workload DaemonSet '.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms =
         [{matchExpressions: [{key: "kubernetes.io/arch", operator: "Exists"}]},
          {matchExpressions: [{key: "kubernetes.io/os", operator: "In", values: ["windows"]}]}]'
-    says asks 'asks for nagleshim and is for Windows: nothing is injected'
+    says asks 'asks for nagleshim but is for Windows: nothing is injected'
     workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/arch" = "ppc64le"'
-    says asks 'asks for nagleshim and is for a machine that its image is not for (there are amd64 and arm64): nothing is injected'
+    says asks 'asks for nagleshim but is for a machine other than amd64 and arm64: nothing is injected'
     says quiet ''
 }
 
 @test "a volume or a container of our name is told" {
-    local told='asks for nagleshim and has a volume called nagleshim or nagleshim-policy, or a container called nagleshim, of its own: nothing is injected'
+    local told='asks for nagleshim but already has a volume called nagleshim or nagleshim-policy, or a container called nagleshim: nothing is injected'
     workload Job '.spec.template.spec.volumes = [{name: "nagleshim-policy", emptyDir: {}}]'
     says asks "$told"
     workload Job '.spec.template.spec.initContainers = [{name: "nagleshim", image: "x"}]'
@@ -137,7 +137,7 @@ says() {
 @test "an LD_PRELOAD from valueFrom is told, with the container's name, where it counts" {
     workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
         {configMapKeyRef: {name: "c", key: "k"}}}]'
-    says asks 'not injected, since nothing can be added to an LD_PRELOAD that comes from valueFrom: app'
+    says asks 'not injected, because an LD_PRELOAD from valueFrom cannot be extended: app'
     says quiet ''
     workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
         {configMapKeyRef: {name: "c", key: "k"}}}, {name: "LD_PRELOAD", value: "x.so"}]'
@@ -147,21 +147,21 @@ says() {
 @test "a mount of the container's own at our path is told, with the container's name" {
     workload Deployment '.spec.template.spec.volumes = [{name: "mine", emptyDir: {}}]
         | .spec.template.spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/opt"}]'
-    says asks 'not injected, having something of their own at /opt/nagleshim or /etc/nagleshim: app'
+    says asks 'not injected, because they have a volume or device of their own at /opt/nagleshim or /etc/nagleshim: app'
     says quiet ''
 }
 
 @test "a container that is not there, and a ConfigMap that cannot be, are told" {
     workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/containers": "app, ap"}'
-    says asks 'the annotation nagleshim.dev/containers names what is no container here: ap'
+    says asks 'the annotation nagleshim.dev/containers names unknown containers: ap'
     workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/policy": "my_policy"}'
-    says asks 'the annotation nagleshim.dev/policy is "my_policy", which no ConfigMap can be called: nothing is injected'
+    says asks 'the annotation nagleshim.dev/policy is "my_policy", which is not a valid name of a ConfigMap: nothing is injected'
 }
 
 @test "a label that comes when the pod is there already is told" {
     pod '.metadata.name = "early"' | kubectl create -n quiet -f -
     run kubectl label pod -n quiet early nagleshim.dev/inject=true --dry-run=server
-    [[ $status -eq 0 && $output == *'this pod asks for nagleshim and does not have it; a pod gets it when it is created, and only then'* ]]
+    [[ $status -eq 0 && $output == *'this pod asks for nagleshim but does not have it; a pod gets it when it is created, and only then'* ]]
     run kubectl label pod -n quiet early other=label --dry-run=server
     [[ $status -eq 0 && $output != *Warning* ]]
     run kubectl annotate pod -n quiet early other=annotation --dry-run=server
@@ -176,7 +176,7 @@ says() {
     run kubectl annotate pod -n before early other=annotation --dry-run=server
     [[ $status -eq 0 && $output != *Warning* ]]
     run kubectl label pod -n before early other=label --dry-run=server
-    [[ $output == *'this pod asks for nagleshim and does not have it'* ]]
+    [[ $output == *'this pod asks for nagleshim but does not have it'* ]]
 }
 
 pods_of_namespace_get_it() {
@@ -194,7 +194,7 @@ pods_of_namespace_get_it() {
 @test "a pod that asks is told where the policy is not installed" {
     kubectl delete mutatingadmissionpolicybinding nagleshim-namespace-asks
     cluster_until 20 not_injected
-    grep -q 'this pod asks for nagleshim and does not have it' "$T/warnings"
+    grep -q 'this pod asks for nagleshim but does not have it' "$T/warnings"
     kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
     cluster_until 20 policies_act
 }

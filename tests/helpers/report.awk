@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+# Joins bats's reports of several jobs: numbers the tests through, and ends with the seconds and tests of each file, the
+# tests that failed, and the line that counts them all. "job FILE SECONDS" comes before each report.
+# took_file: gets the seconds of each file, a line each.
+
+function end_job() {
+    # A file whose setup failed does not report its tests, nor does one that had to be ended.
+    missing = planned - reported
+    if (missing > 0) {
+        print "# " name ": " missing " tests did not report" (running == "" ? "" : "; it was ended in: " running)
+        for (; missing > 0; missing--)
+            failures[++failed] = name ": a test that did not report"
+    }
+    planned = reported = 0
+    running = ""
+}
+
+/^job / {
+    end_job()
+    name = $2
+    sub(/.*\//, "", name)
+    if (!(name in took))
+        names[++files] = name
+    took[name] += $3
+    next
+}
+/^1\.\.[0-9]+$/ { planned = substr($0, 4); next }
+/^suite / { next }
+/^begin [0-9]+ / { running = $0; sub(/^begin [0-9]+ /, "", running); next }
+/^(not )?ok [0-9]+ / {
+    running = ""
+    reported++
+    count[name]++
+    sub(/ok [0-9]+/, "ok " ++total)
+    if (match($0, / in [0-9]+ms/))
+        $0 = substr($0, 1, RSTART) "# in " substr($0, RSTART + 4, RLENGTH - 6) " ms" substr($0, RSTART + RLENGTH)
+    if (/^not/)
+        failures[++failed] = name ": " substr($0, 8)
+    else if (/ # skip/)
+        skipped++
+    else
+        passed++
+}
+{ print; fflush() }
+END {
+    end_job()
+    printf "\n%10s %5s\n", "time", "tests"
+    for (i = 1; i <= files; i++) {
+        printf "%8.1f s %5d  %s\n", took[names[i]], count[names[i]], names[i]
+        printf "%6.1f %s\n", took[names[i]], names[i] >took_file
+    }
+    for (i = 1; i <= failed; i++)
+        printf "%s%s\n", i == 1 ? "\nfailed:\n" : "", failures[i]
+    printf "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    exit failed > 0
+}
