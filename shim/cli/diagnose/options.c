@@ -93,7 +93,7 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
 
 /* For run and compare, --policy names a file to read. A user who expects that here must not lose
  * his policy. */
-static bool is_there(const char *file)
+static bool exists(const char *file)
 {
     struct stat st;
 
@@ -105,14 +105,14 @@ static bool judge(const struct ns_diagnose_options *options)
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
 
     if (subjects == 0)
-        SAY("no program is named, and neither --pid nor --all; see 'nagleshim diagnose --help'");
+        SAY("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
-        SAY("a program, --pid and --all: only one of them can be looked at");
-    else if (is_there(options->policy))
-        SAY("--policy: '%s' is there already, and is not replaced; name a new file",
+        SAY("a program, --pid and --all: only one of them can be watched");
+    else if (exists(options->policy))
+        SAY("--policy: '%s' already exists and is not replaced; name a new file",
             options->policy);
     else if (options->experiment && (!options->program || options->outside))
-        SAY("--experiment is made from inside: it needs a program to start, without --outside");
+        SAY("--experiment needs a program to start, and excludes --outside");
     else
         return true;
     return false;
