@@ -45,7 +45,7 @@ CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/po
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
 	shim/base/arena.c shim/judge/look.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
+LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c
 # The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
@@ -103,8 +103,8 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
-# The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private override CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+# The page of diagnose is part of the command, by the assembler's .incbin.
+$B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
 
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
@@ -140,7 +140,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
-	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)

@@ -3,7 +3,6 @@
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
  */
-#include "hold/deadline.h"
 #include "life/handover.h"
 #include "life/life.h"
 #include "traffic/push.h"
@@ -128,15 +127,6 @@ static bool find_rules(int argc, char **argv)
     return rules.n_rules > 0;
 }
 
-static uint32_t shortest_delay(void)
-{
-    uint32_t shortest = NS_MAX_DELAY_US_MOST;
-    for (size_t i = 0; i < rules.n_rules; i++)
-        if (ns_rule_holds(rules.rules[i]) && rules.rules[i]->max_delay_us < shortest)
-            shortest = rules.rules[i]->max_delay_us;
-    return shortest;
-}
-
 static bool observes(void)
 {
     for (size_t i = 0; i < rules.n_rules; i++)
@@ -230,9 +220,6 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
         ns_life_open(&rules);
-        if (rules.holds)
-            ns_deadline_open(shortest_delay(),
-                             (struct ns_deadline_pushes){ns_push, ns_push_overdue});
         ns_debts_open(observes() ? observer_exits : ns_settle);
         if (observes())
             open_recorder();

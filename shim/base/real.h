@@ -3,8 +3,7 @@
  * Whatever the shim itself asks of one of these calls goes through this table, since by its own
  * name it would come back to us. But for the search for a policy (policy/find.c), which the command
  * has, too: it reads its files before the table of descriptors is open, and our calls pass it on.
- * Calls that are not interposed (mmap, getsockname, readlink) are made by their own names, and the
- * deadline thread makes system calls of its own (hold/bare.h). */
+ * Calls that are not interposed (mmap, getsockname, readlink) are made by their own names. */
 #ifndef NS_REAL_H
 #define NS_REAL_H
 

@@ -2,7 +2,6 @@
 /* The exported syscall(): system calls that a program makes by number. numbers.def says which of
  * them matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "hold/deadline.h"
 
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -105,12 +104,6 @@ static void may_filter(const long a[6])
         ns_before_filter();
 }
 
-static void changes_privileges(const long a[6])
-{
-    (void)a;
-    ns_deadline_stop();
-}
-
 /* --- after one that worked: with its result, too --- */
 
 static void no_more(const long a[6], long result)
@@ -146,13 +139,6 @@ static void may_be_clone(const long a[6], long result)
 {
     if (!((unsigned long)a[0] & CLONE_VM))
         may_be_child(a, result);
-}
-
-static void has_changed_privileges(const long a[6], long result)
-{
-    (void)a;
-    (void)result;
-    ns_deadline_stop(); /* see privilege.c */
 }
 
 struct number {

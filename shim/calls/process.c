@@ -5,12 +5,13 @@
 #include "calls/calls.h"
 #include "conn/recorder.h"
 #include "report/report.h"
-#include "hold/deadline.h"
 
 #include <alloca.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 extern char **environ;
 
@@ -21,14 +22,12 @@ void ns_before_child(bool replaced)
     if (ns_is_elsewhere())
         return;
     ns_handover_begins(replaced);
-    ns_deadline_stop(); /* programs count their threads here (Python 3.12 warns) */
 }
 
 void ns_in_child(void)
 {
     ns_process_forked();
     ns_handover_forked();
-    ns_deadline_forked();
     ns_report_forked();
     ns_recorder_forked();
 }
@@ -262,4 +261,62 @@ NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument,
     va_end(arguments);
     ns_before_clone((unsigned long)flags);
     return NS_REAL(clone)(body, stack, flags, argument, more[0], more[1], more[2]);
+}
+
+NS_EXPORT int unshare(int flags)
+{
+    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
+    int result = NS_REAL(unshare)(flags);
+    if (result == 0 && leaves) /* this thread has descriptors of its own from now on */
+        ns_vfork_parent = NS_PROCESS_NONE;
+    return result;
+}
+
+/* A filter may kill on setsockopt, and even asking whether it would can kill. */
+void ns_before_filter(void)
+{
+    if (!ns_is_elsewhere())
+        ns_handover_stand_aside();
+}
+
+/* Programs also ask whether there are filters at all, with one that is NULL and cannot be set. */
+bool ns_sets_filter(bool strict, bool filter, long program)
+{
+    return strict || (filter && program);
+}
+
+NS_EXPORT int prctl(int option, ...)
+{
+    unsigned long argument[4];
+    va_list arguments;
+    va_start(arguments, option);
+    for (int i = 0; i < 4; i++)
+        argument[i] = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    if (option == PR_SET_SECCOMP &&
+        ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
+                       (long)argument[1]))
+        ns_before_filter();
+    return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+}
+
+/* Interposed for processes that are observed only: see observed.def. */
+NS_EXPORT int setuid(uid_t user)
+{
+    return NS_REAL(setuid)(user);
+}
+
+NS_EXPORT int seteuid(uid_t effective)
+{
+    return NS_REAL(seteuid)(effective);
+}
+
+NS_EXPORT int setreuid(uid_t real, uid_t effective)
+{
+    return NS_REAL(setreuid)(real, effective);
+}
+
+NS_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
+{
+    return NS_REAL(setresuid)(real, effective, saved);
 }

@@ -2,7 +2,6 @@
 /* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they
  * are. A child of vfork shares our memory: what it does to its descriptors must not reach the
  * table. */
-#include "hold/deadline.h"
 #include "calls/calls.h"
 
 #include <limits.h>
@@ -74,8 +73,6 @@ void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
     if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_is_elsewhere())
         return;
-    if (flags)
-        ns_deadline_stop(); /* which is a thread, too */
     if (flags && ns_process_has_threads())
         ns_vfork_parent = NS_PROCESS_NONE; /* the others keep theirs */
     else

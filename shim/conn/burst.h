@@ -122,19 +122,28 @@ static inline void ns_burst_pushed(struct ns_burst *burst, uint16_t now)
         ns_burst_doubted(burst);
 }
 
-/* --- auto-cork: every small write is held, and the last of a burst that can be foretold is not ---
- */
+/* --- auto-cork: small writes are held; the last write of a predictable burst is not --- */
 
 struct ns_cork {
-    uint8_t writes;   /* of the burst under way, at most NS_CORK_MANY */
-    uint8_t before;   /* how many the last burst had; 0: not known */
-    uint8_t expected; /* how many the last two had, if they had as many; otherwise 0 */
-    uint8_t foretold; /* the last write was sent as the last of a burst of the expected length */
-    uint32_t unused;
+    uint8_t writes;   /* in the current burst, at most NS_CORK_MANY */
+    uint8_t before;   /* in the previous burst; 0: unknown */
+    uint8_t expected; /* in each of the last two bursts if they were equally long, otherwise 0 */
+    uint8_t
+        foretold; /* the last write was sent as the last one of a burst of the expected length */
+    uint8_t late; /* late bursts in a row; a very late one counts as NS_CORK_LATE_MOST */
+    uint8_t unused[3];
 };
 _Static_assert(sizeof(struct ns_cork) == sizeof(uint64_t), "loaded and stored as one word");
 
-enum { NS_CORK_MANY = UINT8_MAX };
+enum {
+    NS_CORK_MANY = UINT8_MAX,
+    /* Late bursts in a row after which the connection stops holding. A thread that loses its CPU in
+     * the middle of a burst makes one late; three in a row mean that the program waits where the
+     * library cannot see it. */
+    NS_CORK_LATE_MOST = 3,
+    NS_CORK_VERY_LATE_MS = 100, /* so late means such a wait for certain */
+    NS_CORK_STREAM = 64,        /* a burst of so many writes is a stream, which is never late */
+};
 
 /* A burst begins, and nothing is held. */
 static inline void ns_cork_begin(struct ns_cork *cork)
@@ -147,10 +156,11 @@ static inline void ns_cork_begin(struct ns_cork *cork)
     cork->foretold = 0;
 }
 
-/* One more write of the burst: is it to be held? small: it is of a kind and size that may be. */
+/* Counts one more write of the burst. Returns whether to hold it. small: its kind and size allow
+ * holding. */
 static inline bool ns_cork_write(struct ns_cork *cork, bool small)
 {
-    if (cork->foretold) { /* longer than foretold: learn anew, and go on holding */
+    if (cork->foretold) { /* longer than expected: forget the length and hold again */
         cork->foretold = 0;
         cork->expected = 0;
         cork->before = NS_CORK_MANY;
@@ -162,18 +172,26 @@ static inline bool ns_cork_write(struct ns_cork *cork, bool small)
     if (cork->writes != cork->expected)
         return true;
     /* The last write of a burst like the two before it takes the others with it and saves the push.
-     * If it is not the last, what follows is a second segment, no more. */
+     * If the burst goes on, that costs one more segment. */
     cork->foretold = 1;
     cork->writes = 0;
+    cork->late = 0;
     return false;
 }
 
-/* What was held has been pushed: before a wait, or, late, at the deadline. */
-static inline void ns_cork_pushed(struct ns_cork *cork, bool late)
+/* The held bytes of a burst were pushed, late_ms milliseconds after they were due; 0: in time.
+ * Returns whether the connection is to stop holding. */
+static inline bool ns_cork_pushed(struct ns_cork *cork, uint64_t late_ms)
 {
-    cork->expected = !late && cork->writes == cork->before ? cork->writes : 0;
-    cork->before = late ? NS_CORK_MANY : cork->writes;
+    bool known = !late_ms && cork->writes < NS_CORK_MANY;
+    if (!late_ms || cork->writes >= NS_CORK_STREAM)
+        cork->late = 0;
+    else
+        cork->late = late_ms >= NS_CORK_VERY_LATE_MS ? NS_CORK_LATE_MOST : cork->late + 1;
+    cork->expected = known && cork->writes == cork->before ? cork->writes : 0;
+    cork->before = known ? cork->writes : NS_CORK_MANY;
     cork->writes = 0;
+    return cork->late >= NS_CORK_LATE_MOST;
 }
 
 #endif

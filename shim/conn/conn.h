@@ -66,7 +66,7 @@ struct ns_conn {
         _Atomic uint64_t cork;  /* auto-cork: struct ns_cork */
         _Atomic uint64_t seat;  /* observe: ns_seat.tag of its seat, see recorder.c; 0: none yet */
     };
-    /* auto-cork: CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held.
+    /* auto-cork: CLOCK_MONOTONIC nanoseconds after which held bytes are late; 0: none are held.
      * Stored after the call that held them and cleared before the push, sequentially consistent
      * both, so that a push either covers the bytes or leaves the mark. */
     _Atomic uint64_t held_until;
@@ -77,12 +77,13 @@ struct ns_conn {
 };
 _Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
 
-/* held_until: overdue, and somebody is pushing, or was until a signal handler jumped away. */
-enum { NS_HELD_OVERDUE = 1 };
+/* held_until: bytes are about to be held or pushed; or were, until a signal handler jumped away. */
+enum { NS_HELD_PUSHING = 1 };
 
 /* immediate */
 enum {
     NS_IMMEDIATE_NO_PUSH = 1, /* kTLS, or pushing does not work */
+    NS_IMMEDIATE_LATE = 4,    /* held bursts were late here, or on other connections */
     NS_IMMEDIATE_UNSEEN = 2,  /* others write, too, or the program waits where we do not see it */
 };
 

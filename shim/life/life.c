@@ -78,6 +78,8 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     NS_PUT(conn, rule, rule);
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
+    if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
+        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_LATE);
     if (atomic_load(&unseen))
         NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
     if (listens ? !partly : ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, immediate))

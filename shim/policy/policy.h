@@ -90,7 +90,7 @@ struct ns_send_mode {
 };
 extern const struct ns_send_mode ns_send_modes[NS_SEND_COUNT];
 
-/* Does the rule hold bytes back, and need the deadline thread? */
+/* Does the rule hold bytes back? */
 static inline bool ns_rule_holds(const struct ns_rule *rule)
 {
     return ns_send_modes[rule->send].holds;

@@ -200,9 +200,10 @@ static void add_deeds(struct ns_line *line, const struct counts *counts)
         {counts->joined, " burst joined into fewer segments", " bursts joined into fewer segments"},
         {counts->bursts, " burst held to leave as one", " bursts held to leave as one each"},
         {counts->pushes, " push before a wait", " pushes before a wait"},
-        {counts->late, " push at the deadline or after a pause",
-         " pushes at the deadline or after a pause"},
+        {counts->late, " late push", " late pushes"},
         {counts->acks, " ACK sent before a wait", " ACKs sent before a wait"},
+        {counts->unheld, " connection whose bursts are no longer held since they were late",
+         " connections whose bursts are no longer held since they were late"},
     };
     const char *separator = ": ";
     for (unsigned i = 0; i < sizeof deeds / sizeof *deeds; i++)
@@ -211,6 +212,8 @@ static void add_deeds(struct ns_line *line, const struct counts *counts)
             add_count(line, deeds[i].number, deeds[i].one, deeds[i].many);
             separator = ", ";
         }
+    if (atomic_load_explicit(&ns_stats.unheld, memory_order_relaxed) >= NS_UNHELD_MOST)
+        ns_line_add(line, ", so new connections hold none either");
     if (counts->sockets > 0 && *separator == ':')
         add_no_deed(line);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the shim has done in this process. Relaxed counters: they order nothing and guard nothing,
- * and are read for people only. */
+/* What the library has done in this process. Relaxed counters, mostly for people to read: they
+ * order nothing and guard nothing. */
 #ifndef NS_STATS_H
 #define NS_STATS_H
 
@@ -14,9 +14,13 @@
     NS_COUNTER(joined, "bursts joined")  /* adaptive: TCP_NODELAY was taken off */                 \
     NS_COUNTER(bursts, "bursts held") /* auto-cork: whose first bytes were sent with MSG_MORE */   \
     NS_COUNTER(pushes, "pushes")      /* before a wait */                                          \
-    NS_COUNTER(late, "late pushes")   /* by the deadline thread, or after a pause */               \
+    NS_COUNTER(late, "late pushes")   /* of bytes held for too long */                             \
     NS_COUNTER(acks, "ACKs")          /* before a wait */                                          \
-    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */
+    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */  \
+    NS_COUNTER(unheld, "stopped holding")  /* connections, since bursts were late there */
+
+/* After so many connections have stopped holding, new ones do not hold either. */
+enum { NS_UNHELD_MOST = 3 };
 
 struct ns_stats {
 #define NS_COUNTER(name, text) _Atomic uint64_t name;

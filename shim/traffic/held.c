@@ -5,7 +5,6 @@
 #include "report/stats.h"
 #include "conn/heal.h"
 #include "conn/process.h"
-#include "hold/deadline.h"
 #include "traffic/settle.h"
 
 static inline bool holding(int fd)
@@ -15,11 +14,14 @@ static inline bool holding(int fd)
 
 bool ns_held_wants(int fd, struct ns_conn *conn, size_t size, int flags)
 {
+    uint64_t until = NS_GET(conn, held_until);
+    if (until > NS_HELD_PUSHING && ns_push_is_late(until))
+        ns_push(fd, conn);
     struct ns_cork cork = ns_conn_cork(conn);
     if (NS_GET(conn, burst_epoch) != ns_thread.epoch && !NS_GET(conn, held_until))
         ns_cork_begin(&cork);
-    bool small = size && size < NS_LARGE && !(flags & NS_NEVER_HELD) && ns_deadline_ready();
-    if (small && ns_is_elsewhere()) /* whoever pushes at the deadline has the table's descriptors */
+    bool small = size && size < NS_LARGE && !(flags & NS_NEVER_HELD);
+    if (small && ns_is_elsewhere()) /* nobody pushes what a child of vfork holds */
         small = false;
     if (small && !NS_GET(conn, kernel_nodelay))
         ns_enforce_nodelay(fd, conn); /* what cannot be pushed must not be held */
@@ -34,30 +36,30 @@ bool ns_held_wants(int fd, struct ns_conn *conn, size_t size, int flags)
 void ns_held_foresee(int fd, struct ns_conn *conn)
 {
     uint64_t none = 0;
-    atomic_compare_exchange_strong(&conn->held_until, &none, NS_HELD_OVERDUE);
+    atomic_compare_exchange_strong(&conn->held_until, &none, NS_HELD_PUSHING);
+    atomic_store(&ns_push_any, true);
     ns_thread.may_push = true;
     ns_owe(fd, conn);
-    ns_deadline_watch(fd);
 }
 
 /* They were not: nothing is held but what was before. */
 static void forget_foreseen(struct ns_conn *conn)
 {
-    uint64_t overdue = NS_HELD_OVERDUE;
-    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
+    uint64_t pushing = NS_HELD_PUSHING;
+    atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
 }
 
-/* Bytes are held from now on, if they were not before. The deadline is stored after the call that
- * held them: see held_until. */
-static void mark_held(int fd, struct ns_conn *conn)
+/* Bytes are held from now on, if they were not before. The time is stored after the call that held
+ * them: see held_until. */
+static void mark_held(struct ns_conn *conn)
 {
     const struct ns_rule *rule = NS_GET(conn, rule);
-    if (!rule || NS_GET(conn, held_until) > NS_HELD_OVERDUE)
+    if (!rule || NS_GET(conn, held_until) > NS_HELD_PUSHING)
         return;
     NS_COUNT(bursts);
-    atomic_store(&conn->held_until, ns_deadline_now() + (uint64_t)rule->max_delay_us * 1000);
-    if (!ns_deadline_watch(fd))
-        ns_push(fd, conn);
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
+    atomic_store(&conn->held_until, now + (uint64_t)rule->max_delay_us * 1000);
+    atomic_store(&ns_push_any, true);
 }
 
 void ns_held_after(const struct ns_write *one, ssize_t result)
@@ -79,7 +81,7 @@ void ns_held_after(const struct ns_write *one, ssize_t result)
     ns_ack_wrote(&state); /* the push carries it */
     ns_conn_ack_put(conn, state);
     NS_PUT(conn, wrote, 1);
-    mark_held(fd, conn);
+    mark_held(conn);
     while (!holding(fd)) {
         ns_held_turn_to(fd); /* what a signal handler has held since */
         int none = 0;
@@ -94,9 +96,9 @@ void ns_held_after(const struct ns_write *one, ssize_t result)
 void ns_held_went_on(int fd, ssize_t result)
 {
     struct ns_write one = {.fd = fd, .conn = ns_fd_conn(fd)};
-    /* The deadline thread has pushed meanwhile, and perhaps before these bytes, or a signal handler
-     * has turned to another socket: mark them anew. */
-    if (one.conn && (atomic_load(&one.conn->held_until) <= NS_HELD_OVERDUE || !holding(fd)))
+    /* Another thread has pushed meanwhile, perhaps before these bytes, or a signal handler has
+     * written to another socket: mark them again. */
+    if (one.conn && (atomic_load(&one.conn->held_until) <= NS_HELD_PUSHING || !holding(fd)))
         ns_held_after(&one, result);
 }
 
@@ -110,13 +112,10 @@ void ns_held_refused(struct ns_write *one)
 }
 
 /* The write took nothing: what was held before it still is. */
-void ns_held_put_back(int fd, struct ns_conn *conn, uint64_t mark)
+void ns_held_put_back(struct ns_conn *conn, uint64_t mark)
 {
-    uint64_t now = NS_HELD_OVERDUE, none = 0;
-    bool back = mark > NS_HELD_OVERDUE &&
-                (atomic_compare_exchange_strong(&conn->held_until, &now, mark) ||
-                 /* another's push, begun before bytes that came after it, has ended */
-                 atomic_compare_exchange_strong(&conn->held_until, &none, mark));
-    if (back && !ns_deadline_watch(fd))
-        ns_push(fd, conn);
+    uint64_t now = NS_HELD_PUSHING, none = 0;
+    if (mark > NS_HELD_PUSHING && !atomic_compare_exchange_strong(&conn->held_until, &now, mark))
+        /* or another thread's push has ended, which began before bytes that came after it */
+        atomic_compare_exchange_strong(&conn->held_until, &none, mark);
 }

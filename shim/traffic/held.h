@@ -22,7 +22,7 @@ void ns_held_refused(struct ns_write *one);
 
 /* A plain write was to take along what was held, and took nothing: it still is. mark: held_until
  * before. */
-void ns_held_put_back(int fd, struct ns_conn *conn, uint64_t mark);
+void ns_held_put_back(struct ns_conn *conn, uint64_t mark);
 
 /* A thread's burst is over, too, where it writes to another socket: what it writes first leaves
  * first, also to different peers, which may be one program. So it holds bytes on one at most. */
@@ -40,13 +40,14 @@ static inline void ns_held_turn_to(int fd)
 static inline bool ns_held_goes_on(int fd, struct ns_conn *conn, size_t size)
 {
     if (NS_GET(conn, send) != NS_SEND_AUTO_CORK || NS_GET(conn, burst_epoch) != ns_thread.epoch ||
-        NS_GET(conn, app_corks) || NS_GET(conn, held_until) <= NS_HELD_OVERDUE ||
-        !ns_owes_only(fd) || size - 1 >= NS_LARGE - 1)
+        NS_GET(conn, app_corks) || !ns_owes_only(fd) || size - 1 >= NS_LARGE - 1)
         return false;
+    uint64_t until = NS_GET(conn, held_until);
     struct ns_cork cork = ns_conn_cork(conn);
-    if (cork.writes == NS_CORK_MANY || cork.writes + 1 == cork.expected)
+    if (until <= NS_HELD_PUSHING || cork.writes + 1 == cork.expected || ns_push_is_late(until))
         return false;
-    cork.writes++;
+    if (cork.writes < NS_CORK_MANY)
+        cork.writes++;
     ns_thread.wrote = true;
     ns_conn_cork_put(conn, cork);
     return true;

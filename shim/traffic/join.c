@@ -12,7 +12,7 @@
 void ns_join_owed(int fd, struct ns_conn *conn)
 {
     NS_PUT(conn, joins, 1);
-    atomic_store_explicit(&ns_push_joined, true, memory_order_relaxed);
+    atomic_store_explicit(&ns_push_any, true, memory_order_relaxed);
     ns_thread.may_push = true;
     ns_owe(fd, conn);
 }

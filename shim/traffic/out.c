@@ -82,7 +82,7 @@ static void before_plain(struct ns_write *one)
     }
     /* Taken away, so that another thread that holds bytes during the call marks them anew. */
     if (NS_GET(conn, held_until))
-        one->mark = atomic_exchange(&conn->held_until, NS_HELD_OVERDUE);
+        one->mark = atomic_exchange(&conn->held_until, NS_HELD_PUSHING);
 }
 
 void ns_out_begin(struct ns_write *one)
@@ -120,7 +120,7 @@ static void failed(const struct ns_write *one)
         if (ns_ack_owes(one->ack))
             ns_owe(one->fd, one->conn);
     }
-    ns_held_put_back(one->fd, one->conn, one->mark);
+    ns_held_put_back(one->conn, one->mark);
 }
 
 void ns_out_end(const struct ns_write *one, ssize_t result)
@@ -132,9 +132,9 @@ void ns_out_end(const struct ns_write *one, ssize_t result)
         failed(one);
         return;
     }
-    uint64_t overdue = NS_HELD_OVERDUE;
+    uint64_t pushing = NS_HELD_PUSHING;
     if (one->mark) /* taken along; bytes that somebody has held since keep their mark */
-        atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
+        atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
     if (__builtin_expect(one->flags & MSG_MORE, 0)) {
         NS_PUT(conn, app_corks, NS_GET(conn, app_corks) | NS_CORKS_FLAG);
         return;

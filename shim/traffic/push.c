@@ -8,19 +8,22 @@
 #include "conn/heal.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
-#include "hold/bare.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <time.h>
 
-_Atomic bool ns_push_joined;
+enum { NS_PER_MS = 1000000 };
+
+_Atomic bool ns_push_any;
 
 uint16_t ns_push_clock(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint16_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+    return (uint16_t)(ns_clock_now(CLOCK_MONOTONIC_COARSE) / NS_PER_MS);
+}
+
+bool ns_push_holds_no_more(void)
+{
+    return NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST;
 }
 
 /* Set an option that makes the socket send. fd may have been closed past us, while another
@@ -82,30 +85,44 @@ static void push_joined(int fd, struct ns_conn *conn, bool ends)
     ns_conn_burst_put(conn, burst);
 }
 
-/* Mark what is held as overdue, and not as gone, until it is: a signal handler may jump out of the
- * push. Returns false if nothing is held. */
+/* Held bytes are about to be pushed that should have left before until. */
+static void note_lateness(struct ns_conn *conn, uint64_t until)
+{
+    struct ns_cork cork = ns_conn_cork(conn);
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC_COARSE);
+    bool late = now > until;
+    if (late)
+        NS_COUNT(late);
+    bool stops = ns_cork_pushed(&cork, late ? (now - until) / NS_PER_MS + 1 : 0);
+    ns_conn_cork_put(conn, cork);
+    if (stops && !(NS_GET(conn, immediate) & NS_IMMEDIATE_LATE)) {
+        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_LATE);
+        NS_COUNT(unheld);
+    }
+}
+
+/* Mark what is held as being pushed, and not as gone, until it is: a signal handler may jump out of
+ * the push. Returns false if nothing is held. */
 static bool begin_push(struct ns_conn *conn)
 {
     uint64_t until = atomic_load(&conn->held_until);
-    while (until > NS_HELD_OVERDUE) {
-        if (!atomic_compare_exchange_weak(&conn->held_until, &until, NS_HELD_OVERDUE))
+    while (until > NS_HELD_PUSHING) {
+        if (!atomic_compare_exchange_weak(&conn->held_until, &until, NS_HELD_PUSHING))
             continue;
-        struct ns_cork cork = ns_conn_cork(conn);
-        ns_cork_pushed(&cork, false);
-        ns_conn_cork_put(conn, cork);
+        note_lateness(conn, until);
         return true;
     }
-    return until == NS_HELD_OVERDUE;
+    return until == NS_HELD_PUSHING;
 }
 
 static void push_held(int fd, struct ns_conn *conn)
 {
-    uint64_t overdue = NS_HELD_OVERDUE;
+    uint64_t pushing = NS_HELD_PUSHING;
     if (!begin_push(conn))
         return;
     int error = set(fd, conn, TCP_NODELAY, 1);
     /* Bytes that somebody has held since keep their mark. */
-    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
+    atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
     if (error)
         ns_nodelay_failed(fd, conn, error);
     else
@@ -138,20 +155,6 @@ void ns_push_turned(int held)
     atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
     if (conn && atomic_load(&conn->held_until)) /* what one has held there in between */
         ns_push(held, conn);
-}
-
-/* The mark says overdue, and not gone, until it is pushed. Bare system calls only, and no call into
- * the C library. */
-void ns_push_overdue(int fd, struct ns_conn *conn)
-{
-    int on = 1;
-    uint64_t overdue = NS_HELD_OVERDUE;
-    struct ns_cork cork = ns_conn_cork(conn);
-    ns_cork_pushed(&cork, true);
-    ns_conn_cork_put(conn, cork);
-    ns_bare_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
-    NS_COUNT(late);
 }
 
 /* TCP_QUICKACK sends the ACK that is due. With an even value the connection stays in interactive

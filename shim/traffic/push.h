@@ -5,13 +5,25 @@
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
+#include "base/clock.h"
 #include "hold/debts.h"
 
-/* May any connection of this process be joined (ns_conn.joins)? */
-extern _Atomic bool ns_push_joined;
+/* May any connection of this process have held or joined bytes? Set after the connection's own
+ * mark. */
+extern _Atomic bool ns_push_any;
+
+/* Is the time until, of CLOCK_MONOTONIC in nanoseconds, over for certain? Asks the coarse clock,
+ * which is cheap and behind by a tick (4 ms at HZ=250) at most, never ahead. */
+static inline bool ns_push_is_late(uint64_t until)
+{
+    return ns_clock_now(CLOCK_MONOTONIC_COARSE) > until;
+}
 
 /* Milliseconds, for ns_burst. */
 uint16_t ns_push_clock(void);
+
+/* auto-cork: have bursts been late on so many connections that new ones do not hold? */
+bool ns_push_holds_no_more(void);
 
 /* Make the kernel's TCP_NODELAY what the connection's rule wants, unless a burst is joined there.
  */
@@ -29,9 +41,6 @@ void ns_push_paused(int fd, struct ns_conn *conn);
 
 /* What the thread holds on fd is over since it turns to another socket. */
 void ns_push_turned(int held);
-
-/* Push what is overdue. Called by the deadline thread, which has no thread-local memory. */
-void ns_push_overdue(int fd, struct ns_conn *conn);
 
 /* Send the ACK that is owed on fd, if one is. */
 void ns_acknowledge(int fd, struct ns_conn *conn);

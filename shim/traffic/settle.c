@@ -3,7 +3,6 @@
 #include "traffic/settle.h"
 
 #include "base/real.h"
-#include "hold/deadline.h"
 #include "traffic/push.h"
 
 #include <sys/syscall.h>
@@ -65,19 +64,17 @@ void ns_settle_unless_ready(int fd, short events)
         ns_settle();
 }
 
-static void push_joined(int fd, struct ns_conn *conn, void *context)
+static void push_any(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    if (NS_GET(conn, joins))
-        ns_push(fd, conn);
+    ns_push(fd, conn);
 }
 
 void ns_settle_process(void)
 {
     int saved = errno;
     ns_settle_pushes();
-    if (atomic_exchange(&ns_push_joined, false)) /* other threads' bursts */
-        ns_fd_each(push_joined, NULL);
-    ns_deadline_push_all();
+    if (atomic_exchange(&ns_push_any, false)) /* other threads' bursts */
+        ns_fd_each(push_any, NULL);
     errno = saved;
 }

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What the shim costs as a process grows: instructions that it adds to a call, which repeat from run to
-run where times do not, and how often a process that does nothing wakes up."""
+run where times do not."""
 
-import pathlib
 import resource
-import subprocess
-import time
 
-from modes import modes
-from side_by_side import BUILT_IN, DEADLINE, NO_SHIM, ROOT, CannotRun
+from side_by_side import BUILT_IN, NO_SHIM, ROOT
 
 SCALE = ROOT / "build/probes/bench_scale"
 SPARE_FILES = 300
@@ -66,33 +62,4 @@ def bench_waits(bench):
         base = value if base is None else base
 
 
-def switches(pid):
-    """How often its threads have given up the CPU so far, and how many they are."""
-    tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
-    return sum(int(line.split()[1]) for task in tasks
-               for line in (task / "status").read_text().splitlines()
-               if line.startswith("voluntary_ctxt_switches")), len(tasks)
-
-
-def bench_idle(bench):
-    for mode, policy in modes().items():
-        name = f"idle wake-ups a second: {mode}, 100 sockets"
-        if not bench.wanted(name):
-            continue
-        probe = bench.popen(bench.places["1"][0], policy, [SCALE, "idle", 100, 1, 10],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        bench.running.append(probe)
-        if probe.stdout.readline() != "ready\n":
-            raise CannotRun("bench_scale does not say that it is ready")
-        time.sleep(2)  # what the deadline thread waits for before it parks is less
-        seconds = 2 if bench.quick else 5
-        before, threads = switches(probe.pid)
-        time.sleep(seconds)
-        woken = (switches(probe.pid)[0] - before) / seconds
-        probe.communicate(timeout=DEADLINE)
-        bench.running.remove(probe)
-        bench.add(name, "1", "0", woken, woken, woken, good=woken == 0,
-                  note=f"{threads} thread{'s' * (threads > 1)}")
-
-
-BENCHES = (bench_calls, bench_waits, bench_idle)
+BENCHES = (bench_calls, bench_waits)

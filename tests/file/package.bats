@@ -187,7 +187,7 @@ leaves() {
         echo "$library" >"$T/root/etc/ld.so.preload"
         PATH=$T/root/bin:$PATH run -0 unshare --mount sh -c \
             "mount --bind '$T/root/etc' '$T/root/etc' && mount -o remount,bind,ro '$T/root/etc' && sh '$T/script' $gone 2>&1"
-        [[ ${lines[-1]} == "libnagleshim: $T/root/etc/ld.so.preload cannot be written: take the library out of it" ]]
+        [[ ${lines[-1]} == "libnagleshim: $T/root/etc/ld.so.preload cannot be written: remove the library from it" ]]
         [[ $(<"$T/root/etc/ld.so.preload") == "$library" ]]
     done
 }
@@ -207,7 +207,7 @@ leaves() {
         removed "$gone"
         [[ ${#lines[@]} -eq 2 ]]
         for file in "$T/root/etc/cdi/nagleshim.json" "$T/root/var/run/cdi/nagleshim.json"; do
-            [[ $output == *"libnagleshim: $file names the library: take it away, or containers that ask for nagleshim.dev/shim do not start"* ]]
+            [[ $output == *"libnagleshim: $file names the library: remove it, because containers that ask for nagleshim.dev/shim cannot start without the library"* ]]
             [[ -s $file ]]
         done
     done
@@ -216,7 +216,7 @@ leaves() {
 @test "the packages are for the machines that the library can be built for" {
     local machines
     # As gcc's macros name them, and as each distribution does.
-    machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/hold/bare.h | sort -u)
+    machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/calls/vfork.c | sort -u)
     [[ $machines == $'aarch64\nx86_64' ]]
     [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64' ]]
     [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec | tr ' ' '\n' | sort) == "$machines" ]]

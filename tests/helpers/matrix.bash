@@ -33,7 +33,7 @@ scenario() {
     writing=client
     stalls_by=client
     segments_by=client
-    # A deadline so late that it cannot stand in for the push before a wait.
+    # So long that no burst is late on a busy machine.
     rest='"max_delay_us": 100000'
     case $name in
     redhat)

@@ -204,15 +204,3 @@ victim() {
     echo "expected: $verdict"
     return 1
 }
-
-# victim_threads NAME WHERE: no thread of the shim's runs in any of the programs.
-victim_threads() {
-    local looks=1 operations=200 servers
-    local built scripts site classes java on_server=() on_proxy=() on_client=()
-    local -A row=() threads=()
-
-    prepare_pair "$1" "$2"
-    servers=(server ${row[proxy]:+proxy})
-    run_pair
-    no_thread_of_ours
-}

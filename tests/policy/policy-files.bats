@@ -11,7 +11,7 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-# With a deadline that no busy machine comes to in the middle of two writes.
+# So long that no burst is late on a busy machine.
 AUTO_CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 NODELAY='{"version": 1, "rules": [{"send": "nodelay"}]}'
 ALONE='{"version": 1, "rules": [{"send": "app", "ack": "app"}]}'

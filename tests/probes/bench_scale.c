@@ -5,9 +5,7 @@
  *                                         connection of its own, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
- *                                         and epoll_wait waits for more of it in vain;
- *        bench_scale idle SOCKETS THREADS COUNT: as calls, and then says "ready" and waits until
- * its standard input ends. */
+ *                                         and epoll_wait waits for more of it in vain. */
 #include "loopback.h"
 
 #include <dlfcn.h>
@@ -136,10 +134,9 @@ static void run_waits(size_t owed)
 int main(int argc, char **argv)
 {
     size_t sockets, also;
-    char byte;
 
     if (argc != 5)
-        usage_error("needs calls|wait|idle SOCKETS THREADS|OWED COUNT");
+        usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
     sockets = parse_count(argv[2]);
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
@@ -150,11 +147,5 @@ int main(int argc, char **argv)
         run_waits(also);
     else
         run_threads(also);
-    if (strcmp(argv[1], "idle") == 0) {
-        puts("ready");
-        fflush(stdout);
-        while (read_some(STDIN_FILENO, &byte, 1) != 0)
-            ;
-    }
     return 0;
 }

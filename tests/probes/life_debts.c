@@ -3,12 +3,8 @@
  * whether an ACK was sent is asked of the peer's kernel. See life.h. */
 #include "life.h"
 
-#include <dirent.h>
-#include <linux/capability.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 
 enum { LARGE = 20000 };
@@ -196,179 +192,39 @@ static void takes_along(void)
     close_conn(conn);
 }
 
-/* Bursts that no wait of their own thread ends, and that are not alike: how many were held is
- * counted. */
-static void in_vain(void)
+/* Bursts that lie there while the program waits where nobody sees it: the kernel sends them after
+ * 200 ms. Returns how many bursts of two writes are held until the connection stops holding. */
+static int late_bursts(struct conn conn)
 {
-    struct conn conn = open_conn();
-    for (int i = 0; i < 60; i++) {
-        static const char text[] = "1234";
-        const char *from = text + i % 3;
-        for (const char *at = from; *at; at++)
-            put(conn.fd, (char[]){*at, '\0'});
-        compute_ms(3);
-        round_is_over(conn, from);
+    int bursts = 0;
+    for (; bursts < 5; bursts++) {
+        int before = results->held;
+        put(conn.fd, "la");
+        put(conn.fd, "te");
+        if (results->held == before)
+            break;
+        arrives_within(conn.peer, "late", 1000);
+        look();
     }
-    close_conn(conn);
+    at_once(conn.peer, "late");
+    return bursts;
 }
 
-/* 0: there is none. */
-static int deadline_thread(void)
+/* One such burst for each of three connections; then no connection holds any more, except those
+ * that are there already. */
+static void late(void)
 {
-    int found = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *task; !found && (task = readdir(tasks));) {
-        char path[300], name[32] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-        FILE *comm = fopen(path, "r");
-        if (comm && fgets(name, sizeof name, comm) && strcmp(name, "nagleshim\n") == 0)
-            found = atoi(task->d_name);
-        if (comm)
-            fclose(comm);
-    }
-    closedir(tasks);
-    return found;
-}
-
-/* The number behind before in a file below /proc of the deadline thread's, -1 if there is none. */
-static long told(const char *file, const char *before)
-{
-    char path[64], line[100];
-    long number = -1;
-    snprintf(path, sizeof path, "/proc/%d/%s", deadline_thread(), file);
-    FILE *lines = fopen(path, "r");
-    while (lines && number < 0 && fgets(line, sizeof line, lines))
-        if (strncmp(line, before, strlen(before)) == 0)
-            number = atol(line + strlen(before));
-    if (lines)
-        fclose(lines);
-    return number;
-}
-
-/* How often the deadline thread has gone to sleep. */
-static long naps(void)
-{
-    return told("status", "voluntary_ctxt_switches:");
-}
-
-/* How much later than asked it may wake up, in nanoseconds. */
-static long slack(void)
-{
-    return told("timerslack_ns", "");
-}
-
-/* In a conversation whose waits end every burst it wakes up with interrupts that come anyway, and
- * punctually after it. */
-static void is_patient(void)
-{
-    struct conn conn = open_conn();
-    double begin = now_ms();
-    do {
-        for (int i = 0; i < 50; i++) {
-            put(conn.fd, "he");
-            put(conn.fd, "ld");
-            round_is_over(conn, "held");
-        }
-    } while (slack() < 1000000 && look_again(begin, 2000));
-    EXPECT(slack() >= 1000000);
-    begin = now_ms();
-    while (slack() != 1 && look_again(begin, 2000))
-        compute_ms(10);
-    EXPECT(slack() == 1);
-    close_conn(conn);
-}
-
-/* It gives itself its name as soon as it runs. */
-static void starts(void)
-{
-    double begin = now_ms();
-    while (naps() < 0 && look_again(begin, 15))
-        ;
-    EXPECT(naps() >= 0);
-}
-
-static void sleeps(void)
-{
-    struct conn conn = open_conn();
-    double begin = now_ms();
-    put(conn.fd, "held");
-    starts();
-    look();
-    arrives(conn.peer, "held");
-    /* It looks for a while yet. */
-    while (naps() >= 0 && look_again(begin, 2000))
-        compute_ms(10);
-    EXPECT(naps() < 0);
-    put(conn.fd, "more");
-    starts();
-    arrives(conn.peer, "more");
-    close_conn(conn);
-}
-
-int capset(void *header, const void *data);
-
-/* Each of these ends the deadline thread, which nobody waits for after it. */
-static void goes_before(void)
-{
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct mine[2];
-    EXPECT(RAW(capget, &header, mine, 0, 0) == 0);
-    for (int way = 0; way < 7; way++) {
+    struct conn before = open_conn();
+    for (int i = 0; i < 3; i++) {
         struct conn conn = open_conn();
-        put(conn.fd, "held");
-        if (way == 0)
-            EXPECT(unshare(CLONE_FS) == 0);
-        if (way == 1)
-            EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0);
-        if (way == 2)
-            EXPECT(syscall(SYS_setgid, getgid()) == 0);
-        if (way == 3)
-            EXPECT(capset(&header, mine) == 0);
-        if (way == 4)
-            EXPECT(syscall(SYS_unshare, CLONE_FS) == 0);
-        if (way == 5)
-            EXPECT(syscall(SYS_prctl, PR_SET_KEEPCAPS, 0, 0, 0, 0) == 0);
-        if (way == 6)
-            EXPECT(syscall(SYS_setns, 999, 0) == -1 && errno == EBADF);
-        at_once(conn.peer, "held");
+        EXPECT(late_bursts(conn) == 1);
         close_conn(conn);
     }
-}
-
-static volatile sig_atomic_t handled;
-
-static void handles(int number)
-{
-    handled = number;
-}
-
-/* A signal to the process that its only thread blocks stays pending: no other takes it. */
-static void keeps_signals(void)
-{
-    struct conn conn = open_conn();
-    struct timespec none = {0, 0};
-    sigset_t one;
-    put(conn.fd, "held");
-    signal(SIGUSR2, handles);
-    sigemptyset(&one);
-    sigaddset(&one, SIGUSR2);
-    sigprocmask(SIG_BLOCK, &one, NULL);
-    kill(getpid(), SIGUSR2);
-    compute_ms(20);
-    EXPECT(!handled && sigtimedwait(&one, NULL, &none) == SIGUSR2);
-    arrives(conn.peer, "held");
-    close_conn(conn);
-}
-
-/* Sixty small writes, each a conversation of its own. */
-static void alone(void)
-{
-    struct conn conn = open_conn();
-    for (int i = 0; i < 60; i++) {
-        put(conn.fd, "alone");
-        round_is_over(conn, "alone");
-    }
-    close_conn(conn);
+    struct conn after = open_conn();
+    EXPECT(late_bursts(after) == 0);
+    still_governed(before);
+    close_conn(before);
+    close_conn(after);
 }
 
 /* What the kernel has of TCP_NODELAY after each of count writes, as a word of digits. */
@@ -439,13 +295,8 @@ static const struct scenario scenarios[] = {
     {"splices", splices},
     {"leaves-acks-out", leaves_acks_out},
     {"repeats", repeats},
-    {"in-vain", in_vain},
-    {"sleeps", sleeps},
-    {"is-patient", is_patient},
     {"takes-along", takes_along},
-    {"goes-before", goes_before},
-    {"alone", alone},
-    {"keeps-signals", keeps_signals},
+    {"late", late},
 };
 
 int main(int argc, char **argv)

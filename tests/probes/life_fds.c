@@ -284,7 +284,7 @@ static void rights_listener(void)
         is_governed(fd);
         put(fd, "other ");
         put(fd, "answer");
-        compute_ms(300);
+        wait_ms(300);
         _exit(0);
     }
     close(way[1]);

@@ -110,13 +110,13 @@ static void jumps(int number)
     siglongjmp(away, 1);
 }
 
-/* A handler jumps out of a push before it, and what it was to push is the deadline thread's. */
+/* A handler jumps out of a push before it: the next wait makes it. */
 static void *leaves_push(void *unused)
 {
     begin_and_be("before_push", is_interrupted);
     if (sigsetjmp(away, 1) == 0)
         poll(NULL, 0, 1);
-    compute_ms(400);
+    poll(NULL, 0, 400);
     return unused;
 }
 
@@ -127,47 +127,10 @@ static void abandoned_push(void)
     finish(thread);
 }
 
-static void takes_long(void)
-{
-    *interrupted = NULL;
-    compute_ms(75);
-}
-
-/* A push that takes so long that the deadline comes: nobody else makes it, too. */
-static void *pushes_slowly(void *unused)
-{
-    begin_and_be("before_push", takes_long);
-    compute_ms(50);
-    poll(NULL, 0, 1);
-    return unused;
-}
-
-static void slow_push(void)
-{
-    pthread_t thread = begins(SIG_IGN, pushes_slowly);
-    arrives_within(first.peer, "ab", 1000);
-    finish(thread);
-}
-
-/* The deadline comes in the middle of a burst, and what is then added to it has one of its own. */
-static void *goes_on_late(void *unused)
-{
-    begin_and_be("behind_send", takes_long);
-    put(first.fd, "c");
-    compute_ms(400);
-    return unused;
-}
-
-static void late_burst(void)
-{
-    pthread_t thread = begins(SIG_IGN, goes_on_late);
-    arrives_within(first.peer, "abc", 220);
-    finish(thread);
-}
-
 static const struct scenario scenarios[] = {
-    {"push", interrupted_push}, {"burst", interrupted_burst}, {"abandoned", abandoned_push},
-    {"slow", slow_push},        {"late", late_burst},
+    {"push", interrupted_push},
+    {"burst", interrupted_burst},
+    {"abandoned", abandoned_push},
 };
 
 LIFE_MAIN(scenarios)

@@ -23,7 +23,7 @@ static void forks(void)
     pid = fork();
     if (pid == 0) {
         put(conn.fd, "child ");
-        compute_ms(150); /* longer than any deadline */
+        wait_ms(150);
         put(conn.fd, "again ");
         _exit(0);
     }
@@ -35,8 +35,8 @@ static void forks(void)
     close_conn(conn);
 }
 
-/* The child has the only thread that could push; the parent computes. */
-static void fork_and_compute(void)
+/* The child waits, and then its bytes have left. */
+static void fork_and_wait(void)
 {
     struct conn conn = open_conn(), other = open_conn();
     put(conn.fd, "warm");
@@ -45,8 +45,8 @@ static void fork_and_compute(void)
     if (pid == 0) {
         put(conn.fd, "from");
         put(conn.fd, " the child");
-        compute_ms(300);
-        still_governed(other); /* it has the thread that its parent had */
+        wait_ms(300);
+        still_governed(other);
         _exit(0);
     }
     arrives(conn.peer, "from the child");
@@ -176,7 +176,7 @@ static void execs(void)
     close_conn(conn);
 }
 
-/* daemon() forks inside the libc. Its child writes on, and computes. */
+/* daemon() forks inside the libc. Its child writes on, and waits. */
 static void daemons(void)
 {
     struct conn conn = open_conn();
@@ -186,7 +186,7 @@ static void daemons(void)
         put(conn.fd, "before ");
         EXPECT(daemon(1, 1) == 0);
         put(conn.fd, "after");
-        compute_ms(300);
+        wait_ms(300);
         _exit(0);
     }
     arrives(conn.peer, "before after");
@@ -195,7 +195,7 @@ static void daemons(void)
     EXPECT(wait(NULL) > 0);
 }
 
-static void daemon_that_only_computes(void)
+static void daemon_that_only_waits(void)
 {
     struct conn conn = open_conn();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -203,7 +203,7 @@ static void daemon_that_only_computes(void)
     if (pid == 0) {
         put(conn.fd, "before");
         EXPECT(daemon(1, 1) == 0);
-        compute_ms(300);
+        wait_ms(300);
         _exit(0);
     }
     arrives(conn.peer, "before");
@@ -219,7 +219,7 @@ static int raw_client(const struct sockaddr_in *address)
     return fd;
 }
 
-/* Serves one connection: two answers in pieces, and computes after the second. */
+/* Serves one connection: two answers in pieces, and waits after the second. */
 static void serve(int fd)
 {
     char request[8];
@@ -229,7 +229,7 @@ static void serve(int fd)
     is_governed(fd);
     put(fd, "other ");
     put(fd, "answer");
-    compute_ms(300);
+    wait_ms(300);
 }
 
 static void be_served(int client)
@@ -355,20 +355,20 @@ static void role_inetd(void)
         _exit(9);
     put(1, "other ");
     put(1, "answer");
-    compute_ms(300);
+    wait_ms(300);
     _exit(results->wrong != 0);
 }
 
 static const struct scenario scenarios[] = {
     {"fork", forks},
-    {"fork-and-compute", fork_and_compute},
+    {"fork-and-wait", fork_and_wait},
     {"exit", exits},
     {"vfork", vfork_child},
     {"clone-after-vfork", clone_after_vfork},
     {"spawn", spawns},
     {"exec", execs},
     {"daemon", daemons},
-    {"daemon-computes", daemon_that_only_computes},
+    {"daemon-waits", daemon_that_only_waits},
     {"prefork", prefork},
     {"service-manager", service_manager},
     {"service-manager-accepts", service_manager_accepts},

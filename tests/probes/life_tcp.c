@@ -332,28 +332,6 @@ static void turns_to_another(void)
 }
 
 /* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
-static void computes(void)
-{
-    struct conn conn = open_conn();
-    for (int i = 0; i < 4; i++) {
-        put(conn.fd, "left ");
-        put(conn.fd, "alone");
-        arrives(conn.peer, "left alone");
-        compute_ms(30 * i);
-    }
-    /* Many sockets, each with its own deadline. */
-    struct conn many[40];
-    for (int i = 0; i < 40; i++) {
-        many[i] = open_conn();
-        put(many[i].fd, "mine");
-    }
-    for (int i = 0; i < 40; i++) {
-        arrives(many[i].peer, "mine");
-        close_conn(many[i]);
-    }
-    close_conn(conn);
-}
-
 static const struct scenario scenarios[] = {
     {"shutdown", shuts_down},
     {"reset", is_reset},
@@ -363,7 +341,6 @@ static const struct scenario scenarios[] = {
     {"fast-open", fast_open},
     {"mptcp", mptcp},
     {"gathers", gathers_itself},
-    {"computes", computes},
     {"turns-to-another", turns_to_another},
     {"selects", selects},
     {"polls-busily", polls_busily},

@@ -45,7 +45,7 @@ static void thread_ends(void)
 static void *writes_on(void *conn)
 {
     put(((struct conn *)conn)->fd, " two");
-    compute_ms(150);
+    wait_ms(150);
     put(((struct conn *)conn)->fd, " three");
     return NULL;
 }

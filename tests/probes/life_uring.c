@@ -57,8 +57,7 @@ static void sends(void)
     RAW(close, conn.peer, 0, 0, 0);
 }
 
-/* The wait for the answer is the ring's: what is held leaves by the deadline. Then one that a read
- * takes the rest of. */
+/* The ring receives the answer, of which a read takes the rest. */
 static void receives(void)
 {
     struct conn conn = open_conn();

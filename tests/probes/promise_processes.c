@@ -4,15 +4,14 @@
 #include "promise.h"
 
 #include <linux/close_range.h>
-#include <sys/prctl.h>
 
-/* A burst that no wait ends. */
+/* A burst, and the wait that ends it. */
 static void burst(struct conn conn)
 {
     put(conn.fd, "one ");
     put(conn.fd, "two ");
     put(conn.fd, "three");
-    at_once(conn.peer, "one two three");
+    arrives(conn.peer, "one two three");
 }
 
 __attribute__((noinline)) static pid_t child_that_writes(int fd)
@@ -43,7 +42,6 @@ static void vfork_writes(void)
     arrives_within(conn.peer, "abababababababab", 1000);
     for (int i = 0; i < 6; i++) {
         burst(conn);
-        poll(NULL, 0, 1);
     }
     is_governed(conn.fd);
     close(conn.fd);
@@ -93,8 +91,7 @@ static void after_unshare_files(void)
     close_conn(conn);
 }
 
-/* The same with a close. Meanwhile another connection has bytes held, so that whoever has to see to
- * those is there. */
+/* The same with a close, while another connection has bytes held. */
 static void closes_and_unshares(void)
 {
     struct conn conn = open_conversing(), other = open_conversing();
@@ -114,50 +111,6 @@ static void closes_and_unshares(void)
         wrong("the stream has not ended: %ld", n);
     RAW(close, conn.peer, 0, 0, 0);
     close_conn(other);
-}
-
-/* Bursts are held as they were before, or none ever is. */
-static void held_again(struct conn conn)
-{
-    int before = results->held;
-    double begin = now_ms();
-    do
-        converse(conn);
-    while (getenv("LIFE_HOLDS") && results->held == before && look_again(begin, 1000));
-    if (getenv("LIFE_HOLDS") && results->held == before)
-        wrong("nothing is held any more");
-    burst(conn);
-}
-
-static void after_prctl(void)
-{
-    struct conn conn = open_conversing();
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    held_again(conn);
-    close_conn(conn);
-}
-
-static void after_unshare(void)
-{
-    struct conn conn = open_conversing();
-    EXPECT(unshare(CLONE_FS) == 0);
-    held_again(conn);
-    close_conn(conn);
-}
-
-static void after_user_namespace(void)
-{
-    struct conn conn = open_conversing();
-    pid_t pid = fork();
-    if (pid == 0) {
-        converse(conn);
-        if (unshare(CLONE_NEWUSER) != 0 && errno != EPERM && errno != ENOSPC)
-            wrong("unshare: %s", strerror(errno));
-        held_again(conn);
-        _exit(results->wrong != 0);
-    }
-    child_ended(pid, 0);
-    close_conn(conn);
 }
 
 /* Accepts one connection on descriptor 3, writes to it in pieces, and ends. */
@@ -231,9 +184,6 @@ static const struct scenario scenarios[] = {
     {"vfork-covers", vfork_covers},
     {"after-unshare-files", after_unshare_files},
     {"closes-and-unshares", closes_and_unshares},
-    {"after-prctl", after_prctl},
-    {"after-unshare", after_unshare},
-    {"after-user-namespace", after_user_namespace},
     {"listener-announced", listener_announced},
     {"listener-inherited", listener_inherited},
 };

@@ -133,20 +133,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Bytes that no wait pushes leave by the deadline. 100 ms more are for a busy machine; the kernel
- * would send them after 200. */
-static void look_for_held(struct end *end)
-{
-    if (!take(&end->writing))
-        return;
-    uint64_t wrote_at = atomic_load(&end->wrote_at);
-    if (end->count > 0 && wrote_at && now_ns() - wrote_at > delay_ns + 100000000 &&
-        is_held(end->fds[0]))
-        LATE("bytes are held %d ms after the write",
-             (int)((now_ns() - atomic_load(&end->wrote_at)) / 1000000));
-    pthread_mutex_unlock(&end->writing);
-}
-
 static void look_for_stuck(void)
 {
     for (int i = 0; i < THREADS; i++) {
@@ -162,8 +148,6 @@ static void *watch(void *unused)
 {
     (void)unused;
     while (!atomic_load(&stopping)) {
-        for (unsigned i = 0; i < 2 * links_count; i++)
-            look_for_held(&links[i / 2].ends[i % 2]);
         look_for_stuck();
         raw_sleep(10000000);
     }

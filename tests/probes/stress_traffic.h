@@ -97,7 +97,7 @@ static void wait_after_writing(struct worker *w, const struct end *end)
         ppoll(&quiet, 1, &moment, NULL);
         break;
     default:
-        return; /* the deadline's */
+        return; /* a later wait's */
     }
     if (is_held(end->fds[0]))
         LATE("bytes were held across a wait");

@@ -4,8 +4,7 @@
 # Parts: 2
 # What happens to descriptors, connections, threads and processes, and to bytes that are held meanwhile: they
 # arrive whole and in order, in time, and the errors are those of a program without the shim. Each scenario
-# runs with the built-in policy, and under auto-cork with two deadlines: one that is far below the kernel's
-# 200 ms, and one so long that what an event is to push does not leave by the deadline.
+# runs with the built-in policy and under auto-cork.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
@@ -18,29 +17,17 @@ teardown() {
     ns_teardown
 }
 
-# cork DELAY_US
-cork() {
-    printf '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": %d}]}' "$1"
-}
-
-# corked NAME DELAY_US PROGRAM SCENARIO: in the background.
-corked() {
-    # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
-    local under=(${NS_UNDER-})
-    runs+=("$1")
-    ns_start "$1" env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$(cork "$2")" LIFE_HOLDS=kernel \
-        LIFE_DELAY_MS=$(($2 / 1000)) "${under[@]}" "$PROBES/life_$3" "$4"
-}
+CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 
 # The runs of a scenario, next to each other: they mostly wait. LIMIT is how many milliseconds count as at once.
 all_runs() {
-    # shellcheck disable=SC2206 # as above
+    # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
     local under=(${NS_UNDER-})
     export LIFE_LIMIT_MS=$3
-    runs=(default)
+    runs=(default cork)
     ns_start default env LD_PRELOAD="$LIBRARY" "${under[@]}" "$PROBES/life_$1" "$2"
-    corked short "${LIFE_SHORT_US:-200}" "$1" "$2"
-    corked long 100000 "$1" "$2"
+    ns_start cork env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$CORK" LIFE_HOLDS=kernel "${under[@]}" \
+        "$PROBES/life_$1" "$2"
     local run status
     late=0
     for run in "${runs[@]}"; do
@@ -70,15 +57,12 @@ survives() {
         done
         return 1
     fi
-    # The other half of the test: bytes were held. What the deadline of 200 us has sent by the time that
-    # somebody looks is held no more.
-    [[ -n ${3-} || -n ${NS_UNDER-} ]] || for run in "${runs[@]:1}"; do
-        [[ $run == short ]] || holds "$(field held "$T/$run.out") > 0" || {
-            echo "$run: nothing was held"
-            cat "$T/$run.out"
-            return 1
-        }
-    done
+    # The other half of the test: bytes were held.
+    [[ -n ${3-} || -n ${NS_UNDER-} ]] || holds "$(field held "$T/cork.out") > 0" || {
+        echo 'nothing was held'
+        cat "$T/cork.out"
+        return 1
+    }
 }
 
 io_uring_permitted() {
@@ -125,8 +109,8 @@ io_uring_permitted() {
     survives processes fork
 }
 
-@test "a child that writes and then computes has its bytes sent in time" {
-    survives processes fork-and-compute
+@test "a child that writes and then waits has its bytes sent in time" {
+    survives processes fork-and-wait
 }
 
 @test "what is held leaves before exit, _exit, _Exit and quick_exit where another process has the connection" {
@@ -154,7 +138,7 @@ io_uring_permitted() {
 }
 
 @test "what was held at daemon() leaves in time where the daemon only computes" {
-    survives processes daemon-computes
+    survives processes daemon-waits
 }
 
 @test "a connection that a forked child accepted is served in time" {
@@ -310,23 +294,15 @@ interrupted() {
     survives tcp turns-to-another
 }
 
-@test "what is held by a program that only computes leaves by the deadline, on one socket or on many" {
-    survives tcp computes
-}
-
-@test "the scenarios tell when the deadline does not come" {
+@test "the scenarios notice bytes that are late" {
     local program
-    # Nobody waits, and the deadline is beyond the kernel's 200 ms: these bytes are late.
-    LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$(cork 100000) LIFE_LIMIT_MS=20 \
-        "$PROBES/life_tcp" computes >"$T/late.out"
-    holds "$(field late "$T/late.out") > 0"
     # A library that loses the sharing of a duplicate is found out by its bytes.
     cat >"$T/bad.c" <<'END'
 #include <sys/socket.h>
 ssize_t write(int fd, const void *data, size_t size) { return send(fd, data, size, MSG_MORE); }
 END
     gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
-    for program in 'fds dup' 'processes fork' 'threads thread-ends' 'tcp computes'; do
+    for program in 'fds dup' 'processes fork' 'threads thread-ends'; do
         # shellcheck disable=SC2086 # two words
         set -- $program
         LD_PRELOAD=$T/bad.so timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true

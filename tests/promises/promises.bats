@@ -272,12 +272,6 @@ jumps() {
     flows processes vfork-covers
 }
 
-@test "bursts are held under auto-cork also after prctl and unshare" {
-    in_time processes after-prctl "$CORK"
-    in_time processes after-unshare "$CORK"
-    in_time processes after-user-namespace "$CORK"
-}
-
 @test "a listener that was inherited has the options that it had, once the program has ended" {
     local how
     for how in announced inherited; do

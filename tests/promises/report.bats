@@ -38,7 +38,7 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy: 2 soc
         says joins talks "$way"
         [[ $status -eq $([[ $way == abort ]] && echo 134 || echo 0) ]]
         [[ $(lines "$stderr") -eq 1 && $stderr == "nagleshim["*"]: $DONE"* ]]
-        [[ $stderr == *'; counts: sockets 3, left alone 0, bursts joined 10, bursts held 0, pushes '*', TCP_NODELAY set 2' ]]
+        [[ $stderr == *'; counts: sockets 3, left alone 0, bursts joined 10, bursts held 0, pushes '*', TCP_NODELAY set 2, stopped holding 0' ]]
     done
 }
 

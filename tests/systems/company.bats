@@ -162,15 +162,6 @@ flows_both() {
     for when in -1d +1d; do
         flows_both LD_PRELOAD="$object $LIBRARY" FAKETIME="$when"
         flows_both LD_PRELOAD="$LIBRARY $object" FAKETIME="$when"
-        # The deadline, by a clock that is not the kernel's: nobody waits on the thread that writes.
-        # One of 20 ms, so that what is held is still there when the probe looks.
-        env LD_PRELOAD="$LIBRARY $object" FAKETIME="$when" LIFE_HOLDS=1 LIFE_LIMIT_MS=100 LIFE_DELAY_MS=20 \
-            NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 20000}]}' \
-            "$PROBES/life_tcp" computes 3>&- >"$T/computes"
-        grep -qE '^held [1-9][0-9]* .*late 0 wrong 0$' "$T/computes" || {
-            cat "$T/computes"
-            return 1
-        }
     done
 }
 

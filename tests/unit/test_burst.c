@@ -133,12 +133,13 @@ static void check_doubt(void)
     OK(talk.joins && talk.burst.writes == UINT16_MAX, "an endless one as well");
 }
 
-/* auto-cork: h is held, s sent; W is a write that is not for holding, ! the deadline. */
+/* auto-cork: h is held, s sent; W is a write that is not for holding,
+ * ! a late push, L a very late one, S: the connection stops holding. */
 static void expect_cork(const char *script, const char *wanted, const char *what)
 {
     struct ns_cork cork = {0};
     char seen[256], *at = seen;
-    bool held = false;
+    bool held = false, stops = false;
     for (; *script; script++) {
         if (*script == 'w' || *script == 'W') {
             bool holds = ns_cork_write(&cork, *script == 'w');
@@ -147,11 +148,13 @@ static void expect_cork(const char *script, const char *wanted, const char *what
             continue;
         }
         if (held)
-            ns_cork_pushed(&cork, *script == '!');
+            stops = ns_cork_pushed(&cork, *script == 'L'   ? NS_CORK_VERY_LATE_MS
+                                           : *script == '!' ? 1
+                                                            : 0);
         else
             ns_cork_begin(&cork);
         held = false;
-        *at++ = *script;
+        *at++ = stops ? 'S' : *script;
     }
     *at = 0;
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
@@ -166,7 +169,12 @@ static void check_cork(void)
     expect_cork("wWw.", "hsh.", "what is not for holding takes the rest along");
     expect_cork("W.W.w.", "s.s.s.",
                 "nor is a single one after two single ones that were not for it");
-    expect_cork("www!www!www!", "hhh!hhh!hhh!", "what the deadline pushed foretells nothing");
+    expect_cork("www!www!www.", "hhh!hhh!hhh.", "what was pushed late foretells nothing");
+    expect_cork("ww!w!www!", "hh!h!hhhS", "three late bursts in a row end the holding");
+    expect_cork("w!w!ww.w!w!ww.", "h!h!hh.h!h!hh.", "but not where one in between was in time");
+    expect_cork("w.wwL", "h.hhS", "nor need there be three of very late ones");
+    struct ns_cork stream = {.writes = NS_CORK_STREAM};
+    OK(!ns_cork_pushed(&stream, NS_CORK_VERY_LATE_MS), "a stream is never late");
 }
 
 int main(void)

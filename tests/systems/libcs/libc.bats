@@ -124,18 +124,6 @@ policy_of() {
         timeout 10 "$PROBES/late_threads" "$NS_LIBC_FILES/late_threads.so"
 }
 
-@test "held bytes leave by the deadline where the program only computes" {
-    LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$(policy_of auto-cork before-wait) LIFE_HOLDS=1 LIFE_LIMIT_MS=80 \
-        timeout 25 "$PROBES/life_tcp" computes >"$T/computes"
-    cat "$T/computes"
-    holds "$(field held "$T/computes") > 0 && $(field late "$T/computes") == 0"
-    # The kernel's own timer is later than that.
-    LD_PRELOAD=$LIBRARY LIFE_LIMIT_MS=80 LIFE_HOLDS=1 \
-        NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}' \
-        timeout 25 "$PROBES/life_tcp" computes >"$T/late" || true
-    holds "$(field late "$T/late") > 0"
-}
-
 @test "every call answers the same with the shim as without" {
     local send failed=0
     # Some of the calls have bad pointers, which the kernel answers with EFAULT, and musl reads itself.
