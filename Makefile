@@ -107,6 +107,9 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
+# The page of diagnose is part of the command, by the assembler's .incbin.
+$B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
+
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
@@ -143,7 +146,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
-	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
@@ -346,10 +349,10 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants
-check-mutants: ## leave one step of the shim out after the other, and see which test notices
+check-mutants: ## change the library at random places, and see which changes no test notices (MUTANTS='-n 60')
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units
-	@tests/mutants/run $(MUTANTS)
+	@$(MAKE) --no-print-directory -s all examples probes units differential
+	@tests/mutants $(MUTANTS)
 
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
@@ -457,7 +460,7 @@ help: ## this list
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
-	@echo "  make check-mutants MUTANTS='burst join_late unit' leaves out only these steps"
+	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
 -include $(shell find build -name '*.d' 2>/dev/null)
