@@ -10,24 +10,12 @@
 #include "socket/socket.h"
 #include "traffic/out.h"
 #include "conn/process.h"
-#include "base/real.h"
+#include "base/wrapper.h"
 #include "traffic/flush.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
 #include <unistd.h>
-
-/* Exported: libc's name and prototype, and nothing else is. */
-#define NS_EXPORT __attribute__((visibility("default")))
-
-/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
-ssize_t __read_chk(int, void *, size_t, size_t);
-ssize_t __recv_chk(int, void *, size_t, size_t, int);
-ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
-int __vdprintf_chk(int, int, const char *, va_list);
-int __dprintf_chk(int, int, const char *, ...);
-int __poll_chk(struct pollfd *, nfds_t, int, size_t);
-int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
 
 /* Before a call that will wait, whatever for. */
 static inline void ns_before_wait(void)
@@ -50,12 +38,6 @@ static inline void ns_before_probe(void)
     }
 }
 
-/* May a wait of that time, NULL being without an end, take any? */
-static inline bool ns_takes_time(const struct timespec *time)
-{
-    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
-}
-
 /* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 
@@ -75,12 +57,7 @@ void ns_in_child(void);
 void ns_before_exec(void);
 void ns_before_end(void);
 
-/* Does a futex() with that operation wait? */
-bool ns_futex_waits(int operation);
-
-/* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
- * asks for. And before one is set. */
-bool ns_sets_filter(bool strict, bool filter, long program);
+/* Before a seccomp filter is installed. */
 void ns_before_filter(void);
 
 /* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the

@@ -3,7 +3,6 @@
  * them matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
-#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -48,19 +47,6 @@ static void writes_anywhere(const long a[6])
 {
     (void)a;
     ns_handover_all_unseen();
-}
-
-bool ns_futex_waits(int operation)
-{
-    switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET:
-    case FUTEX_LOCK_PI:
-    case FUTEX_WAIT_REQUEUE_PI:
-        return true;
-    default:
-        return false;
-    }
 }
 
 static void may_wait_for_futex(const long a[6])

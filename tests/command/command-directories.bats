@@ -110,7 +110,7 @@ $T/fleet/default.json: valid, 1 rule"
     expect_part stderr "nagleshim check: the directory '$T/namespace': Permission denied"
     expect_part stderr "$T/fleet/app.json: warning: no program gets it: the search ends before it at $T/namespace/app.json: Permission denied"
     expect_part stderr "$T/fleet/default.json: warning: no program gets it: the search ends before it at $T/namespace/default.json: Permission denied"
-    # It is so: the shim stands aside.
+    # It is so: the shim is disabled.
     run --separate-stderr "${as_other[@]}" explain --process app --role client
     expect_status 2
     expect_part output "tried: $T/namespace/app.json: Permission denied"
@@ -165,27 +165,5 @@ tried: $T/fleet/cat.json: taken"
     expect_no_part output "$T/fleet"
     run --separate-stderr "$NS" run -- true
     expect_status 0
-    expect_part stderr "the shim will stand aside, its policy is broken or cannot be read: $T/namespace/default.json:1:13: "
-}
-
-@test "doctor of a process knows which directory its policy is of, and that one before it has another now" {
-    may_look
-    policy fleet/default '{}'
-    patient p pause env LD_PRELOAD="$LIBRARY"
-    doctor_of p
-    expect_works p
-    expect_part output "policy: $T/fleet/default.json, 1 rule"
-    expect_no_part output "warning: "
-    policy namespace/default '{}'
-    doctor_of p
-    expect_works p
-    expect_part output "warning: started now, it would take $T/namespace/default.json"
-}
-
-@test "run warns of broken policies of other programs in every directory" {
-    printf '{"version": 2}\n' | tee "$T/namespace/one.json" >"$T/fleet/two.json"
-    run --separate-stderr "$NS" run -- true
-    expect_status 0
-    expect_part stderr "the policy of another program is broken: $T/namespace/one.json"
-    expect_part stderr "the policy of another program is broken: $T/fleet/two.json"
+    expect_part stderr "the shim does nothing, because its policy is broken or cannot be read: $T/namespace/default.json:1:13: "
 }

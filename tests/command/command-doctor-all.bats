@@ -29,7 +29,6 @@ start() {
     "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     pid[$name]=$!
     until grep -qsE "listening on port|^ready" "$T/$name.out"; do sleep 0.01; done
-    # Nobody is judged in his first second.
     echo "${pid[$name]}" >"$T/$name.pid"
 }
 serve() {
@@ -76,20 +75,20 @@ int main(void) { return pause(); }'
         exec 8<>"/dev/tcp/127.0.0.1/$(sed "s/.* //" "$T/unset.out")"
         "$T/static" 3>&- &
         echo $! >"$T/static.pid"
-        sleep 1.1
+        until [[ $(readlink /proc/$!/exe) == */static ]]; do :; done
         "$NS" doctor --all'
     expect_status 1
     expect_whole stderr ""
     row works works 1 "$T/policies/queue_server.json: quotes: auto-cork, before-wait; rest: adaptive, before-wait"
     row built-in works 1 "built in: adaptive, before-wait"
     row off off 1 "NAGLESHIM_OFF was set"
-    row broken aside 1 "$T/broken.json:2:21: "
+    row broken disabled 1 "$T/broken.json:2:21: "
     row unset no 2 "LD_PRELOAD was not set"
-    row others no 1 "LD_PRELOAD names other libraries only"
-    row missing no 1 "the library is not where it is named"
+    row others no 1 "LD_PRELOAD names only other libraries"
+    row missing no 1 "the named library does not exist"
     row static no 1 "linked statically"
     # The shell holds the connection, too.
-    expect_part output "why not: linked statically (1 process); LD_PRELOAD was not set (2); LD_PRELOAD names other libraries only (1); the library is not where it is named (1); NAGLESHIM_OFF was set (1); its policy is broken (1)"
+    expect_part output "why not: linked statically (1 process); LD_PRELOAD was not set (2); LD_PRELOAD names only other libraries (1); the named library does not exist (1); NAGLESHIM_OFF was set (1); its policy is broken (1)"
     expect_verdict "the shim works in 2 of 9 processes that have TCP sockets or the shim"
 }
 
@@ -98,7 +97,7 @@ int main(void) { return pause(); }'
         serve two $with
         env -u LD_PRELOAD sleep 1000 3>&- &
         echo $! >"$T/sleep.pid"
-        sleep 1.1
+        until [[ $(readlink /proc/$!/exe) == */sleep ]]; do :; done
         "$NS" doctor --all --every >"$T/every" || echo $? >"$T/status"
         "$NS" doctor --all'
     expect_status 0
@@ -113,26 +112,17 @@ int main(void) { return pause(); }'
     expect_no_part output "not listed"
 }
 
-@test "a policy that was changed, broken or mended since, and a library that was replaced, stand in the row" {
+@test "the row shows a policy that was changed since, and a library that was replaced" {
     policy policies/default '{}'
-    policy mended '{}'
-    broken_policy >/dev/null
     cp "$LIBRARY" "$T/replaced.so"
     scene 'serve changed $with
-        serve breaks $with NAGLESHIM_POLICY=$T/mended.json
-        serve mends $with NAGLESHIM_POLICY=$T/broken.json
-        serve replaced LD_PRELOAD=$T/replaced.so
-        sleep 1.1
+        serve replaced LD_PRELOAD=$T/replaced.so NAGLESHIM_POLICY_DIR=/nowhere
+        sleep 0.1
         cp "$LIBRARY" "$T/new.so" && mv "$T/new.so" "$T/replaced.so"
-        cp "$T/mended.json" "$T/good.json"
-        cp "$T/broken.json" "$T/mended.json"
-        cp "$T/good.json" "$T/broken.json"
         touch "$T/policies/default.json"
         "$NS" doctor --all'
-    expect_status 1
+    expect_status 0
     row changed works 1 "default.json: adaptive, before-wait; its policy was changed since"
-    row breaks works 1 "started now, the shim would stand aside in it: $T/mended.json:2:21: "
-    row mends aside 1 "; its policy is valid now: start it again"
     row replaced works 1 "its library was replaced since"
     expect_no_part output "another version"
 }
@@ -152,7 +142,6 @@ int main(void) { return pause(); }'
     scene 'start elsewhere unshare --net --mount bash -c "
             mount -t tmpfs none /opt && cp $LIBRARY /opt/libnagleshim.so &&
             LD_PRELOAD=/opt/libnagleshim.so exec $EXAMPLES/queue_server --connections 0 0"
-        sleep 1.1
         "$NS" doctor --all --json >"$T/json"
         "$NS" doctor --all'
     expect_status 0
@@ -166,7 +155,6 @@ assert p["elsewhere"] is True and p["library"] == "/opt/libnagleshim.so", p' "$T
     policy policies/queue_server '{"name": "quotes", "send": "auto-cork"}'
     scene 'serve works $with
         serve unset
-        sleep 1.1
         "$NS" doctor --all --json'
     expect_status 1
     python3 - "$(cat "$T/works.pid")" "$(cat "$T/unset.pid")" "$T/policies/queue_server.json" "$LIBRARY" 3<<<"$output" <<'PYTHON'
@@ -190,7 +178,6 @@ PYTHON
     cp "$EXAMPLES/queue_server" "$T/"$'a\e[31mname\xc3\xa9-that-is-long'
     scene 'start odd env $with "$T/"$'"'"'a\e[31mname\xc3\xa9-that-is-long'"'"' --connections 0 0
         serve unset
-        sleep 1.1
         script -qec "stty cols 80; \"$NS\" doctor --all" /dev/null </dev/null >"$T/terminal"
         script -qec "stty cols 40; \"$NS\" doctor --all" /dev/null </dev/null >"$T/narrow"
         "$NS" doctor --all'
@@ -216,7 +203,7 @@ assert chr(27) not in text, text' || {
     tr -d ' \n' <"$T/lines" | grep -qF arulewithanamethattakesthewholeofonelineorso
 }
 
-@test "processes that come and go meanwhile are no error, and one that has just started is waited for" {
+@test "processes that come and go meanwhile are no error" {
     scene 'serve one $with
         while :; do env $with true; done 3>&- &
         for i in {1..25}; do
@@ -225,11 +212,6 @@ assert chr(27) not in text, text' || {
             grep -q "verdict: the shim works in" "$T/out" || exit 7
         done'
     expect_status 0
-    # Younger than the second in which it might still have become another.
-    scene 'serve late
-        "$NS" doctor --all'
-    expect_status 1
-    row late no 1 "LD_PRELOAD was not set"
 }
 
 @test "a program that is being loaded for long is said to start, and does not count" {
@@ -239,7 +221,7 @@ assert chr(27) not in text, text' || {
         until grep -q doctor_status /proc/$!/maps; do :; done
         "$NS" doctor --all'
     expect_status 0
-    row hangs starts 0 "it has not come to its main yet"
+    row hangs starts 0 "it has not reached main yet"
     expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
 }
 
@@ -251,16 +233,15 @@ assert chr(27) not in text, text' || {
     scene 'serve of-root $with
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
     expect_status 3
-    expect_whole output "not looked into: 2 of other users: ask as root
-verdict: no process could be looked into"
+    expect_whole output "not readable: 2: run doctor as root to see them
+verdict: no process could be read"
     scene 'serve of-root
         start own setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$T/libnagleshim.so" "$T/queue_server" --connections 0 0
-        sleep 1.1
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
     [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || return 0
     expect_status 0
     row own works 1 "built in"
-    expect_part output "not looked into: 2 of other users: ask as root"
+    expect_part output "not readable: 2: run doctor as root to see them"
     expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
 }
 
@@ -270,7 +251,7 @@ verdict: no process could be looked into"
     [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
     run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs none /proc && "$NS" doctor --all'
     expect_status 2
-    expect_whole stderr "nagleshim doctor: /proc is not mounted, or cannot be read: no process can be looked at"
+    expect_whole stderr "nagleshim doctor: /proc is not mounted or cannot be read"
 }
 
 @test "--all goes together with neither a program nor --pid, and --every with --all alone" {
@@ -282,5 +263,5 @@ verdict: no process could be looked into"
     expect_whole stderr "nagleshim doctor: --pid and --all cannot be used together"
     doctor --every --pid 1
     expect_status 2
-    expect_whole stderr "nagleshim doctor: --every is for --all alone"
+    expect_whole stderr "nagleshim doctor: --every needs --all"
 }

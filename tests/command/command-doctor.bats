@@ -10,6 +10,7 @@ load ../helpers/doctor
 
 setup() {
     doctor_setup
+    program ordinary "$T/ordinary"
 }
 
 teardown() {
@@ -17,7 +18,6 @@ teardown() {
 }
 
 @test "doctor says of an ordinary program that the shim reaches it, and by which policy and rule" {
-    program ordinary "$T/ordinary"
     policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
         {"name": "others", "match": {"process": "other"}}'
     doctor "$T/ordinary"
@@ -49,7 +49,7 @@ policy: built in"
     [[ ! -e $T/ran ]]
     doctor -- touch "$T/ran"
     expect_status 1
-    expect_part output "reason: no rule of its policy is for this program"
+    expect_part output "reason: no rule of its policy matches this program"
 }
 
 @test "doctor says why the shim does not reach a program: static, Go, Free Pascal, another machine, another loader" {
@@ -130,7 +130,7 @@ CASES
     chmod +x "$T/script"
     doctor "$T/script"
     expect_status 1
-    expect_part output "program: $T/script, a script that $T/static runs"
+    expect_part output "program: $T/script, a script for $T/static"
     expect_part output "reason: its interpreter $T/static is linked statically"
     printf '#!/bin/sh\necho LD_PRELOAD\n' >"$T/script"
     doctor "$T/script"
@@ -142,7 +142,6 @@ CASES
 }
 
 @test "doctor of a program says what the environment and the installation are to blame for" {
-    program ordinary "$T/ordinary"
     NAGLESHIM_OFF=1 doctor "$T/ordinary"
     expect_status 1
     expect_part output "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
@@ -160,12 +159,11 @@ CASES
     run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
     [[ -e /usr/local/lib/libnagleshim.so ]] || {
         expect_status 1
-        expect_part output "reason: libnagleshim.so is neither beside this command, nor in ../lib, nor in /usr/local/lib"
+        expect_part output "reason: libnagleshim.so is not beside this command, in ../lib or in /usr/local/lib"
     }
 }
 
 @test "doctor warns of variables that are misspelt, have no such value, or name what is not there" {
-    program ordinary "$T/ordinary"
     run --separate-stderr env NAGLESHIM_LOGFILE=x NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE="$T/none/log" \
         NAGLESHIM_POLICY_DIR="$T/ordinary" "$NS" doctor "$T/ordinary"
     expect_status 0
@@ -188,8 +186,8 @@ CASES
         expect_whole output ""
         expect_whole stderr "nagleshim doctor: ${expected//DIR/$T}"
     done <<'CASES'
-|no program is named, and no --pid or --all; see 'nagleshim doctor --help'
---|no program is named, and no --pid or --all; see 'nagleshim doctor --help'
+|a program, --pid or --all is missing; see 'nagleshim doctor --help'
+--|a program, --pid or --all is missing; see 'nagleshim doctor --help'
 --frobnicate|unknown option '--frobnicate'; see 'nagleshim doctor --help'
 -p|unknown option '-p'; see 'nagleshim doctor --help'
 --pid|--pid needs a value; see 'nagleshim doctor --help'
@@ -213,4 +211,114 @@ CASES
     doctor "$LIBRARY"
     expect_status 2
     expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, and no program"
+}
+
+@test "doctor tries the library with the program's own loader, and runs nothing of the program" {
+    doctor "$T/ordinary"
+    expect_status 0
+    expect_part output "trial: the program's loader accepts the library"
+    # A constructor would run as soon as the program did.
+    printf '#include <stdio.h>\n__attribute__((constructor)) static void hello(void) { fclose(fopen("%s", "w")); }
+int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
+    doctor "$T/eager"
+    expect_status 0
+    expect_part output "trial: the program's loader accepts the library"
+    [[ ! -e $T/ran ]]
+    "$T/eager"
+    [[ -e $T/ran ]]
+}
+
+@test "doctor says that a library would not load: empty, cut off, none, for another machine, a program" {
+    local kind expected size
+    cp "$NS" "$T/nagleshim"
+    size=$(($(readelf -lW "$LIBRARY" | awk '$1 == "LOAD" { print $2 }' | tail -1) - 4096))
+    while IFS='|' read -r kind expected; do
+        case $kind in
+        empty) : >"$T/libnagleshim.so" ;;
+        half) head -c "$size" "$LIBRARY" >"$T/libnagleshim.so" ;;
+        text) echo hello >"$T/libnagleshim.so" ;;
+        program) cp "$T/ordinary" "$T/libnagleshim.so" ;;
+        foreign)
+            cp "$LIBRARY" "$T/libnagleshim.so"
+            printf '\xee\xee' | dd of="$T/libnagleshim.so" bs=1 seek=18 conv=notrunc status=none
+            ;;
+        esac
+        run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
+        expect_status 1
+        expect_verdict "the shim would do nothing for this program"
+        # shellcheck disable=SC2053 # a pattern
+        [[ $(grep '^reason: ' <<<"$output") == "reason: the library would not load: "$expected ]] || {
+            seen
+            return 1
+        }
+    done <<CASES
+empty|$T/libnagleshim.so is empty; install it again
+half|$T/libnagleshim.so is cut off: it has * bytes, and needs *; install it again
+text|$T/libnagleshim.so is no library; install it again
+foreign|$T/libnagleshim.so is built for another kind of machine; install it again
+program|the loader says of $T/libnagleshim.so: cannot *
+CASES
+    cp "$LIBRARY" "$T/libnagleshim.so"
+    run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
+    expect_status 0
+}
+
+@test "doctor finds a bare name in LD_PRELOAD where the program's loader does, and says how to write it where that does not" {
+    mkdir "$T/found"
+    cp "$LIBRARY" "$T/found"
+    # The command's own loader says on standard error what it cannot preload.
+    run --separate-stderr env LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
+    if ldconfig -p 2>/dev/null | grep -q libnagleshim.so; then
+        cannot_here "the library is installed"
+    fi
+    expect_status 1
+    expect_part output "reason: LD_PRELOAD names libnagleshim.so, which the loader does not find; write its absolute path: LD_PRELOAD=$LIBRARY"
+    expect_verdict "the shim would do nothing for this program"
+    run --separate-stderr env LD_LIBRARY_PATH="$T/found" LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
+    expect_status 0
+    expect_part output "library: $T/found/libnagleshim.so, found by the loader for libnagleshim.so in LD_PRELOAD"
+    expect_verdict "the shim reaches this program"
+    # A path is that of a file, or of none.
+    run --separate-stderr env LD_PRELOAD=/nosuch/libnagleshim.so "$NS" doctor "$T/ordinary"
+    expect_status 1
+    expect_part output "reason: LD_PRELOAD names /nosuch/libnagleshim.so: No such file or directory"
+}
+
+@test "doctor knows a library that /etc/ld.so.preload names" {
+    local mounts
+    ns_mount_namespace
+    [[ ${mounts[0]:-} ]] || cannot_here "no mount namespace of one's own"
+    mkdir "$T/etc"
+    cp -a /etc/. "$T/etc" 2>/dev/null || true
+    echo "$LIBRARY" >"$T/etc/ld.so.preload"
+    # shellcheck disable=SC2016 # for the inner shell
+    run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "$2" doctor "$3"' - "$T/etc" "$NS" "$T/ordinary"
+    expect_status 0
+    expect_part output "library: $LIBRARY, from /etc/ld.so.preload"
+    expect_verdict "the shim reaches this program"
+}
+
+@test "doctor takes the library that LD_PRELOAD names, wherever it lies" {
+    mkdir "$T/elsewhere" "$T/alone"
+    cp "$LIBRARY" "$T/elsewhere"
+    cp "$NS" "$T/alone"
+    run --separate-stderr env LD_PRELOAD="$T/elsewhere/libnagleshim.so" "$T/alone/nagleshim" doctor "$T/ordinary"
+    expect_status 0
+    expect_part output "library: $T/elsewhere/libnagleshim.so, from LD_PRELOAD"
+    expect_part output "trial: the program's loader accepts the library"
+    expect_no_part output "neither beside"
+    expect_no_part output "does not name the library"
+}
+
+@test "doctor runs no loader that belongs to an ordinary user" {
+    printf '#!/bin/sh\ntouch %s\n' "$T/ran" >"$T/ld-linux-odd.so.2"
+    chmod 0777 "$T/ld-linux-odd.so.2"
+    echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker="$T/ld-linux-odd.so.2" -o "$T/odd" -
+    doctor "$T/odd"
+    expect_status 0
+    expect_part output "trial: not possible: $T/ld-linux-odd.so.2 belongs to another user than root, and was not run"
+    [[ ! -e $T/ran ]]
+    doctor "$(readelf -l "$T/ordinary" | sed -n 's/.*interpreter: \(.*\)]/\1/p')"
+    expect_status 0
+    expect_part output "trial: not possible: the program is a loader itself"
 }

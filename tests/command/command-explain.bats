@@ -205,12 +205,12 @@ CASES
     expect_whole stderr "nagleshim explain: 'file' is not an option; an argument of the program is given with --arg"
 }
 
-@test "explain of a broken or unreadable policy says where, that the shim stands aside, and exits 2" {
+@test "explain of a broken or unreadable policy says where, that the shim is disabled, and exits 2" {
     explain -p "$(broken_policy)" --process cat
     expect_status 2
     expect_part stderr "nagleshim explain: $T/broken.json:2:21: "
     expect_part output "tried: $T/broken.json: invalid"
-    expect_part output "the shim stands aside: every socket is left alone"
+    expect_part output "the shim is disabled: every socket is left alone"
     cp "$T/broken.json" "$T/policies/cat.json"
     policy policies/default '{}'
     explain --process cat

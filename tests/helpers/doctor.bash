@@ -37,7 +37,7 @@ may_look() {
 
 expect_denied() {
     expect_status 3
-    expect_whole stderr "nagleshim doctor: permission denied: looking into process ${NS_PID[$1]} takes CAP_SYS_PTRACE, which this command lacks, or a security module protects it"
+    expect_whole stderr "nagleshim doctor: permission denied: reading process ${NS_PID[$1]} needs CAP_SYS_PTRACE, which this command lacks, or a security module protects it"
 }
 
 # also NAME PID: a process that another one started; ends with the test.

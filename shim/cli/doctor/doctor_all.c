@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim doctor --all`: every process that the caller may see, in one table. It must not
- * judge: process_report.h does, in the same way as for one process. What comes and goes meanwhile
- * is no error. Not async-signal-safe. */
+/* Owns `nagleshim doctor --all`: a table of every process that the caller may read.
+ * process_report.h judges each, as for --pid. Processes that start or end meanwhile are no error.
+ * Not async-signal-safe. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
+#include "cli/doctor/process_report.h"
 #include "cli/output.h"
 #include "cli/table.h"
+
+#include "policy/find.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    NAME_MOST = 15,  /* of a name on a terminal */
-    RULES_SHOWN = 3, /* of a process in the table */
-    WAIT_MS = 1000,  /* for all that have just been started, together */
+    NAME_MOST = 15,  /* characters of a name on a terminal */
+    RULES_SHOWN = 3, /* per process in the table */
 };
 
 struct row {
@@ -29,158 +29,224 @@ struct row {
     cJSON *entry;
 };
 
-struct tally {
-    unsigned works, not, unknown, starting; /* listed */
-    unsigned others;                        /* without TCP sockets and without the shim */
-    unsigned looked;
-    unsigned foreign, guarded, failed; /* could not be looked into */
-    unsigned causes[NS_FINDING_KINDS];
-};
-
 struct census {
     bool every;
     struct ns_sockets sockets;
-    struct tally tally;
     struct row *rows;
     size_t n;
-    pid_t *young; /* to be looked at once more */
-    size_t n_young;
+    unsigned works, lacks, unknown, starting; /* in the table */
+    unsigned others;                          /* without TCP sockets and without the shim */
+    unsigned denied;                          /* could not be read */
+    unsigned kinds[NS_FINDING_KINDS];         /* the first reasons */
 };
 
-static void count(struct census *census, const struct ns_process_report *patient)
+static void write_policy(FILE *text, const struct ns_process_report *report)
 {
-    const struct ns_finding *reason = ns_findings_first_reason(&patient->findings);
+    uint32_t origin = report->loaded.status.origin;
 
-    census->tally.starting += patient->state == NS_PROCESS_REPORT_STARTING;
-    census->tally.unknown += patient->state == NS_PROCESS_REPORT_UNREADABLE;
-    if (patient->state != NS_PROCESS_REPORT_JUDGED)
-        return;
-    census->tally.works += !reason;
-    census->tally.not += reason != NULL;
-    if (reason)
-        census->tally.causes[reason->kind]++;
+    fprintf(text, "%s: ",
+            origin == NS_POLICY_BUILTIN  ? "built in"
+            : origin == NS_POLICY_INLINE ? "the text in NAGLESHIM_POLICY"
+            : report->has_policy         ? report->policy
+                                         : "unknown policy");
+    for (unsigned i = 0; i < report->n_rules; i++) {
+        const struct ns_process_report_rule *rule = &report->rules[i];
+        const char *send = ns_send_name(rule->send), *ack = ns_ack_name(rule->ack);
+
+        if (i == RULES_SHOWN) {
+            fprintf(text, "; and %u more rules", report->n_rules - i);
+            return;
+        }
+        fprintf(text, "%s", i ? "; " : "");
+        if (rule->name[0] && origin != NS_POLICY_BUILTIN)
+            fprintf(text, "%s: ", rule->name);
+        fprintf(text, "%s, %s", send ? send : "unknown", ack ? ack : "unknown");
+    }
 }
 
-static void list(struct census *census, const struct ns_process_report *patient)
+static void write_findings(FILE *text, const struct ns_findings *findings, bool reasons)
 {
-    struct row *rows = realloc(census->rows, (census->n + 1) * sizeof(*rows));
-    struct row *row;
+    for (unsigned i = 0; i < findings->n; i++)
+        if (ns_finding_is_reason(&findings->list[i]) == reasons)
+            fprintf(text, "%s%s", ftell(text) > 0 ? "; " : "", ns_finding_cell(&findings->list[i]));
+}
 
-    count(census, patient);
+static const char *unreadable(const struct ns_loaded *loaded)
+{
+    if (loaded->state == NS_LOADED_VERSION)
+        return "this command does not know the status of the shim's version";
+    if (loaded->state == NS_LOADED_BROKEN)
+        return "the status of the shim has been overwritten";
+    if (loaded->error == -EPERM || loaded->error == -EACCES)
+        return "its memory cannot be read (see kernel.yama.ptrace_scope)";
+    return "the status of the shim cannot be read";
+}
+
+/* The last column: what the shim does there, or why it does nothing. Allocated. */
+static char *describe(const struct ns_process_report *report)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *text = open_memstream(&bytes, &size);
+
+    if (!text)
+        return NULL;
+    if (report->state == NS_PROCESS_REPORT_STARTING)
+        fputs("it has not reached main yet", text);
+    else if (report->state == NS_PROCESS_REPORT_UNREADABLE)
+        fprintf(text, "%s%s%s", unreadable(&report->loaded), report->loaded.library[0] ? ", " : "",
+                report->loaded.library);
+    else if (ns_findings_first_reason(&report->findings))
+        write_findings(text, &report->findings, true);
+    else
+        write_policy(text, report);
+    write_findings(text, &report->findings, false);
+    return fclose(text) == 0 ? bytes : NULL;
+}
+
+/* The column SHIM. */
+static const char *column(const struct ns_process_report *report)
+{
+    const struct ns_finding *reason = ns_findings_first_reason(&report->findings);
+
+    if (report->state == NS_PROCESS_REPORT_STARTING)
+        return "starts";
+    if (report->state == NS_PROCESS_REPORT_UNREADABLE)
+        return "?";
+    if (!reason)
+        return "works";
+    if (reason->kind == NS_FINDING_OFF)
+        return "off";
+    return reason->kind == NS_FINDING_DISABLED || reason->kind == NS_FINDING_BROKEN ? "disabled"
+                                                                                    : "no";
+}
+
+static void add_rules(cJSON *entry, const struct ns_process_report *report)
+{
+    cJSON *rules = cJSON_AddArrayToObject(entry, "rules");
+
+    for (unsigned i = 0; i < report->n_rules; i++) {
+        const struct ns_process_report_rule *rule = &report->rules[i];
+        cJSON *one = cJSON_CreateObject();
+
+        cJSON_AddNumberToObject(one, "number", rule->number);
+        ns_output_text(one, "name", rule->name[0] ? rule->name : NULL);
+        ns_output_text(one, "send", ns_send_name(rule->send));
+        ns_output_text(one, "ack", ns_ack_name(rule->ack));
+        cJSON_AddNumberToObject(one, "sockets", rule->sockets);
+        cJSON_AddItemToArray(rules, one);
+    }
+}
+
+static void add_findings(cJSON *entry, const struct ns_findings *findings)
+{
+    cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
+    cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
+
+    for (unsigned i = 0; i < findings->n; i++) {
+        const struct ns_finding *finding = &findings->list[i];
+        cJSON *one = cJSON_CreateObject();
+
+        ns_output_text(one, "cause", ns_finding_word(finding->kind));
+        ns_output_text(one, "text", finding->text);
+        cJSON_AddItemToArray(ns_finding_is_reason(finding) ? reasons : warnings, one);
+    }
+}
+
+/* The process in the list "processes"; NULL without --json. */
+static cJSON *object_of(const struct ns_process_report *report, const char *name)
+{
+    const struct ns_loaded *loaded = &report->loaded;
+    cJSON *entry = ns_output_is_json() ? cJSON_CreateObject() : NULL;
+    bool has_policy = report->has_policy && loaded->status.origin != NS_POLICY_BUILTIN;
+
+    if (!entry)
+        return NULL;
+    cJSON_AddNumberToObject(entry, "pid", report->proc.process);
+    ns_output_text(entry, "name", name);
+    ns_output_text(entry, "exe", report->proc.exe[0] ? report->proc.exe : NULL);
+    cJSON_AddNumberToObject(entry, "user", report->proc.user);
+    cJSON_AddBoolToObject(entry, "elsewhere", ns_proc_lives_elsewhere(&report->proc));
+    cJSON_AddNumberToObject(entry, "sockets", report->sockets);
+    ns_output_text(entry, "works",
+                   report->state != NS_PROCESS_REPORT_JUDGED     ? "unknown"
+                   : ns_findings_first_reason(&report->findings) ? "no"
+                                                                 : "yes");
+    ns_output_text(entry, "library", loaded->state != NS_LOADED_NO ? loaded->path : NULL);
+    ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
+    ns_output_text(entry, "policy", has_policy ? report->policy : NULL);
+    add_rules(entry, report);
+    add_findings(entry, &report->findings);
+    return entry;
+}
+
+static void count(struct census *census, const struct ns_process_report *report)
+{
+    const struct ns_finding *reason = ns_findings_first_reason(&report->findings);
+
+    if (report->state == NS_PROCESS_REPORT_STARTING) {
+        census->starting++;
+    } else if (report->state == NS_PROCESS_REPORT_UNREADABLE) {
+        census->unknown++;
+    } else if (reason) {
+        census->lacks++;
+        census->kinds[reason->kind]++;
+    } else {
+        census->works++;
+    }
+}
+
+static void list(struct census *census, const struct ns_process_report *report)
+{
+    struct row *rows = realloc(census->rows, (census->n + 1) * sizeof *rows);
+
+    count(census, report);
     if (!rows)
         return;
     census->rows = rows;
-    row = &rows[census->n++];
-    row->pid = patient->proc.process;
-    snprintf(row->number, sizeof(row->number), "%d", row->pid);
-    ns_proc_name(&patient->proc, row->name, sizeof(row->name));
-    if (patient->has_sockets)
-        snprintf(row->sockets, sizeof(row->sockets), "%u", patient->sockets);
+    struct row *row = &rows[census->n++];
+    row->pid = report->proc.process;
+    snprintf(row->number, sizeof row->number, "%d", row->pid);
+    ns_proc_name(&report->proc, row->name, sizeof row->name);
+    if (report->has_sockets)
+        snprintf(row->sockets, sizeof row->sockets, "%u", report->sockets);
     else
-        strcpy(row->sockets, "?");
-    row->shim = ns_doctor_column(patient);
-    row->what = ns_doctor_cell(patient);
-    row->entry = ns_doctor_entry(patient, row->name);
+        snprintf(row->sockets, sizeof row->sockets, "?");
+    row->shim = column(report);
+    row->what = describe(report);
+    row->entry = object_of(report, row->name);
 }
 
-static bool is_of_interest(const struct census *census, const struct ns_process_report *patient)
+static bool visit(void *context, pid_t pid)
 {
-    bool starts =
-        patient->state == NS_PROCESS_REPORT_STARTING && ns_process_report_wants_shim(patient);
+    static struct ns_process_report report;
+    struct census *census = context;
 
-    return census->every || starts || patient->sockets > 0 || patient->loaded.state != NS_LOADED_NO;
-}
-
-/* One that has just been started is left for later, when it may have come to its main. */
-static void take(struct census *census, const struct ns_process_report *patient, bool is_last)
-{
-    pid_t *young;
-
-    census->tally.looked++;
-    if (!is_of_interest(census, patient)) {
-        census->tally.others++;
-        return;
-    }
-    if (patient->state != NS_PROCESS_REPORT_STARTING || is_last) {
-        list(census, patient);
-        return;
-    }
-    young = realloc(census->young, (census->n_young + 1) * sizeof(*young));
-    if (!young)
-        return;
-    census->young = young;
-    young[census->n_young++] = patient->proc.process;
-    census->tally.looked--;
-}
-
-static void look_at(struct census *census, pid_t pid, int patience_ms, bool is_last)
-{
-    static struct ns_process_report patient;
-
-    ns_process_report_examine(&patient, pid, patience_ms, &census->sockets);
-    switch (patient.state) {
+    if (pid == getpid())
+        return true;
+    ns_process_report_examine(&report, pid, false, &census->sockets);
+    switch (report.state) {
     case NS_PROCESS_REPORT_NONE:
     case NS_PROCESS_REPORT_ENDED:
     case NS_PROCESS_REPORT_ZOMBIE:
     case NS_PROCESS_REPORT_KERNEL:
         break;
     case NS_PROCESS_REPORT_HIDDEN:
-        census->tally.foreign++;
-        break;
     case NS_PROCESS_REPORT_DENIED:
-        if (geteuid() != 0 && patient.proc.user != geteuid())
-            census->tally.foreign++;
-        else
-            census->tally.guarded++;
-        break;
     case NS_PROCESS_REPORT_FAILED:
-        census->tally.failed++;
+        census->denied++;
         break;
     case NS_PROCESS_REPORT_STARTING:
     case NS_PROCESS_REPORT_UNREADABLE:
     case NS_PROCESS_REPORT_JUDGED:
-        take(census, &patient, is_last);
+        if (census->every || report.sockets > 0 || report.loaded.state != NS_LOADED_NO)
+            list(census, &report);
+        else
+            census->others++;
         break;
     }
-    ns_process_report_end(&patient);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
-static void look_again(struct census *census)
-{
-    int64_t end = now_ms() + WAIT_MS;
-
-    /* What they have opened meanwhile is in no table that was read before. */
-    ns_proc_sockets_end(&census->sockets);
-    for (size_t i = 0; i < census->n_young; i++) {
-        int64_t left = end - now_ms();
-
-        look_at(census, census->young[i], left > 0 ? (int)left : 0, true);
-    }
-}
-
-static bool visit(void *context, pid_t pid)
-{
-    if (pid != getpid())
-        look_at(context, pid, 0, false);
+    ns_process_report_end(&report);
     return true;
-}
-
-/* 0 or -errno: there is no list of processes. */
-static int walk(struct census *census)
-{
-    int error = ns_proc_each(visit, census);
-
-    if (!error && census->n_young > 0)
-        look_again(census);
-    return error;
 }
 
 static int compare(const void *left, const void *right)
@@ -218,30 +284,27 @@ static void print_table(const struct census *census)
 
 static void print_rows(struct census *census)
 {
-    cJSON *list_of_all;
-
-    if (census->n > 0)
-        qsort(census->rows, census->n, sizeof(*census->rows), compare);
     ns_output_expect("processes");
-    list_of_all = cJSON_GetObjectItemCaseSensitive(ns_output_object(), "processes");
-    for (size_t i = 0; list_of_all && i < census->n; i++) {
-        cJSON_AddItemToArray(list_of_all, census->rows[i].entry);
-        census->rows[i].entry = NULL;
-    }
-    if (!ns_output_is_json() && census->n > 0)
+    if (census->n == 0)
+        return;
+    qsort(census->rows, census->n, sizeof *census->rows, compare);
+    cJSON *processes = cJSON_GetObjectItemCaseSensitive(ns_output_object(), "processes");
+    for (size_t i = 0; processes && i < census->n; i++)
+        cJSON_AddItemToArray(processes, census->rows[i].entry);
+    if (!ns_output_is_json())
         print_table(census);
 }
 
-static void print_causes(const struct tally *tally)
+static void print_reasons(const struct census *census)
 {
-    char text[2048] = ""; /* more than all causes with their numbers */
+    char text[2048] = ""; /* more than all short texts with their numbers */
     size_t used = 0;
 
     for (int i = 0; i < NS_FINDING_KINDS; i++) {
-        unsigned n = tally->causes[i];
+        unsigned n = census->kinds[i];
 
         if (n > 0)
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s (%u%s)",
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s (%u%s)",
                                      used ? "; " : "", ns_finding_text((enum ns_finding_kind)i), n,
                                      used     ? ""
                                      : n == 1 ? " process"
@@ -251,76 +314,61 @@ static void print_causes(const struct tally *tally)
         ns_output_fact("facts", "why not", "%s", text);
 }
 
-static void print_tally(const struct tally *tally)
+static void print_counts(const struct census *census)
 {
-    cJSON *counts =
-        ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "counts") : NULL;
-
-    print_causes(tally);
-    if (tally->others > 0)
+    print_reasons(census);
+    if (census->others > 0)
         ns_output_fact("facts", "not listed",
                        "%u without TCP sockets and without the shim ('--every' lists them)",
-                       tally->others);
-    if (tally->foreign > 0)
-        ns_output_fact("facts", "not looked into", "%u of other users: ask as root",
-                       tally->foreign);
-    if (tally->guarded > 0 && geteuid() == 0)
-        ns_output_fact("facts", "not looked into",
-                       "%u, since this command lacks CAP_SYS_PTRACE, or a security module "
-                       "protects %s",
-                       tally->guarded, tally->guarded == 1 ? "it" : "them");
-    else if (tally->guarded > 0)
-        ns_output_fact("facts", "not looked into",
-                       "%u that do not let others look into them: ask as root", tally->guarded);
-    if (tally->failed > 0)
-        ns_output_fact("facts", "not looked into", "%u that could not be read", tally->failed);
-    if (!counts)
+                       census->others);
+    if (census->denied > 0)
+        ns_output_fact("facts", "not readable", "%u: %s", census->denied,
+                       geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module "
+                                        "protects them"
+                                      : "run doctor as root to see them");
+    if (!ns_output_is_json())
         return;
-    cJSON_AddNumberToObject(counts, "works", tally->works);
-    cJSON_AddNumberToObject(counts, "not", tally->not );
-    cJSON_AddNumberToObject(counts, "unknown", tally->unknown);
-    cJSON_AddNumberToObject(counts, "starting", tally->starting);
-    cJSON_AddNumberToObject(counts, "others", tally->others);
-    cJSON_AddNumberToObject(counts, "denied", tally->foreign + tally->guarded + tally->failed);
+    cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
+    cJSON_AddNumberToObject(counts, "works", census->works);
+    cJSON_AddNumberToObject(counts, "not", census->lacks);
+    cJSON_AddNumberToObject(counts, "unknown", census->unknown);
+    cJSON_AddNumberToObject(counts, "starting", census->starting);
+    cJSON_AddNumberToObject(counts, "others", census->others);
+    cJSON_AddNumberToObject(counts, "denied", census->denied);
 }
 
 static int conclude(const struct census *census)
 {
-    const struct tally *tally = &census->tally;
-    unsigned denied = tally->foreign + tally->guarded + tally->failed;
-    unsigned all = tally->works + tally->not +tally->unknown;
+    unsigned all = census->works + census->lacks + census->unknown;
 
-    if (tally->looked == 0 && denied > 0) {
-        ns_findings_conclude("unknown", "no process could be looked into");
+    if (all + census->starting + census->others == 0 && census->denied > 0) {
+        ns_findings_conclude("unknown", "no process could be read");
         return NS_EXIT_DENIED;
     }
     if (all == 0)
         ns_findings_conclude("yes", "no process has TCP sockets or the shim");
     else
         ns_findings_conclude(
-            tally->works == all ? "yes" : "no", "the shim works in %u of %u%s", tally->works, all,
+            census->works == all ? "yes" : "no", "the shim works in %u of %u%s", census->works, all,
             census->every ? " processes" : " processes that have TCP sockets or the shim");
-    return tally->works == all ? NS_EXIT_YES : NS_EXIT_NO;
+    return census->works == all ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
 int ns_doctor_all(bool every)
 {
     struct census census = {.every = every};
-    int status = NS_EXIT_ERROR, error = walk(&census);
+    int status = NS_EXIT_ERROR;
 
-    if (error) {
-        ns_say("doctor", "/proc is not mounted, or cannot be read: no process can be looked at");
-    } else {
+    if (ns_proc_each(visit, &census) == 0) {
         print_rows(&census);
-        print_tally(&census.tally);
+        print_counts(&census);
         status = conclude(&census);
+    } else {
+        ns_say("doctor", "/proc is not mounted or cannot be read");
     }
-    for (size_t i = 0; i < census.n; i++) {
+    for (size_t i = 0; i < census.n; i++)
         free(census.rows[i].what);
-        cJSON_Delete(census.rows[i].entry);
-    }
     free(census.rows);
-    free(census.young);
     ns_proc_sockets_end(&census.sockets);
     return status;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what `nagleshim doctor --pid` prints of a process. It must not judge: process_report.h does.
- * Not async-signal-safe. */
+/* Owns what `nagleshim doctor --pid` prints about a process. process_report.h judges it. Not
+ * async-signal-safe. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
+#include "cli/doctor/process_report.h"
 #include "cli/output.h"
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
@@ -16,39 +17,31 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SAY(...) ns_say("doctor", __VA_ARGS__)
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
-
-enum { START_MS = 2000 }; /* how long a program that is being loaded is waited for */
 
 static int say_denied(const struct ns_proc *proc)
 {
     if (geteuid() == 0)
-        ns_say(
-            "doctor",
-            "permission denied: looking into process %d takes CAP_SYS_PTRACE, which this command "
-            "lacks, or a security module protects it",
+        SAY("permission denied: reading process %d needs CAP_SYS_PTRACE, which this command lacks, "
+            "or a security module protects it",
             proc->process);
     else if (proc->user != geteuid())
-        ns_say("doctor",
-               "permission denied: process %d runs as user %u; ask as that user, or as root",
-               proc->process, proc->user);
+        SAY("permission denied: process %d runs as user %u; run doctor as that user or as root",
+            proc->process, proc->user);
     else
-        ns_say("doctor",
-               "permission denied: process %d does not let others look into it, even of its own "
-               "user; ask as root",
-               proc->process);
+        SAY("permission denied: process %d may not be read even by its own user; run doctor as "
+            "root",
+            proc->process);
     return NS_EXIT_DENIED;
 }
 
-static int say_gone(pid_t pid)
+static int say_failed(const struct ns_proc *proc, int error)
 {
-    ns_say("doctor", "process %d ended while it was looked at", pid);
-    return NS_EXIT_ERROR;
-}
-
-static int say_error(const struct ns_proc *proc, int error)
-{
-    ns_say("doctor", "cannot look into process %d: %s", proc->process, strerror(-error));
+    if (error == -ESRCH || error == -ENOENT)
+        SAY("process %d ended during the examination", proc->process);
+    else
+        SAY("cannot read process %d: %s", proc->process, strerror(-error));
     return NS_EXIT_ERROR;
 }
 
@@ -56,19 +49,20 @@ static void print_process(const struct ns_proc *proc, pid_t asked)
 {
     char exe[PATH_MAX], thread[64] = "";
 
-    snprintf(exe, sizeof(exe), "%s", proc->exe[0] ? proc->exe : proc->name);
+    snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
     if (asked != proc->process)
-        snprintf(thread, sizeof(thread), " (%d is one of its threads)", asked);
+        snprintf(thread, sizeof thread, " (%d is one of its threads)", asked);
     FACT("process", "%d, %s%s", proc->process, ns_sanitize(exe), thread);
     if (proc->seccomp)
         FACT("seccomp", "%s",
-             proc->seccomp == 1 ? "strict mode" : "a filter is in force; it must allow setsockopt");
+             proc->seccomp == 1 ? "strict mode"
+                                : "a filter is active, which must allow setsockopt");
 }
 
-static void print_library(const struct ns_process_report *patient)
+static void print_library(const struct ns_process_report *report)
 {
-    const struct ns_loaded *loaded = &patient->loaded;
-    const char *list = ns_proc_getenv(&patient->proc, "LD_PRELOAD");
+    const struct ns_loaded *loaded = &report->loaded;
+    const char *list = ns_proc_getenv(&report->proc, "LD_PRELOAD");
     char entry[PATH_MAX];
 
     FACT("library", "%s%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
@@ -79,204 +73,165 @@ static void print_library(const struct ns_process_report *patient)
         FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
-static void print_loader(const struct ns_process_report *patient)
+static void print_loader(const struct ns_process_report *report)
 {
-    const char *loader = patient->elf.interpreter, *libc = ns_reach_libc(loader);
+    const char *loader = report->elf.interpreter, *libc = ns_reach_libc(loader);
 
     if (loader[0])
         FACT("loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "", libc ? ")" : "");
 }
 
-static void print_rules(const struct ns_process_report *patient)
+static void print_rules(const struct ns_process_report *report)
 {
-    for (unsigned i = 0; i < patient->n_rules; i++) {
-        const struct ns_process_report_rule *rule = &patient->rules[i];
+    for (unsigned i = 0; i < report->n_rules; i++) {
+        const struct ns_process_report_rule *rule = &report->rules[i];
         const char *send = ns_send_name(rule->send), *ack = ns_ack_name(rule->ack);
         const char *quote = rule->name[0] ? "\"" : "";
         char title[160];
 
-        snprintf(title, sizeof(title), "rule %u%s%s%s%s", rule->number, rule->name[0] ? " " : "",
+        snprintf(title, sizeof title, "rule %u%s%s%s%s", rule->number, rule->name[0] ? " " : "",
                  quote, rule->name, quote);
-        FACT(title, "send %s, ack %s; it took %" PRIu32 " socket%s", send ? send : "unknown",
+        FACT(title, "send %s, ack %s; used for %" PRIu32 " socket%s", send ? send : "unknown",
              ack ? ack : "unknown", rule->sockets, rule->sockets == 1 ? "" : "s");
     }
 }
 
-static void print_counters(const struct ns_process_report *patient)
+static void print_counters(const struct ns_process_report *report)
 {
-    char line[1024]; /* a counter is one or two words and 20 digits at most */
+    char line[1024]; /* a counter is one or two words and at most 20 digits */
     size_t used = 0;
 
-    if (!patient->has_stats)
+    if (!report->has_stats)
         return;
 #define NS_COUNTER(name, text)                                                                     \
-    used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %" PRIu64, used ? ", " : "",  \
-                             text, patient->stats.name);
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %" PRIu64, used ? ", " : "",   \
+                             text, report->stats.name);
     NS_COUNTERS(NS_COUNTER)
 #undef NS_COUNTER
     FACT("so far", "%s", line);
 }
 
-static const char *result_of(int error)
+static void print_policy(const struct ns_process_report *report)
 {
-    return error == 0         ? "would be taken"
-           : error == -ENOENT ? "not there"
-           : error == -EINVAL ? "invalid"
-                              : ns_policy_error_reason(error);
-}
-
-static void print_policy(const struct ns_process_report *patient)
-{
-    const struct ns_status *status = &patient->loaded.status;
+    const struct ns_status *status = &report->loaded.status;
     char rules[32] = "";
 
-    if (!patient->has_policy)
+    if (!report->has_policy)
         return;
     if (status->origin != NS_POLICY_BUILTIN && status->n_rules > 0)
-        snprintf(rules, sizeof(rules), ", %" PRIu32 " rule%s", status->n_rules,
+        snprintf(rules, sizeof rules, ", %" PRIu32 " rule%s", status->n_rules,
                  status->n_rules == 1 ? "" : "s");
     FACT("policy", "%s%s",
          status->origin == NS_POLICY_BUILTIN  ? "built in"
          : status->origin == NS_POLICY_INLINE ? "the text in NAGLESHIM_POLICY"
-                                              : patient->policy,
+                                              : report->policy,
          rules);
-    for (unsigned i = 0; i < patient->n_tried; i++) {
-        const struct ns_process_report_tried *tried = &patient->tried[i];
-        cJSON *entry = ns_output_entry("tried");
-
-        ns_output_text(entry, "path", tried->path);
-        ns_output_text(entry, "result", result_of(tried->error));
-        ns_output_line("tried now: %s: %s", tried->path, result_of(tried->error));
-    }
 }
 
 /* The library is there, and its status was read. */
-static void print_loaded(const struct ns_process_report *patient)
+static void print_loaded(const struct ns_process_report *report)
 {
-    print_policy(patient);
-    if (patient->loaded.status.state != NS_STATUS_ACTIVE)
+    print_policy(report);
+    if (report->loaded.status.state != NS_STATUS_ACTIVE)
         return;
-    print_rules(patient);
-    print_counters(patient);
-    if (patient->has_sockets)
-        FACT("TCP sockets that are connected or listen now", "%u", patient->sockets);
+    print_rules(report);
+    print_counters(report);
+    if (report->has_sockets)
+        FACT("TCP sockets that are connected or listening", "%u", report->sockets);
 }
 
-/* The library is there, and nothing can be said of what it does. */
-static int say_unreadable(const struct ns_process_report *patient)
+/* The library is there, but its status is unknown. */
+static int say_unreadable(const struct ns_process_report *report)
 {
-    const struct ns_loaded *loaded = &patient->loaded;
-    int error = loaded->error;
+    const struct ns_loaded *loaded = &report->loaded;
+    pid_t pid = report->proc.process;
 
     if (loaded->state == NS_LOADED_VERSION) {
-        ns_say("doctor",
-               "the shim in process %d keeps its status in a form that this command does not know: "
-               "use the command of version %s",
-               patient->proc.process,
-               loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
+        SAY("the shim in process %d keeps its status in a form that this command does not know; "
+            "use the command of version %s",
+            pid, loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
     } else if (loaded->state == NS_LOADED_BROKEN) {
-        ns_say("doctor",
-               "the shim in process %d keeps no status where it should be: something has "
-               "overwritten its memory",
-               patient->proc.process);
-    } else if (error == -EPERM || error == -EACCES) {
-        ns_say("doctor",
-               "permission denied: the shim is in process %d, and reading its memory takes "
-               "CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)",
-               patient->proc.process);
+        SAY("the shim in process %d has no valid status: its memory has been overwritten", pid);
+    } else if (loaded->error == -EPERM || loaded->error == -EACCES) {
+        SAY("permission denied: the shim is in process %d, but reading its memory needs "
+            "CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)",
+            pid);
         return NS_EXIT_DENIED;
     } else {
-        return error == -ESRCH ? say_gone(patient->proc.process) : say_error(&patient->proc, error);
+        return say_failed(&report->proc, loaded->error);
     }
     return NS_EXIT_ERROR;
 }
 
-static int conclude(const struct ns_process_report *patient)
+static int conclude(const struct ns_process_report *report)
 {
-    bool works = !ns_findings_have_reason(&patient->findings);
+    bool works = !ns_findings_first_reason(&report->findings);
 
-    ns_findings_print(&patient->findings);
+    ns_findings_print(&report->findings);
+    if (report->state == NS_PROCESS_REPORT_STARTING) {
+        ns_findings_conclude("unknown",
+                             "process %d has not finished starting; if this verdict stays, it "
+                             "hangs in code that runs before main",
+                             report->proc.process);
+        return NS_EXIT_ERROR;
+    }
     ns_findings_conclude(works ? "yes" : "no", "the shim %s in process %d",
-                         works ? "works" : "does not work", patient->proc.process);
+                         works ? "works" : "does not work", report->proc.process);
     return works ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
-/* A process that has not come to main is not blamed. */
-static int conclude_later(const struct ns_process_report *patient)
+/* The process is there: print what was found. */
+static int print(struct ns_process_report *report, pid_t asked)
 {
-    ns_findings_print(&patient->findings);
-    ns_findings_conclude("unknown",
-                         "process %d has not finished starting: ask again in a moment; if that "
-                         "stays so, it hangs in what runs before main",
-                         patient->proc.process);
-    return NS_EXIT_ERROR;
-}
-
-/* Nothing was found out but that there is nothing to look at. */
-static int say_missing(const struct ns_process_report *patient, pid_t pid)
-{
-    if (patient->state == NS_PROCESS_REPORT_NONE) {
-        ns_say("doctor",
-               access("/proc/self", F_OK) == 0
-                   ? "there is no process %d"
-                   : "/proc is not mounted: process %d cannot be looked at",
-               pid);
-        return NS_EXIT_ERROR;
+    print_process(&report->proc, asked);
+    if (report->state == NS_PROCESS_REPORT_DENIED)
+        return say_denied(&report->proc);
+    if (report->state == NS_PROCESS_REPORT_FAILED)
+        return say_failed(&report->proc, report->error);
+    if (report->state == NS_PROCESS_REPORT_KERNEL) {
+        ns_findings_add(&report->findings, NS_FINDING_KERNEL,
+                        "it is a kernel thread, which runs no program");
+        return conclude(report);
     }
-    if (patient->state == NS_PROCESS_REPORT_ENDED)
-        return say_gone(patient->proc.process);
-    if (patient->state == NS_PROCESS_REPORT_ZOMBIE) {
-        ns_say("doctor", "process %d (%s) has ended, and waits for its parent (a zombie)",
-               patient->proc.process, patient->proc.name);
-        return NS_EXIT_ERROR;
-    }
-    ns_say("doctor", "permission denied: process %d is hidden from this user; ask as root", pid);
-    return NS_EXIT_DENIED;
-}
-
-static int report(struct ns_process_report *patient, pid_t asked)
-{
-    print_process(&patient->proc, asked);
-    if (patient->state == NS_PROCESS_REPORT_DENIED)
-        return say_denied(&patient->proc);
-    if (patient->state == NS_PROCESS_REPORT_FAILED)
-        return say_error(&patient->proc, patient->error);
-    if (patient->state == NS_PROCESS_REPORT_KERNEL) {
-        ns_findings_add(&patient->findings, NS_FINDING_KERNEL,
-                        "it is a thread of the kernel, and runs no program");
-        return conclude(patient);
-    }
-    if (patient->loaded.state != NS_LOADED_NO)
-        print_library(patient);
-    if (patient->state == NS_PROCESS_REPORT_STARTING)
-        return conclude_later(patient);
-    if (patient->state == NS_PROCESS_REPORT_UNREADABLE)
-        return say_unreadable(patient);
-    if (patient->loaded.state == NS_LOADED_NO)
-        print_loader(patient);
-    else
-        print_loaded(patient);
-    return conclude(patient);
+    if (report->loaded.state != NS_LOADED_NO)
+        print_library(report);
+    if (report->state == NS_PROCESS_REPORT_UNREADABLE)
+        return say_unreadable(report);
+    if (report->loaded.state == NS_LOADED_NO)
+        print_loader(report);
+    else if (report->state == NS_PROCESS_REPORT_JUDGED)
+        print_loaded(report);
+    return conclude(report);
 }
 
 int ns_doctor_process(pid_t pid)
 {
-    static struct ns_process_report patient;
+    static struct ns_process_report report;
     struct ns_sockets sockets = {0};
-    int status;
+    int status = NS_EXIT_ERROR;
 
-    ns_process_report_examine(&patient, pid, START_MS, &sockets);
-    switch (patient.state) {
+    ns_process_report_examine(&report, pid, true, &sockets);
+    switch (report.state) {
     case NS_PROCESS_REPORT_NONE:
+        SAY(access("/proc/self", F_OK) == 0 ? "there is no process %d"
+                                            : "cannot read process %d: /proc is not mounted",
+            pid);
+        break;
     case NS_PROCESS_REPORT_HIDDEN:
+        SAY("permission denied: process %d is hidden from this user; run doctor as root", pid);
+        status = NS_EXIT_DENIED;
+        break;
     case NS_PROCESS_REPORT_ENDED:
+        say_failed(&report.proc, -ESRCH);
+        break;
     case NS_PROCESS_REPORT_ZOMBIE:
-        status = say_missing(&patient, pid);
+        SAY("process %d (%s) has ended and is a zombie: its parent has not waited for it",
+            report.proc.process, report.proc.name);
         break;
     default:
-        status = report(&patient, pid);
+        status = print(&report, pid);
     }
-    ns_process_report_end(&patient);
+    ns_process_report_end(&report);
     ns_proc_sockets_end(&sockets);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim check`: it reads policies as the shim does and says what is wrong with them. It
- * must have no opinion of its own: errors and warnings are those of policy.h and trust.h. Not
+ * must have no opinion of its own: errors and warnings are those of policy.h. Not
  * async-signal-safe. */
 #include "cli/cli.h"
 
@@ -9,7 +9,6 @@
 #include "cli/process/environment.h"
 #include "cli/output.h"
 #include "cli/process/proc.h"
-#include "cli/process/trust.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
@@ -19,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 /* What is being checked: the mistakes of one source, and where they go. */
 struct check {
@@ -89,12 +88,22 @@ static void warn_of_environment(void *context, const char *text)
     ns_say("check", "warning: %s", text);
 }
 
-static void warn_distrust(void *context, const char *text)
+/* Whoever can write to the file or to its directory decides what the programs of others do. The
+ * sticky bit keeps files from being replaced. */
+static void warn_of_writers(struct check *check)
 {
-    char sentence[256];
+    char directory[PATH_MAX], text[64];
+    struct stat st;
+    const char *slash = strrchr(check->found->path, '/');
 
-    snprintf(sentence, sizeof(sentence), "it %s", text);
-    tell_warning(context, NULL, sentence);
+    if (stat(check->found->path, &st) == 0 && (st.st_mode & S_IWOTH)) {
+        snprintf(text, sizeof text, "every user can change it (mode %04o)", st.st_mode & 07777);
+        tell_warning(check, NULL, text);
+    }
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - check->found->path) + 1 : 1,
+             slash ? check->found->path : ".");
+    if (stat(directory, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+        tell_warning(check, NULL, "every user can replace it: its directory is writable for all");
 }
 
 static void tell_error(const struct check *check, const struct ns_policy_error *error)
@@ -184,7 +193,7 @@ static int report(struct check *check)
         return tell_errors(check);
     ns_policy_warnings(policy, warn, check);
     if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
-        ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
+        warn_of_writers(check);
     ns_output_line("%s: valid, %zu rule%s%s", check->name, policy->n_rules,
                    policy->n_rules == 1 ? "" : "s",
                    policy->enabled ? "" : ", not enabled: every socket is left alone");

@@ -415,3 +415,8 @@ double ns_proc_started(const struct ns_proc *proc)
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
            (double)proc->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
 }
+
+double ns_proc_changed(const struct stat *st)
+{
+    return (double)st->st_ctim.tv_sec + (double)st->st_ctim.tv_nsec / 1e9;
+}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct ns_proc {
@@ -104,7 +105,10 @@ bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
 /* Has it another number for itself, in a pid namespace of its own? */
 bool ns_proc_has_other_number(const struct ns_proc *proc);
 
-/* When it was started at the latest, in seconds by the clock of files; 0 if that cannot be told. */
+/* When it was started at the latest, in seconds of the clock that file times have; 0 if unknown. */
 double ns_proc_started(const struct ns_proc *proc);
+
+/* When a file was changed, in the same seconds. */
+double ns_proc_changed(const struct stat *st);
 
 #endif

@@ -94,7 +94,7 @@ static void say_policy(const struct ns_policy_found *found)
         cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
     }
     if (!policy)
-        ns_output_line("the shim stands aside: every socket is left alone");
+        ns_output_line("the shim is disabled: every socket is left alone");
     else if (is_builtin)
         ns_output_line("policy: built in");
     else
