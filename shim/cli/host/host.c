@@ -154,16 +154,14 @@ int ns_host_exit(int error)
 /* Changes the root to the image. An exit status. */
 static int enter(const struct host_options *options, struct ns_host *host)
 {
-    struct stat st, own;
+    struct stat st;
 
-    int error = options->root && stat(options->root, &st) != 0 ? -errno : 0;
-    host->is_image = options->root && !error && stat("/", &own) == 0 &&
-                     (st.st_dev != own.st_dev || st.st_ino != own.st_ino);
-    if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0))
-        error = -errno;
-    if (error) {
-        SAY("--root '%s': %s", options->root, strerror(-error));
-        return ns_host_exit(error);
+    host->is_image = options->root != NULL;
+    if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
+        int error = errno;
+
+        SAY("--root '%s': %s", options->root, strerror(error));
+        return ns_host_exit(-error);
     }
     if (stat("/etc", &st) != 0 || !S_ISDIR(st.st_mode)) {
         SAY("--root '%s': not a root file system: it has no /etc", options->root);
