@@ -86,7 +86,11 @@ static bool take_word(struct host_options *options, char *word)
             options->action = (enum action)i;
             return true;
         }
-    SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
+    if (options->action == NOTHING)
+        SAY("'%s': host must be followed by enable, disable or status; see 'nagleshim host --help'",
+            word);
+    else
+        SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
     return false;
 }
 
@@ -108,7 +112,7 @@ static bool is_clear(const struct host_options *options)
     const char *library = options->library;
 
     if (options->action == NOTHING)
-        SAY("enable, disable or status is missing; see 'nagleshim host --help'");
+        SAY("host must be followed by enable, disable or status; see 'nagleshim host --help'");
     else if (options->preload && options->n_units > 0)
         SAY("--unit and --preload cannot be used together");
     else if (options->action == ENABLE && !options->preload && options->n_units == 0)
