@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* See experiment.h. Owns the coin's random bits. */
-#include "traffic/experiment.h"
+#include "observe/experiment.h"
 
 #include "base/real.h"
 #include "conn/kernel.h"
-#include "conn/recorder.h"
+#include "observe/recorder.h"
 
 #include <netinet/tcp.h>
 #include <sys/syscall.h>
 
-/* Of 64 random bits at a time; the highest one that is set says how many are left. */
+/* Takes 64 random bits at a time; the highest bit that is set says how many are left. */
 static bool coin(uint64_t clock)
 {
     static _Atomic uint64_t bits;
@@ -26,20 +26,20 @@ static bool coin(uint64_t clock)
     return left & 1;
 }
 
-void ns_experiment(int fd, bool unanswered, struct ns_look *look)
+void ns_experiment(int fd, bool unanswered, struct ns_look *sample)
 {
     enum ns_experiment what = ns_recorder_experiment();
-    uint16_t theirs = look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK);
-    if (what == NS_EXPERIMENT_PUSH && look->unsent && !theirs) {
-        look->flags |= NS_LOOK_TRIED;
-        if (coin(look->at) && ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0) {
+    uint16_t own = sample->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK);
+    if (what == NS_EXPERIMENT_PUSH && sample->unsent && !own) {
+        sample->flags |= NS_LOOK_TRIED;
+        if (coin(sample->at) && ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0) {
             ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
-            look->flags |= NS_LOOK_PUSHED;
+            sample->flags |= NS_LOOK_PUSHED;
         }
     } else if (what == NS_EXPERIMENT_ACKNOWLEDGE && unanswered) {
-        look->flags |= NS_LOOK_TRIED;
-        /* 2: the kernel goes on to delay its ACKs here; see ns_acknowledge in push.c */
-        if (coin(look->at) && ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2) == 0)
-            look->flags |= NS_LOOK_ACKNOWLEDGED;
+        sample->flags |= NS_LOOK_TRIED;
+        /* 2: the kernel goes on delaying this socket's ACKs; see ns_acknowledge in push.c */
+        if (coin(sample->at) && ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2) == 0)
+            sample->flags |= NS_LOOK_ACKNOWLEDGED;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See record_file.h. Owns the directory's name. Must never write where the file system may refuse
  * to back what is written (mmap(2), SIGBUS), nor take what room others need there. */
-#include "conn/record_file.h"
+#include "observe/record_file.h"
 
 #include "base/clock.h"
 #include "base/path.h"
