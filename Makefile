@@ -218,14 +218,13 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty victims heavy-victims differential
+.PHONY: examples probes units lwip chatty victims differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio
-heavy-victims: $B/victims/peer $B/victims/axum-queue
+victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
 chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two commands of the README -------------------------------------------------------------------------
@@ -239,7 +238,7 @@ check: ## get what the tests need, build, and run them all
 	@tests/run --plan
 	@tests/deps check
 	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
@@ -271,10 +270,10 @@ check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and cu
 	@tests/systems/peers/run $(SUITES)
 
 .PHONY: check-victims
-check-victims: ## those of the victims that have to be built from other sources: with Go and with Rust
+check-victims: ## more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples heavy-victims
-	@tests/run heavy.bats
+	@$(MAKE) --no-print-directory -s all examples victims
+	@tests/run more-victims.bats
 
 .PHONY: image check-fleet
 image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -316,7 +315,7 @@ fuzzers: $(FUZZERS)
 fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
-	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 
 fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
 	@tests/deps check
