@@ -51,7 +51,11 @@ JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
 # config/image/build builds what the image runs.
 IMAGE_SRC := $(wildcard shim/image/*.c)
-SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
+# The library that observes: its folder, and what it needs of the other's.
+OBSERVE_SRC := $(wildcard shim/observe/*.c)
+OBSERVE_OBJ := $(patsubst %.c,$B/pic/%.o,$(OBSERVE_SRC) $(wildcard shim/base/*.c) shim/conn/kernel.c shim/judge/look.c \
+	shim/policy/match.c shim/report/log.c)
+SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC) $(OBSERVE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
 
@@ -70,7 +74,7 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
 .PHONY: all
-all: $B/libnagleshim.so $B/nagleshim $(COMPLETIONS) ## build the library and the command
+all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
 
 $(CJSON_C): | compiler
 	@tests/deps cjson
@@ -111,9 +115,11 @@ $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim $< -o $@
 
-$B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
-	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(SHIM_OBJ) -nostartfiles \
-		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
+$B/libnagleshim.so: $(SHIM_OBJ)
+$B/libnagleshim-observe.so: $(OBSERVE_OBJ)
+$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map
+	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
+		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
@@ -141,6 +147,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
+TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
@@ -342,10 +349,10 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants
-check-mutants: ## leave one step of the shim out after the other, and see which test notices
+check-mutants: ## change the library at random places, and see which changes no test notices (MUTANTS='-n 60')
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units
-	@tests/mutants/run $(MUTANTS)
+	@$(MAKE) --no-print-directory -s all examples probes units differential
+	@tests/mutants $(MUTANTS)
 
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
@@ -453,7 +460,7 @@ help: ## this list
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
-	@echo "  make check-mutants MUTANTS='burst join_late unit' leaves out only these steps"
+	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
 -include $(shell find build -name '*.d' 2>/dev/null)

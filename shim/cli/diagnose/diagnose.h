@@ -49,9 +49,6 @@ struct ns_child;
 void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
                        int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end);
 
-/* The policy of observed processes, in their environment. */
-#define NS_OBSERVE_POLICY "{\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":\"observe\"}]}"
-
 /* The directory in which observed processes leave their records. */
 struct ns_observation {
     char directory[1024];          /* removed by ns_observe_end; "": nothing is observed */

@@ -35,8 +35,8 @@ static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
 {
     char reason[128];
 
-    if (ns_preload_locate(path) != 0) {
-        ns_diagnose_note(end, "seen from outside only: " NS_LIBRARY_NAME
+    if (ns_preload_locate_named(NS_OBSERVER_NAME, path) != 0) {
+        ns_diagnose_note(end, "seen from outside only: " NS_OBSERVER_NAME
                               " was not found, or its path cannot be written in LD_PRELOAD");
         return false;
     }
@@ -178,18 +178,15 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
         ns_observe_end(observation);
         return false;
     }
-    snprintf(observation->texts[0], sizeof observation->texts[0],
-             "NAGLESHIM_POLICY=" NS_OBSERVE_POLICY);
-    snprintf(observation->texts[1], sizeof observation->texts[1], "NAGLESHIM_RECORD=%s",
+    snprintf(observation->texts[0], sizeof observation->texts[0], "NAGLESHIM_RECORD=%s",
              observation->directory);
     observation->environment[0] = observation->preload;
     observation->environment[1] = observation->texts[0];
-    snprintf(observation->texts[2], sizeof observation->texts[2], "NAGLESHIM_EXPERIMENT%s",
+    snprintf(observation->texts[1], sizeof observation->texts[1], "NAGLESHIM_EXPERIMENT%s",
              options->experiment == NS_EXPERIMENT_PUSH          ? "=push"
              : options->experiment == NS_EXPERIMENT_ACKNOWLEDGE ? "=acknowledge"
                                                                 : "");
     observation->environment[2] = observation->texts[1];
-    observation->environment[3] = observation->texts[2];
     return true;
 }
 

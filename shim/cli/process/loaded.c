@@ -24,9 +24,9 @@ struct search {
     uint64_t status; /* address of the status section; 0: no note was found */
 };
 
-static bool is_named(const char *path)
+static bool is_named(const char *path, const char *name)
 {
-    return strncmp(ns_path_base(path), NS_LIBRARY_NAME, strlen(NS_LIBRARY_NAME)) == 0;
+    return strncmp(ns_path_base(path), name, strlen(name)) == 0;
 }
 
 static bool is_libc(const char *path)
@@ -106,13 +106,14 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
 {
     struct search *search = context;
     struct ns_loaded *loaded = search->loaded;
-    bool named = is_named(mapping->path);
+    bool named = is_named(mapping->path, NS_LIBRARY_NAME);
     uint64_t before = search->status;
     int error;
 
     if (mapping->offset != 0 || !mapping->has_file)
         return true;
     loaded->libcs += is_libc(mapping->path);
+    loaded->observes = loaded->observes || is_named(mapping->path, NS_OBSERVER_NAME);
     search->status = 0;
     error = read_image(search, mapping->start);
     loaded->denied = loaded->denied || error == -EPERM || error == -EACCES;
@@ -213,18 +214,15 @@ int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *stat
 static void judge_rule(void *context, unsigned number, const struct ns_status_rule *rule)
 {
     enum ns_shim *shim = context;
-    const char *send = ns_send_name((enum ns_send)rule->send);
 
     (void)number;
-    if (send && strcmp(send, "observe") == 0)
-        return;
-    if (*shim != NS_SHIM_WORKS)
-        *shim = rule->sockets > 0 ? NS_SHIM_WORKS : NS_SHIM_READY;
+    if (rule->sockets > 0)
+        *shim = NS_SHIM_WORKS;
 }
 
 enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded)
 {
-    enum ns_shim shim = NS_SHIM_OBSERVES;
+    enum ns_shim shim = NS_SHIM_READY;
 
     if (!error && loaded->state == NS_LOADED_UNREADABLE)
         error = loaded->error;
@@ -232,6 +230,8 @@ enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct 
         return error == -EACCES || error == -EPERM ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
     switch (loaded->state) {
     case NS_LOADED_NO:
+        if (loaded->observes)
+            return NS_SHIM_OBSERVES;
         return loaded->denied ? NS_SHIM_UNNAMED : NS_SHIM_NO;
     case NS_LOADED_STARTING:
         return NS_SHIM_STARTING;

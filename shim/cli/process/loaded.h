@@ -22,6 +22,7 @@ struct ns_loaded {
     char path[PATH_MAX];     /* tame; " (deleted)" is cut off */
     bool deleted;            /* the file has been replaced or removed since */
     bool denied;             /* memory cannot be read: only names were looked at */
+    bool observes;           /* libnagleshim-observe.so is there */
     unsigned copies;         /* of the shim */
     unsigned libcs;          /* of libc: more than one after dlmopen */
     char library[16];        /* the shim's version, for VERSION and YES */
@@ -50,8 +51,8 @@ enum ns_shim {
     NS_SHIM_VERSION, /* another one, that this command does not know */
     NS_SHIM_OFF,
     NS_SHIM_DISABLED,
-    NS_SHIM_OBSERVES, /* no rule does more than look */
-    NS_SHIM_READY,    /* no rule that does has taken a socket yet */
+    NS_SHIM_OBSERVES, /* the library that observes is there, and not the shim */
+    NS_SHIM_READY,    /* no rule has taken a socket yet */
     NS_SHIM_WORKS,
 };
 
