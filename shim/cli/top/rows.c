@@ -51,6 +51,7 @@ static void look_at_shim(const struct ns_proc *proc, struct ns_top_process *proc
         [NS_SHIM_VERSION] = "another version",
         [NS_SHIM_OFF] = "off",
         [NS_SHIM_DISABLED] = "disabled",
+        [NS_SHIM_OBSERVES] = "observes",
     };
     static struct ns_loaded loaded;
     char *text = process->shim_text;
