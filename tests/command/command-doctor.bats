@@ -202,15 +202,15 @@ CASES
 --pid 2147483647|there is no process 2147483647
 no-such-program|cannot find 'no-such-program' in PATH
 DIR/none|'DIR/none': No such file or directory
-DIR|'DIR' is a directory, and no program
-/dev/null|'/dev/null' is not a regular file, and no program
+DIR|'DIR' is a directory, not a program
+/dev/null|'/dev/null' is a special file, not a program
 DIR/plain|'DIR/plain' is not executable: Permission denied
 CASES
     doctor ''
     expect_status 2
     doctor "$LIBRARY"
     expect_status 2
-    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, and no program"
+    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, not a program"
 }
 
 @test "doctor tries the library with the program's own loader, and runs nothing of the program" {
