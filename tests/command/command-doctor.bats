@@ -72,7 +72,7 @@ CASES
     doctor "$T/odd"
     expect_status 1
     expect_part output "loader: /bin/sh"
-    expect_part output "reason: it has a loader of another libc than glibc and musl"
+    expect_part output "reason: it has the loader of a libc other than glibc and musl"
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/no/ld-linux.so.2 -o "$T/lost" -
     doctor "$T/lost"
     expect_status 1
@@ -80,7 +80,7 @@ CASES
 }
 
 @test "doctor says of a Bun program what the shim does not see there" {
-    local kind said="is a Bun program: the shim sees what it reads and writes, and not its waits, which it makes without libc"
+    local kind said="is a Bun program: the shim sees its reads and writes, but not its waits, which do not use libc"
     program bun "$T/bun"
     strip "$T/bun"
     doctor "$T/bun"
