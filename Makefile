@@ -51,7 +51,11 @@ JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
 # config/image/build builds what the image runs.
 IMAGE_SRC := $(wildcard shim/image/*.c)
-SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
+# The library that observes: its folder, and what it needs of the other's.
+OBSERVE_SRC := $(wildcard shim/observe/*.c)
+OBSERVE_OBJ := $(patsubst %.c,$B/pic/%.o,$(OBSERVE_SRC) $(wildcard shim/base/*.c) shim/conn/kernel.c shim/judge/look.c \
+	shim/policy/match.c shim/report/log.c)
+SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC) $(OBSERVE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
 
@@ -70,7 +74,7 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
 .PHONY: all
-all: $B/libnagleshim.so $B/nagleshim $(COMPLETIONS) ## build the library and the command
+all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
 
 $(CJSON_C): | compiler
 	@tests/deps cjson
@@ -103,14 +107,20 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
+# The page of diagnose and the specification of cdi are part of the command, by the assembler's .incbin.
+$B/obj/shim/cli/host/cdi.o: config/container/cdi.json
+$B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
+
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim $< -o $@
 
-$B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
-	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(SHIM_OBJ) -nostartfiles \
-		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
+$B/libnagleshim.so: $(SHIM_OBJ)
+$B/libnagleshim-observe.so: $(OBSERVE_OBJ)
+$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map
+	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
+		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
@@ -137,7 +147,8 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
-	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
+TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
@@ -207,14 +218,13 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty victims heavy-victims differential
+.PHONY: examples probes units lwip chatty victims differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio
-heavy-victims: $B/victims/peer $B/victims/axum-queue
+victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
 chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two commands of the README -------------------------------------------------------------------------
@@ -228,7 +238,7 @@ check: ## get what the tests need, build, and run them all
 	@tests/run --plan
 	@tests/deps check
 	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
@@ -260,10 +270,10 @@ check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and cu
 	@tests/systems/peers/run $(SUITES)
 
 .PHONY: check-victims
-check-victims: ## those of the victims that have to be built from other sources: with Go and with Rust
+check-victims: ## more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples heavy-victims
-	@tests/run heavy.bats
+	@$(MAKE) --no-print-directory -s all examples victims
+	@tests/run more-victims.bats
 
 .PHONY: image check-fleet
 image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -305,7 +315,7 @@ fuzzers: $(FUZZERS)
 fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
-	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 
 fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
 	@tests/deps check
@@ -339,10 +349,10 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants
-check-mutants: ## leave one step of the shim out after the other, and see which test notices
+check-mutants: ## change the library at random places, and see which changes no test notices (MUTANTS='-n 60')
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units
-	@tests/mutants/run $(MUTANTS)
+	@$(MAKE) --no-print-directory -s all examples probes units differential
+	@tests/mutants $(MUTANTS)
 
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
@@ -367,8 +377,9 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	@# The paths of this installation; in a container the library and the policies stay where they are.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
 		$(SHARED)/systemd/nagleshim.conf
-	sed -i -E 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
-		$(SHARED)/container/*
+	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
+		-e 's#(hostPath": ")/usr/local/lib/libnagleshim\.so#\1$(LIBRARY)#; s#(hostPath": ")/etc/nagleshim#\1$(POLICIES)#' \
+		-e 's#(hostPath": ")/usr/local/share/#\1$(DATADIR)/#' $(SHARED)/container/*
 	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(SHARED)/default.json $(SHARED)/policies/*.json
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
@@ -450,7 +461,7 @@ help: ## this list
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
-	@echo "  make check-mutants MUTANTS='burst join_late unit' leaves out only these steps"
+	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -3,18 +3,15 @@
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
  */
-#include "life/handover.h"
-#include "life/life.h"
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/push.h"
 #include "calls/loader.h"
-#include "calls/observed.h"
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/real.h"
-#include "traffic/observe.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 #include "conn/kernel.h"
-#include "conn/recorder.h"
 #include "report/report.h"
 #include "report/status.h"
 
@@ -127,38 +124,6 @@ static bool find_rules(int argc, char **argv)
     return rules.n_rules > 0;
 }
 
-static bool observes(void)
-{
-    for (size_t i = 0; i < rules.n_rules; i++)
-        if (rules.rules[i]->send == NS_SEND_OBSERVE)
-            return true;
-    return false;
-}
-
-static void observer_exits(void)
-{
-    ns_observe_thread_exits();
-    ns_settle();
-}
-
-static void open_recorder(void)
-{
-    const char *directory = getenv("NAGLESHIM_RECORD"), *word = getenv("NAGLESHIM_EXPERIMENT");
-    enum ns_experiment experiment = NS_EXPERIMENT_NONE;
-    if (word && strcmp(word, "push") == 0)
-        experiment = NS_EXPERIMENT_PUSH;
-    else if (word && strcmp(word, "acknowledge") == 0)
-        experiment = NS_EXPERIMENT_ACKNOWLEDGE;
-    else if (word && *word)
-        ns_log(NS_LOG_DEBUG,
-               "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'; nothing is tried",
-               word);
-    if (!directory || !*directory)
-        return;
-    ns_recorder_open(directory, experiment);
-    ns_observed_open();
-}
-
 /* Sockets that the process was started with. Only what a service manager or inetd hands over is
  * given its rule now, since a server on stdio may never make a call that we see; any other socket
  * may be its parent's, and waits for its first use. */
@@ -180,7 +145,7 @@ static void look_at_inherited(unsigned limit)
         if (touch)
             ns_handover_started_with((int)i);
         else
-            ns_life_inherited((int)i);
+            ns_socket_arrived((int)i, true);
     }
 }
 
@@ -219,10 +184,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         struct rlimit files = {.rlim_cur = 1024};
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
-        ns_life_open(&rules);
-        ns_debts_open(observes() ? observer_exits : ns_settle);
-        if (observes())
-            open_recorder();
+        ns_socket_open(&rules);
+        ns_pending_open(ns_flush_pending);
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);
@@ -236,7 +199,7 @@ __attribute__((destructor)) static void end(void)
 {
     int saved = errno;
     if (working)
-        ns_settle_process();
+        ns_flush_process();
     ns_report_end();
     errno = saved;
 }

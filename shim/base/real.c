@@ -10,7 +10,6 @@
 #include <string.h>
 
 struct ns_real ns_real;
-static void (*after_load)(void);
 
 /* What stands in for a call that the libc lacks. They take no parameters and are called with some,
  * which the ABIs of x86-64 and aarch64 allow: the caller removes what it passed. */
@@ -138,13 +137,6 @@ void ns_real_load_all(void)
             call = stand_in((enum ns_call_id)id);
         __atomic_store_n((any_pointer *)&ns_real + id, call, __ATOMIC_RELEASE);
     }
-    if (after_load)
-        after_load();
-}
-
-void ns_real_on_load(void (*loaded)(void))
-{
-    after_load = loaded;
 }
 
 /* One look at an object's tables serves all: whoever comes first looks all of them up. */

@@ -62,10 +62,6 @@ void *ns_real_load(enum ns_call_id id);
 /* Look all of them up. errno unchanged. Not async-signal-safe. */
 void ns_real_load_all(void);
 
-/* Have loaded called after each time that all were looked up: for whoever has put something else
- * into the table, which is gone then. */
-void ns_real_on_load(void (*loaded)(void));
-
 /* Does the libc have this call? After ns_real_load_all. */
 int ns_real_has(enum ns_call_id id);
 

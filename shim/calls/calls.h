@@ -6,54 +6,36 @@
 
 #include "traffic/held.h"
 #include "traffic/in.h"
-#include "life/handover.h"
-#include "life/life.h"
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/out.h"
 #include "conn/process.h"
-#include "base/real.h"
-#include "traffic/settle.h"
+#include "base/wrapper.h"
+#include "traffic/flush.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
 #include <unistd.h>
 
-/* Exported: libc's name and prototype, and nothing else is. */
-#define NS_EXPORT __attribute__((visibility("default")))
-
-/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
-ssize_t __read_chk(int, void *, size_t, size_t);
-ssize_t __recv_chk(int, void *, size_t, size_t, int);
-ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
-int __vdprintf_chk(int, int, const char *, va_list);
-int __dprintf_chk(int, int, const char *, ...);
-int __poll_chk(struct pollfd *, nfds_t, int, size_t);
-int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
-
 /* Before a call that will wait, whatever for. */
 static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
-    if (ns_owes())
-        ns_settle();
+    if (ns_pending_any())
+        ns_flush_pending();
 }
 
-/* Before a look that may also be a busy wait (waits: ns_look_begins) and does not tell what it
+/* Before a look that may also be a busy wait (waits: ns_probe_begins) and does not tell what it
  * found. */
-static inline void ns_before_look(void)
+static inline void ns_before_probe(void)
 {
-    bool waits = ns_look_begins();
-    if (ns_owes()) {
+    bool waits = ns_probe_begins();
+    if (ns_pending_any()) {
         if (waits)
-            ns_settle();
+            ns_flush_pending();
         else
-            ns_settle_quiet();
+            ns_flush_quiet();
     }
-}
-
-/* May a wait of that time, NULL being without an end, take any? */
-static inline bool ns_takes_time(const struct timespec *time)
-{
-    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
 }
 
 /* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
@@ -75,17 +57,12 @@ void ns_in_child(void);
 void ns_before_exec(void);
 void ns_before_end(void);
 
-/* Does a futex() with that operation wait? */
-bool ns_futex_waits(int operation);
-
-/* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
- * asks for. And before one is set. */
-bool ns_sets_filter(bool strict, bool filter, long program);
+/* Before a seccomp filter is installed. */
 void ns_before_filter(void);
 
 /* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
  * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */
-void ns_rights_leave(const struct msghdr *message);
-void ns_rights_arrive(const struct msghdr *message);
+void ns_rights_sent(const struct msghdr *message);
+void ns_rights_received(const struct msghdr *message);
 
 #endif

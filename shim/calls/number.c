@@ -3,7 +3,6 @@
  * them matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
-#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -18,13 +17,13 @@ static void nothing(const long a[6])
 
 static void closes(const long a[6])
 {
-    if (!ns_is_elsewhere())
-        ns_life_closing((int)a[0]);
+    if (!ns_has_other_fds())
+        ns_socket_closing((int)a[0]);
 }
 
 static void replaces(const long a[6])
 {
-    if (!ns_is_elsewhere())
+    if (!ns_has_other_fds())
         ns_before_replacing((int)a[0], (int)a[1]);
 }
 
@@ -48,19 +47,6 @@ static void writes_anywhere(const long a[6])
 {
     (void)a;
     ns_handover_all_unseen();
-}
-
-bool ns_futex_waits(int operation)
-{
-    switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET:
-    case FUTEX_LOCK_PI:
-    case FUTEX_WAIT_REQUEUE_PI:
-        return true;
-    default:
-        return false;
-    }
 }
 
 static void may_wait_for_futex(const long a[6])
@@ -114,7 +100,7 @@ static void no_more(const long a[6], long result)
 
 static void makes_socket(const long a[6], long result)
 {
-    ns_life_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
+    ns_socket_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
 }
 
 static void duplicates(const long a[6], long result)
@@ -125,7 +111,7 @@ static void duplicates(const long a[6], long result)
 static void receives(const long a[6], long result)
 {
     (void)a;
-    ns_life_inherited((int)result);
+    ns_socket_arrived((int)result, true);
 }
 
 static void may_be_child(const long a[6], long result)
@@ -186,7 +172,7 @@ NS_EXPORT long syscall(long number, ...)
     struct number means = meaning(number);
     means.before(a);
     long result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (result >= 0 && !ns_is_elsewhere())
+    if (result >= 0 && !ns_has_other_fds())
         means.after(a, result);
     return result;
 }

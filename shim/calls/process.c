@@ -3,7 +3,6 @@
  * exec or an exit by 200 ms where another process has the socket too: they are pushed first. As
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "conn/recorder.h"
 #include "report/report.h"
 
 #include <alloca.h>
@@ -19,7 +18,7 @@ extern char **environ;
  * inherit. */
 void ns_before_child(bool replaced)
 {
-    if (ns_is_elsewhere())
+    if (ns_has_other_fds())
         return;
     ns_handover_begins(replaced);
 }
@@ -29,7 +28,6 @@ void ns_in_child(void)
     ns_process_forked();
     ns_handover_forked();
     ns_report_forked();
-    ns_recorder_forked();
 }
 
 NS_EXPORT pid_t fork(void)
@@ -58,7 +56,7 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
     if (result == 0) {
         if (!keep_files) /* 0 to 2 are /dev/null now */
             for (int fd = 0; fd < 3; fd++)
-                ns_life_closing(fd);
+                ns_socket_closing(fd);
         ns_in_child();
     }
     return result;
@@ -71,7 +69,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
     pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++) /* the terminal now */
-            ns_life_closing(fd);
+            ns_socket_closing(fd);
         ns_in_child();
     }
     return pid;
@@ -80,46 +78,19 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
 /* In a vfork child the debts are the parent's, which settles them itself. */
 void ns_before_exec(void)
 {
-    if (!ns_is_elsewhere())
+    if (!ns_has_other_fds())
         ns_handover_begins(true); /* a program that replaces us knows as little as a child */
 }
 
-NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
-{
-    ns_before_exec();
-    return NS_REAL(execve)(path, arguments, environment);
-}
-
-NS_EXPORT int execv(const char *path, char *const *arguments)
-{
-    ns_before_exec();
-    return NS_REAL(execv)(path, arguments);
-}
-
-NS_EXPORT int execvp(const char *file, char *const *arguments)
-{
-    ns_before_exec();
-    return NS_REAL(execvp)(file, arguments);
-}
-
-NS_EXPORT int execvpe(const char *file, char *const *arguments, char *const *environment)
-{
-    ns_before_exec();
-    return NS_REAL(execvpe)(file, arguments, environment);
-}
-
-NS_EXPORT int fexecve(int fd, char *const *arguments, char *const *environment)
-{
-    ns_before_exec();
-    return NS_REAL(fexecve)(fd, arguments, environment);
-}
-
-NS_EXPORT int execveat(int directory, const char *path, char *const *arguments,
-                       char *const *environment, int flags)
-{
-    ns_before_exec();
-    return NS_REAL(execveat)(directory, path, arguments, environment, flags);
-}
+#define NS_CALL(...)
+#define NS_BEFORE(type, name, parameters, arguments, before, failure)                              \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        before;                                                                                    \
+        return NS_REAL(name) arguments;                                                            \
+    }
+#include "base/calls.def"
+#undef NS_CALL
 
 /* The list forms, as an array. first is the first argument, list the others; the array lives on the
  * caller's stack, since a child of vfork may not allocate. */
@@ -176,38 +147,10 @@ NS_EXPORT int execle(const char *path, const char *first, ...)
     return NS_REAL(execve)(path, arguments, environment);
 }
 
-NS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                          const posix_spawnattr_t *attributes, char *const *arguments,
-                          char *const *environment)
-{
-    ns_before_child(true);
-    return NS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
-}
-
-NS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const *arguments,
-                           char *const *environment)
-{
-    ns_before_child(true);
-    return NS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
-}
-
-NS_EXPORT int system(const char *command)
-{
-    ns_before_child(true);
-    return NS_REAL(system)(command);
-}
-
-NS_EXPORT FILE *popen(const char *command, const char *mode)
-{
-    ns_before_child(true);
-    return NS_REAL(popen)(command, mode);
-}
-
 void ns_before_end(void)
 {
-    if (!ns_is_elsewhere())
-        ns_settle_process();
+    if (!ns_has_other_fds())
+        ns_flush_process();
     ns_report_end();
 }
 
@@ -241,11 +184,11 @@ NS_EXPORT void _Exit(int status)
 
 void ns_before_clone(unsigned long flags)
 {
-    if (ns_is_elsewhere())
+    if (ns_has_other_fds())
         return;
     if (!(flags & CLONE_VM))
         ns_before_child(false);
-    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_aside())
+    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_disabled())
         atomic_store(&ns_clone_parent, getpid());
 }
 
@@ -265,7 +208,7 @@ NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument,
 
 NS_EXPORT int unshare(int flags)
 {
-    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
+    bool leaves = flags & CLONE_FILES && !ns_has_other_fds() && ns_process_has_threads();
     int result = NS_REAL(unshare)(flags);
     if (result == 0 && leaves) /* this thread has descriptors of its own from now on */
         ns_vfork_parent = NS_PROCESS_NONE;
@@ -275,14 +218,8 @@ NS_EXPORT int unshare(int flags)
 /* A filter may kill on setsockopt, and even asking whether it would can kill. */
 void ns_before_filter(void)
 {
-    if (!ns_is_elsewhere())
-        ns_handover_stand_aside();
-}
-
-/* Programs also ask whether there are filters at all, with one that is NULL and cannot be set. */
-bool ns_sets_filter(bool strict, bool filter, long program)
-{
-    return strict || (filter && program);
+    if (!ns_has_other_fds())
+        ns_handover_disable();
 }
 
 NS_EXPORT int prctl(int option, ...)
@@ -298,25 +235,4 @@ NS_EXPORT int prctl(int option, ...)
                        (long)argument[1]))
         ns_before_filter();
     return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
-}
-
-/* Interposed for processes that are observed only: see observed.def. */
-NS_EXPORT int setuid(uid_t user)
-{
-    return NS_REAL(setuid)(user);
-}
-
-NS_EXPORT int seteuid(uid_t effective)
-{
-    return NS_REAL(seteuid)(effective);
-}
-
-NS_EXPORT int setreuid(uid_t real, uid_t effective)
-{
-    return NS_REAL(setreuid)(real, effective);
-}
-
-NS_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
-{
-    return NS_REAL(setresuid)(real, effective, saved);
 }

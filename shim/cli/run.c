@@ -5,10 +5,10 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 
-#include "cli/diagnose/diagnose.h"
 #include "cli/process/environment.h"
 #include "cli/process/forewarn.h"
 #include "cli/process/injection.h"
+#include "cli/process/preload.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
 
@@ -88,9 +88,6 @@ static bool is_clear(const struct run_options *options)
     if (options->policy && (options->send || options->ack || options->max_delay_us))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
-    else if (send == NS_SEND_OBSERVE && options->ack &&
-             strcmp(options->ack, ns_ack_name(NS_ACK_APP)) != 0)
-        SAY("--ack must be app, or left out, beside --send observe, which changes nothing");
     else if (options->max_delay_us && !ns_send_modes[send].holds)
         SAY("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
     else
@@ -159,11 +156,10 @@ static char *write_policy(const struct run_options *options)
 /* `nagleshim diagnose` looks at what it starts without the shim's help; who types run wants it. */
 static void leave_observation(void)
 {
-    const char *policy = getenv("NAGLESHIM_POLICY");
+    const char *list = getenv("LD_PRELOAD");
 
-    if (!policy || strcmp(policy, NS_OBSERVE_POLICY) != 0)
+    if (!getenv("NAGLESHIM_RECORD") || !list || !strstr(list, NS_OBSERVER_NAME))
         return;
-    unsetenv("NAGLESHIM_POLICY");
     unsetenv("NAGLESHIM_RECORD");
     unsetenv("NAGLESHIM_EXPERIMENT");
     SAY("note: the program runs with the shim, so that 'nagleshim diagnose' sees it from outside "

@@ -12,6 +12,7 @@
 #ifndef NS_CONN_H
 #define NS_CONN_H
 
+#include "base/relaxed.h"
 #include "conn/ack.h"
 #include "conn/burst.h"
 #include "policy/policy.h"
@@ -64,7 +65,6 @@ struct ns_conn {
     union { /* what is kept from one write to the next; which, is send's to say */
         _Atomic uint64_t burst; /* adaptive and flush-before-read: struct ns_burst */
         _Atomic uint64_t cork;  /* auto-cork: struct ns_cork */
-        _Atomic uint64_t seat;  /* observe: ns_seat.tag of its seat, see recorder.c; 0: none yet */
     };
     /* auto-cork: CLOCK_MONOTONIC nanoseconds after which held bytes are late; 0: none are held.
      * Stored after the call that held them and cleared before the push, sequentially consistent
@@ -108,10 +108,6 @@ enum {
     NS_HANDED_ON = 4, /* a connection, by another program, which may have had a shim, too */
 };
 
-#define NS_GET(conn, member) atomic_load_explicit(&(conn)->member, memory_order_relaxed)
-#define NS_PUT(conn, member, value)                                                                \
-    atomic_store_explicit(&(conn)->member, (value), memory_order_relaxed)
-
 /* Does it want more of us than to be passed through? */
 static inline bool ns_conn_is_ours(const struct ns_conn *conn)
 {
@@ -149,15 +145,15 @@ static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 }
 
 /* What is owed on a connection. */
-enum { NS_OWES_PUSH = 1, NS_OWES_ACK = 2, NS_OWES_ALL = 3 };
+enum { NS_PENDING_PUSH = 1, NS_PENDING_ACK = 2, NS_PENDING_ALL = 3 };
 
-static inline unsigned ns_conn_owes(struct ns_conn *conn)
+static inline unsigned ns_conn_pending(struct ns_conn *conn)
 {
     unsigned debts = 0;
     if (NS_GET(conn, joins) || atomic_load(&conn->held_until))
-        debts = NS_OWES_PUSH;
-    if (ns_ack_owes(ns_conn_ack(conn)))
-        debts |= NS_OWES_ACK;
+        debts = NS_PENDING_PUSH;
+    if (ns_ack_is_pending(ns_conn_ack(conn)))
+        debts |= NS_PENDING_ACK;
     return debts;
 }
 

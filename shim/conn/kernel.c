@@ -5,7 +5,6 @@
 
 #include "base/system.h"
 
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,22 +42,6 @@ bool ns_kernel_has_ulp(int fd)
     int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP_NUMBER, name, &len);
     errno = saved;
     return result == 0 && len > 0;
-}
-
-socklen_t ns_kernel_tcp_info(int fd, void *info, socklen_t size)
-{
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
-    errno = saved;
-    return result == 0 ? size : 0;
-}
-
-uint32_t ns_kernel_unsent(int fd)
-{
-    int unsent = 0, saved = errno;
-    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
-    errno = saved;
-    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
 }
 
 int ns_kernel_set(int fd, int level, int option, int value)
@@ -133,17 +116,6 @@ struct ns_address ns_kernel_local(int fd)
 struct ns_address ns_kernel_remote(int fd)
 {
     return name_of(fd, getpeername);
-}
-
-/* The kernel refuses more room than the address has. */
-struct ns_address ns_kernel_peer(int fd, int domain)
-{
-    struct sockaddr_storage address;
-    socklen_t len = domain == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERNAME, &address, &len);
-    errno = saved;
-    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
 }
 
 int ns_kernel_would_be(int domain, int level, int option, int value, int *answer)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What we ask the kernel about a socket: what it is, who its ends are, what its options and its
- * queues say; and the way to set an option. Nobody else asks, but the log about stderr (log.c), a
- * wait whether it would be one (settle.c), and option.c for the application. errno is unchanged by
+/* What we ask the kernel about a socket: what it is, who its ends are, what its options say; and the way to set an option. Nobody else asks, but the log about stderr (log.c), a
+ * wait whether it would be one (flush.c), and option.c for the application. errno is unchanged by
  * all of these; none blocks; all are async-signal-safe. */
 #ifndef NS_KERNEL_H
 #define NS_KERNEL_H
@@ -35,19 +34,9 @@ struct ns_kernel_kind ns_kernel_ask(int fd);
 struct ns_address ns_kernel_local(int fd);
 struct ns_address ns_kernel_remote(int fd);
 
-/* The second by an option (SO_PEERNAME), for an observed program, in which getsockopt and an ioctl
- * are all that is added; domain: AF_INET or AF_INET6. */
-struct ns_address ns_kernel_peer(int fd, int domain);
-
 /* One integer option, or -errno; a value below 0 is not told from an error, so only for options
  * that have none. */
 int ns_kernel_get(int fd, int level, int option);
-
-/* TCP_INFO, of which no more than size bytes; returns how many there are, or 0. */
-socklen_t ns_kernel_tcp_info(int fd, void *info, socklen_t size);
-
-/* How many bytes written to fd no segment has carried yet; 0 also where the kernel does not say. */
-uint32_t ns_kernel_unsent(int fd);
 
 /* Has fd an upper-layer protocol (kTLS, TCP_ULP)? */
 bool ns_kernel_has_ulp(int fd);

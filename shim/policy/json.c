@@ -268,28 +268,6 @@ static const struct ns_reader_key rule_keys[] = {
 #undef NS_RULE_KEY
 };
 
-/* A rule that observes does nothing else. */
-static int judge_observing(struct ns_reader *reader, const cJSON *item, struct ns_rule *rule)
-{
-    int worst = 0;
-    if (rule->send != NS_SEND_OBSERVE || !cJSON_IsObject(item))
-        return 0;
-    rule->ack = NS_ACK_APP; /* what an absent "ack" means here */
-    for (const cJSON *child = item->child; child && ns_reader_goes_on(reader, worst);
-         child = child->next) {
-        if (strcmp(child->string, "ack") == 0 && cJSON_IsString(child) &&
-            strcmp(child->valuestring, ns_ack_name(NS_ACK_BEFORE_WAIT)) == 0)
-            worst = ns_reader_fail(reader, child, NS_TEXT_VALUE,
-                                   "\"ack\" must be \"app\", or left out, in a rule with \"send\": "
-                                   "\"observe\", which changes nothing");
-        else if (strcmp(child->string, "sockopt") == 0)
-            worst = ns_reader_fail(reader, child, NS_TEXT_KEY,
-                                   "\"sockopt\" is not for a rule with \"send\": \"observe\", "
-                                   "which changes nothing");
-    }
-    return worst;
-}
-
 static int read_version(struct ns_reader *reader, const cJSON *item, void *into)
 {
     struct draft *draft = into;
@@ -345,10 +323,6 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
         rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
         int result = ns_reader_object(reader, child, "a rule", rule_keys,
                                       sizeof rule_keys / sizeof *rule_keys, rule);
-        if (ns_reader_goes_on(reader, result)) {
-            int judged = judge_observing(reader, child, rule);
-            result = judged ? judged : result;
-        }
         worst = result ? result : worst;
         if (!ns_reader_goes_on(reader, result))
             break;

@@ -26,8 +26,6 @@ static void warn(const struct listener *to, const struct ns_rule *rule, const ch
 
 static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 {
-    if (rule->send == NS_SEND_OBSERVE) /* neither half is */
-        return;
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
     if (sends && !acks)
         warn(to, rule,
@@ -105,7 +103,7 @@ static bool takes_endpoints(const struct ns_endpoint *earlier, size_t n_earlier,
 {
     for (size_t i = 0; earlier && i < n_later; i++) {
         size_t j = 0;
-        while (j < n_earlier && *left > 0 && !ns_match_holds_all(&earlier[j], &later[i]))
+        while (j<n_earlier && * left> 0 && !ns_match_holds_all(&earlier[j], &later[i]))
             j++, --*left;
         if (j == n_earlier || *left == 0)
             return false;

@@ -4,7 +4,8 @@
 #ifndef NS_STATS_H
 #define NS_STATS_H
 
-#include <stdatomic.h>
+#include "base/relaxed.h"
+
 #include <stdint.h>
 
 /* NS_COUNTER(name, text): the text is its name in the report and for the doctor. */
@@ -30,12 +31,6 @@ struct ns_stats {
 
 extern struct ns_stats ns_stats;
 
-/* Not a read-modify-write: two threads at once may lose a count, and no thread pays for a locked
- * bus. */
-#define NS_ADD(counter, amount)                                                                    \
-    atomic_store_explicit(&(counter),                                                              \
-                          atomic_load_explicit(&(counter), memory_order_relaxed) + (amount),       \
-                          memory_order_relaxed)
 #define NS_COUNT(name) NS_ADD(ns_stats.name, 1)
 
 #endif

@@ -208,7 +208,7 @@ setup() {
     run --separate-stderr "$NS" run --send quick -- touch "$T/ran"
     expect_status 125
     expect_part stderr "nagleshim run: --send must be nodelay, "
-    expect_part stderr " or observe, not 'quick'"
+    expect_part stderr " or app, not 'quick'"
     run --separate-stderr "$NS" run --ack late -- touch "$T/ran"
     expect_status 125
     expect_whole stderr "nagleshim run: --ack must be before-wait or app, not 'late'"
@@ -231,7 +231,7 @@ setup() {
 
 @test "run takes --max-delay-us beside --send auto-cork alone, since nothing else holds bytes" {
     local mode
-    for mode in '' nodelay adaptive flush-before-read app observe; do
+    for mode in '' nodelay adaptive flush-before-read app; do
         run --separate-stderr "$NS" run ${mode:+--send "$mode"} --max-delay-us 500 -- touch "$T/ran"
         expect_status 125
         expect_whole stderr "nagleshim run: --max-delay-us can only be used with --send auto-cork: no other mode holds bytes"

@@ -180,7 +180,7 @@ END
     "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
     grep -qE '^nagleshim_shim_connections\{process="queue_put".* 1$' "$T/x.prom"
     ns_stop cured
-    NAGLESHIM_POLICY='{"version":1,"rules":[{"send":"observe","ack":"app"}]}' PRELOAD=$LIBRARY posts observed
+    PRELOAD=${LIBRARY%.so}-observe.so posts observed
     "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
     cat "$T/x.prom"
     grep -qE '^nagleshim_shim_connections\{process="queue_put".* 0$' "$T/x.prom"

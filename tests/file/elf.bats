@@ -22,9 +22,9 @@ exported() {
     nm -D --defined-only "$LIBRARY" | awk '{ print $NF }' | sort
 }
 
-# The names of the call table, as the preprocessor sees them.
+# The names of the call table that the library that cures takes, as the preprocessor sees them.
 call_table() {
-    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/base/calls.def |
+    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' -D'NS_PRIVILEGES(...)=' shim/base/calls.def |
         tr -s ' ' '\n' | grep . | sort
 }
 

@@ -180,14 +180,9 @@ static void print_rule(struct page *page, const struct ns_rule *rule)
     page->used -= page->text[page->used - 1] == ',';
     print(page, "},\"send\":\"%s\",\"ack\":\"%s\",\"max_delay_us\":%u", ns_send_name(rule->send),
           ns_ack_name(rule->ack), rule->max_delay_us);
-    if (rule->send == NS_SEND_OBSERVE) { /* rewrites nothing, and may not say that it does */
-        MUST(rule->n_sockopts == 0);
-    } else {
-        print(page, ",\"sockopt\":{");
-        print_sockopts(page, rule);
-        print(page, "}");
-    }
-    print(page, "}");
+    print(page, ",\"sockopt\":{");
+    print_sockopts(page, rule);
+    print(page, "}}");
 }
 
 static void print_policy(struct page *page, const struct ns_policy *policy)

@@ -264,7 +264,6 @@ under_policy() {
     leave-alone) echo "queue_put 2" ;;
     per-process) echo "quote_client 1" ;;
     record-sender) echo "record_sender -" ;;
-    observe) echo "queue_put -" ;;
     esac
 }
 

@@ -23,7 +23,7 @@ static const struct row {
     const char *name;
     int result, error;
 } rows[] = {
-#define NS_CALL(result, name, parameters, failure) {#name, failure},
+#define NS_CALL(result, name, parameters, ...) {#name, __VA_ARGS__},
 #include "../../shim/base/calls.def"
 #undef NS_CALL
 };

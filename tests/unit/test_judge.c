@@ -153,22 +153,22 @@ static void check_conditions(void)
     static const struct {
         const char *what;
         spoil *before, *after;
-        enum ns_cause cause;
+        enum ns_delay cause;
     } rows[] = {
-        {"TCP_NODELAY is on", nodelay, none, NS_CAUSE_PACING},
-        {"TCP_CORK is on", cork, none, NS_CAUSE_CORK},
-        {"nothing is unsent", nothing_unsent, none, NS_CAUSE_PEER},
-        {"a whole segment is unsent", whole_segment, none, NS_CAUSE_PACING},
-        {"nothing is in flight", nothing_in_flight, none, NS_CAUSE_CORK},
-        {"the congestion window is full", cwnd_is_full, none, NS_CAUSE_PACING},
-        {"the peer's window is shut", window_is_shut, none, NS_CAUSE_WINDOW},
-        {"a shut window is probed, which is no loss", window_is_probed, none, NS_CAUSE_WINDOW},
-        {"segments are lost", recovers, none, NS_CAUSE_LOSS},
-        {"the window is probed", probes, none, NS_CAUSE_LOSS},
-        {"the timer backs off", backs_off, none, NS_CAUSE_LOSS},
-        {"something was sent again meanwhile", none, sent_again, NS_CAUSE_LOSS},
-        {"it recovers from a loss at the end", none, recovers, NS_CAUSE_LOSS},
-        {"pacing is that slow", paced, none, NS_CAUSE_PACING},
+        {"TCP_NODELAY is on", nodelay, none, NS_DELAY_PACING},
+        {"TCP_CORK is on", cork, none, NS_DELAY_CORK},
+        {"nothing is unsent", nothing_unsent, none, NS_DELAY_PEER},
+        {"a whole segment is unsent", whole_segment, none, NS_DELAY_PACING},
+        {"nothing is in flight", nothing_in_flight, none, NS_DELAY_CORK},
+        {"the congestion window is full", cwnd_is_full, none, NS_DELAY_PACING},
+        {"the peer's window is shut", window_is_shut, none, NS_DELAY_WINDOW},
+        {"a shut window is probed, which is no loss", window_is_probed, none, NS_DELAY_WINDOW},
+        {"segments are lost", recovers, none, NS_DELAY_LOSS},
+        {"the window is probed", probes, none, NS_DELAY_LOSS},
+        {"the timer backs off", backs_off, none, NS_DELAY_LOSS},
+        {"something was sent again meanwhile", none, sent_again, NS_DELAY_LOSS},
+        {"it recovers from a loss at the end", none, recovers, NS_DELAY_LOSS},
+        {"pacing is that slow", paced, none, NS_DELAY_PACING},
     };
     struct ns_verdict verdict = spoilt(none, none);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 1, "with all of the proof it is one");
@@ -176,7 +176,7 @@ static void check_conditions(void)
         verdict = spoilt(rows[i].before, rows[i].after);
         OK(verdict.stalls == 0 && verdict.maybe == 0 && verdict.grade == NS_GRADE_NONE,
            "no stall where %s", rows[i].what);
-        OK(verdict.causes[rows[i].cause] == 1 && about(verdict.causes_ns[rows[i].cause], 44, 1),
+        OK(verdict.delays[rows[i].cause] == 1 && about(verdict.delays_ns[rows[i].cause], 44, 1),
            "which is named for what it is");
     }
     verdict = spoilt(closes, none);

@@ -146,7 +146,7 @@ static void check_no_holds(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
-    OK(talk.holds == 0 && verdict.causes[NS_CAUSE_CORK] == 1,
+    OK(talk.holds == 0 && verdict.delays[NS_DELAY_CORK] == 1,
        "released without an ACK, it may be the program's own cork");
     talk_begin(&talk);
     watch(&talk, 10 * MS);
@@ -157,7 +157,7 @@ static void check_no_holds(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     verdict = talk_verdict(&talk);
-    OK(talk.holds == 0 && verdict.causes[NS_CAUSE_LOSS] >= 1, "with a loss meanwhile it is that");
+    OK(talk.holds == 0 && verdict.delays[NS_DELAY_LOSS] >= 1, "with a loss meanwhile it is that");
     talk_begin(&talk);
     watch(&talk, 10 * MS);
     talk_write_twice(&talk);
@@ -167,7 +167,7 @@ static void check_no_holds(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     verdict = talk_verdict(&talk);
-    OK(talk.holds == 0 && verdict.causes[NS_CAUSE_PACING] == 1, "and pacing is told from it");
+    OK(talk.holds == 0 && verdict.delays[NS_DELAY_PACING] == 1, "and pacing is told from it");
     talk.now.pacing = 1000000;
     talk_write_twice(&talk);
     watch(&talk, 20 * MS);
@@ -188,8 +188,8 @@ static void check_causes(void)
     talk_answer(&talk);
     watch(&talk, 300 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
-    OK(verdict.grade == NS_GRADE_NONE && verdict.causes[NS_CAUSE_PEER] == 1 &&
-           about(verdict.causes_ns[NS_CAUSE_PEER], 44, 4),
+    OK(verdict.grade == NS_GRADE_NONE && verdict.delays[NS_DELAY_PEER] == 1 &&
+           about(verdict.delays_ns[NS_DELAY_PEER], 44, 4),
        "a peer that takes 44 ms is called slow, and a pause after it is nobody's");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
@@ -198,7 +198,7 @@ static void check_causes(void)
     watch(&talk, 50 * MS);
     talk_answer(&talk);
     watch(&talk, 10 * MS);
-    OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 1, "a round trip is the wire's");
+    OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 1, "a round trip is the wire's");
 }
 
 static void check_blocked(void)
@@ -214,8 +214,8 @@ static void check_blocked(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
-    OK(verdict.grade == NS_GRADE_NONE && verdict.causes[NS_CAUSE_CORK] == 1 &&
-           about(verdict.causes_ns[NS_CAUSE_CORK], 200, 4),
+    OK(verdict.grade == NS_GRADE_NONE && verdict.delays[NS_DELAY_CORK] == 1 &&
+           about(verdict.delays_ns[NS_DELAY_CORK], 200, 4),
        "bytes that wait for 200 ms with nothing in flight are the program's own cork");
     talk_begin(&talk);
     watch(&talk, 10 * MS);
@@ -227,7 +227,7 @@ static void check_blocked(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     verdict = talk_verdict(&talk);
-    OK(verdict.grade == NS_GRADE_NONE && verdict.causes[NS_CAUSE_CORK] == 1,
+    OK(verdict.grade == NS_GRADE_NONE && verdict.delays[NS_DELAY_CORK] == 1,
        "also where it looked like a hold until the ACK came and they did not leave");
     talk_begin(&talk);
     watch(&talk, 10 * MS);
@@ -243,8 +243,8 @@ static void check_blocked(void)
     talk_answer(&talk);
     watch(&talk, 10 * MS);
     verdict = talk_verdict(&talk);
-    OK(verdict.grade == NS_GRADE_NONE && verdict.causes[NS_CAUSE_WINDOW] == 1 &&
-           verdict.causes[NS_CAUSE_LOSS] == 0,
+    OK(verdict.grade == NS_GRADE_NONE && verdict.delays[NS_DELAY_WINDOW] == 1 &&
+           verdict.delays[NS_DELAY_LOSS] == 0,
        "a window that is shut is no loss, although it is probed");
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* conn/recorder.c and cli/diagnose/recorded.c against each other: what is put down is what is read,
- * what there is no room for is counted, and a file that somebody else has written, cut or spoilt
- * harms nobody. */
+/* observe/recorder.c and cli/diagnose/recorded.c against each other: what is put down is what is
+ * read, what there is no room for is counted, and a file that somebody else has written, cut or
+ * spoilt harms nobody. */
 #include "cli/diagnose/recorded.h"
-#include "conn/fds.h"
-#include "conn/recorder.h"
+#include "observe/recorder.h"
+#include "observe/sample.h"
+#include "observe/socket.h"
 
 #include "unit.h"
 
@@ -19,7 +20,8 @@
 
 static char directory[] = "/tmp/test_recorded.XXXXXX";
 static char path[PATH_MAX];
-static int sockets[2]; /* the two ends of a TCP connection */
+static int sockets[2];              /* the two ends of a TCP connection */
+static uint64_t cookies = 1u << 30; /* of connections that are not there */
 
 static void connect_sockets(void)
 {
@@ -36,15 +38,11 @@ static void connect_sockets(void)
     close(listener);
 }
 
-/* A connection as the library has it, which is governed by a rule that observes. */
-static struct ns_conn *observed(enum ns_role role)
+/* Another connection with the addresses of sockets[0], which has ended by the next call. */
+static struct ns_observed *add_client(void)
 {
-    struct ns_conn *conn = ns_conn_make();
-    NS_PUT(conn, kind, NS_CONN_RULED);
-    NS_PUT(conn, send, NS_SEND_OBSERVE);
-    NS_PUT(conn, role, (uint8_t)role);
-    NS_PUT(conn, domain, AF_INET);
-    return conn;
+    bool full;
+    return ns_recorder_add(sockets[0], ++cookies, NS_ROLE_CLIENT, &full);
 }
 
 static const char *the_record(void)
@@ -68,41 +66,49 @@ static struct ns_recorded_all read_all(void)
 
 static void check_slots(void)
 {
-    struct ns_conn *first = observed(NS_ROLE_CLIENT);
-    struct ns_seat *seat = ns_recorder_seat(sockets[0], first);
-    OK(seat && ns_recorder_find(first) == seat, "a connection has its seat");
-    struct ns_conn *second = observed(NS_ROLE_CLIENT);
-    OK(ns_recorder_seat(sockets[0], second) != seat, "another one has another");
-    ns_conn_drop(first);
-    struct ns_conn *third = observed(NS_ROLE_SERVER);
-    OK(ns_recorder_seat(sockets[1], third) != seat, "one of another role begins its own slot");
-    struct ns_conn *next = observed(NS_ROLE_CLIENT);
-    OK(ns_recorder_seat(sockets[0], next) == seat, "the next to the same service goes on in it");
+    ns_socket_has_role(sockets[0], NS_ROLE_CLIENT);
+    ns_socket_has_role(sockets[1], NS_ROLE_SERVER);
+    struct ns_observed *live = ns_socket_conn(sockets[0]);
+    OK(live && ns_socket_conn(sockets[0]) == live, "a connection is added once");
+    struct ns_observed *first = add_client();
+    OK(first && first != live, "another connection has memory of its own");
+    struct ns_observed *server = ns_socket_conn(sockets[1]);
+    OK(server && server != live && server != first, "one of another role begins its own slot");
+    OK(add_client() == first, "the next to the same service goes on in the slot of one that ended");
     struct ns_recorded_all all = read_all();
     OK(all.n_processes == 1 && all.processes[0].n_connections == 3, "three slots are read");
-    OK(all.processes[0].connections[0].connections == 2, "the first is of two connections");
+    OK(all.processes[0].connections[1].connections == 2, "the second is of two connections");
     OK(all.processes[0].pid == getpid() && strcmp(all.processes[0].name, "test_recorded") == 0,
        "they are those of this process");
     ns_recorded_free(&all);
 }
 
+/* One that looks as if it were there: no slot goes to another. */
+static struct ns_observed *add_live(void)
+{
+    bool full;
+    struct ns_observed *conn = ns_recorder_add(sockets[0], ++cookies, NS_ROLE_UNKNOWN, &full);
+    if (conn)
+        NS_PUT(conn, cookie, ns_sample_cookie(sockets[0]));
+    return conn;
+}
+
 static void check_overflow(void)
 {
-    struct ns_conn *conn = observed(NS_ROLE_CLIENT);
-    struct ns_seat *seat = ns_recorder_seat(sockets[0], conn);
+    struct ns_observed *conn = ns_socket_conn(sockets[0]);
     struct ns_look look = {.kind = NS_LOOK_WAIT};
     unsigned given = 3;
     for (int i = 0; i < NS_RECORD_EVENTS + 10; i++) {
         look.at = (uint64_t)i + 1;
-        ns_recorder_put(seat, &look);
+        ns_recorder_put(conn, &look);
     }
     for (int i = 0; i < NS_RECORD_SLOTS; i++)
-        given += ns_recorder_seat(sockets[0], observed(NS_ROLE_CLIENT)) != NULL;
+        given += add_live() != NULL;
     struct ns_recorded_all all = read_all();
     struct ns_recorded_process *process = &all.processes[0];
     OK(process->looks == NS_RECORD_EVENTS && process->events_lost == 10,
        "looks that there is no room for are counted: %lu", process->events_lost);
-    OK(process->n_connections == NS_RECORD_SLOTS && process->slots_lost == 4,
+    OK(process->n_connections == NS_RECORD_SLOTS && process->slots_lost == 3,
        "and connections: %lu of %u", process->slots_lost, given);
     ns_recorded_free(&all);
 }

@@ -240,14 +240,14 @@ static void check_unseen_waits(void)
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,
        "waits without anything unsent are requests");
-    OK(verdict.causes[NS_CAUSE_PEER] == 3 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 130,
+    OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
        "and the peer's affair where they are long, as long as they were");
     OK(verdict.waited_ns == 135 * MS, "and all of them are what the program has waited");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
     ns_judge_waits(&talk.judge, buckets, 135 * MS);
-    OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 3, "or the wire's");
+    OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or the wire's");
 }
 
 /* Twenty stalls of 44 ms, and so many requests of which nothing was held, that took so long. */
@@ -267,12 +267,12 @@ static void check_parts(void)
     talk_begin(&talk);
     ns_judge_parts(&talk.judge, 20, 880 * (uint64_t)MS);
     struct ns_verdict verdict = talk_verdict(&talk);
-    OK(verdict.causes[NS_CAUSE_PEER] == 20 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 880,
+    OK(verdict.delays[NS_DELAY_PEER] == 20 && verdict.delays_ns[NS_DELAY_PEER] / MS == 880,
        "a peer that answers in two parts has taken its time");
     talk_begin(&talk);
     ns_judge_arrivals(&talk.judge, on_tick, 500 * (uint64_t)MS);
     ns_judge_parts(&talk.judge, 12, 500 * (uint64_t)MS);
-    OK(talk_verdict(&talk).causes[NS_CAUSE_PEER] == 0, "unless our late ACKs have held it back");
+    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our late ACKs have held it back");
 }
 
 static void check_no_slower(void)

@@ -22,10 +22,15 @@ struct search {
     uint64_t status; /* address of the status section; 0: not found */
 };
 
+/* The file's name may have a version behind it. */
+static bool is_named(const char *base, const char *name)
+{
+    return strncmp(base, name, strlen(name)) == 0;
+}
+
 static bool is_libc(const char *base)
 {
-    return strncmp(base, "libc.so", 7) == 0 || strncmp(base, "libc-2.", 7) == 0 ||
-           strncmp(base, "ld-musl-", 8) == 0;
+    return is_named(base, "libc.so") || is_named(base, "libc-2.") || is_named(base, "ld-musl-");
 }
 
 /* The status section's address from the library's note in this segment; 0 if there is none. */
@@ -92,9 +97,10 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
     if (mapping->offset != 0 || !mapping->has_file)
         return true;
     loaded->libcs += is_libc(base);
+    loaded->observes = loaded->observes || is_named(base, NS_OBSERVER_NAME);
     int error = read_image(search->proc, mapping->start, &status);
     loaded->denied = loaded->denied || error == -EPERM || error == -EACCES;
-    if (!status && strncmp(base, NS_LIBRARY_NAME, strlen(NS_LIBRARY_NAME)) != 0)
+    if (!status && !is_named(base, NS_LIBRARY_NAME))
         return true;
     loaded->copies++;
     if (search->status) /* the first copy is the one that is in use */
@@ -190,18 +196,15 @@ int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *stat
 static void judge_rule(void *context, unsigned number, const struct ns_status_rule *rule)
 {
     enum ns_shim *shim = context;
-    const char *send = ns_send_name((enum ns_send)rule->send);
 
     (void)number;
-    if (send && strcmp(send, "observe") == 0)
-        return;
-    if (*shim != NS_SHIM_WORKS)
-        *shim = rule->sockets > 0 ? NS_SHIM_WORKS : NS_SHIM_READY;
+    if (rule->sockets > 0)
+        *shim = NS_SHIM_WORKS;
 }
 
 enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded)
 {
-    enum ns_shim shim = NS_SHIM_OBSERVES;
+    enum ns_shim shim = NS_SHIM_READY;
 
     if (!error && loaded->state == NS_LOADED_UNREADABLE)
         error = loaded->error;
@@ -209,6 +212,8 @@ enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct 
         return error == -EACCES || error == -EPERM ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
     switch (loaded->state) {
     case NS_LOADED_NO:
+        if (loaded->observes)
+            return NS_SHIM_OBSERVES;
         return loaded->denied ? NS_SHIM_UNNAMED : NS_SHIM_NO;
     case NS_LOADED_STARTING:
         return NS_SHIM_STARTING;

@@ -22,6 +22,7 @@ struct ns_loaded {
     char path[PATH_MAX];     /* sanitized, without " (deleted)" */
     bool deleted;            /* the file was replaced or removed */
     bool denied;             /* memory cannot be read: only names were compared */
+    bool observes;           /* libnagleshim-observe.so is there */
     unsigned copies;         /* of the library */
     unsigned libcs;          /* copies of libc: more than one after dlmopen */
     char library[16];        /* the library's version, for VERSION and YES */
@@ -50,8 +51,8 @@ enum ns_shim {
     NS_SHIM_VERSION, /* one that this command does not know */
     NS_SHIM_OFF,
     NS_SHIM_DISABLED,
-    NS_SHIM_OBSERVES, /* every rule only observes */
-    NS_SHIM_READY,    /* no socket has got a rule that does more */
+    NS_SHIM_OBSERVES, /* only the library that observes is there */
+    NS_SHIM_READY,    /* no socket has got a rule yet */
     NS_SHIM_WORKS,
 };
 

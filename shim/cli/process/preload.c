@@ -10,16 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool exists_in(const char *directory, const char *below, char path[PATH_MAX])
+static bool exists_in(const char *directory, const char *below, const char *name,
+                      char path[PATH_MAX])
 {
     char candidate[PATH_MAX];
-    int n = snprintf(candidate, sizeof(candidate), "%s%s/" NS_LIBRARY_NAME, directory, below);
+    int n = snprintf(candidate, sizeof(candidate), "%s%s/%s", directory, below, name);
 
     return n > 0 && (size_t)n < sizeof(candidate) && access(candidate, R_OK) == 0 &&
            realpath(candidate, path);
 }
 
-int ns_preload_locate(char path[PATH_MAX])
+int ns_preload_locate_named(const char *name, char path[PATH_MAX])
 {
     char here[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
@@ -29,19 +30,30 @@ int ns_preload_locate(char path[PATH_MAX])
     slash = strrchr(here, '/');
     if (slash)
         *slash = '\0';
-    if (!(slash && (exists_in(here, "", path) || exists_in(here, "/../lib", path))) &&
-        !exists_in(NS_LIBDIR, "", path))
+    if (!(slash && (exists_in(here, "", name, path) || exists_in(here, "/../lib", name, path))) &&
+        !exists_in(NS_LIBDIR, "", name, path))
         return -ENOENT;
     /* A dollar sign, too: ld.so would replace $LIB and its like. */
     return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
 }
 
+int ns_preload_locate(char path[PATH_MAX])
+{
+    return ns_preload_locate_named(NS_LIBRARY_NAME, path);
+}
+
+static bool has_base_name(const char *entry, size_t length, const char *name)
+{
+    size_t own = strlen(name);
+
+    return length >= own && memcmp(entry + length - own, name, own) == 0 &&
+           (length == own || entry[length - own - 1] == '/');
+}
+
 bool ns_preload_is_the_library(const char *entry, size_t length)
 {
-    const size_t name = strlen(NS_LIBRARY_NAME);
-
-    return length >= name && memcmp(entry + length - name, NS_LIBRARY_NAME, name) == 0 &&
-           (length == name || entry[length - name - 1] == '/');
+    return has_base_name(entry, length, NS_LIBRARY_NAME) ||
+           has_base_name(entry, length, NS_OBSERVER_NAME);
 }
 
 /* The run-time library of a sanitizer, gcc's or clang's: it must be the first of all, and says so
@@ -77,7 +89,7 @@ static char *append(char *end, const char *start, const char *entry, size_t leng
     return end + length;
 }
 
-/* What old lists, but for the library: the sanitizers, or the others. */
+/* What old lists without our libraries: the sanitizers' libraries, or the others. */
 static char *append_old(char *end, const char *start, const char *old, bool sanitizers)
 {
     for (const char *entry = old; *entry != '\0';) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the trial of the library: the loader lists what it loads for the program, with the library
- * in LD_PRELOAD, in a child of this command. That runs neither's code. It must run no loader that
- * an ordinary user may have put there: a program names its own, and could name anything. Not
+/* Owns the trials of the library in a child of this command. A program names its own loader, and
+ * could name anything: it must run no loader that an ordinary user could have written. Not
  * async-signal-safe. */
 #include "cli/process/trial.h"
 
@@ -17,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS_MOST = 10, OUTPUT_MOST = 64 * 1024 };
+enum { SECONDS_MOST = 10, OUTPUT_MOST = 64 * 1024, CANNOT_EXECUTE = 126 };
 
-/* One of root's that nobody else may write to, or the one by which this command was loaded. */
+/* A file of root's that nobody else may write to, or the loader of this command itself. */
 static bool is_trusted(const char *loader)
 {
     static struct ns_elf own;
@@ -35,48 +34,70 @@ static bool is_trusted(const char *loader)
                       !(st.st_mode & (S_IWGRP | S_IWOTH)));
 }
 
-/* In the child. Returns only if it cannot run the loader. */
-static void become_loader(const char *loader, const char *program, const char *library, int output)
-{
-    int null = open("/dev/null", O_RDONLY);
-    char *words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
+struct child {
+    char *const *words;
+    const char *library; /* for LD_PRELOAD; NULL: none */
+    bool is_clean;       /* nothing else in the environment but PATH */
+};
 
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
-        dup2(output, STDERR_FILENO) < 0 || setenv("LD_PRELOAD", library, 1) != 0)
+/* In the child. Returns only if the program cannot be executed. */
+static void become(const struct child *child, int input, int output)
+{
+    if (dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(output, STDERR_FILENO) < 0)
         return;
+    if (child->is_clean) {
+        clearenv();
+        setenv("PATH", "/usr/bin:/bin", 1);
+    }
     unsetenv("LD_DEBUG");
-    setenv("LC_ALL", "C", 1);
+    if (setenv("LC_ALL", "C", 1) != 0 ||
+        (child->library && setenv("LD_PRELOAD", child->library, 1) != 0))
+        return;
     alarm(SECONDS_MOST); /* stays through execve */
-    execv(loader, words);
+    execv(child->words[0], child->words);
 }
 
-/* All that the child writes, as far as it is read. Returns its wait status, or -1. */
-static int run(const char *loader, const char *program, const char *library, char *output)
+/* Starts the child with an empty input; what it writes goes to output, cut to OUTPUT_MOST. Returns
+ * its wait status, or -1. */
+static int run(const struct child *what, char *output)
 {
     size_t used = 0;
-    int pipes[2], status = -1;
-    pid_t child;
+    int in[2], out[2], status = -1;
     ssize_t n;
 
     output[0] = '\0';
-    if (pipe2(pipes, O_CLOEXEC) != 0)
+    if (pipe2(in, O_CLOEXEC) != 0)
         return -1;
-    child = fork();
-    if (child == 0) {
-        become_loader(loader, program, library, pipes[1]);
-        _exit(126);
+    close(in[1]);
+    if (pipe2(out, O_CLOEXEC) != 0) {
+        close(in[0]);
+        return -1;
     }
-    close(pipes[1]);
+    pid_t child = fork();
+    if (child == 0) {
+        become(what, in[0], out[1]);
+        _exit(CANNOT_EXECUTE);
+    }
+    close(in[0]);
+    close(out[1]);
     while (child > 0 && used < OUTPUT_MOST - 1 &&
-           ((n = read(pipes[0], output + used, OUTPUT_MOST - 1 - used)) > 0 ||
+           ((n = read(out[0], output + used, OUTPUT_MOST - 1 - used)) > 0 ||
             (n < 0 && errno == EINTR)))
         used += n > 0 ? (size_t)n : 0;
-    close(pipes[0]);
+    close(out[0]);
     output[used] = '\0';
     while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return -1;
     return status;
+}
+
+static int run_loader(const char *loader, const char *program, const char *library, char *output)
+{
+    char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
+
+    return run(&(struct child){.words = words, .library = library}, output);
 }
 
 /* A line of the list: blanks, the path, and the address where it lies. */
@@ -150,10 +171,10 @@ enum ns_trial ns_trial_find(const char *loader, const char *program, const char 
 
     if (!may_run(loader, reason, size))
         return NS_TRIAL_UNTRIED;
-    run(loader, program, name, output);
+    run_loader(loader, program, name, output);
     if (find_path(output, name, path))
         return NS_TRIAL_LOADED;
-    /* musl's says nothing of what it does not find. */
+    /* musl's loader prints nothing about a library that it does not find. */
     if (strstr(output, " (0x"))
         return NS_TRIAL_REFUSED;
     snprintf(reason, size, "the loader does not list what it loads");
@@ -168,7 +189,7 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
 
     if (!may_run(loader, reason, size))
         return NS_TRIAL_UNTRIED;
-    status = run(loader, program, library, output);
+    status = run_loader(loader, program, library, output);
     if (is_listed(output, library))
         return NS_TRIAL_LOADED;
     if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
@@ -180,4 +201,25 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
         return NS_TRIAL_REFUSED;
     snprintf(reason, size, "the loader does not list what it loads");
     return NS_TRIAL_UNTRIED;
+}
+
+bool ns_trial_start(const char *program, const char *library, char *reason, size_t size)
+{
+    static char output[OUTPUT_MOST];
+    char *const words[] = {(char *)program, NULL};
+    int status = run(&(struct child){.words = words, .library = library, .is_clean = true}, output);
+
+    output[strcspn(output, "\n")] = '\0';
+    if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_EXECUTE && !*output))
+        snprintf(reason, size, "cannot be executed");
+    else if (WIFSIGNALED(status))
+        snprintf(reason, size, "is killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) != 0)
+        snprintf(reason, size, "exits with %d: %s", WEXITSTATUS(status), output);
+    else if (*output)
+        snprintf(reason, size, "prints: %s", output);
+    else
+        return true;
+    return false;
 }

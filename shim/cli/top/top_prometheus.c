@@ -4,7 +4,7 @@
  * Not async-signal-safe. */
 #include "cli/top/top.h"
 
-#include "cli/diagnose/diagnosis_words.h"
+#include "cli/diagnose/sentences.h"
 
 #include <errno.h>
 #include <fcntl.h>

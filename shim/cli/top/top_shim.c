@@ -52,11 +52,12 @@ static void look_at_shim(const struct ns_proc *proc, struct ns_top_process *proc
         [NS_SHIM_VERSION] = "another version",
         [NS_SHIM_OFF] = "off",
         [NS_SHIM_DISABLED] = "aside",
+        [NS_SHIM_OBSERVES] = "observes",
     };
     static struct ns_loaded loaded;
 
     process->shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
-    if (process->shim < NS_SHIM_OBSERVES)
+    if (process->shim <= NS_SHIM_OBSERVES)
         snprintf(process->shim_text, sizeof(process->shim_text), "%s", texts[process->shim]);
     else
         describe_rules(proc, &loaded.status, process->shim_text, sizeof(process->shim_text));

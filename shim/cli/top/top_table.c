@@ -2,7 +2,7 @@
 /* Owns how `nagleshim top` words its table and its screen. Not async-signal-safe. */
 #include "cli/top/top.h"
 
-#include "cli/diagnose/diagnosis_words.h"
+#include "cli/diagnose/sentences.h"
 #include "cli/top/screen.h"
 
 #include <stdlib.h>

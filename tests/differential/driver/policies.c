@@ -14,7 +14,6 @@ const struct variant policies[] = {
      .policy = RULE("\"send\": \"flush-before-read\""),
      .features = ALL},
     {.name = "app", .policy = RULE("\"send\": \"app\""), .features = ALL},
-    {.name = "observe", .policy = RULE("\"send\": \"observe\""), .features = ALL},
     {.name = "adaptive-app", .policy = RULE("\"ack\": \"app\""), .features = ALL},
     {.name = "auto-cork", .policy = RULE("\"send\": \"auto-cork\""), .features = HOLDS},
     {.name = "auto-cork-app",

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* See record_file.h. Owns the directory's name. Must never write where the file system may refuse
+ * to back what is written (mmap(2), SIGBUS), nor take what room others need there. */
+#include "observe/record_file.h"
+
+#include "base/clock.h"
+#include "base/path.h"
+#include "base/system.h"
+
+#include <limits.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* linux/mman.h, 5.14 */
+#endif
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342 /* linux/magic.h, 5.5 */
+#endif
+
+static char where[PATH_MAX]; /* "": nowhere */
+
+void ns_record_file_open(const char *directory)
+{
+    if (directory && *directory == '/' && strlen(directory) < sizeof where)
+        memcpy(where, directory, strlen(directory) + 1);
+}
+
+bool ns_record_file_is_open(void)
+{
+    return where[0] != 0;
+}
+
+/* DIRECTORY/PID-TIME.record. false: it is too long. */
+static bool name_it(char path[PATH_MAX], uint64_t began)
+{
+    char digits[2][24];
+    uint64_t numbers[2] = {(uint64_t)getpid(), began};
+    const char *parts[6] = {where, "/", NULL, "-", NULL, NS_RECORD_SUFFIX};
+    for (int i = 0; i < 2; i++) {
+        char *at = digits[i] + sizeof digits[i] - 1;
+        *at = 0;
+        do
+            *--at = (char)('0' + numbers[i] % 10);
+        while (numbers[i] /= 10);
+        parts[2 + 2 * i] = at;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t length = strlen(parts[i]);
+        if (used + length >= PATH_MAX)
+            return false;
+        memcpy(path + used, parts[i], length + 1);
+        used += length;
+    }
+    return true;
+}
+
+/* The file's size would raise SIGXFSZ, which ends the program. */
+static bool is_too_large(void)
+{
+    struct rlimit most;
+    return NS_SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
+           most.rlim_cur < NS_RECORD_FILE_SIZE;
+}
+
+int ns_record_file_back(void *at, size_t size)
+{
+    return NS_SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+}
+
+static void begin(struct ns_record_head *head, enum ns_experiment experiment, uint64_t began)
+{
+    struct timespec tick = {0};
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    head->version = NS_RECORD_VERSION;
+    head->slot_size = sizeof(struct ns_record_slot);
+    head->event_size = sizeof(struct ns_record_event);
+    head->n_slots = NS_RECORD_SLOTS;
+    head->n_events = NS_RECORD_EVENTS;
+    head->pid = getpid();
+    head->parent = getppid();
+    head->tick_ns = (uint32_t)tick.tv_nsec;
+    head->experiment = experiment;
+    head->began = began;
+    head->began_real = ns_clock_now(CLOCK_REALTIME);
+    ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
+    if (n < 0 || n == (ssize_t)sizeof head->exe)
+        n = 0;
+    memset(head->exe + n, 0, sizeof head->exe - (size_t)n);
+    const char *base = ns_path_program((const char *)getauxval(AT_EXECFN), head->exe);
+    memcpy(head->name, base, strnlen(base, sizeof head->name - 1));
+    /* release: whoever finds the magic finds the rest */
+    atomic_store_explicit(&head->magic, NS_RECORD_MAGIC, memory_order_release);
+}
+
+/* Does a place that was written to once stay backed? Where a write goes to a new place (btrfs, ZFS)
+ * or to another machine, what is full later is a SIGBUS after all. */
+static bool stays_backed(const struct statfs *fs)
+{
+    switch ((uint32_t)fs->f_type) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC: /* nobody tells on what; containers have it */
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Is there room that nobody will miss? Whoever fills a file system harms others there. */
+static bool has_room(int fd)
+{
+    enum { MUCH = 64 * 1024 * 1024 };
+    struct statfs fs;
+    if (NS_SYSTEM(SYS_fstatfs, fd, &fs) != 0 || !stays_backed(&fs))
+        return false;
+    uint64_t block = (uint64_t)fs.f_bsize, left = fs.f_bavail * block;
+    return !fs.f_blocks || left >= MUCH || left >= fs.f_blocks * block / 2;
+}
+
+/* Not one more than so many in one directory: a server that forks for each connection makes
+ * thousands of processes. The file's size is how many there were. */
+static bool is_one_too_many(void)
+{
+    char path[PATH_MAX];
+    size_t length = strlen(where);
+    if (length + sizeof NS_RECORD_PROCESSES >= sizeof path)
+        return true;
+    memcpy(path, where, length);
+    memcpy(path + length, "/" NS_RECORD_PROCESSES, sizeof "/" NS_RECORD_PROCESSES);
+    long fd = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
+                        O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return true;
+    long count =
+        NS_SYSTEM(SYS_write, fd, "", 1l) == 1 ? NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) : INT_MAX;
+    NS_SYSTEM(SYS_close, fd);
+    return count > NS_RECORD_PROCESSES_MOST;
+}
+
+/* Map the file, which is fd. NULL where it could not be written to everywhere. */
+static struct ns_record_head *map(int fd, bool *backed)
+{
+    if (!has_room(fd) || NS_SYSTEM(SYS_ftruncate, fd, (long)NS_RECORD_FILE_SIZE) != 0)
+        return NULL;
+    void *file = mmap(NULL, NS_RECORD_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED)
+        return NULL;
+    int error = ns_record_file_back(file, NS_RECORD_PIECE);
+    if (!error)
+        return file;
+    /* A kernel that backs no memory on demand (before 5.14): all of the file now. */
+    *backed =
+        error == EINVAL && NS_SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0;
+    if (*backed)
+        return file;
+    munmap(file, NS_RECORD_FILE_SIZE);
+    return NULL;
+}
+
+struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experiment experiment,
+                                           bool *backed)
+{
+    uint64_t began = ns_clock_now(CLOCK_MONOTONIC);
+    if (is_too_large() || !name_it(path, began) || is_one_too_many())
+        return NULL;
+    long made = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (made < 0)
+        return NULL;
+    int fd = ns_system_high(made);
+    struct ns_record_head *head = fd >= 0 ? map(fd, backed) : NULL;
+    if (fd >= 0)
+        NS_SYSTEM(SYS_close, fd);
+    if (head)
+        begin(head, experiment, began);
+    else
+        NS_SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
+    return head;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* See socket.h. Owns the table. Must never change a socket. */
+#include "observe/socket.h"
+
+#include "conn/kernel.h"
+#include "observe/sample.h"
+
+/* Descriptors above are not observed. Pages that are not used cost no memory. */
+enum { MOST = 1 << 16 };
+
+enum { UNASKED, OTHER, CONNECTION };
+
+/* What is known of the socket with that cookie. */
+static struct {
+    _Atomic uint64_t cookie;
+    _Atomic uint32_t number; /* of its connection in the record; a guess */
+    _Atomic uint8_t role;    /* enum ns_role */
+    _Atomic uint8_t kind;
+} sockets[MOST];
+
+static void set(int fd, uint64_t cookie, enum ns_role role)
+{
+    NS_PUT(&sockets[fd], kind, UNASKED);
+    NS_PUT(&sockets[fd], role, (uint8_t)role);
+    NS_PUT(&sockets[fd], cookie, cookie);
+}
+
+void ns_socket_has_role(int fd, enum ns_role role)
+{
+    if ((unsigned)fd < MOST && ns_recorder_is_open())
+        set(fd, ns_sample_cookie(fd), role);
+}
+
+/* The role of a socket by another of its descriptors, as far as those are low numbers. */
+static enum ns_role role_of(uint64_t cookie)
+{
+    for (int fd = 0; fd < 1024; fd++)
+        if (NS_GET(&sockets[fd], cookie) == cookie)
+            return (enum ns_role)NS_GET(&sockets[fd], role);
+    return NS_ROLE_UNKNOWN;
+}
+
+/* A socket at its first use by this descriptor, or in this process. */
+static struct ns_observed *first_use(int fd, uint64_t cookie)
+{
+    bool full = false;
+    if (NS_GET(&sockets[fd], kind) == UNASKED)
+        NS_PUT(&sockets[fd], kind, ns_kernel_is_still_tcp(fd) ? CONNECTION : OTHER);
+    if (NS_GET(&sockets[fd], kind) == OTHER)
+        return NULL;
+    struct ns_observed *conn = ns_recorder_find(cookie);
+    if (!conn)
+        conn = ns_recorder_add(fd, cookie, (enum ns_role)NS_GET(&sockets[fd], role), &full);
+    if (conn)
+        NS_PUT(&sockets[fd], number, ns_recorder_number(conn));
+    else if (full) /* ask no more */
+        NS_PUT(&sockets[fd], kind, OTHER);
+    return conn;
+}
+
+struct ns_observed *ns_socket_conn(int fd)
+{
+    uint64_t cookie;
+    if ((unsigned)fd >= MOST || !ns_recorder_is_open() || !(cookie = ns_sample_cookie(fd)))
+        return NULL;
+    if (NS_GET(&sockets[fd], cookie) != cookie)
+        set(fd, cookie, role_of(cookie));
+    if (NS_GET(&sockets[fd], kind) == OTHER)
+        return NULL;
+    struct ns_observed *conn = ns_recorder_at(NS_GET(&sockets[fd], number));
+    return conn && NS_GET(conn, cookie) == cookie ? conn : first_use(fd, cookie);
+}

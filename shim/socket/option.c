@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* The application's own setsockopt and getsockopt. Owns what is known of its TCP_NODELAY, TCP_CORK
+ * and their like. Must never write through the application's const pointers, and reads a value only
+ * where the kernel would have accepted its length. Async-signal-safe. */
+#include "socket/option.h"
+
+#include "base/real.h"
+#include "conn/delack.h"
+#include "socket/socket.h"
+#include "socket/rewrite.h"
+#include "traffic/out.h"
+#include "traffic/push.h"
+
+#include <limits.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#ifndef TCP_ULP
+#define TCP_ULP 31 /* linux/tcp.h, 4.13 */
+#endif
+#ifndef TCP_FASTOPEN_CONNECT
+#define TCP_FASTOPEN_CONNECT 30 /* linux/tcp.h, 4.11 */
+#endif
+
+/* The application has uncorked. The last segment is left to Nagle where that is on. */
+static void uncorked(int fd, struct ns_conn *conn)
+{
+    bool bytes = NS_GET(conn, app_corks) & NS_CORKS_BYTES;
+    NS_PUT(conn, app_corks, 0);
+    if (NS_GET(conn, kind) != NS_CONN_RULED || !bytes)
+        return;
+    struct ns_ack_state state = ns_conn_ack(conn);
+    ns_ack_wrote(&state); /* what was corked carries it */
+    ns_conn_ack_put(conn, state);
+    if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
+        ns_join_mark(fd, conn);
+    else if (NS_GET(conn, wrote))
+        ns_enforce_nodelay(fd, conn);
+    NS_PUT(conn, wrote, 1);
+}
+
+/* Whether the kernel delays ACKs is the application's wish for once (tcp(7)). */
+static void note_quickack(struct ns_conn *conn, int value)
+{
+    struct ns_ack_state state = ns_conn_ack(conn);
+    state.interactive = value % 2 == 0;
+    if (value)
+        state.pending = 0;
+    ns_conn_ack_put(conn, state);
+}
+
+/* After the kernel took the application's value. */
+static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
+{
+    switch (option) {
+    case TCP_NODELAY:
+        NS_PUT(conn, app_nodelay, value != 0);
+        NS_PUT(conn, kernel_nodelay, value != 0);
+        if (value)
+            NS_PUT(conn, joins, 0); /* what was joined has left */
+        ns_socket_changed();
+        if (NS_GET(conn, kind) == NS_CONN_RULED && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
+            ns_socket_mark_as_ours(fd, conn);
+        if (NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, immediate))
+            ns_enforce_nodelay(fd, conn); /* elsewhere before the next write */
+        break;
+    case TCP_CORK:
+        if (value)
+            NS_PUT(conn, app_corks, NS_CORKS_OPTION);
+        else
+            uncorked(fd, conn);
+        break;
+    case TCP_QUICKACK:
+        note_quickack(conn, value);
+        break;
+    case NS_DELACK_OPTION:
+        NS_PUT(conn, delack, NS_DELACK_THEIRS);
+        break;
+    case TCP_ULP:
+    case TCP_FASTOPEN_CONNECT:
+    case TCP_REPAIR:
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
+        break;
+    default:
+        break;
+    }
+}
+
+int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const void *value,
+                  socklen_t len)
+{
+    int given = 1, result = 1;
+    /* To the kernel the length is an int, and a negative one is refused. */
+    bool readable = value && len >= sizeof given && len <= INT_MAX;
+    if (readable && ns_rewrite_has(level, option)) {
+        memcpy(&given, value, sizeof given);
+        result = ns_rewrite_set(fd, conn, level, option, given);
+    }
+    if (result <= 0) {
+        if (result < 0)
+            errno = -result;
+        return result < 0 ? -1 : 0;
+    }
+    if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
+        ns_push(fd, conn); /* ours leaves before the application's own corking begins */
+    result = NS_REAL(setsockopt)(fd, level, option, value, len);
+    if (result != 0)
+        return result;
+    if (readable)
+        memcpy(&given, value, sizeof given);
+    if (level == IPPROTO_TCP)
+        note_tcp(fd, conn, option, given);
+    else if (level == SOL_SOCKET && option == SO_RCVLOWAT)
+        NS_PUT(conn, lowat, given != 1);
+    return result;
+}
+
+/* What the application is to be told instead of *answer, which the kernel says (-1: only a part of
+ * it was asked for); false: just that. */
+static bool answer_of(const struct ns_conn *conn, int level, int option, int *answer)
+{
+    if (level == IPPROTO_TCP && option == TCP_NODELAY) {
+        *answer = NS_GET(conn, app_nodelay);
+        return true;
+    }
+    if (level == IPPROTO_TCP && option == NS_DELACK_OPTION) {
+        /* Set by us through this descriptor; or by a forked child. */
+        int delack = NS_GET(conn, delack);
+        bool ours = *answer == NS_DELACK_US ? delack != NS_DELACK_THEIRS
+                                            : *answer < 0 && delack == NS_DELACK_OURS;
+        if (ours)
+            *answer = ns_delack_of_fresh();
+        return ours;
+    }
+    return ns_rewrite_answer(conn, level, option, answer);
+}
+
+int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
+{
+    int result = NS_REAL(getsockopt)(fd, level, option, value, len);
+    int answer = -1;
+    if (result != 0 || !value || *len > sizeof answer)
+        return result;
+    if (*len == sizeof answer)
+        memcpy(&answer, value, sizeof answer);
+    if (answer_of(conn, level, option, &answer))
+        memcpy(value, &answer, *len); /* the kernel cuts an int the same way */
+    return result;
+}
