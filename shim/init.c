@@ -3,14 +3,14 @@
  * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
  * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
  */
-#include "life/handover.h"
-#include "life/life.h"
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/push.h"
 #include "calls/loader.h"
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/real.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 #include "conn/kernel.h"
 #include "report/report.h"
 #include "report/status.h"
@@ -145,7 +145,7 @@ static void look_at_inherited(unsigned limit)
         if (touch)
             ns_handover_started_with((int)i);
         else
-            ns_life_inherited((int)i);
+            ns_socket_arrived((int)i, true);
     }
 }
 
@@ -184,8 +184,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         struct rlimit files = {.rlim_cur = 1024};
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
-        ns_life_open(&rules);
-        ns_debts_open(ns_settle);
+        ns_socket_open(&rules);
+        ns_pending_open(ns_flush_pending);
         /* The hard limit may let it raise the soft one later. */
         ns_fd_open(1u << 20);
         look_at_inherited(limit);
@@ -199,7 +199,7 @@ __attribute__((destructor)) static void end(void)
 {
     int saved = errno;
     if (working)
-        ns_settle_process();
+        ns_flush_process();
     ns_report_end();
     errno = saved;
 }

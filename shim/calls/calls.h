@@ -6,12 +6,12 @@
 
 #include "traffic/held.h"
 #include "traffic/in.h"
-#include "life/handover.h"
-#include "life/life.h"
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/out.h"
 #include "conn/process.h"
 #include "base/wrapper.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -21,20 +21,20 @@
 static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
-    if (ns_owes())
-        ns_settle();
+    if (ns_pending_any())
+        ns_flush_pending();
 }
 
-/* Before a look that may also be a busy wait (waits: ns_look_begins) and does not tell what it
+/* Before a look that may also be a busy wait (waits: ns_probe_begins) and does not tell what it
  * found. */
-static inline void ns_before_look(void)
+static inline void ns_before_probe(void)
 {
-    bool waits = ns_look_begins();
-    if (ns_owes()) {
+    bool waits = ns_probe_begins();
+    if (ns_pending_any()) {
         if (waits)
-            ns_settle();
+            ns_flush_pending();
         else
-            ns_settle_quiet();
+            ns_flush_quiet();
     }
 }
 
@@ -62,7 +62,7 @@ void ns_before_filter(void);
 
 /* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
  * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */
-void ns_rights_leave(const struct msghdr *message);
-void ns_rights_arrive(const struct msghdr *message);
+void ns_rights_sent(const struct msghdr *message);
+void ns_rights_received(const struct msghdr *message);
 
 #endif

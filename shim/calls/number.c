@@ -17,13 +17,13 @@ static void nothing(const long a[6])
 
 static void closes(const long a[6])
 {
-    if (!ns_is_elsewhere())
-        ns_life_closing((int)a[0]);
+    if (!ns_has_other_fds())
+        ns_socket_closing((int)a[0]);
 }
 
 static void replaces(const long a[6])
 {
-    if (!ns_is_elsewhere())
+    if (!ns_has_other_fds())
         ns_before_replacing((int)a[0], (int)a[1]);
 }
 
@@ -100,7 +100,7 @@ static void no_more(const long a[6], long result)
 
 static void makes_socket(const long a[6], long result)
 {
-    ns_life_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
+    ns_socket_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
 }
 
 static void duplicates(const long a[6], long result)
@@ -111,7 +111,7 @@ static void duplicates(const long a[6], long result)
 static void receives(const long a[6], long result)
 {
     (void)a;
-    ns_life_inherited((int)result);
+    ns_socket_arrived((int)result, true);
 }
 
 static void may_be_child(const long a[6], long result)
@@ -172,7 +172,7 @@ NS_EXPORT long syscall(long number, ...)
     struct number means = meaning(number);
     means.before(a);
     long result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (result >= 0 && !ns_is_elsewhere())
+    if (result >= 0 && !ns_has_other_fds())
         means.after(a, result);
     return result;
 }

@@ -8,26 +8,26 @@
 /* What has to be done around a wait. */
 enum plan {
     PLAN_AS_ASKED,
-    PLAN_LOOK_FIRST, /* without waiting; and if nothing is ready settle, and as asked */
+    PLAN_PROBE_FIRST, /* without waiting; and if nothing is ready settle, and as asked */
 };
 
 /* A wait that may take time, and something may be owed. Held bytes go before a first look: their
  * answer cannot be there yet, so that look would find nothing and cost a call. */
 static enum plan before_wait(void)
 {
-    unsigned debts = ns_owed();
-    if (debts & NS_OWES_PUSH)
-        ns_settle_pushes();
-    return debts & NS_OWES_ACK ? PLAN_LOOK_FIRST : PLAN_AS_ASKED;
+    unsigned debts = ns_pending_kinds();
+    if (debts & NS_PENDING_PUSH)
+        ns_flush_pushes();
+    return debts & NS_PENDING_ACK ? PLAN_PROBE_FIRST : PLAN_AS_ASKED;
 }
 
-/* After a call without time, and something was owed before it. waits: see ns_look_begins. */
-static int after_look(int result, bool waits)
+/* After a call without time, and something was owed before it. waits: see ns_probe_begins. */
+static int after_probe(int result, bool waits)
 {
     if (waits && result == 0)
-        ns_settle();
+        ns_flush_pending();
     else
-        ns_settle_quiet();
+        ns_flush_quiet();
     return result;
 }
 
@@ -36,15 +36,15 @@ static int after_look(int result, bool waits)
 #define NS_WAIT(waits, LOOK, CALL)                                                                 \
     do {                                                                                           \
         if (!(waits)) {                                                                            \
-            bool busy = ns_look_begins();                                                          \
-            return ns_owes() ? after_look(CALL, busy) : (CALL);                                    \
+            bool busy = ns_probe_begins();                                                         \
+            return ns_pending_any() ? after_probe(CALL, busy) : (CALL);                            \
         }                                                                                          \
         ns_epoch_ends();                                                                           \
-        if (ns_owes() && before_wait() == PLAN_LOOK_FIRST) {                                       \
+        if (ns_pending_any() && before_wait() == PLAN_PROBE_FIRST) {                               \
             int found = LOOK;                                                                      \
             if (found != 0)                                                                        \
                 return found;                                                                      \
-            ns_settle();                                                                           \
+            ns_flush_pending();                                                                    \
         }                                                                                          \
         return CALL;                                                                               \
     } while (0)
@@ -53,7 +53,7 @@ static int after_look(int result, bool waits)
 static const struct timespec no_time;
 
 /* The kernel refuses any other, ready or not; so a first look must not hide it. */
-static const struct timespec *look_time(const struct timespec *time)
+static const struct timespec *probe_time(const struct timespec *time)
 {
     enum { NS_PER_S = 1000000000 };
     bool valid = !time || (time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < NS_PER_S);
@@ -69,7 +69,7 @@ NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
-    NS_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, look_time(timeout), mask),
+    NS_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, probe_time(timeout), mask),
             NS_REAL(ppoll)(fds, count, timeout, mask));
 }
 
@@ -97,9 +97,9 @@ NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
         ns_before_wait();
         return NS_REAL(select)(count, reads, writes, errors, timeout);
     }
-    bool busy = ns_look_begins();
+    bool busy = ns_probe_begins();
     int result = NS_REAL(select)(count, reads, writes, errors, timeout);
-    return ns_owes() ? after_look(result, busy) : result;
+    return ns_pending_any() ? after_probe(result, busy) : result;
 }
 
 NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
@@ -109,9 +109,9 @@ NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
         ns_before_wait();
         return NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);
     }
-    bool busy = ns_look_begins();
+    bool busy = ns_probe_begins();
     int result = NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);
-    return ns_owes() ? after_look(result, busy) : result;
+    return ns_pending_any() ? after_probe(result, busy) : result;
 }
 
 NS_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
@@ -133,14 +133,14 @@ NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
                            const struct timespec *timeout, const sigset_t *mask)
 {
     ns_epoch_ends();
-    if (ns_owes()) {
+    if (ns_pending_any()) {
         if (timeout)
-            ns_settle();
-        else if (before_wait() == PLAN_LOOK_FIRST) {
+            ns_flush_pending();
+        else if (before_wait() == PLAN_PROBE_FIRST) {
             int found = NS_REAL(epoll_pwait2)(epoll, events, most, &no_time, mask);
             if (found != 0)
                 return found;
-            ns_settle();
+            ns_flush_pending();
         }
     }
     return NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask);

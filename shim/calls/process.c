@@ -18,7 +18,7 @@ extern char **environ;
  * inherit. */
 void ns_before_child(bool replaced)
 {
-    if (ns_is_elsewhere())
+    if (ns_has_other_fds())
         return;
     ns_handover_begins(replaced);
 }
@@ -56,7 +56,7 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
     if (result == 0) {
         if (!keep_files) /* 0 to 2 are /dev/null now */
             for (int fd = 0; fd < 3; fd++)
-                ns_life_closing(fd);
+                ns_socket_closing(fd);
         ns_in_child();
     }
     return result;
@@ -69,7 +69,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
     pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++) /* the terminal now */
-            ns_life_closing(fd);
+            ns_socket_closing(fd);
         ns_in_child();
     }
     return pid;
@@ -78,7 +78,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
 /* In a vfork child the debts are the parent's, which settles them itself. */
 void ns_before_exec(void)
 {
-    if (!ns_is_elsewhere())
+    if (!ns_has_other_fds())
         ns_handover_begins(true); /* a program that replaces us knows as little as a child */
 }
 
@@ -149,8 +149,8 @@ NS_EXPORT int execle(const char *path, const char *first, ...)
 
 void ns_before_end(void)
 {
-    if (!ns_is_elsewhere())
-        ns_settle_process();
+    if (!ns_has_other_fds())
+        ns_flush_process();
     ns_report_end();
 }
 
@@ -184,11 +184,11 @@ NS_EXPORT void _Exit(int status)
 
 void ns_before_clone(unsigned long flags)
 {
-    if (ns_is_elsewhere())
+    if (ns_has_other_fds())
         return;
     if (!(flags & CLONE_VM))
         ns_before_child(false);
-    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_aside())
+    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_disabled())
         atomic_store(&ns_clone_parent, getpid());
 }
 
@@ -208,7 +208,7 @@ NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument,
 
 NS_EXPORT int unshare(int flags)
 {
-    bool leaves = flags & CLONE_FILES && !ns_is_elsewhere() && ns_process_has_threads();
+    bool leaves = flags & CLONE_FILES && !ns_has_other_fds() && ns_process_has_threads();
     int result = NS_REAL(unshare)(flags);
     if (result == 0 && leaves) /* this thread has descriptors of its own from now on */
         ns_vfork_parent = NS_PROCESS_NONE;
@@ -218,8 +218,8 @@ NS_EXPORT int unshare(int flags)
 /* A filter may kill on setsockopt, and even asking whether it would can kill. */
 void ns_before_filter(void)
 {
-    if (!ns_is_elsewhere())
-        ns_handover_stand_aside();
+    if (!ns_has_other_fds())
+        ns_handover_disable();
 }
 
 NS_EXPORT int prctl(int option, ...)

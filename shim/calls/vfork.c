@@ -9,7 +9,7 @@ void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
     /* A child that vforks: its parent is still the one to remember. */
-    if (!ns_is_elsewhere() && !ns_process_is_aside()) {
+    if (!ns_has_other_fds() && !ns_process_is_disabled()) {
         ns_handover_begins(true);
         ns_vfork_parent = getpid();
     }

@@ -25,14 +25,14 @@ static void before_sem(sem_t *semaphore)
         atomic_store_explicit(&get_value, known, memory_order_relaxed);
     }
     if (!known || known(semaphore, &value) != 0 || value <= 0)
-        ns_settle();
+        ns_flush_pending();
 }
 
 #define SEM_WAIT(name, parameters, arguments)                                                      \
     NS_EXPORT int name parameters                                                                  \
     {                                                                                              \
         ns_epoch_ends();                                                                           \
-        if (ns_owes())                                                                             \
+        if (ns_pending_any())                                                                      \
             before_sem(semaphore);                                                                 \
         return NS_REAL(name) arguments;                                                            \
     }
@@ -46,14 +46,14 @@ SEM_WAIT(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timesp
 #define NS_WAIT_CHILD(CALL)                                                                        \
     do {                                                                                           \
         if (options & WNOHANG) {                                                                   \
-            ns_before_look();                                                                      \
+            ns_before_probe();                                                                     \
         } else {                                                                                   \
             ns_epoch_ends();                                                                       \
-            if (ns_owes()) {                                                                       \
+            if (ns_pending_any()) {                                                                \
                 pid_t found = CALL(options | WNOHANG);                                             \
                 if (found != 0)                                                                    \
                     return found;                                                                  \
-                ns_settle();                                                                       \
+                ns_flush_pending();                                                                \
             }                                                                                      \
         }                                                                                          \
         return CALL(options);                                                                      \
@@ -84,7 +84,7 @@ NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
     if (options & WNOHANG)
-        ns_before_look();
+        ns_before_probe();
     else
         ns_before_wait();
     return NS_REAL(waitid)(type, id, info, options);

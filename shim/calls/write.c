@@ -5,7 +5,7 @@
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "traffic/push.h"
-#include "conn/heal.h"
+#include "conn/fds.h"
 #include "conn/kernel.h"
 
 #include <limits.h>
@@ -100,7 +100,7 @@ static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssi
  * since after a system call this deep a return is mispredicted. */
 static inline bool passes(int fd)
 {
-    return __builtin_expect(ns_fd_passes(fd) && !ns_owes(), 1);
+    return __builtin_expect(ns_fd_passes(fd) && !ns_pending_any(), 1);
 }
 
 /* One more write of a burst that is being held. Where fd has become something else behind our back
@@ -115,16 +115,15 @@ __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, siz
     }
     if (!conn || !is_stale(errno))
         return result;
-    ns_conn_heal(fd, conn);
+    ns_fd_refresh(fd, conn);
     return flags ? send(fd, data, size, flags) : write(fd, data, size);
 }
 
-__attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_conn *conn,
-                                                        const void *data, size_t size)
+__attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
 {
     ssize_t result;
     /* write refuses a size that send would cut. */
-    struct ns_write one = begin(fd, ns_life_if_ruled(fd, conn), size, 0, size > SSIZE_MAX);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), size, 0, size > SSIZE_MAX);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(write)(fd, data, size);
@@ -144,7 +143,7 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_c
                                                              size_t size)
 {
     if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) <= NS_CONN_ALONE)
-        return ns_owes() ? GOVERNED : AT_ONCE;
+        return ns_pending_any() ? GOVERNED : AT_ONCE;
     if (NS_GET(conn, kind) != NS_CONN_RULED)
         return GOVERNED;
     if (ns_out_passes(fd, conn))
@@ -155,19 +154,19 @@ __attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_c
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
     if (!ns_fd_is_open(fd))
-        return write_governed(fd, NULL, data, size);
-    struct ns_conn *conn = ns_fd_look(fd);
+        return write_governed(fd, data, size);
+    struct ns_conn *conn = ns_fd_lookup(fd);
     enum way way = way_of(fd, conn, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(write)(fd, data, size);
-    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, conn, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
 }
 
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
                                                        int flags)
 {
     ssize_t result;
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), size, flags, false);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), size, flags, false);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(send)(fd, data, size, flags);
@@ -177,7 +176,7 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
 
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_look(fd) : NS_FD_UNKNOWN;
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
     bool plain = conn != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
     enum way way = plain ? way_of(fd, conn, size) : GOVERNED;
     if (__builtin_expect(way == AT_ONCE, 1))
@@ -189,7 +188,7 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
                          const struct sockaddr *to, socklen_t len)
 {
     ssize_t result;
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), size, flags, to != NULL);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), size, flags, to != NULL);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
@@ -200,14 +199,14 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t result;
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), NS_UNKNOWN_SIZE, flags, false);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), NS_UNKNOWN_SIZE, flags, false);
     if (one.holds && sendmsg_held(&one, message, &result))
         return result;
     result = NS_REAL(sendmsg)(fd, message, flags);
     if (one.conn)
         ns_out_end(&one, result);
     else if (result >= 0 && (uint32_t)message->msg_controllen)
-        ns_rights_leave(message);
+        ns_rights_sent(message);
     return result;
 }
 
@@ -222,7 +221,7 @@ NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
     ssize_t result;
     if (passes(fd))
         return NS_REAL(writev)(fd, vector, count);
-    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, !fits(count));
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, !fits(count));
     if (one.holds && writev_held(&one, vector, count, &result))
         return result;
     result = NS_REAL(writev)(fd, vector, count);
@@ -234,8 +233,8 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 {
     ssize_t result;
     int waits = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
-    struct ns_write one =
-        begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, waits, offset != -1 || flags || !fits(count));
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, waits,
+                                offset != -1 || flags || !fits(count));
     if (one.holds && writev_held(&one, vector, count, &result))
         return result;
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
@@ -245,12 +244,12 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 
 NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), SIZE_MAX, flags, true);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), SIZE_MAX, flags, true);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
     ns_out_end(&one, result);
     for (int i = 0; !one.conn && i < result; i++)
         if ((uint32_t)messages[i].msg_hdr.msg_controllen)
-            ns_rights_leave(&messages[i].msg_hdr);
+            ns_rights_sent(&messages[i].msg_hdr);
     return result;
 }
 
@@ -258,7 +257,7 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 
 NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 {
-    struct ns_write one = begin(to, ns_life_ruled(to), size, 0, true);
+    struct ns_write one = begin(to, ns_socket_ruled(to, false), size, 0, true);
     ssize_t result = NS_REAL(sendfile)(to, from, offset, size);
     ns_out_end(&one, result);
     return result;
@@ -266,7 +265,7 @@ NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 
 NS_EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
 {
-    struct ns_write one = begin(to, ns_life_ruled(to), size, 0, true);
+    struct ns_write one = begin(to, ns_socket_ruled(to, false), size, 0, true);
     ssize_t result = NS_REAL(sendfile64)(to, from, offset, size);
     ns_out_end(&one, result);
     return result;
@@ -278,14 +277,14 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
                          unsigned flags)
 {
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    struct ns_conn *source = ns_life_ruled(from);
+    struct ns_conn *source = ns_socket_ruled(from, false);
     if (source && !(flags & SPLICE_F_NONBLOCK) && !NS_GET(source, nonblock)) {
         ns_epoch_ends();
         ns_push(from, source);
-        if (ns_owes())
-            ns_settle_unless_ready(from, POLLIN);
+        if (ns_pending_any())
+            ns_flush_unless_ready(from, POLLIN);
     }
-    struct ns_write one = begin(to, ns_life_ruled(to), size, more, true);
+    struct ns_write one = begin(to, ns_socket_ruled(to, false), size, more, true);
     ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);
     ns_out_end(&one, result);
     if (source)
@@ -297,7 +296,7 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
 
 NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, true);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, true);
     int result = NS_REAL(vdprintf)(fd, format, arguments);
     ns_out_end(&one, result);
     return result;
@@ -314,7 +313,7 @@ NS_EXPORT int dprintf(int fd, const char *format, ...)
 
 NS_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
 {
-    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, true);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, true);
     int result = NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
     ns_out_end(&one, result);
     return result;

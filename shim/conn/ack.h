@@ -14,7 +14,7 @@
 struct ns_ack_state {
     uint8_t interactive : 1; /* the kernel delays its ACKs here */
     uint8_t heard : 1;       /* data was read since the last write */
-    uint8_t owed : 1;        /* and neither answered nor acknowledged */
+    uint8_t pending : 1;     /* and neither answered nor acknowledged */
     uint8_t sent : 1;        /* it was acknowledged, and nothing came or went since */
     uint8_t again : 1;       /* more came after an ACK, without an answer in between */
     uint8_t pieces : 1;      /* an ACK was left out, and the peer had waited for it: never again */
@@ -30,15 +30,15 @@ _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint32_t), "loaded and stor
  * thread, an upstream server) and carries them. */
 enum { NS_ACK_NEEDLESS = 32 };
 
-static inline bool ns_ack_is_left_out(struct ns_ack_state state)
+static inline bool ns_ack_is_skipped(struct ns_ack_state state)
 {
     return state.needless >= NS_ACK_NEEDLESS;
 }
 
 /* Is one to be sent before the next wait? */
-static inline bool ns_ack_owes(struct ns_ack_state state)
+static inline bool ns_ack_is_pending(struct ns_ack_state state)
 {
-    return state.owed && !ns_ack_is_left_out(state);
+    return state.pending && !ns_ack_is_skipped(state);
 }
 
 /* Data was read, by a thread whose waits are counted by epoch. */
@@ -48,14 +48,14 @@ static inline void ns_ack_read(struct ns_ack_state *state, uint8_t epoch)
     state->seen = 0;
     if (!state->interactive)
         return;
-    if (state->owed && ns_ack_is_left_out(*state) && epoch != state->epoch) {
+    if (state->pending && ns_ack_is_skipped(*state) && epoch != state->epoch) {
         state->pieces = 1; /* the thread has waited for this, and nobody had acknowledged */
         state->needless = 0;
     } else if (state->sent) {
         state->again = 1;
         state->needless = 0;
     }
-    state->owed = 1;
+    state->pending = 1;
     state->sent = 0;
     state->epoch = epoch;
 }
@@ -63,14 +63,14 @@ static inline void ns_ack_read(struct ns_ack_state *state, uint8_t epoch)
 /* The application writes, and what it writes carries the ACK. */
 static inline void ns_ack_wrote(struct ns_ack_state *state)
 {
-    bool needless = state->sent || (state->owed && ns_ack_is_left_out(*state));
+    bool needless = state->sent || (state->pending && ns_ack_is_skipped(*state));
     if (needless && !state->pieces && state->needless < NS_ACK_NEEDLESS)
         state->needless++;
     if (state->heard)
         state->interactive = 1;
     state->answers = 1;
     state->heard = 0;
-    state->owed = 0;
+    state->pending = 0;
     state->sent = 0;
     state->again = 0;
     state->seen = 0;
@@ -84,7 +84,7 @@ static inline bool ns_ack_sent(struct ns_ack_state *state)
     bool ends = state->again && state->answers;
     state->interactive = !ends;
     state->again = 0;
-    state->owed = 0;
+    state->pending = 0;
     state->sent = !ends;
     state->seen = 0;
     return ends;

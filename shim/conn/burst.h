@@ -16,7 +16,7 @@ struct ns_burst {
     uint8_t longs;   /* how many bursts in a row were long, at most NS_BURST_SURE */
     uint8_t doubt;   /* how often the end of a burst was late, timely ones taken off */
     uint8_t timely;  /* long bursts since doubt last changed */
-    uint8_t look;    /* of the thread, at the last write: see ns_thread.looks */
+    uint8_t probe;   /* ns_thread.probes at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
 
@@ -36,7 +36,7 @@ static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, u
 }
 
 /* How many writes without a wait it takes until Nagle may join the next. */
-static inline unsigned ns_burst_patience(const struct ns_burst *burst)
+static inline unsigned ns_burst_threshold(const struct ns_burst *burst)
 {
     return (unsigned)NS_BURST_LONG << burst->doubt;
 }
@@ -71,7 +71,7 @@ static inline void ns_burst_begin(struct ns_burst *burst)
 static inline bool ns_burst_is_timed(const struct ns_burst *burst, bool joins)
 {
     unsigned next = burst->writes + 1u;
-    return joins || next == 2 || next == ns_burst_patience(burst) ||
+    return joins || next == 2 || next == ns_burst_threshold(burst) ||
            (next == 1 && burst->longs == NS_BURST_SURE);
 }
 
@@ -91,7 +91,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
     if (joins) {
         if (ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
             /* Nobody saw what the program did meanwhile: perhaps a wait. */
-            if (burst->writes <= ns_burst_patience(burst) + NS_BURST_STREAM)
+            if (burst->writes <= ns_burst_threshold(burst) + NS_BURST_STREAM)
                 ns_burst_doubted(burst);
             burst->writes = 1;
             step = NS_BURST_LATE;
@@ -104,7 +104,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
         }
     } else if (burst->writes == 2) {
         burst->at = now;
-    } else if (burst->writes == ns_burst_patience(burst)) {
+    } else if (burst->writes == ns_burst_threshold(burst)) {
         /* So few in so long a time are no stream: the program waits where nobody sees it. */
         if (ns_burst_paused(burst, now, (unsigned)NS_BURST_PAUSE << burst->doubt))
             burst->writes = 1;
@@ -129,8 +129,8 @@ struct ns_cork {
     uint8_t before;   /* in the previous burst; 0: unknown */
     uint8_t expected; /* in each of the last two bursts if they were equally long, otherwise 0 */
     uint8_t
-        foretold; /* the last write was sent as the last one of a burst of the expected length */
-    uint8_t late; /* late bursts in a row; a very late one counts as NS_CORK_LATE_MOST */
+        predicted; /* the last write was sent as the last one of a burst of the expected length */
+    uint8_t late;  /* late bursts in a row; a very late one counts as NS_CORK_LATE_MOST */
     uint8_t unused[3];
 };
 _Static_assert(sizeof(struct ns_cork) == sizeof(uint64_t), "loaded and stored as one word");
@@ -153,15 +153,15 @@ static inline void ns_cork_begin(struct ns_cork *cork)
         cork->before = cork->writes;
     }
     cork->writes = 0;
-    cork->foretold = 0;
+    cork->predicted = 0;
 }
 
 /* Counts one more write of the burst. Returns whether to hold it. small: its kind and size allow
  * holding. */
 static inline bool ns_cork_write(struct ns_cork *cork, bool small)
 {
-    if (cork->foretold) { /* longer than expected: forget the length and hold again */
-        cork->foretold = 0;
+    if (cork->predicted) { /* longer than expected: forget the length and hold again */
+        cork->predicted = 0;
         cork->expected = 0;
         cork->before = NS_CORK_MANY;
     }
@@ -173,7 +173,7 @@ static inline bool ns_cork_write(struct ns_cork *cork, bool small)
         return true;
     /* The last write of a burst like the two before it takes the others with it and saves the push.
      * If the burst goes on, that costs one more segment. */
-    cork->foretold = 1;
+    cork->predicted = 1;
     cork->writes = 0;
     cork->late = 0;
     return false;

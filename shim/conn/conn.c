@@ -56,7 +56,7 @@ static struct ns_conn *take_new(void)
     for (;;) {
         uint32_t index = number / COUNT;
         struct slab *slab = index < SLABS ? atomic_load(&slabs[index]) : NULL;
-        if (!slab && index < SLABS && !ns_process_is_aside())
+        if (!slab && index < SLABS && !ns_process_is_disabled())
             slab = ns_pages_put(&slabs[index], NULL, sizeof *slab);
         if (!slab)
             return NULL;

@@ -145,15 +145,15 @@ static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 }
 
 /* What is owed on a connection. */
-enum { NS_OWES_PUSH = 1, NS_OWES_ACK = 2, NS_OWES_ALL = 3 };
+enum { NS_PENDING_PUSH = 1, NS_PENDING_ACK = 2, NS_PENDING_ALL = 3 };
 
-static inline unsigned ns_conn_owes(struct ns_conn *conn)
+static inline unsigned ns_conn_pending(struct ns_conn *conn)
 {
     unsigned debts = 0;
     if (NS_GET(conn, joins) || atomic_load(&conn->held_until))
-        debts = NS_OWES_PUSH;
-    if (ns_ack_owes(ns_conn_ack(conn)))
-        debts |= NS_OWES_ACK;
+        debts = NS_PENDING_PUSH;
+    if (ns_ack_is_pending(ns_conn_ack(conn)))
+        debts |= NS_PENDING_ACK;
     return debts;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What we ask the kernel about a socket: what it is, who its ends are, what its options say; and the way to set an option. Nobody else asks, but the log about stderr (log.c), a
- * wait whether it would be one (settle.c), and option.c for the application. errno is unchanged by
+ * wait whether it would be one (flush.c), and option.c for the application. errno is unchanged by
  * all of these; none blocks; all are async-signal-safe. */
 #ifndef NS_KERNEL_H
 #define NS_KERNEL_H

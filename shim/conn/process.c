@@ -11,16 +11,16 @@
 _Thread_local pid_t ns_vfork_parent;
 _Atomic pid_t ns_clone_parent;
 
-_Atomic bool ns_process_aside;
+_Atomic bool ns_process_disabled;
 
-void ns_process_stand_aside(void)
+void ns_process_disable(void)
 {
-    atomic_store(&ns_process_aside, true);
+    atomic_store(&ns_process_disabled, true);
 }
 
-bool ns_process_look(void)
+bool ns_process_has_other_fds(void)
 {
-    if (ns_process_is_aside())
+    if (ns_process_is_disabled())
         return false;
     pid_t self = getpid(), parent = ns_clone_parent;
     if (ns_vfork_parent == self)
@@ -32,7 +32,7 @@ bool ns_process_has_threads(void)
 {
     struct stat tasks;
     int saved = errno;
-    if (ns_process_is_aside())
+    if (ns_process_is_disabled())
         return false;
     /* A directory's link count is that of its subdirectories, and two. */
     long result = NS_SYSTEM(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);

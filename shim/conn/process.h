@@ -17,16 +17,16 @@ enum { NS_PROCESS_NONE = -1 };
 /* The pid of the process that has made a child that shares its memory for longer; 0: none. */
 extern _Atomic pid_t ns_clone_parent;
 
-bool ns_process_look(void);
+bool ns_process_has_other_fds(void);
 
 /* Are the descriptors of whoever calls this others than those of the table? One load or two where
  * nobody ever shared memory; otherwise a getpid(). Async-signal-safe; errno unchanged. */
-static inline bool ns_is_elsewhere(void)
+static inline bool ns_has_other_fds(void)
 {
     return __builtin_expect(ns_vfork_parent != 0 ||
                                 atomic_load_explicit(&ns_clone_parent, memory_order_relaxed) != 0,
                             0) &&
-           ns_process_look();
+           ns_process_has_other_fds();
 }
 
 /* This thread is about to have descriptors of its own (CLOSE_RANGE_UNSHARE, CLONE_FILES), if there
@@ -35,12 +35,12 @@ bool ns_process_has_threads(void);
 
 /* Every socket is left alone from now on, without any system call of ours: a seccomp filter may
  * kill whoever makes one. The table stays, for what cannot be given back. */
-void ns_process_stand_aside(void);
+void ns_process_disable(void);
 
-extern _Atomic bool ns_process_aside;
-static inline bool ns_process_is_aside(void)
+extern _Atomic bool ns_process_disabled;
+static inline bool ns_process_is_disabled(void)
 {
-    return atomic_load_explicit(&ns_process_aside, memory_order_relaxed);
+    return atomic_load_explicit(&ns_process_disabled, memory_order_relaxed);
 }
 
 /* In a child that has its own memory. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See push.h. Owns ns_conn.joins, which join.c sets. Must never push what the application itself
+/* See push.h. Owns ns_conn.joins, which out.c sets. Must never push what the application itself
  * corks. */
 #include "traffic/push.h"
 
 #include "report/log.h"
 #include "report/stats.h"
-#include "conn/heal.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 
@@ -26,8 +25,8 @@ bool ns_push_holds_no_more(void)
     return NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST;
 }
 
-/* Set an option that makes the socket send. fd may have been closed past us, while another
- * descriptor of the connection is there. 0 or -errno. */
+/* Set an option that makes the socket send. If fd was closed by a way that the library cannot see,
+ * another descriptor of the connection is tried. 0 or -errno. */
 static int set(int fd, struct ns_conn *conn, int option, int value)
 {
     int error = ns_kernel_set(fd, IPPROTO_TCP, option, value);
@@ -40,12 +39,12 @@ static int set(int fd, struct ns_conn *conn, int option, int value)
 void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 {
     int wanted = ns_conn_wants_nodelay(conn);
-    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, joins) || ns_process_is_aside())
+    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, joins) || ns_process_is_disabled())
         return;
     if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
     else
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* nor could it be pushed */
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* a push would fail, too */
     if (wanted && NS_GET(conn, kernel_nodelay))
         NS_COUNT(nodelay);
     NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(conn, kernel_nodelay));
@@ -54,21 +53,21 @@ void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 void ns_nodelay_failed(int fd, struct ns_conn *conn, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
-        ns_conn_heal(fd, conn);
-    else /* what cannot be pushed must not be held (a filter, an LSM) */
+        ns_fd_refresh(fd, conn);
+    else /* a filter or an LSM: what cannot be pushed must not be held */
         NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
 }
 
-/* TCP_NODELAY sends at once what is held, even while corked and even if it is on already (tcp(7)
- * and __tcp_sock_set_nodelay, net/ipv4/tcp.c). */
+/* Setting TCP_NODELAY sends at once what is held, also while corked and also if it is on already
+ * (tcp(7); __tcp_sock_set_nodelay, net/ipv4/tcp.c). ends: the burst ends here. */
 static void push_joined(int fd, struct ns_conn *conn, bool ends)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE;
-    atomic_store(&conn->joins, 0); /* first: a signal handler may join anew, and ns_join looks */
+    atomic_store(&conn->joins, 0); /* first: a signal handler may join again, and ns_join checks */
     NS_PUT(conn, heard, 0);
     if (NS_GET(conn, app_corks))
-        return; /* the application's to send, with what it has corked since */
+        return; /* the application sends it, with what it has corked since */
     int error = set(fd, conn, TCP_NODELAY, 1);
     if (error) {
         ns_nodelay_failed(fd, conn, error);
@@ -85,7 +84,7 @@ static void push_joined(int fd, struct ns_conn *conn, bool ends)
     ns_conn_burst_put(conn, burst);
 }
 
-/* Held bytes are about to be pushed that should have left before until. */
+/* A held burst is about to be pushed. until: when it became late. */
 static void note_lateness(struct ns_conn *conn, uint64_t until)
 {
     struct ns_cork cork = ns_conn_cork(conn);
@@ -101,8 +100,8 @@ static void note_lateness(struct ns_conn *conn, uint64_t until)
     }
 }
 
-/* Mark what is held as being pushed, and not as gone, until it is: a signal handler may jump out of
- * the push. Returns false if nothing is held. */
+/* Mark held bytes as being pushed, not as gone: a signal handler may jump out of the push. Returns
+ * false if nothing is held. */
 static bool begin_push(struct ns_conn *conn)
 {
     uint64_t until = atomic_load(&conn->held_until);
@@ -121,7 +120,7 @@ static void push_held(int fd, struct ns_conn *conn)
     if (!begin_push(conn))
         return;
     int error = set(fd, conn, TCP_NODELAY, 1);
-    /* Bytes that somebody has held since keep their mark. */
+    /* Bytes that were held since keep their mark. */
     atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
     if (error)
         ns_nodelay_failed(fd, conn, error);
@@ -151,27 +150,27 @@ void ns_push_turned(int held)
     struct ns_conn *conn = ns_fd_conn(held);
     if (conn)
         ns_push(held, conn);
-    int now = held + 1; /* and after the push: a signal handler may jump out of it */
+    int now = held + 1; /* after the push: a signal handler may jump out of it */
     atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
-    if (conn && atomic_load(&conn->held_until)) /* what one has held there in between */
+    if (conn && atomic_load(&conn->held_until)) /* a handler has held bytes there meanwhile */
         ns_push(held, conn);
 }
 
-/* TCP_QUICKACK sends the ACK that is due. With an even value the connection stays in interactive
- * mode, so that the next answer carries its ACK again; with an odd one the kernel acknowledges by
- * itself from now on (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
+/* TCP_QUICKACK sends a pending ACK. An even value leaves the connection in interactive mode, in
+ * which the next answer carries its ACK; after an odd one the kernel acknowledges by itself
+ * (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
 void ns_acknowledge(int fd, struct ns_conn *conn)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (!state.owed)
+    if (!state.pending)
         return;
     bool ends = ns_ack_sent(&state);
     ns_conn_ack_put(conn, state);
     int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
-        ns_conn_heal(fd, conn);
+        ns_fd_refresh(fd, conn);
     else if (error)
-        NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without it: do not ask again */
+        NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without the option: do not try again */
     NS_COUNT(acks);
 }
 

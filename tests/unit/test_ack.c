@@ -22,7 +22,7 @@ static void act(struct end *end, const char *script, char *seen)
             ns_ack_wrote(&end->state);
         } else {
             end->epoch++;
-            *seen++ = !ns_ack_owes(end->state) ? '-' : ns_ack_sent(&end->state) ? 'Q' : 'A';
+            *seen++ = !ns_ack_is_pending(end->state) ? '-' : ns_ack_sent(&end->state) ? 'Q' : 'A';
         }
     }
     *seen = 0;

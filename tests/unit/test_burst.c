@@ -92,7 +92,7 @@ static void check_doubt(void)
         if (strpbrk(seen, "J"))
             OK(i < 2, "a conversation whose waits are unseen is left alone after %d stalls", i + 1);
     }
-    OK(talk.burst.doubt == 1 && ns_burst_patience(&talk.burst) == 8, "bursts of four, that is");
+    OK(talk.burst.doubt == 1 && ns_burst_threshold(&talk.burst) == 8, "bursts of four, that is");
     for (int i = 0; i < NS_BURST_TIMELY; i++)
         say(&talk, "wwww.", seen);
     OK(talk.burst.doubt == 0, "and is tried again after many that were in time");
@@ -116,7 +116,7 @@ static void check_doubt(void)
             say(&talk, "w", seen);
         say(&talk, "4.", seen);
     }
-    OK(ns_burst_patience(&talk.burst) == 1024, "one whose ends are all late, after 1024 writes");
+    OK(ns_burst_threshold(&talk.burst) == 1024, "one whose ends are all late, after 1024 writes");
     talk = (struct talk){.now = 1};
     int stalls = 0;
     for (int i = 0; i < 4000; i++) {
@@ -165,7 +165,7 @@ static void check_cork(void)
     expect_cork("w.ww.w.", "h.hh.h.", "every small write is held");
     expect_cork("www.www.www.www.", "hhh.hhh.hhs.hhs.",
                 "the last of a burst like two before it is not");
-    expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer one than foretold is held on");
+    expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer one than predicted is held on");
     expect_cork("wWw.", "hsh.", "what is not for holding takes the rest along");
     expect_cork("W.W.w.", "s.s.s.",
                 "nor is a single one after two single ones that were not for it");

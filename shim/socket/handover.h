@@ -30,6 +30,6 @@ void ns_handover_forked(void);
 
 /* Leave every socket alone from now on, without any system call of ours after this one: push what
  * is held, and give back what was set. */
-void ns_handover_stand_aside(void);
+void ns_handover_disable(void);
 
 #endif

@@ -2,13 +2,13 @@
 /* The application's own setsockopt and getsockopt. Owns what is known of its TCP_NODELAY, TCP_CORK
  * and their like. Must never write through the application's const pointers, and reads a value only
  * where the kernel would have accepted its length. Async-signal-safe. */
-#include "life/option.h"
+#include "socket/option.h"
 
 #include "base/real.h"
 #include "conn/delack.h"
-#include "life/life.h"
-#include "life/rewrite.h"
-#include "traffic/join.h"
+#include "socket/socket.h"
+#include "socket/rewrite.h"
+#include "traffic/out.h"
 #include "traffic/push.h"
 
 #include <limits.h>
@@ -33,7 +33,7 @@ static void uncorked(int fd, struct ns_conn *conn)
     ns_ack_wrote(&state); /* what was corked carries it */
     ns_conn_ack_put(conn, state);
     if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
-        ns_join_owed(fd, conn);
+        ns_join_mark(fd, conn);
     else if (NS_GET(conn, wrote))
         ns_enforce_nodelay(fd, conn);
     NS_PUT(conn, wrote, 1);
@@ -45,7 +45,7 @@ static void note_quickack(struct ns_conn *conn, int value)
     struct ns_ack_state state = ns_conn_ack(conn);
     state.interactive = value % 2 == 0;
     if (value)
-        state.owed = 0;
+        state.pending = 0;
     ns_conn_ack_put(conn, state);
 }
 
@@ -58,9 +58,9 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
         NS_PUT(conn, kernel_nodelay, value != 0);
         if (value)
             NS_PUT(conn, joins, 0); /* what was joined has left */
-        ns_life_changed();
+        ns_socket_changed();
         if (NS_GET(conn, kind) == NS_CONN_RULED && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
-            ns_life_mark_as_ours(fd, conn);
+            ns_socket_mark_as_ours(fd, conn);
         if (NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, immediate))
             ns_enforce_nodelay(fd, conn); /* elsewhere before the next write */
         break;

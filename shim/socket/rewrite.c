@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Socket options that a rule rewrites. Owns ns_view: what the application is answered, and what it
  * asked for before its socket's rule was known. Async-signal-safe. */
-#include "life/rewrite.h"
+#include "socket/rewrite.h"
 
 #include "base/pages.h"
 #include "conn/fds.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See handover.h. Owns nothing but whether this process was forked. */
-#include "life/handover.h"
+#include "socket/handover.h"
 
 #include "base/real.h"
 #include "conn/delack.h"
@@ -8,10 +8,10 @@
 #include "conn/process.h"
 #include "report/report.h"
 #include "report/status.h"
-#include "life/life.h"
-#include "life/rewrite.h"
+#include "socket/socket.h"
+#include "socket/rewrite.h"
 #include "traffic/push.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -44,9 +44,10 @@ static void is_unseen(int fd, struct ns_conn *conn)
 void ns_handover_unseen(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || !ns_conn_is_ours(conn) || ns_process_is_aside() || ns_is_elsewhere())
+    if (!conn || !ns_conn_is_ours(conn) || ns_process_is_disabled() || ns_has_other_fds())
         return;
-    if (NS_GET(conn, kind) == NS_CONN_ASK && !ns_life_adopt(fd, conn))
+    conn = ns_socket_use(fd, false);
+    if (!conn)
         return;
     NS_DEBUG(fd, "stdio, another process or a bare call writes to it: nothing is held or joined");
     if (NS_GET(conn, kind) == NS_CONN_LISTENER)
@@ -57,7 +58,7 @@ void ns_handover_unseen(int fd)
     is_unseen(fd, conn);
     /* And the ACKs of waits that we will not see, either, are bounded. */
     if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_life_mark_as_ours(fd, conn);
+        ns_socket_mark_as_ours(fd, conn);
 }
 
 static void each_enforced(int fd, struct ns_conn *conn, void *context)
@@ -77,7 +78,7 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *context)
     NS_DEBUG(fd, "may be handed on to another program");
     each_enforced(fd, conn, context);
     if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_life_mark_as_ours(fd, conn);
+        ns_socket_mark_as_ours(fd, conn);
 }
 
 static void each_unseen(int fd, struct ns_conn *conn, void *context)
@@ -88,18 +89,18 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
 
 void ns_handover_all_unseen(void)
 {
-    if (!ns_life_all_unseen())
+    if (!ns_socket_all_unseen())
         ns_fd_each(each_unseen, NULL);
 }
 
 void ns_handover_begins(bool replaced)
 {
     int saved = errno;
-    if (ns_process_is_aside())
+    if (ns_process_is_disabled())
         return;
     ns_rewrite_commit();
-    ns_settle_process(); /* other threads' too: in the child nobody would know of them */
-    if (replaced && ns_life_take_changed())
+    ns_flush_process(); /* other threads' too: in the child nobody would know of them */
+    if (replaced && ns_socket_take_changed())
         ns_fd_each(each_handed_on, NULL);
     errno = saved;
 }
@@ -128,14 +129,14 @@ static void put_aside(int fd, struct ns_conn *conn, void *context)
 
 /* As without us, from now on: the options are the application's own again. But a process that was
  * forked may share its sockets with one that counts on them. */
-void ns_handover_stand_aside(void)
+void ns_handover_disable(void)
 {
-    if (ns_process_is_aside())
+    if (ns_process_is_disabled())
         return;
     ns_rewrite_commit();
-    ns_settle_process();
+    ns_flush_process();
     ns_fd_each(put_aside, NULL);
-    ns_process_stand_aside();
+    ns_process_disable();
     ns_status_aside("it installed a seccomp filter");
     ns_report_aside();
 }
@@ -144,7 +145,7 @@ void ns_handover_duplicated(int from, int to)
 {
     if (from == to)
         return;
-    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_look(from) : NS_FD_UNKNOWN;
+    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
     if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {
         ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
         return;
@@ -165,11 +166,13 @@ void ns_handover_duplicated(int from, int to)
 
 void ns_handover_started_with(int fd)
 {
-    ns_life_inherited(fd);
+    ns_socket_arrived(fd, true);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || NS_GET(conn, kind) != NS_CONN_ASK)
         return;
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
-    if ((kind.connected || kind.listens) && ns_life_adopt(fd, conn))
+    if (kind.connected || kind.listens)
+        conn = ns_socket_use(fd, false);
+    if (conn && NS_GET(conn, kind) == NS_CONN_RULED)
         ns_handover_unseen(fd);
 }
