@@ -482,9 +482,9 @@ assert any(f["name"] == "wrong" and "is cut off" in f["text"] for f in o["facts"
         host --root "$R" $words
         refused "$said"
     done <<'CASES'
-|enable, disable or status is missing; see 'nagleshim host --help'
+|host must be followed by enable, disable or status; see 'nagleshim host --help'
 enable nginx|unexpected word 'nginx'; see 'nagleshim host --help'
-frobnicate|unexpected word 'frobnicate'
+frobnicate|'frobnicate': host must be followed by enable, disable or status
 enable|enable needs --unit UNIT, for a service, or --preload, for every program
 enable --preload --unit x|--unit and --preload cannot be used together
 status --preload|status takes neither --unit nor --preload nor --library

@@ -98,7 +98,7 @@ exchange() {
 @test "an upgrade of what is enabled for every program keeps it, and none complains meanwhile" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
-        nagleshim host enable --preload >/dev/null
+        nagleshim host enable --preload >/dev/null 2>&1
         cp /etc/ld.so.preload /app/enabled
         while [[ ! -e /app/upgraded ]]; do /bin/true; done 2>/app/complaints &
         dpkg -i /packages/*.deb >/app/said 2>&1; dpkg -i /newer/*.deb >>/app/said 2>&1
@@ -115,12 +115,12 @@ exchange() {
         export SYSTEMD_OFFLINE=1 # systemctl does nothing then
         mkdir -p /run/systemd/system
         find /etc/systemd | sort >/app/before
-        nagleshim host enable --unit dbus systemd-journald 2>&1 | grep -v "at its next start"
+        nagleshim host enable --root / --unit dbus systemd-journald 2>&1 | grep -v "will have the library at its next start"
         find /etc/systemd -name "*nagleshim*" | wc -l
         dpkg -r nagleshim 2>&1
         rmdir /run/systemd/system
         find /etc/systemd | sort | diff /app/before - && test ! -e /etc/ld.so.preload'
-    [[ $output == *$'\n2\n'* && $output != *'cannot be preloaded'* && $output == *'dbus.service has it no more at its next start'* ]]
+    [[ $output == $'2\n'* && $output != *'cannot be preloaded'* && $output == *'dbus.service will not have the library at its next start'* ]]
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
@@ -130,16 +130,16 @@ exchange() {
         export SYSTEMD_OFFLINE=1
         mkdir -p /run/systemd/system /opt/nagleshim/{bin,lib}
         cp /usr/bin/nagleshim /opt/nagleshim/bin && cp /usr/lib/*/libnagleshim.so /opt/nagleshim/lib
-        nagleshim host enable --unit systemd-journald 2>/dev/null
-        /opt/nagleshim/bin/nagleshim host enable --unit dbus 2>/dev/null
-        /opt/nagleshim/bin/nagleshim host enable --preload
+        nagleshim host enable --root / --unit systemd-journald 2>/dev/null
+        /opt/nagleshim/bin/nagleshim host enable --root / --unit dbus 2>/dev/null
+        /opt/nagleshim/bin/nagleshim host enable --preload 2>/dev/null
         dpkg -r nagleshim 2>&1
         cat /etc/ld.so.preload /etc/systemd/system/*/*nagleshim.conf | grep -o "/[^ ]*libnagleshim.so" | sort -u
         find /etc/systemd -name "*nagleshim.conf"
         /opt/nagleshim/bin/nagleshim host disable >/dev/null 2>&1
         rm -r /opt/nagleshim && rmdir /run/systemd/system'
     [[ ${lines[-2]} == /opt/nagleshim/lib/libnagleshim.so && ${lines[-1]} == /etc/systemd/system/dbus.service.d/* ]]
-    [[ ${lines[-3]} != *libnagleshim.so && $output == *'systemd-journald.service has it no more at its next start'* ]]
+    [[ ${lines[-3]} != *libnagleshim.so && $output == *'systemd-journald.service will not have the library at its next start'* ]]
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
