@@ -179,7 +179,7 @@ static int run_once(struct comparison *comparison, unsigned arm, int errors)
     const char *list[4];
     struct ns_diagnose_options options = {
         .verb = "compare", .program = comparison->program, .outside = true, .silent = true};
-    struct ns_child_options wish = {.argv = comparison->program,
+    struct ns_child_options wanted = {.argv = comparison->program,
                                     .environment = environment_of(comparison, arm, list),
                                     .quiet = true,
                                     .errors = errors};
@@ -188,7 +188,7 @@ static int run_once(struct comparison *comparison, unsigned arm, int errors)
     struct ns_diagnosis diagnosis = {0};
     struct ns_child child;
     char words[WORDS_MOST];
-    int error = ns_child_fork(&child, &wish);
+    int error = ns_child_fork(&child, &wanted);
 
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));

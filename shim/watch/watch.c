@@ -286,18 +286,18 @@ static uint64_t lists_due(const struct ns_watch *watch)
 }
 
 /* At one of those that were named; their children may be another user's. */
-static bool may_look(const struct ns_watch *watch, const struct ns_watch_wish *wish)
+static bool may_look(const struct ns_watch *watch, const struct ns_watch_options *options)
 {
     const struct ns_owners *owners = &watch->table.owners;
 
-    for (size_t i = 0; i < owners->n_processes && !wish->all; i++)
-        for (size_t named = 0; named < wish->n_pids && !owners->processes[i].denied; named++)
-            if (owners->processes[i].pid == wish->pids[named])
+    for (size_t i = 0; i < owners->n_processes && !options->all; i++)
+        for (size_t named = 0; named < options->n_pids && !owners->processes[i].denied; named++)
+            if (owners->processes[i].pid == options->pids[named])
                 return true;
-    return wish->all;
+    return options->all;
 }
 
-int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
+int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof(*watch));
     struct timespec tick;
@@ -310,18 +310,18 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
     ns_fd_limit_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
-    watch->all = watch->table.owners.all = wish->all;
-    watch->table.owners.children = wish->children;
-    ns_sampler_begin(&watch->closely, wish->interval_ns);
-    for (size_t i = 0; i < wish->n_pids && !wish->all; i++)
-        there += (added = ns_owners_add(&watch->table.owners, wish->pids[i])) == 0;
-    if (!wish->all && there == 0)
+    watch->all = watch->table.owners.all = options->all;
+    watch->table.owners.children = options->children;
+    ns_sampler_begin(&watch->closely, options->interval_ns);
+    for (size_t i = 0; i < options->n_pids && !options->all; i++)
+        there += (added = ns_owners_add(&watch->table.owners, options->pids[i])) == 0;
+    if (!options->all && there == 0)
         error = added;
     if (!error)
         error = step_descriptors(watch, UINT64_MAX);
-    if (!error && !wish->all && watch->table.owners.n_processes == 0)
+    if (!error && !options->all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !may_look(watch, wish))
+    if (!error && !may_look(watch, options))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_sampler_call){&watch->tally, NULL, NULL}, UINT64_MAX);

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-struct ns_watch_wish {
+struct ns_watch_options {
     const pid_t *pids; /* these, and with children theirs, also those that come later */
     size_t n_pids;
     bool children;
@@ -23,7 +23,7 @@ struct ns_watch;
 /* -EPERM or -EACCES: none of the pids may be looked into; -ESRCH: none is there;
  * -EPROTONOSUPPORT: a kernel without INET_DIAG. Raises the soft limit of this process's descriptors
  * to the hard one: a program that the caller starts is to be forked before. */
-int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **watch);
+int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 
 /* One more process, with its children if wished so. */
