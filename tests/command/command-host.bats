@@ -375,7 +375,7 @@ LoadState=not-found|app.service: systemctl reports LoadState=not-found; only a l
 LoadState=masked|app.service: systemctl reports LoadState=masked
 LoadState=loaded\nEnvironmentFiles=/etc/none (ignore_errors=no)\nEnvironmentFiles=/etc/*.env (ignore_errors=no)|app.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD; add the library there
 LoadState=loaded\nUnsetEnvironment=A LD_PRELOAD|app.service: its UnsetEnvironment= has LD_PRELOAD
-LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes or backslashes
+LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes, backslashes or %
 CASES
     # Shown only after the drop-in is there: another one is read later.
     printf 'LoadState=loaded\nEnvironment=LD_PRELOAD=/lib/late.so\n' | tee "$R/show/app.service.after" >"$R/show/app.service"
