@@ -206,9 +206,9 @@ CASES
         [[ ! -e $T/ran ]]
     done <<'CASES'
 empty|is empty
-half|is cut off: it has * bytes, and needs *
-header|is cut off: its program headers are not there
-text|is no library
+half|is truncated: it has * bytes and needs *
+header|is truncated: its program headers are missing
+text|is not a library
 foreign|is built for another kind of machine
 CASES
     cp "$LIBRARY" "$T/libnagleshim.so"

@@ -115,9 +115,9 @@ theirs.service will not have the library at its next start"
     refused "$library: No such file or directory"
     head -c 20000 "$LIBRARY" >"$R$library"
     enable --preload
-    refused "is cut off: it has 20000 bytes, and needs"
+    refused "is truncated: it has 20000 bytes and needs"
     enable --unit x
-    refused "is cut off"
+    refused "is truncated"
     program other-machine "$R$library"
     enable --preload
     refused "is built for another kind of machine"
@@ -467,7 +467,7 @@ app.service: /usr/lib/libnagleshim.so"
     python3 -c 'import json, sys
 o = json.loads(sys.argv[1])
 assert [e["unit"] for e in o["enabled"]] == [None, "app.service"] and o["good"] is False, o
-assert any(f["name"] == "wrong" and "is cut off" in f["text"] for f in o["facts"]), o' "$output"
+assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["facts"]), o' "$output"
     # Taking it away needs no library that works.
     host disable --root "$R"
     expect_status 0
