@@ -359,14 +359,18 @@ check-mutants: ## change the library at random places, and see which changes no 
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
+# What diagnose preloads; the command looks for it beside the library.
+OBSERVER = $(LIBDIR)/libnagleshim-observe.so
 install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
 	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
 		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
 		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
-	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
-	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
+	@# A process that has the old file mapped keeps it.
+	for library in $(LIBRARY) $(OBSERVER); do \
+		install -m 0644 $B/$${library##*/} $(DESTDIR)$$library.new && \
+		mv -f $(DESTDIR)$$library.new $(DESTDIR)$$library || exit; done
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
 	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
@@ -402,7 +406,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
 uninstall: ## remove what install put there, and the directories that are empty then
-	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
+	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(OBSERVER) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
 		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \
