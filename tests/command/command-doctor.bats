@@ -253,8 +253,8 @@ int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
         }
     done <<CASES
 empty|$T/libnagleshim.so is empty; install it again
-half|$T/libnagleshim.so is cut off: it has * bytes, and needs *; install it again
-text|$T/libnagleshim.so is no library; install it again
+half|$T/libnagleshim.so is truncated: it has * bytes and needs *; install it again
+text|$T/libnagleshim.so is not a library; install it again
 foreign|$T/libnagleshim.so is built for another kind of machine; install it again
 program|the loader says of $T/libnagleshim.so: cannot *
 CASES

@@ -173,18 +173,6 @@ $T/p.json: warning: rule 1: \"remote\": ::ffff:a:8080 is an address, of any port
     expect_no_part output warning
 }
 
-@test "each command's help fits a screen of 24 lines of 80 columns, and so does the whole one's" {
-    local command lines
-    for command in '' $("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-        # shellcheck disable=SC2086 # none or one word
-        "$NS" help $command >"$T/help"
-        lines=$(wc -l <"$T/help")
-        ((lines > 3 && lines <= 24))
-        run grep -E '^.{81}' "$T/help"
-        expect_whole output ""
-    done
-}
-
 @test "the manual has both spellings of each option that has two, and a section for each command" {
     local command letter name
     for command in $("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do

@@ -78,7 +78,7 @@ frobnicate|: unknown command 'frobnicate'; see 'nagleshim help'
 --frobnicate|: unknown option '--frobnicate'; see 'nagleshim help'
 help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
 help run check| help: 'check': only one command may be named
-version 2| version: '2': nothing may follow; see 'nagleshim help'
+version 2| version: '2': version takes no argument; see 'nagleshim help'
 check --frobnicate| check: unknown option '--frobnicate'; see 'nagleshim check --help'
 --verson|: unknown option '--verson'; did you mean '--version'? see 'nagleshim help'
 help chek| help: unknown command 'chek'; did you mean 'check'? see 'nagleshim help'

@@ -22,7 +22,7 @@
 static const char mark[] = "# Written by nagleshim host;"; /* the beginning of each drop-in */
 
 struct plan {
-    char name[NAME_MAX], directory[PATH_MAX], path[PATH_MAX];
+    char name[NAME_MAX], directory[NAME_MAX + 32], path[NAME_MAX + 64];
     char *text;
     struct ns_change change;
 };

@@ -107,7 +107,7 @@ static char *append_old(char *end, const char *start, const char *old, bool sani
 char *ns_preload_join(const char *old, const char *library)
 {
     const size_t own = strlen(library);
-    char *list = malloc((old ? strlen(old) : 0) + own + 2);
+    char *list = calloc(1, (old ? strlen(old) : 0) + own + 2);
     char *end = list;
 
     if (!list)

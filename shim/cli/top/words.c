@@ -51,8 +51,8 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     snprintf(buffer, size, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
              (double)since->busy_ns / 1e7 / seconds);
     add_count(buffer, size, tally->idle, "idle connection", "s", "not shown");
-    if (tally->busy > tally->close)
-        add(buffer, size, "; %u sampled at a time", tally->close);
+    if (tally->busy > tally->sampled)
+        add(buffer, size, "; %u sampled at a time", tally->sampled);
     add_count(buffer, size, since->missed, "round", "s", "of samples late");
     add_count(buffer, size, since->forgotten, "connection", "s",
               "not sampled (too short or too many)");
