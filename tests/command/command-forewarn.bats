@@ -42,7 +42,7 @@ expect_nothing() {
     [[ $output == *"ours:/no/x.so" ]]
 }
 
-@test "run warns of a log file that cannot be written, and of a level that there is not" {
+@test "run warns of a log file that cannot be written, and of an unknown level" {
     touch "$T/file"
     NAGLESHIM_LOG_FILE=$T/none/log run_touch
     expect_warning "NAGLESHIM_LOG_FILE '$T/none/log' cannot be written, and the log is lost: No such file or directory"
@@ -69,7 +69,7 @@ expect_nothing() {
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
 }
 
-@test "run names the variable that was probably meant by one that nothing reads" {
+@test "run warns of an unknown variable, and names the one that was probably meant" {
     local name meant
     while read -r name meant; do
         run --separate-stderr env "$name=1" "$NS" run -- true
@@ -163,7 +163,7 @@ CASES
     expect_warning "NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
-@test "run warns of a rule that no socket can get, and of a policy that has nothing for the program" {
+@test "run warns of a rule that no socket can get, and of a policy without a rule for the program" {
     local file
     file=$(realpath "$(policy p '{}, {"name": "late", "match": {"role": "client"}}')")
     run_touch -p "$file"
@@ -179,7 +179,7 @@ CASES
     expect_nothing
 }
 
-@test "run starts nothing under a library that is empty, cut off, for another machine, or none" {
+@test "run starts nothing with a library that is empty, truncated, for another machine, or not a library" {
     local size kind expected
     cp "$NS" "$T/nagleshim"
     # Behind what is loaded there may be much that is not.

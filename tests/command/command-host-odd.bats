@@ -52,7 +52,7 @@ with_fault() {
     expect_untouched
 }
 
-@test "two at once do not undo each other: the second one waits, and gives up after 30 seconds" {
+@test "two commands at once do not undo each other: the second one waits, and gives up after 30 seconds" {
     local locked
     unit app.service
     # strace makes the waits short.

@@ -52,7 +52,7 @@ expect_not_started() {
     expect_status 143
 }
 
-@test "options of run end at the first word that is none, and at --" {
+@test "options of run end at the first word that is not an option, and at --" {
     run --separate-stderr "$NS" run --log error printf '%s' --ack
     expect_status 0
     expect_whole output --ack
@@ -60,7 +60,7 @@ expect_not_started() {
     expect_whole stderr "nagleshim run: cannot find '--help' in PATH"
 }
 
-@test "run preloads the library that lies beside the command, by its full path" {
+@test "run preloads the library beside the command, by its full path" {
     run --separate-stderr "$NS" run -- printenv LD_PRELOAD
     expect_status 0
     expect_whole output "$LIBRARY"
@@ -119,7 +119,7 @@ CASES
     expect_whole output "$LIBRARY"
 }
 
-@test "run -p hands the policy on as an absolute path, so that it holds wherever the program goes" {
+@test "run -p passes an absolute path, so that the policy is found from every directory" {
     policy p '{}'
     cd "$T"
     run --separate-stderr "$NS" run --policy p.json -- sh -c 'cd / && printenv NAGLESHIM_POLICY'
@@ -155,7 +155,7 @@ CASES
     expect_whole output '{"version":1,"rules":[{"name":"options of nagleshim run","ack":"app"}]}'
 }
 
-@test "run without options for a policy leaves the environment's as it is" {
+@test "run without policy options keeps the environment's policy" {
     NAGLESHIM_POLICY=relative.json run --separate-stderr "$NS" run -- printenv NAGLESHIM_POLICY
     expect_whole output relative.json
     run --separate-stderr "$NS" run -- printenv NAGLESHIM_POLICY
@@ -238,7 +238,7 @@ CASES
     done
 }
 
-@test "run warns of no program that it reaches: an ordinary one, a script, ld.so itself" {
+@test "run prints no warning for a program that can be reached: an ordinary one, a script, ld.so itself" {
     local loader
     program ordinary "$T/ordinary"
     run --separate-stderr "$NS" run -- "$T/ordinary"
@@ -270,7 +270,7 @@ other-machine|is built for another kind of machine than the shim
 CASES
 }
 
-@test "run warns of a set-user-ID program of another user, and of none of one's own" {
+@test "run warns of a set-user-ID program of another user, and not of the user's own" {
     local file=$T/setuid
     program ordinary "$file"
     chmod u+s "$file"
@@ -316,7 +316,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     done
 }
 
-@test "run finds the program that it looks at as execvp does: in PATH, which may have empty entries" {
+@test "run searches PATH as execvp does, also with empty entries" {
     program static "$T/static"
     cd "$T"
     PATH=/nowhere::/bin:/usr/bin run --separate-stderr "$NS" run -- static
@@ -324,7 +324,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_part stderr "the shim will not reach ./static: it is linked statically"
 }
 
-@test "help of run that cannot be written is a failure of run" {
+@test "run exits with 125 if its help cannot be written" {
     run bash -c '"$0" run --help >/dev/full' "$NS"
     expect_status 125
     expect_part output "nagleshim: cannot write to standard output"

@@ -253,11 +253,12 @@ static int disable(const struct ns_host *host, struct host_options *options)
         return NS_EXIT_ERROR; /* something was changed */
     if (status != NS_EXIT_YES || found_entry || found_units || options->n_units > 0)
         return status;
-    ns_output_line("%s%s%s", all ? "nothing is enabled" : NS_HOST_PRELOAD " does not name ",
-                   all && host->only ? " with " : "",
-                   host->only ? host->only
-                   : all      ? ""
-                              : "the library");
+    if (all)
+        ns_output_line("nothing is enabled%s%s", host->only ? " with " : "",
+                       host->only ? host->only : "");
+    else
+        ns_output_line(NS_HOST_PRELOAD " does not name %s",
+                       host->only ? host->only : "the library");
     return status;
 }
 

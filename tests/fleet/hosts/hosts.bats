@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A Debian boots with the library in one of its units, in every program, and without it again, and only what was asked for changes.
+# Promise: A Debian boots with the library in one unit, in every program, and without it again, and nothing else changes.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # Each test goes on with the system that the one before has left, as its administrator would.
 
@@ -74,7 +74,7 @@ END
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
 
-@test "a unit that is enabled stops stalling at its next start, and its own LD_PRELOAD stays" {
+@test "an enabled unit stops stalling at its next start, and keeps its own LD_PRELOAD" {
     # shellcheck disable=SC2016
     run -0 boot_debian <<END
 nagleshim host enable --unit exchange.service other.service; echo "status \$?"
@@ -91,13 +91,13 @@ END
     grep -qE '^/usr/lib/.*/libnagleshim.so$' <<<"$output"
 }
 
-@test "the next boot has it in the units that are enabled, and in nothing else" {
+@test "after the next boot the library is in the enabled units and nowhere else" {
     run -0 boot_debian <<<"$(state)"
     [[ $output != *failed:* && $output == *'init: 0'* ]]
     (($(milliseconds) < 20 * 20))
 }
 
-@test "disabled, nothing is left of it, and the unit is as it was" {
+@test "disable leaves nothing, and the unit stalls as before" {
     run -0 boot_debian <<END
 nagleshim host disable; echo "status \$?"
 systemctl restart exchange.service
@@ -108,7 +108,7 @@ END
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
 
-@test "in /etc/ld.so.preload it is in every program, init among them, and the system boots with nothing failed" {
+@test "enable --preload reaches every program, also init, and the system boots without a failed unit" {
     # shellcheck disable=SC2016
     run -0 boot_debian <<END
 nagleshim host enable --preload; echo "status \$?"
@@ -126,7 +126,7 @@ END
     (($(milliseconds) < 20 * 20))
 }
 
-@test "disabled again, the system boots as before, and nothing is left" {
+@test "disabled again, the system boots as before" {
     run -0 boot_debian <<<'nagleshim host disable; echo "status $?"'
     [[ $output == *'status 0'* ]]
     run -0 boot_debian <<<"$(state)"

@@ -50,7 +50,7 @@ exchange() {
     ((20 * 30 < $(exchange env)))
 }
 
-@test "they install without a word of complaint, and the bare name works" {
+@test "they install without a warning, and the bare name works" {
     run -0 in_debian sh -c 'dpkg -i /packages/*.deb'
     [[ $output != *[Ww]arning* && $output != *error* ]]
     (($(exchange env LD_PRELOAD=libnagleshim.so) < 20 * 20))
@@ -95,7 +95,7 @@ exchange() {
     (($(exchange env LD_PRELOAD=libnagleshim.so) < 20 * 20))
 }
 
-@test "an upgrade of what is enabled for every program keeps it, and none complains meanwhile" {
+@test "an upgrade keeps what is enabled for every program, and no program prints an error meanwhile" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
         nagleshim host enable --preload >/dev/null 2>&1
@@ -109,7 +109,7 @@ exchange() {
     [[ -z $output ]]
 }
 
-@test "removing the command takes every drop-in that it wrote away, and its line of /etc/ld.so.preload" {
+@test "removing the command removes every drop-in that it wrote, and its line of /etc/ld.so.preload" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
         export SYSTEMD_OFFLINE=1 # systemctl does nothing then
@@ -124,7 +124,7 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
-@test "removing the command leaves what another installation of it has enabled" {
+@test "removing the command keeps what another installation has enabled" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
         export SYSTEMD_OFFLINE=1
@@ -143,7 +143,7 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
-@test "removing the library alone takes it out of /etc/ld.so.preload by any of its names, and no program complains" {
+@test "removing only the library removes it from /etc/ld.so.preload by any of its names, and no program prints an error" {
     local name
     # The loader finds the first; the second is the same file where /lib is /usr/lib.
     for name in libnagleshim.so "/lib/$(gcc -print-multiarch)/libnagleshim.so"; do
@@ -174,7 +174,7 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
-@test "removing them takes the library out of /etc/ld.so.preload first, and leaves what else is there" {
+@test "removing them removes the library from /etc/ld.so.preload first, and keeps the other entries" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
         library=$(ls /usr/lib/*/libnagleshim.so)
