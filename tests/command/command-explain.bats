@@ -249,3 +249,26 @@ CASES
     explain -p "$T/p.json" --process cat --role client --local 10.0.0.1:80
     expect_no_part output listener
 }
+
+@test "explain says which rules depend on what was not given, instead of that they do not match" {
+    policy p '{"match": {"remote": "10.0.0.1"}}, {"match": {"local": "80"}}, {"match": {"role": "server"}},
+        {"match": {"role": "server", "remote": "10.0.0.1"}}, {"match": {"local": "80", "remote": "10.0.0.1"}}, {}'
+    explain -p "$T/p.json" --process cat
+    expect_status 0
+    expect_part output 'rule 1: undecided: it has "remote", and --remote is not given'
+    expect_part output 'rule 2: undecided: it has "local", and --local is not given'
+    expect_part output 'rule 3: undecided: it has "role", and --role is not given'
+    expect_part output 'warning: 5 rules are undecided; the following holds if none of them matches'
+    explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5
+    expect_status 0
+    expect_part output 'rule 1: does not match: "remote" has other addresses or ports'
+    expect_part output 'rule 2: undecided: it has "local", and --local is not given; a client has a local address only if the program binds one'
+    expect_part output 'rule 3: does not match: "role" is different'
+    expect_part output 'rule 4: does not match: "role" is different'
+    # It cannot match, whatever its local address is.
+    expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
+    expect_part output 'warning: 1 rule is undecided; the following holds if it does not match'
+    explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5 --local 10.0.0.3:81
+    expect_no_part output undecided
+    expect_no_part output warning
+}

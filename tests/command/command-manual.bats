@@ -182,3 +182,44 @@ print("\n".join(at))' "$@"
         fi
     done
 }
+
+@test "the manual has both spellings of each option that has two, and a section for each command" {
+    local command letter name
+    for command in $("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        sed -n "/^\.Ss nagleshim $command\$/,/^\.S[sh] /p" config/man/nagleshim.1 >"$T/section"
+        [[ -s $T/section ]]
+        while read -r letter name; do
+            grep -qE "^\.It Fl $letter( Ar file)? , Fl -$name( Ar file)?\$" "$T/section"
+        done < <("$NS" "$command" --help | sed -nE 's/^  -([a-z]), --([-a-z]+) .*/\1 \2/p')
+    done
+    [[ -n $letter$name ]] || "$NS" run --help | grep -q -- '-p, --policy FILE'
+}
+
+@test "the manual lists the members of --json that there are" {
+    local command
+    policy p '{"name": "x"}' >/dev/null
+    {
+        "$NS" check --json "$T/p.json"
+        "$NS" check --json "$(broken_policy)" 2>/dev/null || true
+        "$NS" explain --json -p "$T/p.json" --process cat --role server
+        "$NS" doctor --json cat
+        "$NS" doctor --json --all --every || true
+        "$NS" compare --json - --runs 2 -- true 2>/dev/null
+        mkdir "$T/etc"
+        echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"
+        "$NS" host status --json --root "$T" || true
+    } | python3 -c '
+import json, sys
+text, at, names = sys.stdin.read(), 0, set()
+while text[at:].strip():
+    o, end = json.JSONDecoder().raw_decode(text[at:].lstrip())
+    at = len(text) - len(text[at:].lstrip()) + end
+    names |= set(o)
+    for parts in ("files", "processes", "enabled"):
+        names |= set(o[parts][0]) if parts in o else set()
+    names |= set(o.get("without", ()))
+print("\n".join(sorted(names - {"files", "processes", "counts", "good"})))' >"$T/members"
+    sed -n '/^\.Sh JSON/,/^\.Sh ENV/s/^\.It \([a-z_]*\) Ta .*/\1/p' config/man/nagleshim.1 | sort -u >"$T/manual"
+    [[ $(wc -l <"$T/members") -gt 15 ]]
+    diff "$T/members" "$T/manual"
+}
