@@ -108,7 +108,7 @@ static void judge_state(struct ns_process_report *report)
     if (status->state == NS_STATUS_OFF)
         ns_findings_add(&report->findings, NS_FINDING_OFF,
                         "NAGLESHIM_OFF was set when it was started, which switches the shim off");
-    if (status->state != NS_STATUS_ASIDE)
+    if (status->state != NS_STATUS_DISABLED)
         return;
     if (!status->reason || ns_proc_text(&report->proc, status->reason, reason, sizeof reason) != 0)
         snprintf(reason, sizeof reason, "the reason is unknown");
