@@ -108,11 +108,6 @@ teardown() {
     expect_works p
     expect_part output "process: ${NS_PID[p]}, "
     expect_part output "($number is one of its threads)"
-    # A process whose main thread has ended is no zombie.
-    patient q leader env LD_PRELOAD="$LIBRARY"
-    ns_wait_for "/proc/${NS_PID[q]}/status" '^State:.Z'
-    doctor_of q
-    expect_works q
 }
 
 @test "doctor finds the shim in a forked child, and not in one that was started without it" {
@@ -142,11 +137,7 @@ teardown() {
     expect_part output "loader: $musl (musl)"
 }
 
-@test "doctor warns of a second libc, a second shim, and sockets that the shim has not seen" {
-    patient p namespace env LD_PRELOAD="$LIBRARY"
-    doctor_of p
-    expect_works p
-    expect_part output "warning: libc is in its memory 2 times (dlmopen)"
+@test "doctor warns of a second shim, and of sockets that the shim has not seen" {
     cp "$LIBRARY" "$T/second.so"
     patient q pause env LD_PRELOAD="$LIBRARY:$T/second.so"
     doctor_of q
@@ -212,11 +203,11 @@ teardown() {
     patient p pause env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[p]}"
     expect_status 3
-    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[p]} runs as user $EUID; run doctor as that user or as root"
+    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[p]} runs as user $EUID; run doctor as root"
     patient=$T/doctor_patient patient q hidden "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[q]}"
     expect_status 3
-    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[q]} may not be read even by its own user; run doctor as root"
+    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[q]} runs as user 65534; run doctor as root"
     doctor_of q
     if has_ptrace; then
         expect_works q
@@ -255,7 +246,7 @@ os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --p
     doctor_without process_vm_readv preadv "${NS_PID[p]}"
     expect_status 3
     expect_part output "library: $LIBRARY"
-    expect_whole stderr "nagleshim doctor: permission denied: the shim is in process ${NS_PID[p]}, but reading its memory needs CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)"
+    expect_whole stderr "nagleshim doctor: process ${NS_PID[p]}: the status of its shim cannot be read: Operation not permitted (see kernel.yama.ptrace_scope)"
     patient q pause
     doctor_without process_vm_readv preadv "${NS_PID[q]}"
     expect_fails q "LD_PRELOAD was not set when it was started"
@@ -285,12 +276,12 @@ os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --p
         doctor_of "$kind"
         expect_status 2
         # What another version calls itself cannot drive the terminal.
-        expect_whole stderr "nagleshim doctor: the shim in process ${NS_PID[$kind]} keeps its status in a form that this command does not know; use the command of version 9.9?]0;x"
+        expect_whole stderr "nagleshim doctor: process ${NS_PID[$kind]}: the status of its shim has a form that this command does not know; use the command of version 9.9?]0;x"
     done
     patient garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage
     doctor_of garbage
     expect_status 2
-    expect_whole stderr "nagleshim doctor: the shim in process ${NS_PID[garbage]} has no valid status: its memory has been overwritten"
+    expect_whole stderr "nagleshim doctor: process ${NS_PID[garbage]}: the status of its shim has been overwritten"
 }
 
 @test "doctor follows no address of a status section that leads nowhere, and prints no control characters" {

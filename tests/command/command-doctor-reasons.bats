@@ -142,7 +142,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
 @test "doctor says what the loader was told, where that does not lead to the library" {
     patient p pause env LD_PRELOAD="$T/none/libnagleshim.so"
     doctor_of p
-    expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so, which does not exist"
+    expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so: No such file or directory"
     patient q pause env LD_PRELOAD=libm.so.6
     doctor_of q
     expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
@@ -173,12 +173,12 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     unset NAGLESHIM_POLICY_DIR
     patient=/patient patient p pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
     doctor_of p
-    expect_fails p "LD_PRELOAD names /opt/libnagleshim.so, which does not exist in the process's own root or mount namespace"
+    expect_fails p "LD_PRELOAD names /opt/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     cp "$LIBRARY" "$root/opt"
     # By its name alone it is not found in /opt.
     patient=/patient patient bare pause env LD_PRELOAD=libnagleshim.so "${enter[@]}" "$root"
     doctor_of bare
-    expect_fails bare "LD_PRELOAD names libnagleshim.so, which is in no directory that the loader searches in the process's own root or mount namespace; write its full path"
+    expect_fails bare "LD_PRELOAD names libnagleshim.so, which its loader did not load in the process's own root or mount namespace; write the full path"
     printf '{"version": 1, "rules": [{"name": "inside"}]}' >"$root/etc/nagleshim/real.json"
     # An absolute link leads to where the process would find it.
     ln -s /etc/nagleshim/real.json "$root/etc/nagleshim/default.json"
@@ -201,7 +201,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
     patient=/patient patient p pause "${enter[@]}" "$root"
     doctor_of p
-    expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so, which does not exist in the process's own root or mount namespace"
+    expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     cp "$LIBRARY" "$root/opt"
     patient=/patient patient q pause "${enter[@]}" "$root"
     doctor_of q
@@ -260,7 +260,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     patient p pause "${mounts[@]}" bash -c 'mount -t tmpfs none "$T/private" &&
         LD_PRELOAD=$T/private/libnagleshim.so exec "$@"' bash
     doctor_of p
-    expect_fails p "LD_PRELOAD names $T/private/libnagleshim.so, which does not exist in the process's own root or mount namespace"
+    expect_fails p "LD_PRELOAD names $T/private/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     # shellcheck disable=SC2016 # for the inner shell
     patient q pause "${mounts[@]}" bash -c 'mkdir "$T/private/in" && mount -t tmpfs none "$T/private/in" &&
         cp "$T/private/libnagleshim.so" "$T/private/in" && LD_PRELOAD=$T/private/in/libnagleshim.so exec "$@"' bash
