@@ -32,6 +32,11 @@ teardown() {
     expect_status 0
     expect_part output "names /usr/lib/libnagleshim.so already"
     snapshot | diff "$T/enabled" -
+    # Another installation's library gives way.
+    mkdir "$R/opt"
+    cp "$LIBRARY" "$R/opt"
+    library=/opt/libnagleshim.so enable --preload
+    [[ $(cat "$R/etc/ld.so.preload") == $'/opt/libnagleshim.so\n/lib/other.so # of somebody else' ]]
     host disable --preload --root "$R"
     expect_status 0
     expect_untouched
