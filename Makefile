@@ -107,7 +107,8 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
-# The page of diagnose is part of the command, by the assembler's .incbin.
+# The page of diagnose and the specification of cdi are part of the command, by the assembler's .incbin.
+$B/obj/shim/cli/host/cdi.o: config/container/cdi.json
 $B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
 
 # The export list is the call table and nothing else.
@@ -217,14 +218,13 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty victims heavy-victims differential
+.PHONY: examples probes units lwip chatty victims differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio
-heavy-victims: $B/victims/peer $B/victims/axum-queue
+victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
 chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two commands of the README -------------------------------------------------------------------------
@@ -238,7 +238,7 @@ check: ## get what the tests need, build, and run them all
 	@tests/run --plan
 	@tests/deps check
 	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
@@ -270,10 +270,10 @@ check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and cu
 	@tests/systems/peers/run $(SUITES)
 
 .PHONY: check-victims
-check-victims: ## those of the victims that have to be built from other sources: with Go and with Rust
+check-victims: ## more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples heavy-victims
-	@tests/run heavy.bats
+	@$(MAKE) --no-print-directory -s all examples victims
+	@tests/run more-victims.bats
 
 .PHONY: image check-fleet
 image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -315,7 +315,7 @@ fuzzers: $(FUZZERS)
 fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
-	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 
 fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
 	@tests/deps check
@@ -359,14 +359,18 @@ check-mutants: ## change the library at random places, and see which changes no 
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
+# What diagnose preloads; the command looks for it beside the library.
+OBSERVER = $(LIBDIR)/libnagleshim-observe.so
 install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
 	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
 		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
 		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
-	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
-	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
+	@# A process that has the old file mapped keeps it.
+	for library in $(LIBRARY) $(OBSERVER); do \
+		install -m 0644 $B/$${library##*/} $(DESTDIR)$$library.new && \
+		mv -f $(DESTDIR)$$library.new $(DESTDIR)$$library || exit; done
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
 	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
@@ -377,8 +381,9 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	@# The paths of this installation; in a container the library and the policies stay where they are.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
 		$(SHARED)/systemd/nagleshim.conf
-	sed -i -E 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
-		$(SHARED)/container/*
+	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
+		-e 's#(hostPath": ")/usr/local/lib/libnagleshim\.so#\1$(LIBRARY)#; s#(hostPath": ")/etc/nagleshim#\1$(POLICIES)#' \
+		-e 's#(hostPath": ")/usr/local/share/#\1$(DATADIR)/#' $(SHARED)/container/*
 	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(SHARED)/default.json $(SHARED)/policies/*.json
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
@@ -401,7 +406,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
 uninstall: ## remove what install put there, and the directories that are empty then
-	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
+	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(OBSERVER) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
 		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \

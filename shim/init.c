@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Start-up and exit. The only place that reads the environment, and the one that says in which
- * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
- * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
- */
+/* Start-up and exit, and the only reader of the environment. Must never stop the program or print
+ * on stdout. Prints on stderr only if NAGLESHIM_LOG asks for it, or if NAGLESHIM_POLICY or
+ * NAGLESHIM_LOG itself is wrong. */
 #include "socket/handover.h"
 #include "socket/socket.h"
 #include "traffic/push.h"
@@ -26,7 +25,7 @@ static struct ns_ruleset rules;
 static bool ignores_deepbind;
 static bool working;
 
-/* What patterns and the search for a policy look at. exe has room for PATH_MAX. musl passes no
+/* What patterns and the search for a policy compare. exe has room for PATH_MAX. musl passes no
  * arguments to constructors. */
 static void process_facts(struct ns_process *process, char *exe, int argc, char **argv)
 {
@@ -39,7 +38,7 @@ static void process_facts(struct ns_process *process, char *exe, int argc, char 
     process->args = passed && argc > 0 ? argv + 1 : NULL;
 }
 
-/* Arguments of a process whose libc does not hand them to constructors. */
+/* The arguments of a process whose libc does not pass them to constructors. */
 static char *const *arguments_from_proc(void)
 {
     enum { SIZE = 64 * 1024, MOST = 4096 };
@@ -63,9 +62,10 @@ static char *const *arguments_from_proc(void)
 
 static void complain(const struct ns_policy_found *found)
 {
-    static char text[PATH_MAX + 600]; /* stays: it is the reason in the status section */
+    static char text[PATH_MAX + 600]; /* static: the status section keeps it */
     ns_status_aside(ns_policy_error_text(found, text, sizeof text));
-    /* A fleet's directory must not make every process speak; `nagleshim check` shows it. */
+    /* A broken policy in a directory is not reported by every process; `nagleshim check` shows it.
+     */
     bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
     if (asked || ns_log_to_file())
         ns_log(NS_LOG_ERROR, "%s; no socket is touched", text);
@@ -87,8 +87,8 @@ static bool find_rules(int argc, char **argv)
     struct ns_process process = {0};
     const char *named = getenv("NAGLESHIM_POLICY");
     const char *dir = getenv("NAGLESHIM_POLICY_DIR");
-    /* Who we are takes a look into /proc. Without a directory to search nobody asks, and the
-     * built-in policy does not either. */
+    /* The facts are read from /proc. They are not needed without a directory to search, nor by the
+     * built-in policy. */
     bool known = (!named || !*named) && ns_policy_has_directory(dir);
     if (known)
         process_facts(&process, exe, argc, argv);
@@ -124,10 +124,10 @@ static bool find_rules(int argc, char **argv)
     return rules.n_rules > 0;
 }
 
-/* Sockets that the process was started with. Only what a service manager or inetd hands over is
- * given its rule now, since a server on stdio may never make a call that we see; any other socket
- * may be its parent's, and waits for its first use. */
-static void look_at_inherited(unsigned limit)
+/* Sockets that the process was started with. Those of a service manager or inetd get their rule
+ * now, since a server on stdio may never make a call that the library sees. Any other socket may be
+ * the parent's, and gets its rule at its first use. */
+static void register_inherited(unsigned limit)
 {
     enum { MOST = 1024 };
     struct pollfd fds[MOST];
@@ -139,7 +139,8 @@ static void look_at_inherited(unsigned limit)
     const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
     for (unsigned i = 0; i < count; i++) {
-        if (fds[i].revents & POLLNVAL || !ns_kernel_is_socket((int)i)) /* not open, or not one */
+        if (fds[i].revents & POLLNVAL ||
+            !ns_kernel_is_socket((int)i)) /* not open, or not a socket */
             continue;
         bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
         if (touch)
@@ -158,11 +159,11 @@ static bool is_off(void)
 __attribute__((constructor)) static void begin(int argc, char **argv)
 {
     int saved = errno;
-    /* First what every call stands on, switched off or not: a first look-up in a signal handler
-     * would come at the wrong time. */
+    /* First, also if the library is switched off: a lookup in a signal handler would come too late.
+     */
     ns_real_load_all();
-    /* The kill switch works whatever else is broken. A set-user-ID program is not ours to change,
-     * though ld.so may load us there from a trusted directory. */
+    /* NAGLESHIM_OFF works whatever else is broken. A set-user-ID program is never changed, though
+     * ld.so may load the library there from a trusted directory. */
     if (is_off()) {
         ns_status_begin(NS_STATUS_OFF);
         return;
@@ -177,7 +178,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
                "NAGLESHIM_LOG must be off, error, info or debug, not '%s'; 'error' is used",
                getenv("NAGLESHIM_LOG"));
     ns_report_open(program_invocation_name);
-    /* No rules: no table, so that every call passes at its first look. */
+    /* Without rules there is no table, so that every call passes at its first test. */
     if (find_rules(argc, argv)) {
         if (ignores_deepbind)
             ns_loader_ignore_deepbind();
@@ -186,9 +187,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
         ns_socket_open(&rules);
         ns_pending_open(ns_flush_pending);
-        /* The hard limit may let it raise the soft one later. */
+        /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
-        look_at_inherited(limit);
+        register_inherited(limit);
         working = true;
         ns_status_begin(NS_STATUS_ACTIVE);
     }

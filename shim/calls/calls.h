@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of exported functions share. No policy here: look up, tell what is about to
- * happen, call, tell what came of it. */
+/* Shared by the files of exported functions. Each function finds the connection, runs the
+ * before-hook, makes the real call and runs the after-hook. None contains mode-specific code.
+ * Nothing declared here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_CALLS_H
 #define NS_CALLS_H
 
@@ -17,7 +18,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* Before a call that will wait, whatever for. */
+/* Before a call that may wait for anything. */
 static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
@@ -25,8 +26,7 @@ static inline void ns_before_wait(void)
         ns_flush_pending();
 }
 
-/* Before a look that may also be a busy wait (waits: ns_probe_begins) and does not tell what it
- * found. */
+/* Before a probe whose result does not say whether it found something. */
 static inline void ns_before_probe(void)
 {
     bool waits = ns_probe_begins();
@@ -38,30 +38,31 @@ static inline void ns_before_probe(void)
     }
 }
 
-/* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
+/* Before dup2 or dup3 puts fd onto copy: forgets copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 
-/* Before close_range. */
+/* Before close_range with these arguments. */
 void ns_before_close_range(unsigned low, unsigned high, int flags);
 
-/* Before a child that shares our sockets is made; replaced: to become another program. */
+/* Before a child is made that gets this process's sockets. replaced: the child becomes another
+ * program. */
 void ns_before_child(bool replaced);
 
-/* The same for a child of clone(), which shares what its flags say. */
+/* The same before clone() with these flags. */
 void ns_before_clone(unsigned long flags);
 
 /* In a child that has its own memory. */
 void ns_in_child(void);
 
-/* Before this process becomes another program, and before it ends: others may have its sockets. */
+/* Before this process becomes another program, and before it ends. */
 void ns_before_exec(void);
 void ns_before_end(void);
 
 /* Before a seccomp filter is installed. */
 void ns_before_filter(void);
 
-/* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
- * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */
+/* After message was sent or received with descriptors (SCM_RIGHTS): other processes use the sockets
+ * that left, and those that arrived are looked up. */
 void ns_rights_sent(const struct msghdr *message);
 void ns_rights_received(const struct msghdr *message);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported syscall(): system calls that a program makes by number. numbers.def says which of
- * them matter. As async-signal-safe as the calls themselves. */
+/* The exported syscall(): system calls that a program makes by number. numbers.def lists those that
+ * matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
 #include <linux/seccomp.h>
@@ -21,12 +21,6 @@ static void closes(const long a[6])
         ns_socket_closing((int)a[0]);
 }
 
-static void replaces(const long a[6])
-{
-    if (!ns_has_other_fds())
-        ns_before_replacing((int)a[0], (int)a[1]);
-}
-
 static void closes_range(const long a[6])
 {
     ns_before_close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
@@ -42,7 +36,7 @@ static void splices(const long a[6])
     ns_handover_unseen((int)a[2]);
 }
 
-/* It may write to any socket, past us. */
+/* It may write to any socket unseen. */
 static void writes_anywhere(const long a[6])
 {
     (void)a;
@@ -90,22 +84,12 @@ static void may_filter(const long a[6])
         ns_before_filter();
 }
 
-/* --- after one that worked: with its result, too --- */
+/* --- after a successful call: with its arguments and its result --- */
 
 static void no_more(const long a[6], long result)
 {
     (void)a;
     (void)result;
-}
-
-static void makes_socket(const long a[6], long result)
-{
-    ns_socket_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
-}
-
-static void duplicates(const long a[6], long result)
-{
-    ns_handover_duplicated((int)a[0], (int)result);
 }
 
 static void receives(const long a[6], long result)
@@ -132,7 +116,7 @@ struct number {
     void (*after)(const long a[6], long result);
 };
 
-/* What a number means to us. */
+/* The hooks of a number. */
 static struct number meaning(long number)
 {
     switch (number) {
@@ -148,8 +132,8 @@ static struct number meaning(long number)
     }
 }
 
-/* syscall takes up to six arguments of register size; reading six where fewer were passed reads
- * what the registers and the stack happen to hold, and passes it on unused, as libc's own does. */
+/* syscall takes up to six arguments of register size. If fewer were passed, the others are whatever
+ * the registers and the stack contain, and the kernel ignores them, as with libc's own syscall. */
 NS_EXPORT long syscall(long number, ...)
 {
     long a[6];

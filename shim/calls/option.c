@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that read and change a descriptor's options. As async-signal-safe as they are.
- */
+/* The exported calls that read and change a descriptor's options. As async-signal-safe as the calls
+ * themselves. */
 #include "calls/calls.h"
 #include "socket/option.h"
 
@@ -45,7 +45,7 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     return result;
 }
 
-/* After a fcntl that worked. */
+/* After a successful fcntl. */
 static void after_fcntl(int fd, int command, long argument, int result)
 {
     if (command == F_SETFL)
@@ -54,7 +54,7 @@ static void after_fcntl(int fd, int command, long argument, int result)
         ns_handover_duplicated(fd, result);
 }
 
-/* Every fcntl takes at most one argument, an int, a long or a pointer: a long carries them all. */
+/* fcntl takes at most one argument: an int, a long or a pointer. A long carries each of them. */
 #define NS_FCNTL(name)                                                                             \
     NS_EXPORT int name(int fd, int command, ...)                                                   \
     {                                                                                              \

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported waits for descriptors. Nothing owed: one load, then the call. Otherwise held bytes
- * are pushed, and where ACKs are owed the call is first made with no time to wait: what is ready is
- * returned at no cost, and only when nothing is are the ACKs sent. As async-signal-safe as the
- * calls themselves. */
+/* The exported waits for descriptors. If nothing is pending, each costs one load. Otherwise held
+ * bytes are pushed. If ACKs are pending, the call is first made with zero timeout (a probe): if
+ * something is ready it is returned, and only if nothing is ready the ACKs are sent. As
+ * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
-/* What has to be done around a wait. */
+/* How to make a wait. */
 enum plan {
     PLAN_AS_ASKED,
-    PLAN_PROBE_FIRST, /* without waiting; and if nothing is ready settle, and as asked */
+    PLAN_PROBE_FIRST, /* with zero timeout; if nothing is ready: flush, then as asked */
 };
 
-/* A wait that may take time, and something may be owed. Held bytes go before a first look: their
- * answer cannot be there yet, so that look would find nothing and cost a call. */
+/* Before a wait that may take time, while something may be pending. Held bytes are pushed without a
+ * probe, which would cost a call: their answer cannot have arrived. */
 static enum plan before_wait(void)
 {
-    unsigned debts = ns_pending_kinds();
-    if (debts & NS_PENDING_PUSH)
+    unsigned kinds = ns_pending_kinds();
+    if (kinds & NS_PENDING_PUSH)
         ns_flush_pushes();
-    return debts & NS_PENDING_ACK ? PLAN_PROBE_FIRST : PLAN_AS_ASKED;
+    return kinds & NS_PENDING_ACK ? PLAN_PROBE_FIRST : PLAN_AS_ASKED;
 }
 
-/* After a call without time, and something was owed before it. waits: see ns_probe_begins. */
+/* After a probe, before which something was pending. waits: see ns_probe_begins. */
 static int after_probe(int result, bool waits)
 {
     if (waits && result == 0)
@@ -31,9 +31,9 @@ static int after_probe(int result, bool waits)
     return result;
 }
 
-/* A whole wait: waits says whether it may take time, LOOK is the call without any and CALL as
- * asked. Returns from the function it stands in. */
-#define NS_WAIT(waits, LOOK, CALL)                                                                 \
+/* A complete wait. waits: may it take time? PROBE is the call with zero timeout, CALL the call as
+ * asked. Returns from the calling function. */
+#define NS_WAIT(waits, PROBE, CALL)                                                                \
     do {                                                                                           \
         if (!(waits)) {                                                                            \
             bool busy = ns_probe_begins();                                                         \
@@ -41,7 +41,7 @@ static int after_probe(int result, bool waits)
         }                                                                                          \
         ns_epoch_ends();                                                                           \
         if (ns_pending_any() && before_wait() == PLAN_PROBE_FIRST) {                               \
-            int found = LOOK;                                                                      \
+            int found = PROBE;                                                                     \
             if (found != 0)                                                                        \
                 return found;                                                                      \
             ns_flush_pending();                                                                    \
@@ -49,10 +49,10 @@ static int after_probe(int result, bool waits)
         return CALL;                                                                               \
     } while (0)
 
-/* Times as ppoll, pselect and epoll_pwait2 have them; NULL is no end. */
+/* The timeout of a probe for ppoll, pselect and epoll_pwait2. */
 static const struct timespec no_time;
 
-/* The kernel refuses any other, ready or not; so a first look must not hide it. */
+/* The kernel refuses an invalid timeout, ready or not. A probe must not hide that. */
 static const struct timespec *probe_time(const struct timespec *time)
 {
     enum { NS_PER_S = 1000000000 };
@@ -65,7 +65,7 @@ NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
     NS_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0), NS_REAL(poll)(fds, count, timeout));
 }
 
-/* The C libraries read the time of ppoll and pselect themselves. */
+/* libc itself reads the timeout of ppoll and pselect, so it may be read here. */
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
@@ -75,7 +75,7 @@ NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *tim
 
 NS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
 {
-    if (room / sizeof *fds < count) /* an overflow is the libc's to report */
+    if (room / sizeof *fds < count) /* libc reports the overflow */
         return NS_REAL(__poll_chk)(fds, count, timeout, room);
     return poll(fds, count, timeout);
 }
@@ -88,8 +88,7 @@ NS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespe
     return ppoll(fds, count, timeout, mask);
 }
 
-/* The sets of a select are overwritten by the call, and may lie nowhere: so there is no first look
- * that would have to keep them. */
+/* No probe for select: the call overwrites its sets, and the pointers may be bad. */
 NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                      struct timeval *timeout)
 {
@@ -127,8 +126,8 @@ NS_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int t
             NS_REAL(epoll_pwait)(epoll, events, most, timeout, mask));
 }
 
-/* Of this one the kernel reads the time, which may lie nowhere: whoever owes and gives one settles
- * without a look at it. */
+/* The kernel reads the timeout of this call, and the pointer may be bad. So a call with a timeout
+ * flushes at once. */
 NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
                            const struct timespec *timeout, const sigset_t *mask)
 {

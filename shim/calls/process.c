@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that make, replace and end processes. Bytes that are held would outlive an
- * exec or an exit by 200 ms where another process has the socket too: they are pushed first. As
- * async-signal-safe as the calls themselves. */
+/* The exported calls that make, replace and end processes, and those that install a seccomp filter.
+ * If another process has the socket, too, held bytes would leave 200 ms after an exec or an exit,
+ * so they are pushed first. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "report/report.h"
 
@@ -14,13 +14,10 @@
 
 extern char **environ;
 
-/* Asking whether we are elsewhere also forgets an earlier vfork, which the new child must not
- * inherit. */
 void ns_before_child(bool replaced)
 {
-    if (ns_has_other_fds())
-        return;
-    ns_handover_begins(replaced);
+    if (!ns_has_other_fds()) /* which also forgets an earlier vfork, so that the child does */
+        ns_handover_begins(replaced);
 }
 
 void ns_in_child(void)
@@ -48,7 +45,7 @@ NS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* Two forks inside libc; who returns is the child. */
+/* Forks inside libc; only the child returns. */
 NS_EXPORT int daemon(int keep_directory, int keep_files)
 {
     ns_before_child(false);
@@ -75,11 +72,11 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
     return pid;
 }
 
-/* In a vfork child the debts are the parent's, which settles them itself. */
+/* What is pending in a child of vfork is its parent's, which sends it itself. */
 void ns_before_exec(void)
 {
     if (!ns_has_other_fds())
-        ns_handover_begins(true); /* a program that replaces us knows as little as a child */
+        ns_handover_begins(true);
 }
 
 #define NS_CALL(...)
@@ -92,8 +89,8 @@ void ns_before_exec(void)
 #include "base/calls.def"
 #undef NS_CALL
 
-/* The list forms, as an array. first is the first argument, list the others; the array lives on the
- * caller's stack, since a child of vfork may not allocate. */
+/* The list forms of exec are made as the array forms. The array is on the caller's stack, since a
+ * child of vfork may not allocate. first is the first argument, list the others. */
 static size_t list_length(va_list list, const char *first)
 {
     size_t count = 1;
@@ -192,8 +189,8 @@ void ns_before_clone(unsigned long flags)
         atomic_store(&ns_clone_parent, getpid());
 }
 
-/* A child that shares our memory and not our descriptors. Every clone() takes at most three
- * arguments more, of register size. */
+/* The child may share this memory and not the descriptors. clone() takes at most three more
+ * arguments of register size. */
 NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
 {
     long more[3];
@@ -210,12 +207,12 @@ NS_EXPORT int unshare(int flags)
 {
     bool leaves = flags & CLONE_FILES && !ns_has_other_fds() && ns_process_has_threads();
     int result = NS_REAL(unshare)(flags);
-    if (result == 0 && leaves) /* this thread has descriptors of its own from now on */
+    if (result == 0 && leaves) /* this thread has its own descriptor table now */
         ns_vfork_parent = NS_PROCESS_NONE;
     return result;
 }
 
-/* A filter may kill on setsockopt, and even asking whether it would can kill. */
+/* A filter may kill the process at a setsockopt, and even at a call that asks whether it would. */
 void ns_before_filter(void)
 {
     if (!ns_has_other_fds())

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported reads. A read that would block is a wait: where this thread owes ACKs it is first
- * made without waiting, and only when there is nothing are they sent. Never reads ahead, never
+/* The exported reads. A read that blocks is a wait: if ACKs are pending on this thread, it is first
+ * made without waiting, and the ACKs are sent only if there is no data. Never reads ahead, never
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "conn/kernel.h"
 
 #include <limits.h>
 
-/* The patient read found nothing. Returns whether the read is to be made again, as asked; then
- * errno is what it was before, saved. */
+/* After a read without waiting. Returns true if there was no data: then errno is saved again, and
+ * the caller makes the read as asked. */
 static bool found_nothing(ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
@@ -18,8 +18,7 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* A read of something that is not a governed socket waits where there is nothing, unless it is one
- * of a file. */
+/* Before a read of something else than a ruled connection. It may wait, unless it is a file. */
 static inline void before_other_read(int fd)
 {
     if (!ns_pending_any() || !ns_pending_kinds())
@@ -30,16 +29,16 @@ static inline void before_other_read(int fd)
         ns_flush_unless_ready(fd, POLLIN);
 }
 
-/* The result of a read, and errno: LOOK is the call made without waiting, CALL as asked. conn is
- * NULL where no rule governs fd. */
-#define NS_READ(fd, conn, flags, LOOK, CALL)                                                       \
+/* A complete read. conn: NULL if no rule governs fd. PROBE is the call made without waiting, CALL
+ * the call as asked. Its value is the result. */
+#define NS_READ(fd, conn, flags, PROBE, CALL)                                                      \
     ({                                                                                             \
         ssize_t count;                                                                             \
         int saved = errno;                                                                         \
         if (__builtin_expect(conn != NULL, 1)) {                                                   \
             if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)                                     \
                 count = CALL;                                                                      \
-            else if (count = LOOK, found_nothing(count, saved))                                    \
+            else if (count = PROBE, found_nothing(count, saved))                                   \
                 count = CALL;                                                                      \
             ns_in_end(fd, conn, count, errno, flags);                                              \
         } else {                                                                                   \
@@ -50,10 +49,10 @@ static inline void before_other_read(int fd)
         count;                                                                                     \
     })
 
-/* Out of line, so that what passes through stays short. */
+/* Out of line, so that the path of other descriptors stays short. */
 __attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
 {
-    if (size - 1 >= SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
+    if (size - 1 >= SSIZE_MAX) /* read treats these sizes in another way than recv */
         return NS_REAL(read)(fd, data, size);
     struct ns_conn *conn = ns_socket_ruled(fd, false);
     return NS_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
@@ -87,7 +86,7 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
                    NS_REAL(recv)(fd, data, size, flags));
 }
 
-/* The kernel writes into the message only where there is something. */
+/* The kernel writes into the message only if there is data, so that a probe is harmless. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct ns_conn *conn = ns_socket_ruled(fd, true);
@@ -98,7 +97,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     return result;
 }
 
-/* Before a read that cannot be made without waiting in any other way. */
+/* Before a read of which there is no form that does not wait. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
     if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PROBE_FIRST)
@@ -138,8 +137,8 @@ NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
     return result;
 }
 
-/* The fortified forms check the buffer and read. Overflowing it is the libc's to report, so the
- * libc's own form is called then; otherwise ours is. */
+/* The fortified forms check the size of the buffer and read. If it is too small, libc's own form is
+ * called, which reports it. */
 NS_EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
 {
     return size > room ? NS_REAL(__read_chk)(fd, data, size, room) : read(fd, data, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they
- * are. A child of vfork shares our memory: what it does to its descriptors must not reach the
- * table. */
+/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as the
+ * calls themselves. What a child of vfork, which shares this memory, does to its descriptors must
+ * not change the table. */
 #include "calls/calls.h"
 
 #include <limits.h>
@@ -69,13 +69,13 @@ NS_EXPORT int close(int fd)
     return NS_REAL(close)(fd);
 }
 
-/* CLOEXEC marks and closes nothing; a wrong call closes nothing either. */
+/* CLOSE_RANGE_CLOEXEC closes nothing, nor does an invalid call. */
 void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
     if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_has_other_fds())
         return;
     if (flags && ns_process_has_threads())
-        ns_vfork_parent = NS_PROCESS_NONE; /* the others keep theirs */
+        ns_vfork_parent = NS_PROCESS_NONE; /* other threads keep the table */
     else
         ns_socket_closing_range(low, high);
 }
@@ -106,7 +106,7 @@ NS_EXPORT void closefrom(int low)
         ns_socket_closing_range(first, UINT_MAX);
     if (ns_real_has(NS_CALL_closefrom))
         NS_REAL(closefrom)(low);
-    else /* it cannot say that it closed nothing */
+    else /* closefrom cannot report an error */
         close_each_from(first);
 }
 
@@ -118,12 +118,12 @@ NS_EXPORT int dup(int fd)
     return copy;
 }
 
-/* dup2 and dup3 close what was there, if the descriptor to copy is good. */
+/* dup2 and dup3 close copy if fd is valid. */
 void ns_before_replacing(int fd, int copy)
 {
     struct ns_conn *conn = fd == copy ? NULL : ns_fd_conn(copy);
     int saved = errno;
-    /* Where the shim stands aside the table may be wrong, and the question could kill. */
+    /* After a seccomp filter fcntl could kill the process. */
     if (conn && ns_conn_is_ours(conn) &&
         (ns_process_is_disabled() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
         ns_socket_closing(copy);
@@ -158,22 +158,22 @@ NS_EXPORT int fclose(FILE *stream)
     int fd = fileno(stream);
     errno = saved;
     if (fd >= 0 && !ns_has_other_fds())
-        ns_socket_closing(fd); /* libc closes it inside itself */
+        ns_socket_closing(fd); /* libc closes it without close() */
     return NS_REAL(fclose)(stream);
 }
 
 NS_EXPORT FILE *fdopen(int fd, const char *mode)
 {
     FILE *stream = NS_REAL(fdopen)(fd, mode);
-    if (stream) /* stdio reads and writes inside libc */
+    if (stream) /* stdio reads and writes without read() and write() */
         ns_handover_unseen(fd);
     return stream;
 }
 
 /* --- descriptors in messages (SCM_RIGHTS, unix(7)) --- */
 
-/* Calls visit for each descriptor in the message. Lengths are read as 32 bits, which the kernel
- * limits them to: musl's members are that wide, with padding behind them that nobody clears. */
+/* Calls visit for each descriptor in the message. Lengths are read as 32 bits, the kernel's limit:
+ * in musl the members are that wide, followed by padding that is not cleared. */
 static void each_right(const struct msghdr *message, void (*visit)(int fd))
 {
     const unsigned char *at = message->msg_control;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported waits for anything but descriptors: time, signals, threads, children. Each settles
- * what its thread owes and is then made as asked. As async-signal-safe as the calls themselves. */
+/* The exported waits for something else than descriptors: time, signals, threads, children. Each
+ * flushes what is pending and is then made as asked. As async-signal-safe as the calls themselves.
+ */
 #include "calls/calls.h"
 
 #define NS_CALL(...)
@@ -13,8 +14,8 @@
 #include "base/calls.def"
 #undef NS_CALL
 
-/* A semaphore that is free does not wait. sem_getvalue is looked up: an old libc keeps it in
- * libpthread. */
+/* A wait for a free semaphore does not wait. sem_getvalue is looked up, since it is in libpthread
+ * in old libcs. */
 static void before_sem(sem_t *semaphore)
 {
     static int (*_Atomic get_value)(sem_t *, int *);
@@ -41,8 +42,8 @@ SEM_WAIT(sem_timedwait, (sem_t * semaphore, const struct timespec *until), (sema
 SEM_WAIT(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timespec *until),
          (semaphore, clock, until))
 
-/* Children. CALL(options) is the call; if something is owed it is first made without waiting, which
- * writes status and usage only when there is a child. Returns from the function it stands in. */
+/* A wait for a child. If something is pending, it is first made without waiting, which writes
+ * status and usage only if there is a child. Returns from the calling function. */
 #define NS_WAIT_CHILD(CALL)                                                                        \
     do {                                                                                           \
         if (options & WNOHANG) {                                                                   \
@@ -80,7 +81,7 @@ NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 #undef CALL
 }
 
-/* waitid says "none yet" in its siginfo. */
+/* waitid reports "none yet" in its siginfo, so there is no probe. */
 NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
     if (options & WNOHANG)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported writes. Each says what is about to be written, makes the call, and tells what the
- * kernel took. Where a rule holds the bytes (auto-cork) the call is made in the form of send, with
- * MSG_MORE; everywhere else as the application made it. Never copies or keeps a byte. As
- * async-signal-safe as the calls themselves. */
+/* The exported writes. Each runs ns_out_begin, the call and ns_out_end. A write that is held
+ * (auto-cork) is made as a send with MSG_MORE, any other as the application made it. Never copies
+ * or keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "traffic/push.h"
 #include "conn/fds.h"
@@ -13,7 +12,7 @@
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
-/* Before a write on conn (NULL: no rule governs it); plain says that it is not to be held. */
+/* Before a write on conn (NULL: no rule governs fd). plain: do not hold it. */
 static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, int flags,
                                     bool plain)
 {
@@ -22,13 +21,13 @@ static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, i
     return one;
 }
 
-/* An address that is none, sent along with held bytes. A connected TCP socket ignores it
- * (tcp_sendmsg never looks at msg_name); everything else that the descriptor could have become
- * behind our back, UDP above all, where MSG_MORE would merge datagrams, refuses the call before it
- * takes a byte. So the check that the descriptor is still TCP needs no call of its own. */
+/* An invalid address that is passed with held bytes. A connected TCP socket ignores it (tcp_sendmsg
+ * never reads msg_name). Anything else that the descriptor may have become unseen refuses the call
+ * before it takes a byte, above all UDP, where MSG_MORE would merge datagrams. So no extra call has
+ * to check that the descriptor is still TCP. */
 static const sa_family_t hold_address = 0xffff;
 
-/* errno values that a held write gets from something that is not a connected TCP socket. */
+/* Is it an errno value of a held write to something else than a connected TCP socket? */
 static bool is_stale(int error)
 {
     return error == EINVAL || error == EISCONN || error == EOPNOTSUPP || error == EAFNOSUPPORT ||
@@ -36,8 +35,8 @@ static bool is_stale(int error)
            error == ENOPROTOOPT;
 }
 
-/* After a held write. Returns whether it counts; otherwise nothing was sent, errno is saved again,
- * and the call is to be made as the application asked. */
+/* After a held write. Returns false if fd is no connected TCP socket: nothing was sent, errno is
+ * saved again, and the caller makes the call as the application asked. */
 static bool is_held(struct ns_write *one, ssize_t result, int saved)
 {
     if (__builtin_expect(result >= 0 || !is_stale(errno), 1)) {
@@ -58,7 +57,7 @@ static bool send_held(struct ns_write *one, const void *data, size_t size, ssize
     return is_held(one, *result, saved);
 }
 
-/* writev and its kin; what the vector says is the kernel's to read. */
+/* writev and pwritev2. Only the kernel reads the vector. */
 static bool writev_held(struct ns_write *one, const struct iovec *vector, int count,
                         ssize_t *result)
 {
@@ -78,13 +77,13 @@ static bool writev_held(struct ns_write *one, const struct iovec *vector, int co
         return is_held(one, *result, saved);
     errno = saved;
     ns_held_after(one, *result);
-    /* writev tells of it by a signal, and where there are no bytes not at all */
+    /* writev reports it by SIGPIPE, and with no bytes not at all */
     one->holds = false;
     return false;
 }
 
-/* The message is not ours to change, nor to read: it may lie nowhere. So the kernel is asked what
- * fd is. */
+/* The message must not be changed, nor read, since the pointer may be bad. So the kernel is asked
+ * what fd is. */
 static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssize_t *result)
 {
     if (!ns_kernel_is_still_tcp(one->fd)) {
@@ -96,15 +95,15 @@ static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssi
     return true;
 }
 
-/* The exported functions only tell apart what passes and what does not: what passes ends in a jump,
- * since after a system call this deep a return is mispredicted. */
+/* The exported functions only separate writes that pass. Those end in a jump to libc, since a
+ * return is mispredicted after a system call. */
 static inline bool passes(int fd)
 {
     return __builtin_expect(ns_fd_passes(fd) && !ns_pending_any(), 1);
 }
 
-/* One more write of a burst that is being held. Where fd has become something else behind our back
- * the write is made as asked, and errno may be changed by a call that works. */
+/* One more write of a held burst. If fd has become something else unseen, the write is made as
+ * asked; errno may then be changed although the call works. */
 __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
 {
     ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
@@ -122,7 +121,7 @@ __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, siz
 __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
 {
     ssize_t result;
-    /* write refuses a size that send would cut. */
+    /* write refuses sizes that send would cut. */
     struct ns_write one = begin(fd, ns_socket_ruled(fd, false), size, 0, size > SSIZE_MAX);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
@@ -131,14 +130,14 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, const void *data
     return result;
 }
 
-/* How a write is to be made. */
+/* How to make a write. */
 enum way {
-    AT_ONCE,  /* with nothing to tell afterwards */
-    AS_MORE,  /* as one more of a burst that is being held */
-    GOVERNED, /* it is not as simple as that */
+    AT_ONCE,  /* without hooks */
+    AS_MORE,  /* as one more write of a held burst */
+    GOVERNED, /* with hooks */
 };
 
-/* conn: what the table says of fd. */
+/* conn: the table's entry of fd. */
 __attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_conn *conn,
                                                              size_t size)
 {
@@ -210,7 +209,7 @@ NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return result;
 }
 
-/* Beyond UIO_MAXIOV writev and sendmsg fail in different ways. */
+/* With more than UIO_MAXIOV elements writev and sendmsg fail in different ways. */
 static inline bool fits(int count)
 {
     return count > 0 && count <= IOV_MAX;
@@ -253,7 +252,7 @@ NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
     return result;
 }
 
-/* --- what the kernel has: from a file or a pipe --- */
+/* --- from a file or a pipe --- */
 
 NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 {
@@ -271,8 +270,7 @@ NS_EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
     return result;
 }
 
-/* One of the two is a pipe. SPLICE_F_NONBLOCK is the pipe's (splice(2)): the socket waits if it is
- * one that does. */
+/* One of the two is a pipe. SPLICE_F_NONBLOCK is about the pipe (splice(2)). */
 NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
                          unsigned flags)
 {
@@ -292,7 +290,7 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
     return result;
 }
 
-/* --- what is formatted, and leaves inside the C library --- */
+/* --- formatted output, which libc writes by itself --- */
 
 NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the form of the help texts. What they say is in verbs.def, and in the lists that the code
- * itself has (modes, environment variables, keys). Each verb's fits a screen of 24 lines of 80
- * columns; a test says so. */
+/* Owns the form of the help texts. Their words are in verbs.def and in the lists of modes, policy
+ * keys and environment variables that the code itself uses. */
 #include "cli/cli.h"
 
 #include "cli/verbs.h"
@@ -9,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Each way to use the verb on a line: what stands before the first, and before the others. */
+/* One line for each way to use the verb; before is printed before the first one. */
 static void print_usage(FILE *stream, const struct ns_verb *verb, const char *before)
 {
     for (const char *way = verb->usage;; way++) {
@@ -52,7 +51,7 @@ static void print_environment(void)
 static void print_main(void)
 {
     printf("usage: nagleshim COMMAND [OPTIONS]\n"
-           "Ends the stalls of Nagle's algorithm and delayed ACKs in programs as they are.\n"
+           "Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n"
            "\n"
            "commands:\n");
     for (size_t i = 0; ns_verbs_at(i); i++)
@@ -61,12 +60,12 @@ static void print_main(void)
 #define NS_TOPIC(word, print, text) printf("%s: nagleshim help %s\n", text, #word);
 #include "cli/verbs.def"
 #undef NS_TOPIC
-    printf("exit status: each command's --help says it\n");
+    printf("exit status: see each command's --help\n");
 }
 
 enum { COLUMNS = 80 };
 
-/* The words that an option takes, below its text; further left if they would not fit. */
+/* The words that an option takes, below its text; further left if they are too long. */
 static void print_words(enum ns_takes takes, int indent)
 {
     static const enum ns_words lists[] = {
@@ -106,7 +105,7 @@ static void print_options(const char *verb)
     int width = 0;
 
     for (size_t i = 0; (option = ns_verbs_option_at(i)); i++) {
-        int length = write_option(option, text, sizeof(text));
+        int length = write_option(option, text, sizeof text);
 
         if (strcmp(option->verb, verb) == 0 && length > width)
             width = length;
@@ -115,7 +114,7 @@ static void print_options(const char *verb)
     for (size_t i = 0; (option = ns_verbs_option_at(i)); i++) {
         if (strcmp(option->verb, verb) != 0)
             continue;
-        write_option(option, text, sizeof(text));
+        write_option(option, text, sizeof text);
         printf("  %-*s  %s\n", width, text, option->text);
         print_words(option->takes, width + 4);
     }

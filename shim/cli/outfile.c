@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See outfile.h. Must never cut or remove a file that was there before there is something to write
- * to it. Not async-signal-safe. */
+/* Owns the files of outfile.h. It must not truncate or remove an existing file before there is
+ * something to write. Not async-signal-safe. */
 #include "cli/outfile.h"
 
 #include "cli/cli.h"
@@ -47,7 +47,7 @@ bool ns_outfile_is_same(const struct ns_outfile *one, const struct ns_outfile *o
     if (one->fd < 0 || other->fd < 0 || fstat(one->fd, &st) != 0 ||
         fstat(other->fd, &other_st) != 0)
         return false;
-    /* /dev/null may be named for each. */
+    /* Both may be /dev/null. */
     return strcmp(one->name, other->name) == 0 ||
            (st.st_dev == other_st.st_dev && st.st_ino == other_st.st_ino && !S_ISCHR(st.st_mode));
 }

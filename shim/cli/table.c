@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the columns of a table. It must not know what they mean, and what it is given must be free
- * of control characters. Not async-signal-safe. */
+/* Owns the layout of a table. Its texts must be sanitized. Not async-signal-safe. */
 #include "cli/table.h"
 
 #include <stdio.h>
@@ -11,8 +10,8 @@
 
 enum {
     LINE = 80,
-    LAST_LEAST = 20, /* a narrower last column would be a column of letters: it goes below */
-    BELOW = 2,       /* blanks before it there */
+    LAST_LEAST = 20, /* if the last column were narrower, it goes below */
+    BELOW = 2,       /* its indentation there */
 };
 
 unsigned ns_table_line(void)
@@ -84,7 +83,7 @@ void ns_table_text(const struct ns_table *table, const char *const *cells, const
     buffer[size - 1] = '\0';
 }
 
-/* As much of a text as goes into a line: to the last blank, or within a word that is longer. */
+/* The bytes of a text that fit into a line: up to a blank, or a part of a long word. */
 static size_t piece_of(const char *text, size_t width)
 {
     size_t most = ns_table_bytes(text, width), n = most;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_kernel_set,
- * block or change errno. Async-signal-safe. */
+/* See kernel.h. Owns nothing. Only ns_kernel_set may change a socket. */
 #include "conn/kernel.h"
 
 #include "base/system.h"
@@ -59,12 +58,12 @@ bool ns_kernel_is_still_tcp(int fd)
     return protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP;
 }
 
-/* S_IFMT of its mode; 0 if there is no such descriptor. */
+/* The file type of fd (S_IFMT); 0 if fd is not open. */
 static mode_t format_of(int fd)
 {
     struct stat status;
     int saved = errno;
-    /* The kernel's struct stat is the libcs' own on 64-bit machines. */
+    /* On 64-bit machines the kernel's struct stat is the libc's. */
     long result = NS_SYSTEM(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
     errno = saved;
     return result == 0 ? status.st_mode & S_IFMT : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See process.h. Owns what is known of children that share our memory. */
+/* See process.h. Owns what is known of children that share this memory. */
 #include "conn/process.h"
 
 #include "base/system.h"
@@ -24,7 +24,7 @@ bool ns_process_has_other_fds(void)
         return false;
     pid_t self = getpid(), parent = ns_clone_parent;
     if (ns_vfork_parent == self)
-        ns_vfork_parent = 0; /* the child is gone, and we are back */
+        ns_vfork_parent = 0; /* the child has ended or become another program */
     return (parent && parent != self) || ns_vfork_parent != 0;
 }
 

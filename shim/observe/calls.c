@@ -147,14 +147,22 @@ NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
     return result;
 }
 
+NS_EXPORT int close(int fd)
+{
+    ns_socket_closes(fd);
+    return NS_REAL(close)(fd);
+}
+
 NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
     int result = NS_REAL(setsockopt)(fd, level, option, value, len);
-    if (result == 0 && level == IPPROTO_TCP && option == TCP_QUICKACK) {
-        struct ns_observed *conn = ns_socket_conn(fd);
-        if (conn) /* an even number begins the mode in which the kernel delays ACKs (tcp(7)) */
-            ns_observe_delays_acks(conn, *(const int *)value % 2 == 0);
-    }
+    struct ns_observed *conn = NULL;
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_QUICKACK)
+        conn = ns_socket_conn(fd);
+    else if (result == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
+        conn = ns_socket_known(fd); /* the kernel is asked when it is added */
+    if (conn)
+        ns_observe_option(conn, option, *(const int *)value);
     return result;
 }
 

@@ -9,9 +9,9 @@
 #include "observe/observe.h"
 
 #include "base/clock.h"
-#include "conn/kernel.h"
 #include "observe/experiment.h"
 #include "observe/sample.h"
+#include "observe/socket.h"
 
 #include <netinet/tcp.h>
 
@@ -169,16 +169,15 @@ static bool before(struct ns_observed *conn)
         return true;
     if (!(flags & (WROTE | HELD | READ)))
         return false;
-    int fd = fd_of(conn);
+    int fd = flags & WROTE ? NS_GET(conn, fd) : fd_of(conn);
     struct ns_record_slot *slot = ns_recorder_slot(conn);
     if (fd < 0 || !slot)
         return false;
-    bool nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0, stream = is_stream(conn);
-    uint32_t unsent = stream || nodelay ? 0 : ns_sample_unsent(fd);
+    bool stream = is_stream(conn);
+    uint32_t unsent = stream || NS_GET(slot, nodelay) ? 0 : ns_sample_unsent(fd);
     bool held = unsent && !is_piece_of_stream(conn, unsent);
     struct ns_look sample;
     bool samples = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &sample);
-    NS_PUT(slot, nodelay, nodelay);
     if (flags & WROTE)
         note_writes(conn, slot);
     if (samples) {
@@ -269,6 +268,7 @@ void ns_observe_wait(struct ns_observed *conn)
 {
     /* Another thread may have written to what this one reads from, and have it on its list. */
     mine.other = conn && before(conn) ? conn : NULL;
+    ns_socket_waits();
     each(before);
 }
 
@@ -363,7 +363,6 @@ void ns_observe_wrote(int fd, struct ns_observed *conn, size_t size, int flags)
     if (n < NS_RECORD_SIZES)
         NS_PUT(conn, sizes[n], size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
     NS_PUT(conn, n_writes, n + 1);
-    NS_PUT(conn, fd, fd);
     NS_PUT(conn, wait_began, 0);
     NS_PUT(conn, read_at, 0);
     int others = NS_GET(conn, flags) & ~(READ | MORE);
@@ -414,7 +413,6 @@ void ns_observe_read(int fd, struct ns_observed *conn)
         sample_after(fd, conn);
     flags = NS_GET(conn, flags) & (uint8_t)~ASKED;
     if (ns_recorder_experiment() == NS_EXPERIMENT_ACKNOWLEDGE) {
-        NS_PUT(conn, fd, fd);
         flags |= READ;
     }
     NS_PUT(conn, flags, flags);
@@ -422,7 +420,11 @@ void ns_observe_read(int fd, struct ns_observed *conn)
         enlist(conn);
 }
 
-void ns_observe_delays_acks(struct ns_observed *conn, bool delays)
+void ns_observe_option(struct ns_observed *conn, int option, int value)
 {
-    NS_PUT(conn, delays, delays);
+    struct ns_record_slot *slot = ns_recorder_slot(conn);
+    if (option == TCP_QUICKACK) /* an even value begins the mode that delays ACKs (tcp(7)) */
+        NS_PUT(conn, delays, value % 2 == 0);
+    else if (slot)
+        NS_PUT(slot, nodelay, value != 0);
 }

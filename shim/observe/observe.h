@@ -20,7 +20,7 @@ void ns_observe_woke(const struct ns_observed *conn);
 /* Data was read from conn. */
 void ns_observe_read(int fd, struct ns_observed *conn);
 
-/* The program asked for delayed ACKs on conn, or against them (TCP_QUICKACK). */
-void ns_observe_delays_acks(struct ns_observed *conn, bool delays);
+/* The program has set TCP_NODELAY or TCP_QUICKACK on conn. */
+void ns_observe_option(struct ns_observed *conn, int option, int value);
 
 #endif

@@ -31,6 +31,12 @@ void ns_socket_has_role(int fd, enum ns_role role)
         set(fd, ns_sample_cookie(fd), role);
 }
 
+void ns_socket_closes(int fd)
+{
+    if ((unsigned)fd < MOST)
+        NS_PUT(&sockets[fd], cookie, 0);
+}
+
 /* The role of a socket by another of its descriptors, as far as those are low numbers. */
 static enum ns_role role_of(uint64_t cookie)
 {
@@ -58,8 +64,37 @@ static struct ns_observed *first_use(int fd, uint64_t cookie)
     return conn;
 }
 
+struct ns_observed *ns_socket_known(int fd)
+{
+    if ((unsigned)fd >= MOST || !ns_recorder_is_open())
+        return NULL;
+    struct ns_observed *conn = ns_recorder_at(NS_GET(&sockets[fd], number));
+    return conn && NS_GET(conn, cookie) == NS_GET(&sockets[fd], cookie) ? conn : NULL;
+}
+
+/* This thread, and how often it has waited: what the kernel said of a socket is believed until the
+ * next wait. */
+static _Thread_local uint64_t epoch;
+
+static void begin_thread(void)
+{
+    static _Atomic uint32_t threads;
+    epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32;
+}
+
+void ns_socket_waits(void)
+{
+    if (epoch)
+        epoch++;
+}
+
 struct ns_observed *ns_socket_conn(int fd)
 {
+    struct ns_observed *conn = ns_socket_known(fd);
+    if (!epoch)
+        begin_thread();
+    if (conn && NS_GET(conn, fd) == fd && NS_GET(conn, checked) == epoch)
+        return conn;
     uint64_t cookie;
     if ((unsigned)fd >= MOST || !ns_recorder_is_open() || !(cookie = ns_sample_cookie(fd)))
         return NULL;
@@ -67,6 +102,12 @@ struct ns_observed *ns_socket_conn(int fd)
         set(fd, cookie, role_of(cookie));
     if (NS_GET(&sockets[fd], kind) == OTHER)
         return NULL;
-    struct ns_observed *conn = ns_recorder_at(NS_GET(&sockets[fd], number));
-    return conn && NS_GET(conn, cookie) == cookie ? conn : first_use(fd, cookie);
+    conn = ns_socket_known(fd);
+    if (!conn)
+        conn = first_use(fd, cookie);
+    if (conn) {
+        NS_PUT(conn, fd, fd);
+        NS_PUT(conn, checked, epoch);
+    }
+    return conn;
 }

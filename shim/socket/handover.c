@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See handover.h. Owns nothing but whether this process was forked. */
+/* See handover.h. Owns only the flag that this process was forked. */
 #include "socket/handover.h"
 
 #include "base/real.h"
@@ -19,9 +19,9 @@
 
 static _Atomic bool forked; /* from a process that may still use the same sockets */
 
-/* What is set on a listener stays there: it is to be as its application has it. From now on what
- * it accepts is treated one by one. */
-static void give_back(int fd, struct ns_conn *conn)
+/* Set the options of a listener to what its application has set, since they would stay there. From
+ * now on each connection that it accepts is treated by itself. */
+static void restore_listener(int fd, struct ns_conn *conn)
 {
     if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED)
         return;
@@ -34,7 +34,7 @@ static void give_back(int fd, struct ns_conn *conn)
     ns_delack_unbound(fd, conn);
 }
 
-static void is_unseen(int fd, struct ns_conn *conn)
+static void push_and_enforce(int fd, struct ns_conn *conn)
 {
     ns_push(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_RULED)
@@ -51,12 +51,12 @@ void ns_handover_unseen(int fd)
         return;
     NS_DEBUG(fd, "stdio, another process or a bare call writes to it: nothing is held or joined");
     if (NS_GET(conn, kind) == NS_CONN_LISTENER)
-        give_back(fd, conn);
+        restore_listener(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
-    is_unseen(fd, conn);
-    /* And the ACKs of waits that we will not see, either, are bounded. */
+    push_and_enforce(fd, conn);
+    /* And limit the ACKs of waits that will not be seen, either. */
     if (NS_GET(conn, kind) == NS_CONN_RULED)
         ns_socket_mark_as_ours(fd, conn);
 }
@@ -65,16 +65,16 @@ static void each_enforced(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     if (NS_GET(conn, kind) == NS_CONN_RULED)
-        is_unseen(fd, conn);
+        push_and_enforce(fd, conn);
 }
 
-/* Another program may come to have these. A listener is as it was. */
+/* Another program may get this socket. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
     if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
-        give_back(fd, conn);
+        restore_listener(fd, conn);
     NS_DEBUG(fd, "may be handed on to another program");
     each_enforced(fd, conn, context);
     if (NS_GET(conn, kind) == NS_CONN_RULED)
@@ -99,7 +99,7 @@ void ns_handover_begins(bool replaced)
     if (ns_process_is_disabled())
         return;
     ns_rewrite_commit();
-    ns_flush_process(); /* other threads' too: in the child nobody would know of them */
+    ns_flush_process(); /* other threads' too: the child has only this thread */
     if (replaced && ns_socket_take_changed())
         ns_fd_each(each_handed_on, NULL);
     errno = saved;
@@ -110,11 +110,11 @@ void ns_handover_forked(void)
     atomic_store(&forked, true);
 }
 
-static void put_aside(int fd, struct ns_conn *conn, void *context)
+static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     if (NS_GET(conn, kind) == NS_CONN_LISTENER)
-        give_back(fd, conn);
+        restore_listener(fd, conn);
     else if (NS_GET(conn, kind) != NS_CONN_RULED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
@@ -127,15 +127,15 @@ static void put_aside(int fd, struct ns_conn *conn, void *context)
     NS_PUT(conn, ack_state, 0);
 }
 
-/* As without us, from now on: the options are the application's own again. But a process that was
- * forked may share its sockets with one that counts on them. */
+/* In a forked process connections keep their options, since its parent may use the same sockets.
+ */
 void ns_handover_disable(void)
 {
     if (ns_process_is_disabled())
         return;
     ns_rewrite_commit();
     ns_flush_process();
-    ns_fd_each(put_aside, NULL);
+    ns_fd_each(disable_one, NULL);
     ns_process_disable();
     ns_status_aside("it installed a seccomp filter");
     ns_report_aside();
@@ -156,9 +156,9 @@ void ns_handover_duplicated(int from, int to)
         return;
     }
     NS_DEBUG_FROM(to, "the same connection as", from);
-    /* Its debt to push is listed under from, which may be closed where we cannot see it. */
+    /* A pending push is listed under from, which may be closed unseen. */
     ns_push(from, conn);
-    if (!ns_fd_set(to, conn)) /* beyond the table: what is written there nobody sees */
+    if (!ns_fd_set(to, conn)) /* beyond the table: writes there are not seen */
         ns_handover_unseen(from);
     else if (to <= STDERR_FILENO && ns_conn_is_ours(conn)) /* stdio */
         ns_handover_unseen(to);

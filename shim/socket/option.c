@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The application's own setsockopt and getsockopt. Owns what is known of its TCP_NODELAY, TCP_CORK
- * and their like. Must never write through the application's const pointers, and reads a value only
- * where the kernel would have accepted its length. Async-signal-safe. */
+/* See option.h. Owns what the application has set: TCP_NODELAY, TCP_CORK and others. Must never
+ * write through the application's const pointers; reads a value only if the kernel would accept its
+ * length. */
 #include "socket/option.h"
 
 #include "base/real.h"
@@ -22,7 +22,8 @@
 #define TCP_FASTOPEN_CONNECT 30 /* linux/tcp.h, 4.11 */
 #endif
 
-/* The application has uncorked. The last segment is left to Nagle where that is on. */
+/* The application has removed its cork. If Nagle's algorithm is on, it may hold the last segment.
+ */
 static void uncorked(int fd, struct ns_conn *conn)
 {
     bool bytes = NS_GET(conn, app_corks) & NS_CORKS_BYTES;
@@ -30,7 +31,7 @@ static void uncorked(int fd, struct ns_conn *conn)
     if (NS_GET(conn, kind) != NS_CONN_RULED || !bytes)
         return;
     struct ns_ack_state state = ns_conn_ack(conn);
-    ns_ack_wrote(&state); /* what was corked carries it */
+    ns_ack_wrote(&state); /* the corked bytes carry the ACK */
     ns_conn_ack_put(conn, state);
     if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
         ns_join_mark(fd, conn);
@@ -39,7 +40,7 @@ static void uncorked(int fd, struct ns_conn *conn)
     NS_PUT(conn, wrote, 1);
 }
 
-/* Whether the kernel delays ACKs is the application's wish for once (tcp(7)). */
+/* TCP_QUICKACK of the application: it chooses the kernel's mode for now (tcp(7)). */
 static void note_quickack(struct ns_conn *conn, int value)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
@@ -57,12 +58,12 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
         NS_PUT(conn, app_nodelay, value != 0);
         NS_PUT(conn, kernel_nodelay, value != 0);
         if (value)
-            NS_PUT(conn, joins, 0); /* what was joined has left */
+            NS_PUT(conn, joins, 0); /* the option has sent what was joined */
         ns_socket_changed();
         if (NS_GET(conn, kind) == NS_CONN_RULED && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
             ns_socket_mark_as_ours(fd, conn);
         if (NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, immediate))
-            ns_enforce_nodelay(fd, conn); /* elsewhere before the next write */
+            ns_enforce_nodelay(fd, conn); /* otherwise it is set before the next write */
         break;
     case TCP_CORK:
         if (value)
@@ -90,7 +91,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
                   socklen_t len)
 {
     int given = 1, result = 1;
-    /* To the kernel the length is an int, and a negative one is refused. */
+    /* The kernel reads the length as an int and refuses a negative one. */
     bool readable = value && len >= sizeof given && len <= INT_MAX;
     if (readable && ns_rewrite_has(level, option)) {
         memcpy(&given, value, sizeof given);
@@ -102,7 +103,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
         return result < 0 ? -1 : 0;
     }
     if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
-        ns_push(fd, conn); /* ours leaves before the application's own corking begins */
+        ns_push(fd, conn); /* held bytes leave before the application's own corking begins */
     result = NS_REAL(setsockopt)(fd, level, option, value, len);
     if (result != 0)
         return result;
@@ -115,8 +116,8 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
     return result;
 }
 
-/* What the application is to be told instead of *answer, which the kernel says (-1: only a part of
- * it was asked for); false: just that. */
+/* Should the application get another value than the kernel's *answer? Then *answer is replaced. -1:
+ * the application asked for a part of the value. */
 static bool answer_of(const struct ns_conn *conn, int level, int option, int *answer)
 {
     if (level == IPPROTO_TCP && option == TCP_NODELAY) {
@@ -124,7 +125,7 @@ static bool answer_of(const struct ns_conn *conn, int level, int option, int *an
         return true;
     }
     if (level == IPPROTO_TCP && option == NS_DELACK_OPTION) {
-        /* Set by us through this descriptor; or by a forked child. */
+        /* Set by the library in this process, or in a forked child. */
         int delack = NS_GET(conn, delack);
         bool ours = *answer == NS_DELACK_US ? delack != NS_DELACK_THEIRS
                                             : *answer < 0 && delack == NS_DELACK_OURS;

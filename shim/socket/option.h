@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* setsockopt and getsockopt on TCP sockets: what a rule makes of them, and what the application is
- * told. errno is as the call leaves it. Async-signal-safe. */
+/* The application's setsockopt and getsockopt on TCP sockets. Async-signal-safe. */
 #ifndef NS_OPTION_H
 #define NS_OPTION_H
 
@@ -8,8 +7,8 @@
 
 #include <sys/socket.h>
 
-/* The two calls, for a socket that is ours. Results and errno are the kernel's own
- * wherever the kernel was asked. */
+/* The two calls for conn, which fd names. Result and errno are those that the application gets: the
+ * kernel's, or those that the kernel would have given for a value that a rule has changed. */
 int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const void *value,
                   socklen_t len);
 int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len);

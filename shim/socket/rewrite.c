@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Socket options that a rule rewrites. Owns ns_view: what the application is answered, and what it
- * asked for before its socket's rule was known. Async-signal-safe. */
+/* See rewrite.h. Owns ns_view: what getsockopt answers, and what the application asked for before
+ * its socket's rule was known. */
 #include "socket/rewrite.h"
 
 #include "base/pages.h"
@@ -11,7 +11,7 @@
 
 enum { SLAB_SIZE = 64 * 1024 };
 
-/* Options that some rule of this process rewrites, by index. */
+/* Options that any rule of this process rewrites: one bit for each index. */
 static uint32_t rewritten;
 
 void ns_rewrite_open(const struct ns_ruleset *rules)
@@ -22,14 +22,14 @@ void ns_rewrite_open(const struct ns_ruleset *rules)
                 rewritten |= UINT32_C(1) << rules->rules[r]->sockopts[i].option;
 }
 
-/* Views come from slabs that are never given back: a reader may be in any of them. */
+/* Views come from slabs that are never freed: a thread may be reading any of them. */
 struct slab {
     _Atomic unsigned used;
     struct ns_view views[];
 };
 enum { VIEWS_PER_SLAB = (SLAB_SIZE - sizeof(struct slab)) / sizeof(struct ns_view) };
 
-/* The view of a connection, made if need be; NULL without memory. */
+/* The view of a connection, made if necessary. NULL if there is no memory. */
 static struct ns_view *view_make(struct ns_conn *conn)
 {
     static struct slab *_Atomic current;
@@ -56,14 +56,14 @@ static bool is_deferred(const struct ns_view *view, int index)
     return view && NS_GET(view, deferred) & UINT32_C(1) << index;
 }
 
-/* From now on the application is told value. */
+/* From now on getsockopt answers value. */
 static void tell(struct ns_view *view, int index, int value)
 {
     atomic_store_explicit(&view->value[index], value, memory_order_relaxed);
     atomic_fetch_or(&view->hidden, UINT32_C(1) << index);
 }
 
-/* What the kernel would have answered to the application's own request. */
+/* From now on getsockopt answers what it would after the application's own setsockopt. */
 static void tell_as_asked(struct ns_conn *conn, struct ns_view *view, int index, int asked)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
@@ -72,7 +72,7 @@ static void tell_as_asked(struct ns_conn *conn, struct ns_view *view, int index,
         tell(view, index, answer);
 }
 
-/* Set an option to something else than the application sees. */
+/* Set an option, and keep from the application that it has changed. */
 static int set_hidden(int fd, struct ns_view *view, int index, int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
@@ -83,7 +83,7 @@ static int set_hidden(int fd, struct ns_view *view, int index, int value)
     return ns_kernel_set(fd, row->level, row->option, value);
 }
 
-/* The application asks for value of a table option, and the rule has something to say about it. */
+/* The application sets an option for which the rule has an action. */
 static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_action *action,
                      int value)
 {
@@ -99,7 +99,7 @@ static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_actio
     int answer, rewritten_value = ns_sockopt_rewrite(action, value);
     if (rewritten_value == value && !(NS_GET(view, hidden) & UINT32_C(1) << index))
         return ns_kernel_set(fd, row->level, row->option, value);
-    /* What the kernel would not have taken is an error whatever it is given instead. */
+    /* A value that the kernel would refuse is an error, whatever replaces it. */
     int judged = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &answer);
     if (judged < 0)
         return judged;
@@ -109,8 +109,8 @@ static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_actio
     return result;
 }
 
-/* Asked for on a fresh socket: only its later rule says what to do. Judged by the kernel now, on a
- * socket of the same kind. */
+/* Set on a fresh socket: its later rule decides. The kernel checks the value now, on another socket
+ * of the same kind. */
 static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
@@ -119,7 +119,7 @@ static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
         return ns_kernel_set(fd, row->level, row->option, value);
     int answer;
     int result = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &answer);
-    if (result > 0) /* nobody to ask: no descriptor left */
+    if (result > 0) /* no descriptor is left for such a socket */
         return ns_kernel_set(fd, row->level, row->option, value);
     if (result < 0)
         return result;
@@ -129,13 +129,13 @@ static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
     return 0;
 }
 
-/* Give the kernel what the application is told it has. */
+/* Set the option to what the application believes it to be. */
 static void undo(int fd, struct ns_view *view, int index)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
     int value = atomic_load_explicit(&view->value[index], memory_order_relaxed);
     atomic_fetch_and(&view->hidden, ~(UINT32_C(1) << index));
-    /* What the kernel computes by itself until it is told cannot be given back. */
+    /* Except for values that the kernel computes by itself until they are set. */
     if (index != NS_SOCKOPT_SO_SNDBUF && index != NS_SOCKOPT_SO_RCVBUF &&
         index != NS_SOCKOPT_TCP_MAXSEG && index != NS_SOCKOPT_TCP_WINDOW_CLAMP)
         ns_kernel_set(fd, row->level, row->option, value);
@@ -179,7 +179,7 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
         } else if (acts && action->verb == NS_SOCKOPT_SET && view_make(conn)) {
             set_hidden(fd, NS_GET(conn, view), index, action->value);
         } else if (!acts && view && NS_GET(view, hidden) & UINT32_C(1) << index) {
-            undo(fd, view, index); /* another rule's: of the listener, or of an earlier connect */
+            undo(fd, view, index); /* from the rule of the listener or of an earlier connect */
         }
     }
 }

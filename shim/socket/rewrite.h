@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Socket options that a rule rewrites ("sockopt" in a policy): what the kernel is given, and what
- * the application is answered. Nothing here blocks; errno is unchanged; async-signal-safe. */
+/* Socket options that a rule rewrites ("sockopt" in a policy): what is set in the kernel, and what
+ * getsockopt returns. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_REWRITE_H
 #define NS_REWRITE_H
 
@@ -10,25 +10,24 @@
 /* Start-up. */
 void ns_rewrite_open(const struct ns_ruleset *rules);
 
-/* Does some rule of this process rewrite this option? */
+/* Does any rule of this process rewrite this option? */
 bool ns_rewrite_has(int level, int option);
 
-/* The application asks for an option of which ns_rewrite_has is true. Returns 0 or -errno, which it
- * is to be answered; or 1 if that is the kernel's to say. */
+/* The application sets an option for which ns_rewrite_has is true. Returns 0 or -errno, the
+ * application's result; or 1: the caller makes the call as asked. */
 int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int value);
 
-/* What the application is answered instead of what the kernel says; false: just that. */
+/* Does getsockopt answer another value than the kernel's? Then *answer is set. */
 bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer);
 
-/* The rule of fd is known now (NULL: none): give the kernel what the application asked for before,
- * as the rule has it, and what the rule sets by itself. */
+/* The rule of fd is known now (NULL: none): set what the application asked for earlier, as the rule
+ * changes it, and what the rule sets by itself. */
 void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
 
-/* conn is a socket that the kernel made from the listener from. */
+/* conn was accepted from the listener from: take over what its getsockopt answers. */
 void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from);
 
-/* Sockets may leave for where nobody keeps what their applications asked for (a child, another
- * program): give the kernel every request that waits for a rule. */
+/* Another process or program may get the sockets: set every option that still waits for a rule. */
 void ns_rewrite_commit(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors: each process and each namespace that is watched takes some as long as it is there,
- * and reading what /proc has of them takes others for a moment. */
+/* The limit of descriptors. Each watched process and namespace needs some permanently, and reading
+ * /proc needs others for a moment. */
 #ifndef NS_FD_LIMIT_H
 #define NS_FD_LIMIT_H
 
@@ -10,7 +10,7 @@
 
 enum { NS_FD_LIMIT_FOR_READING = 16 };
 
-/* To the hard limit. */
+/* Raise the soft limit to the hard limit. */
 static inline void ns_fd_limit_raise(void)
 {
     struct rlimit limit;
@@ -21,7 +21,7 @@ static inline void ns_fd_limit_raise(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* May a descriptor that is to stay have this number? */
+/* May this descriptor stay open, so that enough are left for reading /proc? */
 static inline bool ns_fd_limit_is_left(int fd)
 {
     struct rlimit limit;
@@ -30,7 +30,7 @@ static inline bool ns_fd_limit_is_left(int fd)
            (rlim_t)fd + NS_FD_LIMIT_FOR_READING < limit.rlim_cur;
 }
 
-/* Did this process lack descriptors or memory? That passes, and may be tried again. */
+/* Is this a lack of descriptors or memory, which may pass? */
 static inline bool ns_fd_limit_is_short(int error)
 {
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS ||

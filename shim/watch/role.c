@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* See role.h. Pure: it asks the kernel nothing. Async-signal-safe. */
+/* See role.h. Pure. */
 #include "watch/role.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 
-/* Where a kernel begins to choose ports for those who name none, unless it is told otherwise. */
+/* The default begin of the range of ephemeral ports. */
 enum { CHOSEN_FIRST = 32768 };
 
-/* Two remote ends with one hash are taken for one with more connections, and so for a server's,
- * which leaves this end a client: a wrong answer, but the same as without a count. */
+/* Two remote ends with the same hash look like a server with more connections, so that this end may
+ * be called a client by mistake. */
 static uint16_t hash(const struct ns_diag_key *key)
 {
     uint64_t sum = key->id.idiag_dport;
@@ -26,7 +26,7 @@ static void count(uint16_t *counter)
 
 void ns_roles_clear(struct ns_roles *roles)
 {
-    memset(roles, 0, sizeof(*roles));
+    memset(roles, 0, sizeof *roles);
 }
 
 void ns_roles_count(struct ns_roles *roles, const struct ns_diag_key *key)
@@ -35,17 +35,17 @@ void ns_roles_count(struct ns_roles *roles, const struct ns_diag_key *key)
     count(&roles->remote[hash(key)]);
 }
 
-bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_netns *space,
+bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_netns *netns,
                         const struct ns_diag_key *key)
 {
     uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
     unsigned here = roles->local[local], there = roles->remote[hash(key)];
 
-    if (ns_netns_is_listened(space, local))
+    if (ns_netns_is_listened(netns, local))
         return true;
-    if (ns_netns_is_listened(space, remote))
+    if (ns_netns_is_listened(netns, remote))
         return false;
-    /* A client with very many connections has its ports in common, too, each for a few servers. */
+    /* A client with very many connections reuses its ports, too, each for a few servers. */
     if (here != there)
         return here > there;
     return local < CHOSEN_FIRST && remote >= CHOSEN_FIRST;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which end of a connection is the server's. Where somebody listens on its port, it is; but a
- * listener may be closed while what it accepted lives on, and then the ports of all connections of
- * the namespace tell: those that a listener accepted have its port in common, and each a peer of
- * its own. */
+/* Which end of a connection is the server: the one whose port has a listener. If the listener is
+ * closed, all connections of the namespace are considered: those that a listener accepted have the
+ * same local port and different peers. */
 #ifndef NS_ROLE_H
 #define NS_ROLE_H
 
@@ -11,7 +10,7 @@
 
 enum { NS_ROLES_ENDS = 65536 };
 
-/* How many connections of one list have a local port, or a remote end; the latter by a hash. */
+/* The number of connections by local port, and by a hash of the remote end. */
 struct ns_roles {
     uint16_t local[NS_ROLES_ENDS], remote[NS_ROLES_ENDS];
 };
@@ -19,8 +18,8 @@ struct ns_roles {
 void ns_roles_clear(struct ns_roles *roles);
 void ns_roles_count(struct ns_roles *roles, const struct ns_diag_key *key);
 
-/* Once all of the namespace have been counted. */
-bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_netns *space,
+/* Call it when all connections of the namespace have been counted. */
+bool ns_roles_is_server(const struct ns_roles *roles, const struct ns_netns *netns,
                         const struct ns_diag_key *key);
 
 #endif

@@ -26,7 +26,7 @@ PATH = (1500, 0)
 DEADLINE = 60  # seconds for anything that should have come long before
 
 BUILT_IN = ""  # the shim with no policy at all
-OBSERVE = '{"version": 1, "rules": [{"send": "observe"}]}'  # and what is seen is recorded
+OBSERVE = "observe"  # the library that observes, and records
 NO_SHIM = None
 
 
@@ -88,6 +88,7 @@ class Bench:
         self.running = []
         # A copy: a build that goes on meanwhile must not change what the second half measures.
         self.library = pathlib.Path(shutil.copy(LIBRARY, work))
+        self.observer = pathlib.Path(shutil.copy(LIBRARY.with_name("libnagleshim-observe.so"), work))
         allowed = sorted(os.sched_getaffinity(0))
         # name -> the CPUs of the server and of the client
         self.places = {"1": (allowed[0], allowed[0])}
@@ -104,11 +105,13 @@ class Bench:
     def environment(self, policy):
         if policy is NO_SHIM:
             return self.clean
-        extra = {"LD_PRELOAD": str(self.library)}
-        if policy:
-            extra["NAGLESHIM_POLICY"] = policy
         if policy is OBSERVE:
-            extra["NAGLESHIM_RECORD"] = str(self.work / "records")
+            extra = {"LD_PRELOAD": str(self.observer),
+                     "NAGLESHIM_RECORD": str(self.work / "records")}
+        else:
+            extra = {"LD_PRELOAD": str(self.library)}
+            if policy:
+                extra["NAGLESHIM_POLICY"] = policy
         return {**self.clean, **extra}
 
     def popen(self, cpu, policy, command, **how):
@@ -140,7 +143,8 @@ class Bench:
             if time.monotonic() > end:
                 raise CannotRun(f"{command[0]} does not listen: {log.read_text().strip()}")
             time.sleep(0.01)
-        if maps(self.library, server.pid) != (policy is not NO_SHIM):
+        library = self.observer if policy is OBSERVE else self.library
+        if maps(library, server.pid) != (policy is not NO_SHIM):
             raise CannotRun(f"{command[0]}: the shim is not where it should be")
         return port
 

@@ -41,10 +41,10 @@ $T/fleet/default.json: valid, 1 rule"
     policy namespace/app '{}'
     run --separate-stderr "$NS" check
     expect_status 0
-    expect_whole stderr "$T/fleet/app.json: warning: no program gets it: $T/namespace/app.json is found before it"
+    expect_whole stderr "$T/fleet/app.json: warning: no program gets this file: $T/namespace/app.json is found first"
     policy namespace/default '{}'
     run --separate-stderr "$NS" check
-    expect_part stderr "$T/fleet/other.json: warning: no program gets it: $T/namespace/default.json is found before it"
+    expect_part stderr "$T/fleet/other.json: warning: no program gets this file: $T/namespace/default.json is found first"
     expect_no_part stderr "$T/namespace/app.json: warning"
     # It is so: the library and the other commands find that one.
     run --separate-stderr "$NS" explain --process other --role client
@@ -108,8 +108,8 @@ $T/fleet/default.json: valid, 1 rule"
     run --separate-stderr "${as_other[@]}" check
     expect_status 2
     expect_part stderr "nagleshim check: the directory '$T/namespace': Permission denied"
-    expect_part stderr "$T/fleet/app.json: warning: no program gets it: the search ends before it at $T/namespace/app.json: Permission denied"
-    expect_part stderr "$T/fleet/default.json: warning: no program gets it: the search ends before it at $T/namespace/default.json: Permission denied"
+    expect_part stderr "$T/fleet/app.json: warning: no program gets this file: the search ends earlier, at $T/namespace/app.json: Permission denied"
+    expect_part stderr "$T/fleet/default.json: warning: no program gets this file: the search ends earlier, at $T/namespace/default.json: Permission denied"
     # It is so: the shim is disabled.
     run --separate-stderr "${as_other[@]}" explain --process app --role client
     expect_status 2
@@ -122,13 +122,13 @@ $T/fleet/default.json: valid, 1 rule"
     # Behind it, the search comes first to what can be read.
     NAGLESHIM_POLICY_DIR=$T/fleet:$T/namespace run --separate-stderr "${as_other[@]}" check
     expect_status 2
-    expect_no_part stderr "no program gets it"
+    expect_no_part stderr "no program gets this file"
     # One that may be searched and not listed hides nothing that is not there.
     chmod 0711 "$T/namespace"
     run --separate-stderr "${as_other[@]}" check
     expect_status 2
     expect_part stderr "nagleshim check: the directory '$T/namespace': Permission denied"
-    expect_no_part stderr "no program gets it"
+    expect_no_part stderr "no program gets this file"
     chmod 0755 "$T/namespace"
     run --separate-stderr "${as_other[@]}" check
     expect_status 0
@@ -140,7 +140,7 @@ $T/fleet/default.json: valid, 1 rule"
     cp "$T/namespace/default.json" "$odd"
     run --separate-stderr "$NS" check
     expect_part output "$T/fleet/a?[31m?valid.json: valid, 1 rule"
-    expect_whole stderr "$T/fleet/a?[31m?valid.json: warning: no program gets it: $T/namespace/default.json is found before it"
+    expect_whole stderr "$T/fleet/a?[31m?valid.json: warning: no program gets this file: $T/namespace/default.json is found first"
     printf '{"version": 2}\n' >"$odd"
     run --separate-stderr "$NS" check --dir "$T/fleet"
     expect_part stderr "$T/fleet/a?[31m?valid.json:1:13: "

@@ -150,7 +150,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     head -c 4096 /dev/zero >"$T/bad/libnagleshim.so"
     patient r pause env LD_PRELOAD="$T/bad/libnagleshim.so"
     doctor_of r
-    expect_fails r "$T/bad/libnagleshim.so is no library"
+    expect_fails r "$T/bad/libnagleshim.so is not a library"
     program other-machine "$T/bad/libnagleshim.so"
     patient s pause env LD_PRELOAD="$T/bad/libnagleshim.so"
     doctor_of s

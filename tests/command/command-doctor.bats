@@ -72,7 +72,7 @@ CASES
     doctor "$T/odd"
     expect_status 1
     expect_part output "loader: /bin/sh"
-    expect_part output "reason: it has a loader of another libc than glibc and musl"
+    expect_part output "reason: it has the loader of a libc other than glibc and musl"
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/no/ld-linux.so.2 -o "$T/lost" -
     doctor "$T/lost"
     expect_status 1
@@ -80,7 +80,7 @@ CASES
 }
 
 @test "doctor says of a Bun program what the shim does not see there" {
-    local kind said="is a Bun program: the shim sees what it reads and writes, and not its waits, which it makes without libc"
+    local kind said="is a Bun program: the shim sees its reads and writes, but not its waits, which do not use libc"
     program bun "$T/bun"
     strip "$T/bun"
     doctor "$T/bun"
@@ -202,15 +202,15 @@ CASES
 --pid 2147483647|there is no process 2147483647
 no-such-program|cannot find 'no-such-program' in PATH
 DIR/none|'DIR/none': No such file or directory
-DIR|'DIR' is a directory, and no program
-/dev/null|'/dev/null' is not a regular file, and no program
+DIR|'DIR' is a directory, not a program
+/dev/null|'/dev/null' is a special file, not a program
 DIR/plain|'DIR/plain' is not executable: Permission denied
 CASES
     doctor ''
     expect_status 2
     doctor "$LIBRARY"
     expect_status 2
-    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, and no program"
+    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, not a program"
 }
 
 @test "doctor tries the library with the program's own loader, and runs nothing of the program" {
@@ -253,8 +253,8 @@ int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
         }
     done <<CASES
 empty|$T/libnagleshim.so is empty; install it again
-half|$T/libnagleshim.so is cut off: it has * bytes, and needs *; install it again
-text|$T/libnagleshim.so is no library; install it again
+half|$T/libnagleshim.so is truncated: it has * bytes and needs *; install it again
+text|$T/libnagleshim.so is not a library; install it again
 foreign|$T/libnagleshim.so is built for another kind of machine; install it again
 program|the loader says of $T/libnagleshim.so: cannot *
 CASES

@@ -27,8 +27,8 @@ explain() {
     expect_part output "socket: client, local 127.0.0.2:5, remote 10.0.0.1:7011"
     expect_part output "tried: $T/p.json: taken"
     expect_part output 'rule 1 "by program": does not match: "process" names other programs'
-    expect_part output 'rule 2 "by argument": does not match: "args" is not among the arguments'
-    expect_part output 'rule 3 "by role": does not match: "role" is another'
+    expect_part output 'rule 2 "by argument": does not match: "args" matches no argument'
+    expect_part output 'rule 3 "by role": does not match: "role" is different'
     expect_part output 'rule 4 "by local": does not match: "local" has other addresses or ports'
     expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
     expect_part output 'rule 6 "it": matches'
@@ -81,10 +81,10 @@ policy: $T/policies/$real.json, 1 rule"
     policy p '{"match": {"process": "no-such-*"}}'
     explain -p "$T/p.json" --process no-such-program
     expect_status 0
-    expect_part output "process: no-such-program (not found in PATH; matched by this name alone)"
+    expect_part output "process: no-such-program (not found in PATH; only its name is matched)"
     explain -p "$T/p.json" --process /opt/no-such-program
     expect_status 0
-    expect_part output "process: /opt/no-such-program (there is no such file; matched by this name alone)"
+    expect_part output "process: /opt/no-such-program (no such file; only its name is matched)"
 }
 
 @test "explain takes a script for what the process will be: its interpreter, with the script as an argument" {
@@ -172,10 +172,10 @@ policy: $T/policies/$real.json, 1 rule"
         expect_whole output ""
         expect_whole stderr "nagleshim explain: '$file' $expected"
     done <<CASES
-$T/folder|is a directory, and no program
+$T/folder|is a directory, not a program
 $T/data|is not executable: Permission denied
-/dev/null|is not a regular file, and no program
-$LIBRARY|is a library, and no program
+/dev/null|is a special file, not a program
+$LIBRARY|is a library, not a program
 CASES
 }
 
@@ -202,7 +202,7 @@ CASES
     expect_whole stderr "nagleshim explain: --role must be client or server, not 'peer'"
     explain --process cat file
     expect_status 2
-    expect_whole stderr "nagleshim explain: 'file' is not an option; an argument of the program is given with --arg"
+    expect_whole stderr "nagleshim explain: 'file' is not an option; use --arg for an argument of the program"
 }
 
 @test "explain of a broken or unreadable policy says where, that the shim is disabled, and exits 2" {
@@ -237,7 +237,7 @@ CASES
     explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 350}')" --process cat --role client
     expect_part output "send auto-cork: TCP_NODELAY is set to 1 before a connection's second write;
     a burst is held with MSG_MORE"
-    expect_part output "after 350 us"
+    expect_part output "for more than 350 us"
     explain -p "$(policy p '{"send": "flush-before-read"}')" --process cat --role client
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"
     explain -p "$(policy p '{"send": "app", "ack": "app"}')" --process cat --role client
@@ -250,27 +250,27 @@ CASES
         "TCP_KEEPIDLE": {"min": 30}, "TCP_KEEPCNT": {"max": 9}}}'
     explain -p "$T/p.json" --process cat
     expect_status 0
-    expect_part output "sockopt SO_RCVBUF: what the application asks is done"
-    expect_part output "sockopt SO_SNDBUF: what the application asks is not done, and it is told that it worked"
-    expect_part output "sockopt SO_KEEPALIVE: 1 at creation, and instead of what the application asks"
-    expect_part output "sockopt TCP_KEEPIDLE: what the application asks, but no less than 30"
-    expect_part output "sockopt TCP_KEEPCNT: what the application asks, but no more than 9"
+    expect_part output "sockopt SO_RCVBUF: set as the application asks"
+    expect_part output "sockopt SO_SNDBUF: not set; the application's call succeeds without effect"
+    expect_part output "sockopt SO_KEEPALIVE: set to 1 when the socket is created, whatever the application asks"
+    expect_part output "sockopt TCP_KEEPIDLE: set as the application asks, but to at least 30"
+    expect_part output "sockopt TCP_KEEPCNT: set as the application asks, but to at most 9"
 }
 
 @test "explain of a server's socket says what its listener gets" {
     explain -p "$(policy p '{"name": "all"}')" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: gets rule 1 "all", and every socket accepted from it too'
+    expect_part output 'listener: gets rule 1 "all"; accepted sockets get it, too'
     policy p '{"name": "one", "match": {"local": "10.0.0.1"}}, {"name": "all"}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
     expect_part output 'listener: gets rule 1 "one"; accepted sockets are matched one by one'
     policy p '{"match": {"remote": "10.0.0.0/8"}}, {"name": "all"}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: left alone, as a rule asks for "remote"; accepted sockets are matched one by one'
+    expect_part output 'listener: left alone, because a rule has "remote"; accepted sockets are matched one by one'
     policy p '{"match": {"local": "81"}}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output "listener: left alone, and every socket accepted from it too"
+    expect_part output "listener: left alone, as are its accepted sockets"
     explain -p "$T/p.json" --process cat --role server
-    expect_part output "listener: give --local to see what its listener gets"
+    expect_part output "listener: unknown without --local"
     explain -p "$T/p.json" --process cat --role client --local 10.0.0.1:80
     expect_no_part output listener
 }

@@ -1,11 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim run` warns of what lies in the environment before it starts a program, and starts none under a broken library.
+# Promise: `nagleshim run` warns of mistakes in the environment before it starts a program, and starts none with a broken library.
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
-# What `nagleshim run` says before it starts a program. What is wrong with its own words or with the library starts
-# nothing and is 125; what lies in the environment is a warning, and the program runs. And where in LD_PRELOAD the
-# library comes to stand.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/command
@@ -33,23 +30,6 @@ expect_nothing() {
     [[ -e $T/ran ]]
 }
 
-@test "run puts the library before what is preloaded, and behind the sanitizers alone" {
-    local old expected
-    while read -r old expected; do
-        # Read by the command and not by its own loader, to which these files are not there.
-        LD_PRELOAD=$old run --separate-stderr "$NS" run -- printenv LD_PRELOAD
-        expect_whole output "${expected//OURS/$LIBRARY}"
-    done <<'CASES'
-/no/libx.so OURS:/no/libx.so
-/no/libasan.so.8 /no/libasan.so.8:OURS
-/no/libx.so:/no/libtsan.so.2:/no/liby.so /no/libtsan.so.2:OURS:/no/libx.so:/no/liby.so
-/no/libubsan.so:/no/libhwasan.so.0:/no/x.so /no/libubsan.so:/no/libhwasan.so.0:OURS:/no/x.so
-/no/libclang_rt.asan-x86_64.so:/no/x.so /no/libclang_rt.asan-x86_64.so:OURS:/no/x.so
-/no/libartisan.so:/no/asan/libx.so OURS:/no/libartisan.so:/no/asan/libx.so
-/no/x.so:/no/libnagleshim.so:/no/libasan.so /no/libasan.so:OURS:/no/x.so
-CASES
-}
-
 @test "the examples name the library first in LD_PRELOAD" {
     grep -rhE 'LD_PRELOAD[=:]|value: .*libnagleshim' config/systemd config/container examples/lib.bash examples/sidecar/pod.yaml |
         grep libnagleshim >"$T/lines"
@@ -62,17 +42,7 @@ CASES
     [[ $output == *"ours:/no/x.so" ]]
 }
 
-@test "run --policy is run -p" {
-    local file
-    file=$(realpath "$(policy p '{}')")
-    run --separate-stderr "$NS" run --policy "$file" -- printenv NAGLESHIM_POLICY
-    expect_status 0
-    expect_whole output "$file"
-    run --separate-stderr "$NS" explain --policy "$file" --process cat
-    expect_part output "tried: $file: taken"
-}
-
-@test "run warns of a log file that cannot be written, and of a level that there is not" {
+@test "run warns of a log file that cannot be written, and of an unknown level" {
     touch "$T/file"
     NAGLESHIM_LOG_FILE=$T/none/log run_touch
     expect_warning "NAGLESHIM_LOG_FILE '$T/none/log' cannot be written, and the log is lost: No such file or directory"
@@ -99,7 +69,7 @@ CASES
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
 }
 
-@test "run names the variable that was probably meant by one that nothing reads" {
+@test "run warns of an unknown variable, and names the one that was probably meant" {
     local name meant
     while read -r name meant; do
         run --separate-stderr env "$name=1" "$NS" run -- true
@@ -193,7 +163,7 @@ CASES
     expect_warning "NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
-@test "run warns of a rule that no socket can get, and of a policy that has nothing for the program" {
+@test "run warns of a rule that no socket can get, and of a policy without a rule for the program" {
     local file
     file=$(realpath "$(policy p '{}, {"name": "late", "match": {"role": "client"}}')")
     run_touch -p "$file"
@@ -209,7 +179,7 @@ CASES
     expect_nothing
 }
 
-@test "run starts nothing under a library that is empty, cut off, for another machine, or none" {
+@test "run starts nothing with a library that is empty, truncated, for another machine, or not a library" {
     local size kind expected
     cp "$NS" "$T/nagleshim"
     # Behind what is loaded there may be much that is not.
@@ -236,9 +206,9 @@ CASES
         [[ ! -e $T/ran ]]
     done <<'CASES'
 empty|is empty
-half|is cut off: it has * bytes, and needs *
-header|is cut off: its program headers are not there
-text|is no library
+half|is truncated: it has * bytes and needs *
+header|is truncated: its program headers are missing
+text|is not a library
 foreign|is built for another kind of machine
 CASES
     cp "$LIBRARY" "$T/libnagleshim.so"

@@ -16,7 +16,7 @@ teardown() {
     ns_teardown
 }
 
-@test "enable --preload names the library first in ld.so.preload, and disable leaves it as it was" {
+@test "enable --preload writes the library into the first line of ld.so.preload, and disable restores the file" {
     gcc -shared -fPIC -x c -o "$R/lib/other.so" - <<<"int other;"
     printf '/lib/other.so # of somebody else\n\n' >"$R/etc/ld.so.preload"
     chmod 0640 "$R/etc/ld.so.preload"
@@ -41,7 +41,7 @@ teardown() {
     expect_untouched
 }
 
-@test "disable takes every entry of the library out of ld.so.preload, and removes a file that has nothing else" {
+@test "disable removes every entry of the library from ld.so.preload, and a file that has no other entry" {
     local before after
     while IFS='|' read -r before after; do
         printf %b "$before" >"$R/etc/ld.so.preload"
@@ -69,7 +69,7 @@ CASES
     expect_untouched
 }
 
-@test "disable takes the library that --library names, by whatever links, and leaves that of another installation" {
+@test "disable --library removes that library, also behind links, and keeps the one of another installation" {
     local other=/usr/local/lib/libnagleshim.so
     unit ours.service
     unit theirs.service
@@ -115,9 +115,9 @@ theirs.service will not have the library at its next start"
     refused "$library: No such file or directory"
     head -c 20000 "$LIBRARY" >"$R$library"
     enable --preload
-    refused "is cut off: it has 20000 bytes, and needs"
+    refused "is truncated: it has 20000 bytes and needs"
     enable --unit x
-    refused "is cut off"
+    refused "is truncated"
     program other-machine "$R$library"
     enable --preload
     refused "is built for another kind of machine"
@@ -145,7 +145,7 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
     done
 }
 
-@test "enable refuses a library that others could change, or that is not there for every program" {
+@test "enable refuses a library that other users could change, or that not every program can reach" {
     chmod 0775 "$R/usr/lib"
     enable --preload
     refused "/usr/lib can be changed by other users than root (mode 0775)"
@@ -190,7 +190,7 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
     refused "belongs to user 65533, who could run code in every program"
 }
 
-@test "enable refuses a file system that is mounted noexec, or that is not there at boot" {
+@test "enable refuses a file system that is mounted noexec, or that is not mounted early at boot" {
     local mounts
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
@@ -211,7 +211,7 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
     refused "this system's libc is musl, whose loader does not read /etc/ld.so.preload"
 }
 
-@test "enable --preload writes through no link, and a write that fails leaves everything as it was" {
+@test "enable --preload does not follow a link, and a failed write changes nothing" {
     type -P strace >/dev/null || cannot_here "strace is not installed"
     ln -s /etc/passwd "$R/etc/ld.so.preload"
     snapshot >"$T/before"
@@ -229,7 +229,7 @@ __attribute__((constructor)) static void begin(void) { abort(); }'
     done
 }
 
-@test "a library that is named through a link keeps that name, so that an upgrade that switches the link is followed" {
+@test "a library named through a link keeps that name, so that an upgrade can switch the link" {
     mkdir -p "$R/opt/app"/{1,2}/lib
     cp "$LIBRARY" "$R/opt/app/1/lib"
     cp "$LIBRARY" "$R/opt/app/2/lib"
@@ -375,7 +375,7 @@ LoadState=not-found|app.service: systemctl reports LoadState=not-found; only a l
 LoadState=masked|app.service: systemctl reports LoadState=masked
 LoadState=loaded\nEnvironmentFiles=/etc/none (ignore_errors=no)\nEnvironmentFiles=/etc/*.env (ignore_errors=no)|app.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD; add the library there
 LoadState=loaded\nUnsetEnvironment=A LD_PRELOAD|app.service: its UnsetEnvironment= has LD_PRELOAD
-LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes or backslashes
+LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes, backslashes or %
 CASES
     # Shown only after the drop-in is there: another one is read later.
     printf 'LoadState=loaded\nEnvironment=LD_PRELOAD=/lib/late.so\n' | tee "$R/show/app.service.after" >"$R/show/app.service"
@@ -402,7 +402,7 @@ CASES
     expect_untouched
 }
 
-@test "a name that is no service's, or stands for several, is refused" {
+@test "a name that is not a service, or stands for several, is refused" {
     local name
     for name in $'a\nb' '../x' 'a/b' 'a b' 'a%i' '' - . .service "a'b" "$(printf '%300s' '' | tr ' ' a)"; do
         enable --unit "$name"
@@ -440,7 +440,7 @@ CASES
     expect_whole stderr "nagleshim host: --root '$R': Operation not permitted"
 }
 
-@test "status says what is enabled, and what is wrong with the library or a policy" {
+@test "status shows what is enabled, and a broken library or policy" {
     unit app.service
     host status --root "$R"
     expect_status 1
@@ -467,7 +467,7 @@ app.service: /usr/lib/libnagleshim.so"
     python3 -c 'import json, sys
 o = json.loads(sys.argv[1])
 assert [e["unit"] for e in o["enabled"]] == [None, "app.service"] and o["good"] is False, o
-assert any(f["name"] == "wrong" and "is cut off" in f["text"] for f in o["facts"]), o' "$output"
+assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["facts"]), o' "$output"
     # Taking it away needs no library that works.
     host disable --root "$R"
     expect_status 0
@@ -482,9 +482,9 @@ assert any(f["name"] == "wrong" and "is cut off" in f["text"] for f in o["facts"
         host --root "$R" $words
         refused "$said"
     done <<'CASES'
-|enable, disable or status is missing; see 'nagleshim host --help'
+|host must be followed by enable, disable or status; see 'nagleshim host --help'
 enable nginx|unexpected word 'nginx'; see 'nagleshim host --help'
-frobnicate|unexpected word 'frobnicate'
+frobnicate|'frobnicate': host must be followed by enable, disable or status
 enable|enable needs --unit UNIT, for a service, or --preload, for every program
 enable --preload --unit x|--unit and --preload cannot be used together
 status --preload|status takes neither --unit nor --preload nor --library
@@ -501,7 +501,7 @@ CASES
     expect_whole stderr "nagleshim host: --root '$T': not a root file system: it has no /etc"
 }
 
-@test "on the system itself every program has it after enable --preload, none after disable, and status knows those from before" {
+@test "enable --preload on the running system reaches every new program, disable none, and status counts the older ones" {
     local mounts
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 && $EUID -eq 0 ]] || cannot_here "no mount namespace of root's"

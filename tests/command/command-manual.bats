@@ -155,10 +155,6 @@ print("\n".join(at))' "$@"
     [[ $n -ge 4 ]]
 }
 
-@test "the README is short enough to be read to the end" {
-    [[ $(wc -l <README.md) -le 150 ]]
-}
-
 @test "the README's first table has the rows and the columns that make demo prints" {
     sed -nE "s/^row '([^']*)'.*/\1/p" tests/demo >"$T/demo"
     sed -nE 's/^\| ((without|the shim|by hand)[^|]*) \|.*/\1/p' README.md >"$T/readme"

@@ -33,6 +33,7 @@ expected_files() {
     {
         echo "755 $1/bin/nagleshim"
         echo "644 $2/libnagleshim.so"
+        echo "644 $2/libnagleshim-observe.so"
         echo "644 $1/share/bash-completion/completions/nagleshim"
         echo "644 $1/share/fish/vendor_completions.d/nagleshim.fish"
         echo "644 $1/share/zsh/site-functions/_nagleshim"

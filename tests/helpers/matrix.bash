@@ -157,7 +157,8 @@ timing_is() {
             [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]
     elif [[ $1 == flows ]]; then
         most=$(((rounds + warmup) / 4))
-        [[ $stalls -eq 0 ]] && holds "$median < 5000" && [[ $NS_ISOLATED == 0 || $delayed -le $most ]]
+        # On a busy machine a round may take 20 ms without a delayed ACK.
+        holds "$stalls <= 0.02 * $rounds && $median < 5000" && [[ $NS_ISOLATED == 0 || $delayed -le $most ]]
     else
         # In some scenarios only every second round stalls; of the paced records, many wait for one ACK.
         least=$stalls

@@ -95,9 +95,9 @@ END
 
 # live WORDS...: `nagleshim host` in that system.
 live() {
-    local -a library=()
-    [[ $1 != enable ]] || library=(--library /usr/lib/libnagleshim.so)
-    run --separate-stderr "${as_root[@]}" chroot "$R" /usr/bin/nagleshim host "$@" "${library[@]}"
+    local -a named=()
+    [[ $1 != enable ]] || named=(--library /usr/lib/libnagleshim.so)
+    run --separate-stderr "${as_root[@]}" chroot "$R" /usr/bin/nagleshim host "$@" "${named[@]}"
 }
 
 dropin() {

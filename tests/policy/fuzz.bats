@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: No policy file, however broken, harms the program that reads it, and the parser, the matcher and the judge agree with slow models of them.
 # Runs the fuzzers of the policy, the matcher and the judge with AddressSanitizer and UBSan: over their corpora, which
-# tests/fuzz/NAME.tar.xz keep, and with FUZZ_SECONDS (make fuzz: 600) as long on new inputs. An input that fails goes to
+# tests/fuzz/NAME.tar.gz keep, and with FUZZ_SECONDS (make fuzz: 600) as long on new inputs. An input that fails goes to
 # build/fuzz/crashes. To add what a long run has found: build/fuzz/NAME -merge=1 NEW OLD FOUND, and pack NEW as NAME.
 
 bats_require_minimum_version 1.5.0
@@ -17,7 +17,7 @@ setup() {
 
 # corpus NAME: unpacks it to $T/NAME.
 corpus() {
-    tar -C "$T" -xJf "tests/fuzz/$1.tar.xz"
+    tar -C "$T" -xzf "tests/fuzz/$1.tar.gz"
     [[ -n $(ls "$T/$1") ]]
 }
 

@@ -79,49 +79,6 @@ static void life_accept(void)
     close(listener);
 }
 
-static void life_connect(void)
-{
-    struct sockaddr_in address, refused;
-    int listener = open_listener(&address), closed = open_listener(&refused);
-    close(closed);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    CALL(connect(fd, (struct sockaddr *)&refused, sizeof refused));
-    CALL(connect(fd, (struct sockaddr *)&address, 3));
-    CALL(connect(fd, (struct sockaddr *)&address, (socklen_t)-1));
-    CALL(connect(fd, none, 0));
-    CALL(connect(fd, nowhere, sizeof address));
-    CALL(connect(fd, (struct sockaddr *)&address, sizeof address));
-    CALL(connect(fd, (struct sockaddr *)&address, sizeof address));
-    CALL(listen(fd, 1));
-    struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
-    CALL(connect(fd, &unspecified, sizeof unspecified));
-    CALL(write(fd, "x", 1));
-    CALL(connect(fd, (struct sockaddr *)&address, sizeof address));
-    close(fd);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    CALL(connect(fd, (struct sockaddr *)&address, sizeof address));
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    CALL(poll(&ready, 1, 1000));
-    CALL(connect(fd, (struct sockaddr *)&address, sizeof address));
-    close(fd);
-    CALL(connect(NO_FD, (struct sockaddr *)&address, sizeof address));
-    CALL(connect(0, (struct sockaddr *)&address, sizeof address));
-    CALL(listen(listener, 0));
-    CALL(listen(listener, -5));
-    CALL(listen(NO_FD, 1));
-    CALL(shutdown(listener, SHUT_RD));
-    CALL(shutdown(listener, 77));
-    CALL(shutdown(NO_FD, SHUT_WR));
-    CALL(shutdown(0, SHUT_WR));
-    close(listener);
-    struct pair pair = open_pair();
-    CALL(shutdown(pair.a, SHUT_RDWR));
-    CALL(shutdown(pair.a, SHUT_WR));
-    CALL(shutdown(pair.b, SHUT_WR));
-    CALL(shutdown(pair.a, SHUT_WR));
-    close_pair(pair);
-}
-
 static void life_descriptors(void)
 {
     struct pair pair = open_pair();
@@ -467,7 +424,6 @@ static void calls_life_main(void)
     life_signals();
     life_sockets();
     life_accept();
-    life_connect();
     life_descriptors();
     life_numbers();
 }

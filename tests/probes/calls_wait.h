@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The waits of the call table: for descriptors, time, signals, threads and children; with nothing
- * owed, and while an acknowledgement is owed, where the shim looks before it waits. */
+/* The waits that the differential fuzzer does not make: for time, signals, threads and children.
+ * Each with nothing pending and with a pending ACK, which the library sends before it waits. */
 #ifndef PROBES_CALLS_WAIT_H
 #define PROBES_CALLS_WAIT_H
 
@@ -8,17 +8,12 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/select.h>
 #include <sys/wait.h>
 #include <threads.h>
 
-int __poll_chk(struct pollfd *, nfds_t, int, size_t);
-int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
-
 static const struct timespec at_once = {0, 0}, soon = {0, 2000000}, wrong_time = {0, 1000000000};
-static const struct pair *wait_owing; /* NULL: nothing is owed */
+static const struct pair *wait_owing; /* NULL: no ACK is pending */
 
 #define WAIT(expression)                                                                           \
     do {                                                                                           \
@@ -34,123 +29,17 @@ static const struct pair *wait_owing; /* NULL: nothing is owed */
         INTERRUPTED(expression);                                                                   \
     } while (0)
 
-static void wait_polls(int fd, bool interrupted)
+static void wait_time(void)
 {
-    struct pollfd one[2] = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
-    sigset_t mask;
-    sigemptyset(&mask);
-    WAIT(poll(one, 2, 0));
-    WAIT(poll(one, 1, 2));
-    record_value("revents", one[0].revents);
-    WAIT(poll(none, 0, 1));
-    WAIT(poll(nowhere, 1, 1));
-    WAIT(poll(one, too_much >> 30, 0));
-    WAIT(ppoll(one, 2, &at_once, NULL));
-    WAIT(ppoll(one, 2, &soon, &mask));
-    WAIT(ppoll(one, 2, &wrong_time, &mask));
-    WAIT(__poll_chk(one, 2, 1, sizeof one));
-    WAIT(__ppoll_chk(one, 2, &soon, NULL, sizeof one));
-    if (!interrupted)
-        return;
-    WAIT_INTERRUPTED(poll(one, 1, -1));
-    WAIT_INTERRUPTED(ppoll(one, 1, NULL, &mask));
-}
-
-static void set_both(int fd, fd_set *reads, fd_set *writes)
-{
-    FD_ZERO(reads);
-    FD_ZERO(writes);
-    FD_SET(fd, reads);
-    FD_SET(fd, writes);
-}
-
-static void wait_selects(int fd, bool interrupted)
-{
-    fd_set reads, writes;
-    struct timeval time = {0, 2000}, wrong = {0, -1};
-    sigset_t mask;
-    sigemptyset(&mask);
-    set_both(fd, &reads, &writes);
-    WAIT(select(fd + 1, &reads, NULL, NULL, &time));
-    record_value("readable", FD_ISSET(fd, &reads) != 0);
-    record_value("time left", time.tv_sec * 1000000 + time.tv_usec > 2000);
-    time = (struct timeval){0, 0};
-    set_both(fd, &reads, &writes);
-    WAIT(select(fd + 1, &reads, &writes, NULL, &time));
-    record_value("readable, writable",
-                 2 * (FD_ISSET(fd, &reads) != 0) + (FD_ISSET(fd, &writes) != 0));
-    set_both(fd, &reads, &writes);
-    WAIT(select(-1, &reads, NULL, NULL, NULL));
-    WAIT(select(fd + 1, &reads, NULL, NULL, &wrong));
-    FD_SET(NO_FD, &reads);
-    time = (struct timeval){0, 0};
-    WAIT(select(NO_FD + 1, &reads, NULL, NULL, &time));
-    set_both(fd, &reads, &writes);
-    WAIT(pselect(fd + 1, &reads, NULL, NULL, &soon, &mask));
-    record_value("readable", FD_ISSET(fd, &reads) != 0);
-    set_both(fd, &reads, &writes);
-    WAIT(pselect(fd + 1, &reads, &writes, NULL, &at_once, NULL));
-    WAIT(pselect(fd + 1, &reads, NULL, NULL, &wrong_time, NULL));
-    set_both(fd, &reads, &writes);
-    if (interrupted)
-        WAIT_INTERRUPTED(select(fd + 1, &reads, NULL, NULL, NULL));
-    set_both(fd, &reads, &writes);
-    if (interrupted)
-        WAIT_INTERRUPTED(pselect(fd + 1, &reads, NULL, NULL, NULL, &mask));
-}
-
-static void wait_epolls(int fd, bool interrupted)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = 77}, found[4];
-    int epoll = epoll_create1(0);
-    sigset_t mask;
-    sigemptyset(&mask);
-    must(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
-    WAIT(epoll_wait(epoll, found, 4, 0));
-    WAIT(epoll_wait(epoll, found, 4, 2));
-    WAIT(epoll_wait(epoll, found, 0, 0));
-    WAIT(epoll_wait(epoll, nowhere, 4, 0));
-    WAIT(epoll_wait(fd, found, 4, 0));
-    WAIT(epoll_wait(NO_FD, found, 4, -1));
-    WAIT(epoll_pwait(epoll, found, 4, 2, &mask));
-    WAIT(epoll_pwait2(epoll, found, 4, &soon, &mask));
-    WAIT(epoll_pwait2(epoll, found, 4, &at_once, NULL));
-    WAIT(epoll_pwait2(epoll, found, 4, &wrong_time, NULL));
-    if (interrupted) {
-        WAIT_INTERRUPTED(epoll_wait(epoll, found, 4, -1));
-        WAIT_INTERRUPTED(epoll_pwait(epoll, found, 4, -1, &mask));
-        WAIT_INTERRUPTED(epoll_pwait2(epoll, found, 4, NULL, NULL));
-    }
-    close(epoll);
-}
-
-static void wait_time(bool interrupted)
-{
+    static const struct timespec minute = {60, 0};
     struct timespec left = {5, 5};
-    WAIT(nanosleep(&soon, &left));
-    WAIT(nanosleep(&wrong_time, &left));
-    WAIT(nanosleep(nowhere, NULL));
-    WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &soon, NULL));
-    WAIT(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &soon, NULL));
-    WAIT(clock_nanosleep(99, 0, &soon, NULL));
-    WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &wrong_time, NULL));
     WAIT(usleep(2000));
     WAIT(sleep(0));
     WAIT(thrd_sleep(&soon, NULL));
     WAIT(thrd_sleep(&wrong_time, NULL) < 0);
-    if (!interrupted)
-        return;
-    static const struct timespec minute = {60, 0};
-    WAIT_INTERRUPTED(nanosleep(&minute, &left));
-    record_value("seconds left", left.tv_sec);
-    WAIT_INTERRUPTED(clock_nanosleep(CLOCK_MONOTONIC, 0, &minute, &left));
     WAIT_INTERRUPTED(usleep(900000));
     WAIT_INTERRUPTED(sleep(60) > 0);
     WAIT_INTERRUPTED(thrd_sleep(&minute, &left));
-    WAIT_INTERRUPTED(pause());
-    sigset_t mask;
-    sigemptyset(&mask);
-    WAIT_INTERRUPTED(sigsuspend(&mask));
 }
 
 static void wait_signals(void)
@@ -343,35 +232,15 @@ static void wait_children(bool interrupted)
     record_value("status", status);
 }
 
-static void wait_all(bool interrupted)
-{
-    struct pair pair = open_pair();
-    wait_polls(pair.a, interrupted);
-    wait_selects(pair.a, interrupted);
-    wait_epolls(pair.a, interrupted);
-    feed(pair.b, pair.a, "ready");
-    record_add("%s: # ready\n", record_context);
-    wait_polls(pair.a, false);
-    wait_selects(pair.a, false);
-    wait_epolls(pair.a, false);
-    close_pair(pair);
-    wait_time(interrupted);
-    wait_signals();
-}
-
-static void calls_wait_main(void)
-{
-    wait_all(false);
-}
-
-/* Not from a child of vfork: it makes threads. */
+/* Not in a child of vfork: it makes threads. */
 static void calls_wait(void)
 {
     struct pair owing = open_pair();
     for (int round = 0; round < 2; round++) {
         wait_owing = round ? &owing : NULL;
-        record_add("%s: # %s owed\n", record_context, round ? "an ACK is" : "nothing is");
-        wait_all(true);
+        record_add("%s: # %s pending\n", record_context, round ? "an ACK is" : "nothing is");
+        wait_time();
+        wait_signals();
         wait_threads();
         wait_c11();
         wait_children(true);

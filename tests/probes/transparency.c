@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes every call of the call table, with good and bad arguments and in a given place of a
- * program, and prints what came of each: the same with a shim and without. Knows nothing of the
- * shim. */
+/* Makes calls (calls.h) in a given place of a program and prints the result of each. The output
+ * must be the same with and without the library. */
 #include "calls.h"
 
 #include <dlfcn.h>
@@ -38,7 +37,7 @@ static void on_signal(int number)
     calls_main();
 }
 
-/* The handler runs while this thread is inside a blocking read, and owes. */
+/* The handler runs while this thread is inside a blocking read and has a pending ACK. */
 static void in_signal_handler(void)
 {
     struct pair pair = open_pair(), owing = open_pair();

@@ -250,12 +250,12 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
 
     if (options->program) {
         bool inside = ns_observe_begin(options, &observation, &end);
-        struct ns_child_options wish = {
+        struct ns_child_options wanted = {
             .argv = options->program,
             .environment = inside ? observation.environment : NULL,
         };
 
-        error = ns_child_fork(&child, &wish);
+        error = ns_child_fork(&child, &wanted);
     }
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));

@@ -109,8 +109,7 @@ static bool judge(const struct ns_diagnose_options *options)
     else if (subjects > 1)
         SAY("a program, --pid and --all: only one of them can be watched");
     else if (exists(options->policy))
-        SAY("--policy: '%s' already exists and is not replaced; name a new file",
-            options->policy);
+        SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
     else if (options->experiment && (!options->program || options->outside))
         SAY("--experiment needs a program to start, and excludes --outside");
     else

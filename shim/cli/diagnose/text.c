@@ -66,7 +66,8 @@ static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
     if (waited >= lost && waited > 0)
         snprintf(share, sizeof share, " of %.0f ms waited (%.0f%%)", waited, 100 * lost / waited);
     else if (watched >= lost && watched > 0)
-        snprintf(share, sizeof share, " of %.0f ms watched (%.0f%%)", watched, 100 * lost / watched);
+        snprintf(share, sizeof share, " of %.0f ms watched (%.0f%%)", watched,
+                 100 * lost / watched);
     else if (row->connections > 1) /* at the same time */
         snprintf(share, sizeof share, " on %u connections, in %.0f ms watched", row->connections,
                  watched);

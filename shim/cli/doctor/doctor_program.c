@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/doctor/findings.h"
 #include "cli/output.h"
-#include "cli/process/effect.h"
+#include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/process/preload.h"
 #include "cli/process/subject.h"

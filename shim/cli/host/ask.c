@@ -45,9 +45,10 @@ static void take_environment(struct ns_unit *unit, const char *list)
             continue;
         unit->has_preload = true;
         snprintf(unit->preload, sizeof unit->preload, "%.*s", (int)(length - name), word + name);
-        if (strpbrk(unit->preload, "\"\\") || length - name >= sizeof unit->preload)
+        if (strpbrk(unit->preload, "\"\\%") || length - name >= sizeof unit->preload)
             snprintf(unit->blocked, sizeof unit->blocked,
-                     "its " VARIABLE " has quotes or backslashes, or is too long; add the library "
+                     "its " VARIABLE
+                     " has quotes, backslashes or %%, or is too long; add the library "
                      "there");
     }
 }
@@ -62,25 +63,29 @@ static void take_unset(struct ns_unit *unit, const char *list)
             snprintf(unit->blocked, sizeof unit->blocked, "its UnsetEnvironment= has " VARIABLE);
 }
 
-static bool sets_preload(const char *path)
+/* The text of a file, to be freed; NULL if it cannot be read. */
+static char *read_text(const char *path)
 {
-    char *line = NULL;
-    size_t size = 0;
-    FILE *stream = fopen(path, "re");
-    bool sets = false;
+    char real[PATH_MAX], *text = NULL;
 
-    while (stream && !sets && getline(&line, &size, stream) > 0) {
-        const char *at = line + strspn(line, " \t");
+    if (realpath(path, real))
+        ns_file_read(real, &text, NULL);
+    return text;
+}
 
-        if (strncmp(at, VARIABLE, strlen(VARIABLE)) != 0)
-            continue;
-        at += strlen(VARIABLE);
-        sets = at[strspn(at, " \t")] == '=';
+/* Does a line that is not a comment have this word? */
+static bool mentions(const char *text, const char *word)
+{
+    for (const char *at = text; (at = strstr(at, word)); at++) {
+        const char *line = at;
+
+        while (line > text && line[-1] != '\n')
+            line--;
+        line += strspn(line, " \t");
+        if (*line != '#' && *line != ';')
+            return true;
     }
-    free(line);
-    if (stream)
-        fclose(stream);
-    return sets;
+    return false;
 }
 
 /* "/etc/default/app* (ignore_errors=yes)". The file is read after every Environment=, so that a
@@ -94,11 +99,15 @@ static void take_environment_file(struct ns_unit *unit, char *value)
         *end = '\0';
     if (glob(value, 0, NULL, &found) != 0)
         return;
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        if (sets_preload(found.gl_pathv[i]))
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *text = read_text(found.gl_pathv[i]);
+
+        if (text && mentions(text, VARIABLE))
             snprintf(unit->blocked, sizeof unit->blocked,
                      "its EnvironmentFile %s sets " VARIABLE "; add the library there",
                      found.gl_pathv[i]);
+        free(text);
+    }
     globfree(&found);
 }
 
@@ -148,17 +157,18 @@ bool ns_unit_ask(const char *name, struct ns_unit *unit)
 
 static void search_file(const char *path, struct ns_unit *unit)
 {
-    static const char *const hiding[] = {"RootDirectory=", "RootImage=", "TemporaryFileSystem="};
-    char real[PATH_MAX], *text = NULL;
+    char *text = read_text(path);
 
-    if (!realpath(path, real) || ns_file_read(real, &text, NULL) != 0 || !text)
+    if (!text)
         return;
     snprintf(unit->load_state, sizeof unit->load_state, "loaded");
-    if (strstr(text, VARIABLE))
+    if (mentions(text, VARIABLE))
         snprintf(unit->blocked, sizeof unit->blocked, "%s mentions " VARIABLE, path);
-    for (size_t i = 0; i < sizeof hiding / sizeof hiding[0]; i++)
-        unit->hides_files = unit->hides_files || strstr(text, hiding[i]);
-    unit->has_noexec = unit->has_noexec || strstr(text, "NoExecPaths=");
+    if (mentions(text, "RootDirectory=") || mentions(text, "RootImage=") ||
+        mentions(text, "TemporaryFileSystem="))
+        unit->hides_files = true;
+    if (mentions(text, "NoExecPaths="))
+        unit->has_noexec = true;
     free(text);
 }
 

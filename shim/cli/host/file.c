@@ -43,18 +43,10 @@ int ns_file_read(const char *path, char **text, struct stat *st)
     return error;
 }
 
-/* Always the same name, so that the file is found again after this command was killed. */
+/* Always the same name, so that the next change removes what a killed command left. */
 static void temporary_name(const char *path, char temporary[PATH_MAX + 16])
 {
     snprintf(temporary, PATH_MAX + 16, "%s.nagleshim", path);
-}
-
-bool ns_change_sweep(const char *path)
-{
-    char temporary[PATH_MAX + 16];
-
-    temporary_name(path, temporary);
-    return unlink(temporary) == 0;
 }
 
 static int sync_directory_of(const char *path)

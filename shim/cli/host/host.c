@@ -86,7 +86,11 @@ static bool take_word(struct host_options *options, char *word)
             options->action = (enum action)i;
             return true;
         }
-    SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
+    if (options->action == NOTHING)
+        SAY("'%s': host must be followed by enable, disable or status; see 'nagleshim host --help'",
+            word);
+    else
+        SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
     return false;
 }
 
@@ -108,7 +112,7 @@ static bool is_clear(const struct host_options *options)
     const char *library = options->library;
 
     if (options->action == NOTHING)
-        SAY("enable, disable or status is missing; see 'nagleshim host --help'");
+        SAY("host must be followed by enable, disable or status; see 'nagleshim host --help'");
     else if (options->preload && options->n_units > 0)
         SAY("--unit and --preload cannot be used together");
     else if (options->action == ENABLE && !options->preload && options->n_units == 0)
@@ -154,16 +158,14 @@ int ns_host_exit(int error)
 /* Changes the root to the image. An exit status. */
 static int enter(const struct host_options *options, struct ns_host *host)
 {
-    struct stat st, own;
+    struct stat st;
 
-    int error = options->root && stat(options->root, &st) != 0 ? -errno : 0;
-    host->is_image = options->root && !error && stat("/", &own) == 0 &&
-                     (st.st_dev != own.st_dev || st.st_ino != own.st_ino);
-    if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0))
-        error = -errno;
-    if (error) {
-        SAY("--root '%s': %s", options->root, strerror(-error));
-        return ns_host_exit(error);
+    host->is_image = options->root != NULL;
+    if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
+        int error = errno;
+
+        SAY("--root '%s': %s", options->root, strerror(error));
+        return ns_host_exit(-error);
     }
     if (stat("/etc", &st) != 0 || !S_ISDIR(st.st_mode)) {
         SAY("--root '%s': not a root file system: it has no /etc", options->root);
@@ -251,11 +253,12 @@ static int disable(const struct ns_host *host, struct host_options *options)
         return NS_EXIT_ERROR; /* something was changed */
     if (status != NS_EXIT_YES || found_entry || found_units || options->n_units > 0)
         return status;
-    ns_output_line("%s%s%s", all ? "nothing is enabled" : NS_HOST_PRELOAD " does not name ",
-                   all && host->only ? " with " : "",
-                   host->only ? host->only
-                   : all      ? ""
-                              : "the library");
+    if (all)
+        ns_output_line("nothing is enabled%s%s", host->only ? " with " : "",
+                       host->only ? host->only : "");
+    else
+        ns_output_line(NS_HOST_PRELOAD " does not name %s",
+                       host->only ? host->only : "the library");
     return status;
 }
 

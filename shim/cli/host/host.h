@@ -48,9 +48,6 @@ int ns_change_make(struct ns_change *change, const char *path, const char *text)
 bool ns_change_undo(struct ns_change *change);
 void ns_change_forget(struct ns_change *change); /* frees */
 
-/* Removes the temporary file that a killed command left beside this one. */
-bool ns_change_sweep(const char *path);
-
 /* /etc/ld.so.preload, which glibc's loader reads for every program. */
 #define NS_HOST_PRELOAD "/etc/ld.so.preload"
 int ns_host_preload_enable(const struct ns_host *host);

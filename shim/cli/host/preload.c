@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
@@ -84,25 +83,6 @@ static int write_new(const char *text, struct ns_change *change)
     return change->done ? NS_EXIT_ERROR : ns_host_exit(error);
 }
 
-/* Programs that will complain from now on. */
-static void warn_of_programs(void)
-{
-#if defined(__x86_64__)
-    static const char loader[] = "/lib/ld-linux.so.2";
-#elif defined(__aarch64__)
-    static const char loader[] = "/lib/ld-linux-armhf.so.3";
-#else
-    static const char loader[] = "";
-#endif
-
-    SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
-        "in " NS_HOST_PRELOAD ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set");
-    if (access(loader, F_OK) == 0)
-        SAY("note: %s exists: each 32-bit program prints at its start that it cannot load the "
-            "library, and runs without it",
-            loader);
-}
-
 static int put(const struct ns_host *host, const char *text)
 {
     struct ns_change change;
@@ -117,7 +97,9 @@ static int put(const struct ns_host *host, const char *text)
     if (starts && !ns_host_interrupted()) {
         ns_output_line(NS_HOST_PRELOAD " names %s: every program that starts from now on loads it",
                        host->library);
-        warn_of_programs();
+        SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
+            "in " NS_HOST_PRELOAD ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
+            "32-bit programs on a 64-bit system print an error");
     } else {
         bool undone = ns_change_undo(&change);
 
@@ -166,7 +148,6 @@ int ns_host_preload_disable(const struct ns_host *host, bool *found)
     *found = false;
     if (status != NS_EXIT_YES)
         return status;
-    ns_change_sweep(NS_HOST_PRELOAD);
     rest = without(host, old ? old : "", found);
     if (rest && *found) {
         status = write_new(rest, &change);

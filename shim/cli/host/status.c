@@ -234,7 +234,7 @@ static int conclude(const struct status *status)
         good = good && status->list[i].earlier == 0 && status->list[i].lacking == 0 &&
                !status->list[i].is_broken;
     if (status->denied > 0)
-        FACT("not examined", "%u processes: %s", status->denied,
+        FACT("not examined", "%u process%s: %s", status->denied, status->denied == 1 ? "" : "es",
              geteuid() == 0 ? "not permitted to root here, in a container or chroot perhaps"
                             : "run it as root");
     if (status->n == 0)

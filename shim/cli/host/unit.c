@@ -22,7 +22,7 @@
 static const char mark[] = "# Written by nagleshim host;"; /* the beginning of each drop-in */
 
 struct plan {
-    char name[NAME_MAX], directory[PATH_MAX], path[PATH_MAX];
+    char name[NAME_MAX], directory[NAME_MAX + 32], path[NAME_MAX + 64];
     char *text;
     struct ns_change change;
 };
@@ -309,29 +309,11 @@ static void take_away(void *context, const struct ns_dropin *dropin)
     ns_output_line("%s will not have the library at its next start", dropin->unit);
 }
 
-/* What an enable that was killed has left: the temporary files, and directories for them alone. */
-static void sweep(void)
-{
-    glob_t found;
-
-    if (glob(UNITS "/*.service.d", 0, NULL, &found) != 0)
-        return;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        char path[PATH_MAX];
-
-        snprintf(path, sizeof path, "%s/" NS_HOST_DROPIN, found.gl_pathv[i]);
-        if (ns_change_sweep(path))
-            rmdir(found.gl_pathv[i]);
-    }
-    globfree(&found);
-}
-
 int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *found)
 {
     struct disabling all = {.host = host, .status = NS_EXIT_YES};
     char name[NAME_MAX];
 
-    sweep();
     if (n == 0)
         ns_host_each_dropin(take_away, &all);
     for (unsigned i = 0; i < n; i++) {

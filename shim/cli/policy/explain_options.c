@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command line of `nagleshim explain`. It must resolve no names: a host name's addresses
- * change, and the shim never sees it. Not async-signal-safe. */
+/* Owns the command line of `nagleshim explain`. It must resolve no names: the addresses of a host
+ * name change, and the shim never sees the name. Not async-signal-safe. */
 #include "cli/policy/explain_options.h"
 
 #include "cli/cli.h"
@@ -10,20 +10,9 @@
 
 #include <arpa/inet.h>
 #include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
-
-static bool parse_port(const char *text, uint16_t *port)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-
-    *port = (uint16_t)value;
-    return *text >= '0' && *text <= '9' && *end == '\0' && value >= 1 && value <= 65535;
-}
 
 /* "10.0.0.1:7001" or "[::1]:7001" */
 static bool parse_address(const char *text, struct ns_address *address)
@@ -34,18 +23,18 @@ static bool parse_address(const char *text, struct ns_address *address)
     const char *colon = strrchr(text, ':');
     bool has_brackets = *text == '[' && colon && colon > text + 1 && colon[-1] == ']';
     const char *start = has_brackets ? text + 1 : text;
-    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof(host);
-    uint16_t port;
+    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof host;
+    unsigned long port;
 
-    if (length >= sizeof(host) || !parse_port(colon + 1, &port))
+    if (length >= sizeof host || !ns_parse_number(colon + 1, 1, 65535, &port))
         return false;
     memcpy(host, start, length);
     host[length] = '\0';
-    in.sin_port = in6.sin6_port = htons(port);
+    in.sin_port = in6.sin6_port = htons((uint16_t)port);
     if (!has_brackets && inet_pton(AF_INET, host, &in.sin_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in, sizeof(in));
+        *address = ns_address_from((const struct sockaddr *)&in, sizeof in);
     else if (has_brackets && inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in6, sizeof(in6));
+        *address = ns_address_from((const struct sockaddr *)&in6, sizeof in6);
     else
         return false;
     return true;
@@ -55,13 +44,15 @@ static bool take_address(const char *option, const char **text, struct ns_addres
 {
     struct ns_endpoint endpoint;
     struct in6_addr unused;
-    char told[256];
+    char problem[256];
 
     *text = optarg;
     if (parse_address(optarg, address))
         return true;
-    if (ns_endpoint_parse(optarg, &endpoint, told, sizeof(told)) == 0 && endpoint.ends_like_a_port)
-        SAY("%s needs a port: %s", option, ns_endpoint_tell_port(&endpoint, told, sizeof(told)));
+    if (ns_endpoint_parse(optarg, &endpoint, problem, sizeof problem) == 0 &&
+        endpoint.ends_like_a_port)
+        SAY("%s needs a port: %s", option,
+            ns_endpoint_tell_port(&endpoint, problem, sizeof problem));
     else if (inet_pton(AF_INET, optarg, &unused) == 1)
         SAY("%s needs a port: %s:7001", option, optarg);
     else if (inet_pton(AF_INET6, optarg, &unused) == 1)
@@ -79,7 +70,7 @@ static bool take_role(enum ns_role *role)
     int value;
 
     if (!ns_words_find(NS_WORDS_ROLE, optarg, &value)) {
-        SAY("--role must be %s, not '%s'", ns_words_join(NS_WORDS_ROLE, known, sizeof(known)),
+        SAY("--role must be %s, not '%s'", ns_words_join(NS_WORDS_ROLE, known, sizeof known),
             optarg);
         return false;
     }
@@ -90,7 +81,7 @@ static bool take_role(enum ns_role *role)
 static bool take_arg(struct ns_explain_options *options)
 {
     if (options->n_args == NS_EXPLAIN_ARGS_MOST) {
-        SAY("no more than %d --arg are allowed", NS_EXPLAIN_ARGS_MOST);
+        SAY("more than %d --arg are not allowed", NS_EXPLAIN_ARGS_MOST);
         return false;
     }
     options->args[options->n_args++] = optarg;
@@ -136,7 +127,7 @@ bool ns_explain_take_options(int argc, char **argv, struct ns_explain_options *o
             return true;
     }
     if (optind < argc) {
-        SAY("'%s' is not an option; an argument of the program is given with --arg", argv[optind]);
+        SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
         return false;
     }
     if (!options->process || *options->process == '\0') {

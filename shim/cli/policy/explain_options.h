@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of `nagleshim explain`, taken apart. */
+/* The options of `nagleshim explain`. */
 #ifndef NS_EXPLAIN_OPTIONS_H
 #define NS_EXPLAIN_OPTIONS_H
 
@@ -17,7 +17,7 @@ struct ns_explain_options {
     bool help;
 };
 
-/* Fills options, which must be zero. Returns false when a message has been printed. */
+/* Fills options, which must be zero. Returns false after a message. */
 bool ns_explain_take_options(int argc, char **argv, struct ns_explain_options *options);
 
 #endif

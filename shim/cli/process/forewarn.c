@@ -5,7 +5,7 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
-#include "cli/process/effect.h"
+#include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/process/preload.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the search for the library and the form of LD_PRELOAD. It must not change the environment:
- * run does. Not async-signal-safe. */
+/* Owns the search for the library and the order of LD_PRELOAD. It must not change the environment.
+ * Not async-signal-safe. */
 #include "cli/process/preload.h"
 
 #include <errno.h>
@@ -14,16 +14,16 @@ static bool exists_in(const char *directory, const char *below, const char *name
                       char path[PATH_MAX])
 {
     char candidate[PATH_MAX];
-    int n = snprintf(candidate, sizeof(candidate), "%s%s/%s", directory, below, name);
+    int n = snprintf(candidate, sizeof candidate, "%s%s/%s", directory, below, name);
 
-    return n > 0 && (size_t)n < sizeof(candidate) && access(candidate, R_OK) == 0 &&
+    return n > 0 && (size_t)n < sizeof candidate && access(candidate, R_OK) == 0 &&
            realpath(candidate, path);
 }
 
 int ns_preload_locate_named(const char *name, char path[PATH_MAX])
 {
     char here[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
+    ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
     char *slash;
 
     here[n > 0 ? n : 0] = '\0';
@@ -33,7 +33,7 @@ int ns_preload_locate_named(const char *name, char path[PATH_MAX])
     if (!(slash && (exists_in(here, "", name, path) || exists_in(here, "/../lib", name, path))) &&
         !exists_in(NS_LIBDIR, "", name, path))
         return -ENOENT;
-    /* A dollar sign, too: ld.so would replace $LIB and its like. */
+    /* The loader replaces $LIB and other names after a dollar sign. */
     return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
 }
 
@@ -56,8 +56,8 @@ bool ns_preload_is_the_library(const char *entry, size_t length)
            has_base_name(entry, length, NS_OBSERVER_NAME);
 }
 
-/* The run-time library of a sanitizer, gcc's or clang's: it must be the first of all, and says so
- * where it is not. */
+/* Is this the run-time library of a sanitizer of gcc or clang? It refuses to run if it is not the
+ * first library. */
 static bool is_sanitizer(const char *entry, size_t length)
 {
     static const char *const kinds[] = {"asan", "hwasan", "lsan", "msan", "tsan", "ubsan"};
@@ -67,14 +67,14 @@ static bool is_sanitizer(const char *entry, size_t length)
     for (size_t i = 0; i < length; i++)
         if (entry[i] == '/')
             base = entry + i + 1;
-    snprintf(name, sizeof(name), "%.*s", (int)(length - (size_t)(base - entry)), base);
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    snprintf(name, sizeof name, "%.*s", (int)(length - (size_t)(base - entry)), base);
+    for (size_t i = 0; i < sizeof kinds / sizeof(kinds[0]); i++) {
         char pattern[64];
 
-        snprintf(pattern, sizeof(pattern), "lib%s.so*", kinds[i]);
+        snprintf(pattern, sizeof pattern, "lib%s.so*", kinds[i]);
         if (fnmatch(pattern, name, 0) == 0)
             return true;
-        snprintf(pattern, sizeof(pattern), "libclang_rt.%s[.-]*", kinds[i]);
+        snprintf(pattern, sizeof pattern, "libclang_rt.%s[.-]*", kinds[i]);
         if (fnmatch(pattern, name, 0) == 0)
             return true;
     }
@@ -107,13 +107,13 @@ static char *append_old(char *end, const char *start, const char *old, bool sani
 char *ns_preload_join(const char *old, const char *library)
 {
     const size_t own = strlen(library);
-    char *list = malloc((old ? strlen(old) : 0) + own + 2);
+    char *list = calloc(1, (old ? strlen(old) : 0) + own + 2);
     char *end = list;
 
     if (!list)
         return NULL;
     end = append_old(end, list, old ? old : "", true);
-    /* Before every other: what stands between the program and the shim could hide calls from it. */
+    /* A library before this one could hide calls from it. */
     end = append(end, list, library, own);
     end = append_old(end, list, old ? old : "", false);
     *end = '\0';

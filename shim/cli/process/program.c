@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the search for a program in PATH, our own among them. It must agree with execvp, which runs
- * the program in the end. Not async-signal-safe. */
+/* Owns the search for a program in PATH, as execvp does it. Not async-signal-safe. */
 #include "cli/process/program.h"
 
 #include <limits.h>
