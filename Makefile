@@ -61,12 +61,14 @@ CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_
 
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
-PROBE_SRC := $(wildcard tests/probes/*.c)
+PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
 # liburing is installed for this machine alone.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
-PROBE_SRC := $(filter-out tests/probes/life_uring.c,$(PROBE_SRC))
+PROBE_SRC := $(filter-out tests/probes/life/life_uring.c,$(PROBE_SRC))
 endif
-PROBES := $(PROBE_SRC:tests/probes/%.c=$B/probes/%)
+PROBES := $(patsubst %.c,$B/probes/%,$(notdir $(PROBE_SRC)))
+PROBE_H := $(wildcard tests/probes/*.h tests/probes/*/*.h)
+vpath %.c $(sort $(dir $(PROBE_SRC)))
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 
@@ -158,13 +160,13 @@ $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
 
 # What a probe loads: shorter stem, so make takes this rule and not the next.
-$B/probes/%.so: tests/probes/%.so.c $(wildcard tests/probes/*.h)
+$B/probes/%.so: %.so.c $(PROBE_H)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -pthread -ldl
+	$(CC) $(ALL_CFLAGS) -Itests/probes -shared -fPIC -o $@ $< -pthread -ldl
 
-$B/probes/%: tests/probes/%.c $(wildcard tests/probes/*.h)
+$B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $< -pthread -ldl $(PROBE_LIBS)
+	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
 $B/probes/life_uring: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
@@ -333,14 +335,14 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-f
 check-asan check-ubsan: ## the tests that can, with AddressSanitizer and UBSan in the library
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
-	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so units
+	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so build/asan/libnagleshim-observe.so units
 	@tests/sanitized asan
 
 check-tsan: ## the same with ThreadSanitizer
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
-		build/tsan/libnagleshim.so units
+		build/tsan/libnagleshim.so build/tsan/libnagleshim-observe.so units
 	@tests/sanitized tsan
 
 check-valgrind: ## the life-cycle tests under memcheck and helgrind

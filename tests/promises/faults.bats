@@ -3,7 +3,7 @@
 # Promise: Whatever call the system refuses the shim, from start-up to exit, the program works as if nothing were the matter.
 # What the shim calls fails, one call after the other, from start-up to exit: the n-th one, or all from the n-th
 # on. The program works as if nothing were the matter: its bytes, its output, its exit status. A library behind
-# the shim does it (probes/faults.so.c). n goes on until that many calls are not made any more; FAULTS_ALL=1
+# the shim does it (probes/calls/faults.so.c). n goes on until that many calls are not made any more; FAULTS_ALL=1
 # leaves none out.
 
 bats_require_minimum_version 1.5.0

@@ -69,18 +69,6 @@ io_uring_permitted() {
     "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
 }
 
-@test "a duplicate goes on with what was held, whichever of the two is closed first" {
-    survives fds dup
-}
-
-@test "dup2 over a connection sends what it held, and the number belongs to the other connection" {
-    survives fds dup2-over
-}
-
-@test "close_range and closefrom close, CLOSE_RANGE_CLOEXEC does not" {
-    survives fds ranges
-}
-
 @test "datagrams stay apart where a UDP socket took a connection's number behind our back" {
     survives fds becomes-udp
 }
@@ -208,18 +196,6 @@ interrupted() {
     survives threads filter
 }
 
-@test "shutdown in either direction sends what was held, and ends the stream as it would have" {
-    survives tcp shutdown
-}
-
-@test "a reset while bytes are held is told as it would have been, once" {
-    survives tcp reset
-}
-
-@test "a full non-blocking socket says EAGAIN, and what it took arrives" {
-    survives tcp full 'it is the peer that does not read'
-}
-
 @test "what was sent before close arrives although unread data make the close a reset" {
     survives tcp close-unread
 }
@@ -278,14 +254,6 @@ interrupted() {
     survives tcp mptcp 'without MPTCP nothing is sent'
 }
 
-@test "a program that gathers by itself, with MSG_MORE or TCP_CORK, sends in order and in time" {
-    survives tcp gathers
-}
-
-@test "a select that waits finds what comes, although it is looked at before" {
-    survives tcp selects
-}
-
 @test "a program that polls busily acknowledges what it has read, and sends what it has written" {
     survives tcp polls-busily
 }
@@ -296,13 +264,12 @@ interrupted() {
 
 @test "the scenarios notice bytes that are late" {
     local program
-    # A library that loses the sharing of a duplicate is found out by its bytes.
     cat >"$T/bad.c" <<'END'
 #include <sys/socket.h>
 ssize_t write(int fd, const void *data, size_t size) { return send(fd, data, size, MSG_MORE); }
 END
     gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
-    for program in 'fds dup' 'processes fork' 'threads thread-ends'; do
+    for program in 'processes fork' 'threads thread-ends'; do
         # shellcheck disable=SC2086 # two words
         set -- $program
         LD_PRELOAD=$T/bad.so timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true

@@ -156,8 +156,6 @@ life() {
     local program scenario send failed=0 run=0
     while read -r program scenario; do
         [[ $program != uring ]] || continue # not built for them
-        # It is made of calls that these lack, close_range and closefrom.
-        [[ $scenario != ranges || $NS_LIBC != @(bullseye|musl) ]] || continue
         for send in nodelay auto-cork; do
             NAGLESHIM_POLICY=$(policy_of "$send" before-wait) life "$program" "$scenario" || failed=1
             run=$((run + 1))

@@ -134,16 +134,5 @@ suite_redis() {
         s/^\[(err|exception|timeout)\]: (.*) in tests.*/fail \2/p; s/^\[(skip|ignore)\]: /skip /p' |
         sort | uniq >"$D/results"
 }
-# The packages of Node and the JDK bring no tests of their own: these use their modules and classes.
-suite_node() {
-    openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -keyout "$D/key.pem" \
-        -out "$D/cert.pem" 2>/dev/null
-    "${with[@]}" node "$PEERS_ROOT/tests/systems/peers/node.js" "$D/cert.pem" "$D/key.pem" >"$D/results"
-}
-
-suite_jdk() {
-    "${with[@]}" java "$PEERS_ROOT/tests/systems/peers/Peers.java" >"$D/results"
-}
-
 # shellcheck source=tests/systems/peers/http.bash
 source "$PEERS_ROOT/tests/systems/peers/http.bash"

@@ -24,7 +24,7 @@ static const struct row {
     int result, error;
 } rows[] = {
 #define NS_CALL(result, name, parameters, ...) {#name, __VA_ARGS__},
-#include "../../shim/base/calls.def"
+#include "../../../shim/base/calls.def"
 #undef NS_CALL
 };
 

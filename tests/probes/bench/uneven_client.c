@@ -2,7 +2,7 @@
 /* The client of Red Hat's pair, with a packet in another number of writes each time, from 2 to 15:
  * nothing can be learned from the bursts before. Usage: uneven_client [--warmup N] HOST PORT COUNT
  */
-#include "../../examples/common.h"
+#include "../../../examples/common.h"
 
 enum { PACKET = 30, MOST = 15 };
 

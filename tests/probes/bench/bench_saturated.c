@@ -4,7 +4,7 @@
  * how many rounds a second there were, and how long the longest took. Usage: bench_saturated server
  * PORT PIECES [nodelay], until it is killed; bench_saturated client HOST PORT PIECES CONNECTIONS
  * ROUNDS */
-#include "../../examples/common.h"
+#include "../../../examples/common.h"
 
 #include <sys/epoll.h>
 

@@ -4,7 +4,7 @@
  * program than what is to be measured.
  * Usage: bench_start RUNS PROGRAM NAME=VALUE... prints one line; the variables are for the runs
  * with the library. */
-#include "../../examples/common.h"
+#include "../../../examples/common.h"
 
 #include <spawn.h>
 #include <sys/resource.h>

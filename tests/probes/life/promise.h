@@ -63,56 +63,6 @@ __attribute__((unused)) static int option_of(int fd, int option)
     return result == 0 ? value : -1;
 }
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* A peer that answers each request with two small writes: the second waits for the ACK of the
- * first. The median of some rounds, in milliseconds. */
-__attribute__((unused)) static double median_answer(struct conn conn)
-{
-    enum { ROUNDS = 5 };
-    double took[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        char data[16];
-        size_t got = 0;
-        EXPECT(write(conn.fd, "ask ", 4) == 4);
-        EXPECT(write(conn.fd, "him", 3) == 3);
-        double begin = now_ms();
-        struct pollfd none = {.fd = -1};
-        poll(&none, 1, 0);
-        arrives_within(conn.peer, "ask him", 1000);
-        answer(conn.peer, "head");
-        answer(conn.peer, "body");
-        while (got < 8) {
-            ssize_t n = recv(conn.fd, data, sizeof data, 0);
-            if (n <= 0) {
-                wrong("no answer");
-                return 0;
-            }
-            got += (size_t)n;
-        }
-        took[i] = now_ms() - begin;
-    }
-    qsort(took, ROUNDS, sizeof *took, by_value);
-    return took[ROUNDS / 2];
-}
-
-/* With a library neither end's small writes wait; without one they do, since nobody cares. */
-__attribute__((unused)) static void still_flows(struct conn conn)
-{
-    double least = 1e9;
-    never_asked(conn.fd);
-    for (int tries = 0; tries < 5 && least > from_environment("LIFE_LIMIT_MS", 5); tries++) {
-        double median = median_answer(conn);
-        least = median < least ? median : least;
-    }
-    never_asked(conn.fd);
-    printf("median %.1f\n", least);
-}
-
 /* The child's exit status, or -1 if it has not ended by then; it is killed. */
 __attribute__((unused)) static int ended_within(pid_t pid, double most)
 {

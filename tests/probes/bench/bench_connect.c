@@ -2,7 +2,7 @@
 /* A connection for each request: connect, one request, one answer, the end. Says how many a second.
  * Usage: bench_connect server PORT [--nodelay], until it is killed;
  *        bench_connect client HOST PORT COUNT [--nodelay] */
-#include "../../examples/common.h"
+#include "../../../examples/common.h"
 
 enum { REQUEST = 64, ANSWER = 256 };
 

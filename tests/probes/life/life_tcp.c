@@ -8,101 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/select.h>
 
-static void shuts_down(void)
-{
-    struct conn conn = open_conn();
-    put(conn.fd, "one ");
-    put(conn.fd, "two");
-    EXPECT(shutdown(conn.fd, SHUT_WR) == 0);
-    at_once(conn.peer, "one two");
-    ends(conn.peer, 0);
-    answer(conn.peer, "still");
-    char data[8];
-    EXPECT(recv(conn.fd, data, 5, MSG_WAITALL) == 5);
-    EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-    close_conn(conn);
-    conn = open_conn();
-    put(conn.fd, "one ");
-    EXPECT(shutdown(conn.fd, SHUT_RD) == 0);
-    arrives(conn.peer, "one ");
-    put(conn.fd, "two");
-    EXPECT(shutdown(conn.fd, SHUT_RDWR) == 0);
-    at_once(conn.peer, "two");
-    ends(conn.peer, 0);
-    close_conn(conn);
-}
-
-/* The peer resets while bytes are held: the error is the program's, once, and as it would have
- * been. */
-static void is_reset(void)
-{
-    for (int way = 0; way < 3; way++) {
-        struct conn conn = open_conn();
-        struct linger none = {1, 0};
-        char byte;
-        int error = 0;
-        socklen_t len = sizeof error;
-        raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_LINGER, (long)&none, sizeof none, 0);
-        put(conn.fd, "held");
-        RAW(close, conn.peer, 0, 0, 0);
-        struct timespec moment = {0, 1000000};
-        nanosleep(&moment, NULL); /* what is owed is settled here, on a dead connection */
-        errno = 0;
-        if (way == 0)
-            EXPECT(write(conn.fd, "x", 1) == -1 && errno == ECONNRESET);
-        else if (way == 1)
-            EXPECT(read(conn.fd, &byte, 1) == -1 && errno == ECONNRESET);
-        else
-            EXPECT(getsockopt(conn.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 &&
-                   error == ECONNRESET);
-        EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-        EXPECT(read(conn.fd, &byte, 1) == 0);
-        close(conn.fd);
-    }
-}
-
-/* Nobody reads: the socket fills up, and what it took arrives when somebody does. */
-static void fills_up(void)
-{
-    struct conn conn = open_conn();
-    int small = 8192;
-    unsigned next = 0, expected = 0;
-    setsockopt(conn.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    fcntl(conn.fd, F_SETFL, O_NONBLOCK);
-    for (int quiet = 0; quiet < 3;) {
-        unsigned char piece[7];
-        for (unsigned i = 0; i < sizeof piece; i++)
-            piece[i] = (unsigned char)((next + i) % 251);
-        ssize_t n = write(conn.fd, piece, sizeof piece);
-        if (n > 0) {
-            next += (unsigned)n;
-            quiet = 0;
-        } else {
-            EXPECT(n == -1 && errno == EAGAIN);
-            compute_ms(5);
-            quiet++;
-        }
-    }
-    if (unsent(conn.fd) > 0)
-        results->held++;
-    /* No call from here on: nothing but the kernel, or a deadline, sends the rest. */
-    double begin = now_ms(), last = begin;
-    while (expected < next && look_again(last, 2000)) {
-        unsigned char data[4096];
-        long n = raw(SYS_recvfrom, conn.peer, (long)data, sizeof data, MSG_DONTWAIT, 0, 0);
-        for (long i = 0; i < n; i++, expected++)
-            if (data[i] != expected % 251) {
-                wrong("byte %u is %u", expected, data[i]);
-                return;
-            }
-        if (n > 0)
-            last = now_ms();
-    }
-    EXPECT(expected == next);
-    is_governed(conn.fd);
-    close_conn(conn);
-}
-
 /* What a program sent before it closed arrives, also where unread data or SO_LINGER make the close
  * a reset: without the library it was on its way by then. */
 static void close_with_unread(void)
@@ -210,32 +115,6 @@ static void mptcp(void)
     close_conn(conn);
 }
 
-/* The program gathers by itself: with MSG_MORE and with TCP_CORK, between writes that are held. */
-static void gathers_itself(void)
-{
-    struct conn conn = open_conn();
-    int one = 1, zero = 0;
-    put(conn.fd, "one ");
-    EXPECT(send(conn.fd, "two ", 4, MSG_MORE) == 4);
-    put(conn.fd, "three");
-    at_once(conn.peer, "one two three"); /* which its own plain write has sent */
-    for (int i = 0; i < 4; i++) {
-        struct timespec moment = {0, 1000000};
-        put(conn.fd, "one ");
-        EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_CORK, &one, sizeof one) == 0);
-        if (i % 2)
-            put(conn.fd, "and ");
-        put(conn.fd, "two ");
-        put(conn.fd, "three");
-        nanosleep(&moment, NULL); /* a wait, and its cork stays where it is */
-        EXPECT(unsent(conn.fd) > 0);
-        EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_CORK, &zero, sizeof zero) == 0);
-        at_once(conn.peer, i % 2 ? "one and two three" : "one two three");
-    }
-    still_governed(conn);
-    close_conn(conn);
-}
-
 /* The ways to be told, without waiting, that nothing is there. */
 static void finds_nothing(int fd, int way)
 {
@@ -272,43 +151,6 @@ static void polls_busily(void)
     close_conn(conn);
 }
 
-/* A select that has to wait, and owes an ACK: it is first made without waiting. */
-static void selects(void)
-{
-    struct conn conn = open_conn(), owing = open_conn();
-    char byte;
-    for (int i = 0; i < 2; i++) {
-        struct timespec second = {1, 0};
-        fd_set reads;
-        FD_ZERO(&reads);
-        FD_SET(conn.fd, &reads);
-        put(owing.fd, "held");
-        answer(owing.peer, "!");
-        EXPECT(read(owing.fd, &byte, 1) == 1);
-        pid_t pid = fork();
-        if (pid == 0) {
-            compute_ms(30);
-            answer(conn.peer, "!");
-            RAW(exit_group, 0, 0, 0, 0);
-        }
-        /* The fork has sent what was held, so that there is something to owe. */
-        at_once(owing.peer, "held");
-        answer(owing.peer, "!");
-        EXPECT(read(owing.fd, &byte, 1) == 1);
-        put(owing.fd, "more");
-        answer(owing.peer, "!");
-        EXPECT(read(owing.fd, &byte, 1) == 1);
-        int found = i ? pselect(conn.fd + 1, &reads, NULL, NULL, &second, NULL)
-                      : select(conn.fd + 1, &reads, NULL, NULL, &(struct timeval){1, 0});
-        EXPECT(found == 1 && FD_ISSET(conn.fd, &reads));
-        EXPECT(read(conn.fd, &byte, 1) == 1);
-        arrives(owing.peer, "more");
-        child_ended(pid, 0);
-    }
-    close_conn(conn);
-    close_conn(owing);
-}
-
 /* What was written to one connection leaves before what is then written to another. */
 static void turns_to_another(void)
 {
@@ -333,16 +175,11 @@ static void turns_to_another(void)
 
 /* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
 static const struct scenario scenarios[] = {
-    {"shutdown", shuts_down},
-    {"reset", is_reset},
-    {"full", fills_up},
     {"close-unread", close_with_unread},
     {"linger", close_with_linger},
     {"fast-open", fast_open},
     {"mptcp", mptcp},
-    {"gathers", gathers_itself},
     {"turns-to-another", turns_to_another},
-    {"selects", selects},
     {"polls-busily", polls_busily},
 };
 

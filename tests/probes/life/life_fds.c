@@ -2,89 +2,8 @@
 /* Descriptors that are duplicated, replaced, passed on, and closed where nobody looks. */
 #include "life.h"
 
-#include <linux/close_range.h>
 #include <pthread.h>
 #include <sys/un.h>
-
-static void dup_one(int copy, struct conn conn)
-{
-    put(conn.fd, "one ");
-    put(copy, "two ");
-    put(conn.fd, "three");
-    close(conn.fd); /* not the last: nothing but a push sends the rest */
-    at_once(conn.peer, "one two three");
-    put(copy, "four");
-    arrives(conn.peer, "four");
-    put(copy, "five");
-    close(copy);
-    at_once(conn.peer, "five");
-    ends(conn.peer, 0);
-    RAW(close, conn.peer, 0, 0, 0);
-}
-
-static void dup_family(void)
-{
-    struct conn conn = open_conn();
-    dup_one(dup(conn.fd), conn);
-    conn = open_conn();
-    dup_one(dup2(conn.fd, 100), conn);
-    conn = open_conn();
-    dup_one(dup3(conn.fd, 101, O_CLOEXEC), conn);
-    conn = open_conn();
-    dup_one(fcntl(conn.fd, F_DUPFD, 102), conn);
-    conn = open_conn();
-    dup_one(fcntl(conn.fd, F_DUPFD_CLOEXEC, 103), conn);
-}
-
-static void dup2_over(void)
-{
-    struct conn conn = open_conn(), other = open_conn();
-    EXPECT(dup2(conn.fd, conn.fd) == conn.fd);
-    put(conn.fd, "kept");
-    arrives(conn.peer, "kept");
-    int keep = dup(conn.fd); /* so that no last close sends it */
-    put(conn.fd, "last");
-    EXPECT(dup2(other.fd, conn.fd) == conn.fd);
-    at_once(conn.peer, "last");
-    close(keep);
-    ends(conn.peer, 0);
-    put(conn.fd, "for the other");
-    arrives(other.peer, "for the other");
-    EXPECT(dup2(999, conn.fd) == -1 && errno == EBADF);
-    still_governed((struct conn){conn.fd, other.peer});
-    RAW(close, conn.peer, 0, 0, 0);
-    close(conn.fd);
-    close_conn(other);
-}
-
-static void ranges(void)
-{
-    struct conn conn = open_conn();
-    EXPECT(dup2(conn.fd, 200) == 200);
-    close(conn.fd);
-    conn.fd = 200;
-    put(conn.fd, "before");
-    bool known = RAW(close_range, 900, 900, CLOSE_RANGE_CLOEXEC, 0) == 0; /* Linux 5.11 */
-    EXPECT(close_range(200, 210, CLOSE_RANGE_CLOEXEC) == (known ? 0 : -1));
-    arrives(conn.peer, "before");
-    still_governed(conn);
-    int keep = dup(conn.fd);
-    put(conn.fd, "last");
-    EXPECT(close_range(200, ~0U, 0) == 0);
-    at_once(conn.peer, "last");
-    close(keep);
-    ends(conn.peer, 0);
-    RAW(close, conn.peer, 0, 0, 0);
-    conn = open_conn();
-    EXPECT(dup2(conn.fd, 200) == 200);
-    put(200, "last");
-    close(conn.fd);
-    closefrom(200);
-    at_once(conn.peer, "last");
-    ends(conn.peer, 0);
-    EXPECT(write(200, "x", 1) == -1 && errno == EBADF);
-    RAW(close, conn.peer, 0, 0, 0);
-}
 
 /* Puts another descriptor in fd's place, by bare system calls. */
 static void replace(int fd, int by)
@@ -326,9 +245,6 @@ static void rights_of_unseen(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"dup", dup_family},
-    {"dup2-over", dup2_over},
-    {"ranges", ranges},
     {"becomes-udp", becomes_udp_between},
     {"becomes-udp-in-burst", becomes_udp_within},
     {"becomes-others", becomes_others},

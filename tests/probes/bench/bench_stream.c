@@ -4,7 +4,7 @@
  * READ_SIZE, until it is killed; a line for each connection; bench_stream writer HOST PORT COUNT
  * SIZE [nodelay] [poll] prints one line; poll: it looks for an answer between two writes and does
  * not wait for one. */
-#include "../../examples/common.h"
+#include "../../../examples/common.h"
 
 #include <poll.h>
 

@@ -290,12 +290,9 @@ static void joins(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"joins", joins},
-    {"refused", refused},
-    {"splices", splices},
-    {"leaves-acks-out", leaves_acks_out},
-    {"repeats", repeats},
-    {"takes-along", takes_along},
+    {"joins", joins},     {"refused", refused},
+    {"splices", splices}, {"leaves-acks-out", leaves_acks_out},
+    {"repeats", repeats}, {"takes-along", takes_along},
     {"late", late},
 };
 

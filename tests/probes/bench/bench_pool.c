@@ -3,7 +3,7 @@
  * client with one request under way on each of its connections. Says how many requests a second.
  * Usage: bench_pool server PORT [--nodelay], until it is killed;
  *        bench_pool client HOST PORT COUNT CONNECTIONS [--nodelay] */
-#include "../../examples/common.h"
+#include "../../../examples/common.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>

@@ -1,0 +1,185 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim host enable --unit` adds the library to a service's LD_PRELOAD, as systemctl shows it, and refuses units where it would have no effect.
+# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
+# Mostly on a small system in a directory: an image, or one in which a stub of systemctl answers.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/system
+
+setup() {
+    system_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
+@test "the library of an image may be named by its path outside, and directories are made" {
+    mkdir -p "$R/usr/bin" "$T/elsewhere"
+    cp "$NS" "$R/usr/bin"
+    cp "$NS" "$LIBRARY" "$T/elsewhere"
+    unit app.service
+    run --separate-stderr "${as_root[@]}" "$R/usr/bin/nagleshim" host enable --unit app --root "$R"
+    expect_status 0
+    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    host disable --root "$R"
+    run --separate-stderr "${as_root[@]}" "$T/elsewhere/nagleshim" host enable --unit app --root "$R"
+    refused "$T/elsewhere/libnagleshim.so: No such file or directory"
+    rm -r "$R/etc/systemd"
+    umask 077
+    enable --unit app
+    expect_status 0
+    [[ $(stat -c %a "$R/etc/systemd" "$R/etc/systemd/system" "$R/etc/systemd/system/app.service.d" \
+        "$R/etc/systemd/system/app.service.d/zz-nagleshim.conf") == $'755\n755\n755\n644' ]]
+}
+
+@test "enable --unit in an image writes a drop-in, unless the unit's files mention LD_PRELOAD" {
+    local system=$R/etc/systemd/system
+    unit app.service Environment=A=b
+    unit root.service RootDirectory=/srv NoExecPaths=/
+    unit own.service Environment=LD_PRELOAD=/lib/own.so
+    unit many@.service Environment=LD_PRELOAD=/lib/many.so
+    mkdir "$system/late.service.d"
+    unit late.service
+    printf '[Service]\nEnvironment=LD_PRELOAD=/lib/late.so\n' >"$system/late.service.d/x.conf"
+    snapshot >"$T/before"
+    enable --unit app own
+    refused "own.service: /usr/lib/systemd/system/own.service mentions LD_PRELOAD"
+    enable --unit many@1
+    refused "many@1.service: /usr/lib/systemd/system/many@.service mentions LD_PRELOAD"
+    enable --unit late
+    refused "late.service: /etc/systemd/system/late.service.d/x.conf mentions LD_PRELOAD"
+    enable --unit app.service root
+    expect_status 0
+    expect_whole stderr ""
+    expect_whole output "app.service will have the library at its next start
+root.service will have the library at its next start"
+    [[ $(dropin app.service) == *'
+[Service]
+Environment="LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    [[ $(dropin root.service) == *'
+BindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim
+ExecPaths=-/usr/lib/libnagleshim.so' ]]
+    if type -P systemd-analyze >/dev/null; then
+        run --separate-stderr systemd-analyze verify --root="$R" --man=no root.service
+        expect_no_part stderr zz-nagleshim
+    fi
+    snapshot >"$T/enabled"
+    enable --unit app
+    expect_whole output "app.service has the library already"
+    snapshot | diff "$T/enabled" -
+    enable --unit none
+    expect_status 0
+    expect_whole stderr "nagleshim host: warning: none.service: the image has no such unit"
+    host disable --unit app none other --root "$R"
+    expect_status 0
+    expect_whole output "app.service will not have the library at its next start
+none.service will not have the library at its next start
+other.service is not enabled"
+    host disable --root "$R"
+    expect_untouched
+}
+
+@test "enable --unit joins the library to the LD_PRELOAD that systemctl shows" {
+    local shown expected
+    make_live
+    snapshot >"$T/before"
+    while IFS='|' read -r shown expected; do
+        printf 'LoadState=loaded\n%b\n' "$shown" >"$R/show/app.service"
+        live enable --unit app
+        expect_status 0
+        expect_whole stderr ""
+        expect_whole output "app.service will have the library at its next start: systemctl restart 'app.service'"
+        [[ $(dropin app.service) == *"Environment=\"LD_PRELOAD=$(printf %b "${expected//OURS//usr/lib/libnagleshim.so}")" ]]
+        live disable --unit app
+        expect_status 0
+        expect_untouched
+    done <<'CASES'
+Environment=|OURS"
+Environment=A=b LD_PRELOAD=/lib/one.so C=d|OURS:/lib/one.so"
+Environment="LD_PRELOAD=/lib/a.so /lib/libasan.so.8" C=d|/lib/libasan.so.8:OURS:/lib/a.so"
+Environment="A=b LD_PRELOAD=/lib/no.so" LD_PRELOADS=x|OURS"
+RootDirectory=\nRootImage=\nTemporaryFileSystem=/usr:ro|OURS"\nBindReadOnlyPaths=-OURS -/etc/nagleshim
+RootDirectory=/srv|OURS"\nBindReadOnlyPaths=-OURS -/etc/nagleshim
+NoExecPaths=/|OURS"\nExecPaths=-OURS
+EnvironmentFiles=/etc/none (ignore_errors=yes)\nUnsetEnvironment=A|OURS"
+CASES
+    # What systemd preloads into every service, unless the unit sets LD_PRELOAD.
+    echo Environment=PATH=/bin LD_PRELOAD=/lib/all.so >"$R/show/manager"
+    printf 'LoadState=loaded\n' >"$R/show/app.service"
+    printf 'LoadState=loaded\nEnvironment=LD_PRELOAD=\n' >"$R/show/own.service"
+    : >"$R/log"
+    live enable --unit app own
+    expect_status 0
+    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/all.so"' ]]
+    [[ $(dropin own.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
+    [[ $(grep -c daemon-reload "$R/log") -eq 1 ]]
+    live enable --unit app own
+    expect_whole output "app.service has the library already
+own.service has the library already"
+    live disable
+    expect_untouched
+}
+
+@test "enable --unit changes nothing if systemd would not use the drop-in of one of the units" {
+    local shown said
+    make_live
+    echo 'LoadState=loaded' | tee "$R/show/good.service" >"$R/show/app.service.after"
+    echo ' LD_PRELOAD = /lib/a.so' >"$R/etc/app.env"
+    snapshot >"$T/before"
+    while IFS='|' read -r shown said; do
+        printf '%b\n' "$shown" >"$R/show/app.service"
+        live enable --unit good app
+        refused "$said"
+    done <<'CASES'
+LoadState=not-found|app.service: systemctl reports LoadState=not-found; only a loaded unit can be changed
+LoadState=masked|app.service: systemctl reports LoadState=masked
+LoadState=loaded\nEnvironmentFiles=/etc/none (ignore_errors=no)\nEnvironmentFiles=/etc/*.env (ignore_errors=no)|app.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD; add the library there
+LoadState=loaded\nUnsetEnvironment=A LD_PRELOAD|app.service: its UnsetEnvironment= has LD_PRELOAD
+LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes, backslashes or %
+CASES
+    # Shown only after the drop-in is there: another one is read later.
+    printf 'LoadState=loaded\nEnvironment=LD_PRELOAD=/lib/late.so\n' | tee "$R/show/app.service.after" >"$R/show/app.service"
+    : >"$R/log"
+    live enable --unit good app
+    refused "app.service: its LD_PRELOAD is '/lib/late.so' even with the drop-in: a drop-in that is read later sets it, see 'systemctl cat app.service'"
+    expect_part stderr "nothing was changed"
+    [[ $(grep -c daemon-reload "$R/log") -eq 2 ]]
+    touch "$R/show/reload-fails"
+    live enable --unit good
+    expect_status 2
+    expect_part stderr "'systemctl daemon-reload' failed"
+    expect_untouched
+    rm -r "$R/run/systemd"
+    live enable --unit good
+    refused "systemd is not running here; use --preload, or --root for an image"
+    # A file in the place of the drop-in that this command did not write.
+    mkdir "$R/etc/systemd/system/good.service.d"
+    echo '[Service]' >"$R/etc/systemd/system/good.service.d/zz-nagleshim.conf"
+    snapshot >"$T/before"
+    enable --unit good
+    refused "/etc/systemd/system/good.service.d/zz-nagleshim.conf: this command did not write it; nothing was changed"
+    host disable --root "$R"
+    expect_untouched
+}
+
+@test "a name that is not a service, or stands for several, is refused" {
+    local name
+    for name in $'a\nb' '../x' 'a/b' 'a b' 'a%i' '' - . .service "a'b" "$(printf '%300s' '' | tr ' ' a)"; do
+        enable --unit "$name"
+        refused "is not the name of a unit"
+    done
+    for name in app@ app- app-.service; do
+        enable --unit "$name"
+        refused "'$name' stands for several services: name each one, an instance as ${name}1 for example"
+    done
+    unit 'a\x2db.service'
+    enable --unit 'a\x2db'
+    expect_status 0
+    [[ -s $R/etc/systemd/system/a\\x2db.service.d/zz-nagleshim.conf ]]
+    host status --root "$R"
+    expect_part output 'a\x2db.service: /usr/lib/libnagleshim.so'
+    host disable --root "$R"
+    expect_untouched
+}
