@@ -56,10 +56,9 @@ static int read_all(int fd, struct content *content)
     return 0;
 }
 
-static int read_path(const struct ns_policy_request *request, const char *path,
-                     struct content *content)
+static int read_path(const char *path, struct content *content)
 {
-    int fd = request->open ? request->open(path, request->open_context) : open_quietly(path);
+    int fd = open_quietly(path);
     if (fd < 0)
         return fd;
     /* Not fstat, whose symbol is of GLIBC_2.33, while the library must load on older ones. Pipes
@@ -106,7 +105,7 @@ static void load(const struct ns_policy_request *request, const char *path, bool
                  struct ns_policy_found *found)
 {
     struct content content = {0};
-    int error = is_stdin ? read_all(STDIN_FILENO, &content) : read_path(request, path, &content);
+    int error = is_stdin ? read_all(STDIN_FILENO, &content) : read_path(path, &content);
     if (error)
         could_not_read(found, error);
     else

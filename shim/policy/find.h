@@ -26,12 +26,8 @@ struct ns_policy_request {
     const char *policy_dir; /* NAGLESHIM_POLICY_DIR: see struct ns_policy_directories */
     const char *argv0;      /* may be NULL */
     const char *exe;        /* path of the executable, may be NULL */
-    /* Opens a file for reading, for a process with another root than the caller; NULL: open(2).
-     * Returns a descriptor or -errno. */
-    int (*open)(const char *path, const void *context);
-    const void *open_context;
-    const struct ns_policy_errors
-        *all; /* receives every error of the file that is used; may be NULL */
+    /* Receives every error of the file that is used; may be NULL. */
+    const struct ns_policy_errors *all;
 };
 
 struct ns_policy_found {

@@ -23,7 +23,7 @@ static char name[64];
 static pid_t process; /* whose counts these are: a fork by a raw system call is not seen */
 static _Atomic bool written;
 static bool forked;
-static _Atomic bool had_socket;   /* one that no counter counts: see report.h */
+static _Atomic bool had_socket;   /* that no counter counts: a listener, or in a disabled library */
 static uint64_t before[COUNTERS]; /* the counters at the last fork */
 
 static uint64_t count(unsigned counter)
@@ -180,15 +180,16 @@ void ns_report_disabled(void)
     ns_log_silence();
 }
 
-void ns_report_had_socket(void)
+void ns_report_not_in_table(void)
 {
-    atomic_store_explicit(&had_socket, true, memory_order_relaxed);
+    if (NS_GET(&ns_status, state) == NS_STATUS_DISABLED) /* and not before start-up */
+        atomic_store_explicit(&had_socket, true, memory_order_relaxed);
 }
 
 void ns_report_left_alone(int fd, bool listens)
 {
     if (listens)
-        ns_report_had_socket();
+        atomic_store_explicit(&had_socket, true, memory_order_relaxed);
     NS_DEBUG(fd, listens ? "listener left alone" : "no rule matches it: left alone");
 }
 

@@ -25,9 +25,8 @@ void ns_report_disabled(void);
 /* In a child that has its own memory: what was counted before is its parent's. */
 void ns_report_forked(void);
 
-/* The process has a TCP socket that is not counted: one of a process in which the library is
- * disabled, or a listener. */
-void ns_report_had_socket(void);
+/* A TCP socket was made that is not in the table. */
+void ns_report_not_in_table(void);
 
 /* No rule takes the socket fd: a connection, or a listener as a whole. */
 void ns_report_left_alone(int fd, bool listens);

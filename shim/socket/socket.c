@@ -102,8 +102,8 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
-    if (!conn) { /* disabled at start-up, or no memory */
-        ns_report_had_socket();
+    if (!conn) {
+        ns_report_not_in_table();
         return;
     }
     NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");

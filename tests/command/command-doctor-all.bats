@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor --all` tells of every process whether the shim works in it, and if not, why.
+# Promise: `nagleshim doctor --all` shows for every process whether the shim works in it, and why not.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # shellcheck disable=SC2016 # for the inner shell
-# `nagleshim doctor --all`. A scene is played in a PID namespace of its own, where nothing else runs that would be listed.
+# `nagleshim doctor --all`. Each scene has its own PID namespace, so that no other process is listed.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/doctor
@@ -60,7 +60,7 @@ row() {
     }
 }
 
-@test "every server is listed, with what the shim does in it or why it does nothing" {
+@test "every server is listed with its policy, or with the reason why the shim does nothing" {
     policy policies/queue_server '{"name": "quotes", "match": {"role": "client"}, "send": "auto-cork"}, {"name": "rest"}'
     broken_policy >/dev/null
     gcc -static -x c -o "$T/static" - <<<'#include <unistd.h>
@@ -90,7 +90,7 @@ int main(void) { return pause(); }'
     expect_verdict "the shim works in 2 of 9 processes that have TCP sockets or the shim"
 }
 
-@test "the status is 0 where the shim works in all, and processes without sockets are only counted" {
+@test "the status is 0 if the shim works in all, and processes without sockets are only counted" {
     scene 'serve one $with
         serve two $with
         env -u LD_PRELOAD sleep 1000 3>&- &
@@ -125,7 +125,7 @@ int main(void) { return pause(); }'
     expect_no_part output "another version"
 }
 
-@test "another version of the library is told, as one whose status cannot be understood" {
+@test "a library of another version is reported, and one whose status has an unknown form" {
     scene 'start older env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=older "$PROBES/doctor_patient" pause
         start rules env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=rules "$PROBES/doctor_patient" pause
         "$NS" doctor --all'
@@ -149,7 +149,7 @@ p, = json.load(open(sys.argv[1]))["processes"]
 assert p["elsewhere"] is True and p["library"] == "/opt/libnagleshim.so", p' "$T/json"
 }
 
-@test "--json has the same of every process, in order" {
+@test "--json has the same facts of every process, sorted by number" {
     policy policies/queue_server '{"name": "quotes", "send": "auto-cork"}'
     scene 'serve works $with
         serve unset
@@ -170,7 +170,7 @@ assert o["status"] == 1 and o["messages"] == [] and "tried" not in o
 PYTHON
 }
 
-@test "the table fits a terminal, has one line per row elsewhere, and no name drives the terminal" {
+@test "the table fits the terminal's width, has one line per row elsewhere, and names cannot control the terminal" {
     type -P script >/dev/null || cannot_here "script is not installed"
     local width
     local text="LD_PRELOAD was not set when it was started ('nagleshim run' sets it)"
@@ -194,7 +194,7 @@ PYTHON
     done
 }
 
-@test "processes that come and go meanwhile are no error" {
+@test "processes that start and end meanwhile are no error" {
     scene 'serve one $with
         while :; do env $with true; done 3>&- &
         for i in {1..25}; do
@@ -205,7 +205,7 @@ PYTHON
     expect_status 0
 }
 
-@test "a program that is being loaded for long is said to start, and does not count" {
+@test "a program that hangs before main is shown as starting, and does not count" {
     scene 'serve one $with
         env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=hang "$PROBES/doctor_patient" pause 3>&- &
         echo $! >"$T/hangs.pid"
@@ -216,7 +216,7 @@ PYTHON
     expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
 }
 
-@test "other users' processes are counted, and where nothing can be looked into the status is 3" {
+@test "other users' processes are counted, and if no process can be read the status is 3" {
     local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
     cp "$NS" "$LIBRARY" "$EXAMPLES/queue_server" "$T"
@@ -236,7 +236,7 @@ verdict: no process could be read"
     expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
 }
 
-@test "where /proc is not mounted, it says so" {
+@test "a missing /proc is reported" {
     local mounts
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
@@ -245,7 +245,7 @@ verdict: no process could be read"
     expect_whole stderr "nagleshim doctor: /proc is not mounted or cannot be read"
 }
 
-@test "--all goes together with neither a program nor --pid, and --every with --all alone" {
+@test "--all excludes a program and --pid, and --every needs --all" {
     doctor --all cat
     expect_status 2
     expect_whole stderr "nagleshim doctor: 'cat': a program and --all cannot be used together"

@@ -19,6 +19,7 @@ ns_setup() {
     PROBES=$PWD/build/probes
     # NS_LIBRARY: another build of it, with what has to be loaded before it (tests/sanitized).
     LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
+    OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=()
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE

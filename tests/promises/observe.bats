@@ -15,7 +15,6 @@ setup() {
     unset NAGLESHIM_EXPERIMENT
     RECORD=$T/record
     mkdir -m 700 "$RECORD"
-    OBSERVER=${LIBRARY%.so}-observe.so
 }
 
 teardown() {
