@@ -59,7 +59,7 @@ static struct ns_recorded_all read_all(void)
 {
     struct ns_recorded_all all;
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
-    OK(ns_recorded_read(fd, &all, NULL) == 0, "the directory is read");
+    OK(ns_recorded_read(fd, &all) == 0, "the directory is read");
     close(fd);
     return all;
 }
@@ -169,7 +169,7 @@ static void check_strangers(void)
     struct ns_recorded_all all = read_all();
     OK(all.n_broken == 4 && all.n_processes == 0, "are no records: %zu", all.n_broken);
     ns_recorded_free(&all);
-    OK(ns_recorded_read(-1, &all, NULL) == -EBADF, "nor is what is not there");
+    OK(ns_recorded_read(-1, &all) == -EBADF, "nor is what is not there");
 }
 
 static void remove_all(void)
