@@ -275,7 +275,7 @@ CASES
     expect_verdict "the shim would do nothing for this program"
     run --separate-stderr env LD_LIBRARY_PATH="$T/found" LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
     expect_status 0
-    expect_part output "library: $T/found/libnagleshim.so, found by the loader for libnagleshim.so in LD_PRELOAD"
+    expect_part output "library: $T/found/libnagleshim.so, from LD_PRELOAD"
     expect_verdict "the shim reaches this program"
     # A path is not searched for.
     run --separate-stderr env LD_PRELOAD=/nosuch/libnagleshim.so "$NS" doctor "$T/ordinary"

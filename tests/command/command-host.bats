@@ -381,7 +381,7 @@ CASES
         ! grep -q libnagleshim /proc/self/maps'
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
     expect_status 0
-    # The shell and the one that it started first are from before; sleep and grep have ended.
+    # The shell and its first child started before enable; sleep and grep have ended.
     [[ $(cat "$T/status") == "/etc/ld.so.preload: /usr/lib/libnagleshim.so; 1 process with it; 1 in which it does nothing: the shim is disabled: $T/bad.json:1:2: "*"; 2 started before it was enabled: restart them ('nagleshim doctor --all --every' lists them)
 1" ]] || {
         cat "$T/status"

@@ -100,6 +100,18 @@ ns_delayed_acks() {
     tcp_counter DelayedACKs
 }
 
+# ns_is_busy: are timers late on this machine? Then answers come too late for a stall to be certain.
+ns_is_busy() {
+    python3 -c '
+import time
+late = []
+for _ in range(300):
+    begin = time.monotonic()
+    time.sleep(0.001)
+    late.append(time.monotonic() - begin - 0.001)
+raise SystemExit(max(late) < 0.004)'
+}
+
 # field NAME FILE: the number behind this word in the last line of a program's results that has it.
 field() {
     awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) value = $(i + 1) } END { print value }' "$2"

@@ -20,16 +20,16 @@ struct ns_recorded {
     bool nodelay; /* the program's last setting */
     uint64_t writes, requests, waits;
     struct ns_verdict verdict;
+    struct ns_hold *holds;
+    size_t n_holds;
     char pattern[128]; /* "write 281, write 480, wait", of a stall if there is one; "": unknown */
 };
 
 /* A process until it ends or calls execve. */
 struct ns_recorded_process {
-    pid_t pid, parent;
+    pid_t pid;
     char name[64];      /* base name of its executable, printable */
     char exe[PATH_MAX]; /* "": unknown */
-    uint64_t began;     /* CLOCK_MONOTONIC ns */
-    uint64_t tick_ns;
     enum ns_experiment experiment;
     uint64_t events_lost, slots_lost; /* without room in the record */
     uint64_t looks;
@@ -41,24 +41,15 @@ struct ns_recorded_process {
 };
 
 struct ns_recorded_all {
-    struct ns_recorded_process *processes; /* with a TCP connection, by began */
+    struct ns_recorded_process *processes; /* with a TCP connection, in order of their begin */
     size_t n_processes;
     size_t n_broken;     /* files that are not a record of this version */
     size_t n_unrecorded; /* processes without a record: too many, or no room */
 };
 
-/* Called for every hold, in the order of each connection's samples. process and connection will be
- * in the result, but are not complete yet. */
-struct ns_recorded_holds {
-    void (*hold)(void *context, const struct ns_recorded_process *process,
-                 const struct ns_recorded *connection, const struct ns_hold *hold);
-    void *context;
-};
-
-/* Read every record in an open directory. holds may be NULL. 0, or -errno if the directory cannot
- * be read or there is no memory; then *all is empty. */
-int ns_recorded_read(int directory, struct ns_recorded_all *all,
-                     const struct ns_recorded_holds *holds);
+/* Read every record in an open directory. 0, or -errno if the directory cannot be read or there is
+ * no memory; then *all is empty. Without memory for them, holds are missing. */
+int ns_recorded_read(int directory, struct ns_recorded_all *all);
 
 void ns_recorded_free(struct ns_recorded_all *all);
 

@@ -25,7 +25,7 @@ fail() {
     return 1
 }
 
-# The layer and where it is seen; mounted anew by each call below, in a mount namespace of its own.
+# The layer and its mount point. Each call below mounts it in a mount namespace of its own.
 new_debian() {
     LAYER=$BATS_FILE_TMPDIR/layer
     export LAYER
