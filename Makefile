@@ -340,14 +340,14 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-f
 check-asan check-ubsan: ## the tests that can, with AddressSanitizer and UBSan in the library
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
-	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so units
+	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so build/asan/libnagleshim-observe.so units
 	@tests/sanitized asan
 
 check-tsan: ## the same with ThreadSanitizer
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
-		build/tsan/libnagleshim.so units
+		build/tsan/libnagleshim.so build/tsan/libnagleshim-observe.so units
 	@tests/sanitized tsan
 
 check-valgrind: ## the life-cycle tests under memcheck and helgrind

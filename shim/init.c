@@ -63,12 +63,14 @@ static char *const *arguments_from_proc(void)
 static void complain(const struct ns_policy_found *found)
 {
     static char text[PATH_MAX + 600]; /* static: the status section keeps it */
-    ns_status_aside(ns_policy_error_text(found, text, sizeof text));
+    ns_status_disabled(ns_policy_error_text(found, text, sizeof text));
     /* A broken policy in a directory is not reported by every process; `nagleshim check` shows it.
      */
     bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
-    if (asked || ns_log_to_file())
+    if (asked || ns_log_to_file()) {
         ns_log(NS_LOG_ERROR, "%s; no socket is touched", text);
+        ns_report_is_written();
+    }
 }
 
 static bool wants_arguments(const struct ns_policy *policy)
@@ -111,14 +113,14 @@ static bool find_rules(int argc, char **argv)
     if (!process.args && wants_arguments(found.policy))
         process.args = arguments_from_proc();
     if (ns_ruleset_build(&rules, found.policy, &process) != 0) {
-        ns_status_aside("there was no memory for its rules");
+        ns_status_disabled("there was no memory for its rules");
         return false;
     }
     ns_status_rules(found.policy, &rules);
     ignores_deepbind = found.policy->ignores_deepbind;
     if (rules.n_rules == 0)
-        ns_status_aside(found.policy->enabled ? "no rule of its policy is for this program"
-                                              : "its policy says \"enabled\": false");
+        ns_status_disabled(found.policy->enabled ? "no rule of its policy is for this program"
+                                                 : "its policy says \"enabled\": false");
     ns_log(NS_LOG_DEBUG, "policy %s: %zu of %zu rules are for this process",
            found.path[0] ? found.path : "built in", rules.n_rules, found.policy->n_rules);
     return rules.n_rules > 0;
@@ -169,7 +171,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         return;
     }
     if (getauxval(AT_SECURE)) {
-        ns_status_aside("it runs with more rights than its user's (set-user-ID and its like)");
+        ns_status_disabled("it runs with more rights than its user's (set-user-ID and its like)");
         return;
     }
     bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));

@@ -21,6 +21,12 @@ static void closes(const long a[6])
         ns_socket_closing((int)a[0]);
 }
 
+static void replaces(const long a[6])
+{
+    if (!ns_has_other_fds())
+        ns_before_replacing((int)a[0], (int)a[1]);
+}
+
 static void closes_range(const long a[6])
 {
     ns_before_close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
@@ -90,6 +96,16 @@ static void no_more(const long a[6], long result)
 {
     (void)a;
     (void)result;
+}
+
+static void makes_socket(const long a[6], long result)
+{
+    ns_socket_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
+}
+
+static void duplicates(const long a[6], long result)
+{
+    ns_handover_duplicated((int)a[0], (int)result);
 }
 
 static void receives(const long a[6], long result)

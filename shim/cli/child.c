@@ -49,7 +49,7 @@ int ns_child_signals(void)
     sigaddset(&set, SIGCHLD);
     /* If the report's reader closes the pipe, the program's status still counts. */
     sigaddset(&set, SIGPIPE);
-    for (size_t i = 0; i < sizeof(handed) / sizeof(handed[0]); i++)
+    for (size_t i = 0; i < sizeof handed / sizeof handed[0]; i++)
         /* nohup and a shell's background jobs ignore some: they stay ignored. */
         if (sigaction(handed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaddset(&set, handed[i]);

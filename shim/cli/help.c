@@ -144,7 +144,7 @@ static bool print_topic(const char *wanted)
 #undef NS_TOPIC
     };
 
-    for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++) {
+    for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++) {
         if (strcmp(wanted, topics[i].word) == 0) {
             topics[i].print();
             return true;

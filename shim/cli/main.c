@@ -38,11 +38,11 @@ static void say_unknown(const char *command, const char *word)
     bool is_option = !command && *word == '-';
     const char *kind = is_option ? "option" : "command";
 
-    for (size_t i = 0; is_option && i < sizeof(options) / sizeof(options[0]); i++)
+    for (size_t i = 0; is_option && i < sizeof options / sizeof options[0]; i++)
         ns_suggest_try(&suggest, options[i]);
     for (size_t i = 0; !is_option && ns_verbs_at(i); i++)
         ns_suggest_try(&suggest, ns_verbs_at(i)->word);
-    for (size_t i = 0; command && i < sizeof(topics) / sizeof(topics[0]); i++)
+    for (size_t i = 0; command && i < sizeof topics / sizeof topics[0]; i++)
         ns_suggest_try(&suggest, topics[i]);
     if (suggest.known)
         ns_say(command, "unknown %s '%s'; did you mean '%s'? see 'nagleshim help'", kind, word,

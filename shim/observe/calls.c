@@ -6,7 +6,7 @@
 #include "observe/observe.h"
 #include "observe/recorder.h"
 #include "observe/sample.h"
-#include "observe/socket.h"
+#include "observe/descriptor.h"
 
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -29,7 +29,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
 #define NS_WRITE(type, name, parameters, arguments, fd, flags, bytes, failure)                     \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
-        struct ns_observed *conn = ns_socket_conn(fd);                                             \
+        struct ns_observed *conn = ns_descriptor_conn(fd);                                         \
         if (!conn)                                                                                 \
             return NS_REAL(name) arguments;                                                        \
         ns_observe_write(fd, conn);                                                                \
@@ -42,7 +42,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
 #define NS_READ(type, name, parameters, arguments, fd, flags, failure)                             \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
-        struct ns_observed *conn = ns_socket_conn(fd);                                             \
+        struct ns_observed *conn = ns_descriptor_conn(fd);                                         \
         bool waits = conn && ns_sample_blocks(fd, flags);                                          \
         if (waits)                                                                                 \
             ns_observe_wait(conn);                                                                 \
@@ -84,7 +84,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
 NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
                          unsigned flags)
 {
-    struct ns_observed *source = ns_socket_conn(from), *target = ns_socket_conn(to);
+    struct ns_observed *source = ns_descriptor_conn(from), *target = ns_descriptor_conn(to);
     bool waits = source && !(flags & SPLICE_F_NONBLOCK) && ns_sample_blocks(from, 0);
     if (target)
         ns_observe_write(to, target);
@@ -128,7 +128,7 @@ NS_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
         if (waits)                                                                                 \
             ns_observe_woke(NULL);                                                                 \
         if (fd >= 0)                                                                               \
-            ns_socket_has_role(fd, NS_ROLE_SERVER);                                                \
+            ns_descriptor_has_role(fd, NS_ROLE_SERVER);                                            \
         return fd;                                                                                 \
     }
 ACCEPT(accept, (int listener, struct sockaddr *remote, socklen_t *len), (listener, remote, len))
@@ -138,7 +138,7 @@ ACCEPT(accept4, (int listener, struct sockaddr *remote, socklen_t *len, int flag
 NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     bool waits = ns_recorder_is_open() && ns_sample_blocks(fd, 0);
-    ns_socket_has_role(fd, NS_ROLE_CLIENT);
+    ns_descriptor_has_role(fd, NS_ROLE_CLIENT);
     if (waits)
         ns_observe_wait(NULL);
     int result = NS_REAL(connect)(fd, remote, len);
@@ -149,7 +149,7 @@ NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
 
 NS_EXPORT int close(int fd)
 {
-    ns_socket_closes(fd);
+    ns_descriptor_closes(fd);
     return NS_REAL(close)(fd);
 }
 
@@ -158,9 +158,9 @@ NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, sockl
     int result = NS_REAL(setsockopt)(fd, level, option, value, len);
     struct ns_observed *conn = NULL;
     if (result == 0 && level == IPPROTO_TCP && option == TCP_QUICKACK)
-        conn = ns_socket_conn(fd);
+        conn = ns_descriptor_conn(fd);
     else if (result == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
-        conn = ns_socket_known(fd); /* the kernel is asked when it is added */
+        conn = ns_descriptor_known(fd); /* the kernel is asked when it is added */
     if (conn)
         ns_observe_option(conn, option, *(const int *)value);
     return result;

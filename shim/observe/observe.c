@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "observe/experiment.h"
 #include "observe/sample.h"
-#include "observe/socket.h"
+#include "observe/descriptor.h"
 
 #include <netinet/tcp.h>
 
@@ -268,7 +268,7 @@ void ns_observe_wait(struct ns_observed *conn)
 {
     /* Another thread may have written to what this one reads from, and have it on its list. */
     mine.other = conn && before(conn) ? conn : NULL;
-    ns_socket_waits();
+    ns_descriptor_waits();
     each(before);
 }
 

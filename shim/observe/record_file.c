@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See record_file.h. Owns the directory's name. Must never write where the file system may refuse
- * to back what is written (mmap(2), SIGBUS), nor take what room others need there. */
+/* See record_file.h. Owns the directory's name. Must never write to memory that the file system may
+ * refuse to back (SIGBUS, mmap(2)), nor use up room that others need. */
 #include "observe/record_file.h"
 
 #include "base/clock.h"
@@ -37,7 +37,7 @@ bool ns_record_file_is_open(void)
     return where[0] != 0;
 }
 
-/* DIRECTORY/PID-TIME.record. false: it is too long. */
+/* path becomes DIRECTORY/PID-TIME.record. False if that is too long. */
 static bool name_it(char path[PATH_MAX], uint64_t began)
 {
     char digits[2][24];
@@ -62,7 +62,7 @@ static bool name_it(char path[PATH_MAX], uint64_t began)
     return true;
 }
 
-/* The file's size would raise SIGXFSZ, which ends the program. */
+/* Would a file of that size raise SIGXFSZ, which ends the program? */
 static bool is_too_large(void)
 {
     struct rlimit most;
@@ -96,12 +96,12 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
     memset(head->exe + n, 0, sizeof head->exe - (size_t)n);
     const char *base = ns_path_program((const char *)getauxval(AT_EXECFN), head->exe);
     memcpy(head->name, base, strnlen(base, sizeof head->name - 1));
-    /* release: whoever finds the magic finds the rest */
+    /* release: a reader that finds the magic finds the rest */
     atomic_store_explicit(&head->magic, NS_RECORD_MAGIC, memory_order_release);
 }
 
-/* Does a place that was written to once stay backed? Where a write goes to a new place (btrfs, ZFS)
- * or to another machine, what is full later is a SIGBUS after all. */
+/* Does a page stay backed once it was written? If the file system writes to a new place (btrfs,
+ * ZFS) or to another machine, it may be full later, and the write is a SIGBUS after all. */
 static bool stays_backed(const struct statfs *fs)
 {
     switch ((uint32_t)fs->f_type) {
@@ -109,14 +109,14 @@ static bool stays_backed(const struct statfs *fs)
     case RAMFS_MAGIC:
     case EXT4_SUPER_MAGIC:
     case XFS_SUPER_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC: /* nobody tells on what; containers have it */
+    case OVERLAYFS_SUPER_MAGIC: /* what is below it is unknown; containers have it */
         return true;
     default:
         return false;
     }
 }
 
-/* Is there room that nobody will miss? Whoever fills a file system harms others there. */
+/* Is there ample room? A full file system harms others. */
 static bool has_room(int fd)
 {
     enum { MUCH = 64 * 1024 * 1024 };
@@ -127,8 +127,8 @@ static bool has_room(int fd)
     return !fs.f_blocks || left >= MUCH || left >= fs.f_blocks * block / 2;
 }
 
-/* Not one more than so many in one directory: a server that forks for each connection makes
- * thousands of processes. The file's size is how many there were. */
+/* Are there too many records in the directory? A server that forks for each connection makes
+ * thousands of processes. The size of a file of its own counts them. */
 static bool is_one_too_many(void)
 {
     char path[PATH_MAX];
@@ -147,7 +147,7 @@ static bool is_one_too_many(void)
     return count > NS_RECORD_PROCESSES_MOST;
 }
 
-/* Map the file, which is fd. NULL where it could not be written to everywhere. */
+/* Map the file. NULL if the file system may refuse writes to it. */
 static struct ns_record_head *map(int fd, bool *backed)
 {
     if (!has_room(fd) || NS_SYSTEM(SYS_ftruncate, fd, (long)NS_RECORD_FILE_SIZE) != 0)
@@ -158,7 +158,7 @@ static struct ns_record_head *map(int fd, bool *backed)
     int error = ns_record_file_back(file, NS_RECORD_PIECE);
     if (!error)
         return file;
-    /* A kernel that backs no memory on demand (before 5.14): all of the file now. */
+    /* A kernel that cannot back memory on demand (before 5.14): back the whole file now. */
     *backed =
         error == EINVAL && NS_SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0;
     if (*backed)

@@ -16,7 +16,7 @@
  * worst. */
 struct ns_observed {
     _Atomic uint64_t cookie;     /* SO_COOKIE, which no other socket ever has; 0: unused */
-    _Atomic uint64_t checked;    /* when the kernel confirmed fd: see socket.c */
+    _Atomic uint64_t checked;    /* when the kernel confirmed fd: see descriptor.c */
     _Atomic int fd;              /* the descriptor that was used last */
     _Atomic uint32_t owner;      /* the thread whose waits sample it; 0: none */
     _Atomic uint8_t flags;       /* observe.c's */

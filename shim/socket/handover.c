@@ -137,8 +137,8 @@ void ns_handover_disable(void)
     ns_flush_process();
     ns_fd_each(disable_one, NULL);
     ns_process_disable();
-    ns_status_aside("it installed a seccomp filter");
-    ns_report_aside();
+    ns_status_disabled("it installed a seccomp filter");
+    ns_report_disabled();
 }
 
 void ns_handover_duplicated(int from, int to)

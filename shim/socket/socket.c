@@ -102,8 +102,10 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
-    if (!conn)
+    if (!conn) {
+        ns_report_not_in_table();
         return;
+    }
     NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");
     NS_PUT(conn, domain, (uint8_t)domain);
     NS_PUT(conn, nonblock, (type & SOCK_NONBLOCK) != 0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: check, explain, run and doctor follow a list of policy directories as the library does, and say what is hidden in it.
+# Promise: check, explain, run and doctor search a list of policy directories as the library does, and report hidden files.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
@@ -46,12 +46,12 @@ $T/fleet/default.json: valid, 1 rule"
     run --separate-stderr "$NS" check
     expect_part stderr "$T/fleet/other.json: warning: no program gets this file: $T/namespace/default.json is found first"
     expect_no_part stderr "$T/namespace/app.json: warning"
-    # It is so: the library and the other commands find that one.
+    # The library and the other commands find this one, too.
     run --separate-stderr "$NS" explain --process other --role client
     expect_part output "policy: $T/namespace/default.json, 1 rule"
 }
 
-@test "check --dir checks directories whatever the environment says, and wants them to be there" {
+@test "check --dir checks the given directories, which must exist, and ignores the environment" {
     policy fleet/default '{}'
     policy namespace/default '{}'
     printf '{"version": 2}\n' >"$T/fleet/app.json"
@@ -81,7 +81,7 @@ $T/fleet/default.json: valid, 1 rule"
     expect_whole stderr "nagleshim check: '$T/fleet/default.json': a file and --dir cannot be used together"
 }
 
-@test "check --dir wants a directory, and takes no other one for an empty name" {
+@test "check --dir refuses an empty name" {
     local list
     for list in : "$T/fleet:" ":$T/fleet" "$T/fleet::$T/namespace"; do
         run --separate-stderr "$NS" check --dir "$list"
@@ -97,7 +97,7 @@ $T/fleet/default.json: valid, 1 rule"
     expect_status 2
 }
 
-@test "check says that a directory cannot be looked into, where the search ends, and which files no program gets" {
+@test "check reports a directory that cannot be read, and the files that no program gets because of it" {
     [[ $EUID -eq 0 ]] || cannot_here "not root"
     local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim")
     cp "$NS" "$T/nagleshim"
@@ -110,20 +110,20 @@ $T/fleet/default.json: valid, 1 rule"
     expect_part stderr "nagleshim check: the directory '$T/namespace': Permission denied"
     expect_part stderr "$T/fleet/app.json: warning: no program gets this file: the search ends earlier, at $T/namespace/app.json: Permission denied"
     expect_part stderr "$T/fleet/default.json: warning: no program gets this file: the search ends earlier, at $T/namespace/default.json: Permission denied"
-    # It is so: the shim is disabled.
+    # The shim is disabled then.
     run --separate-stderr "${as_other[@]}" explain --process app --role client
     expect_status 2
     expect_part output "tried: $T/namespace/app.json: Permission denied"
-    # What programs get that have no file is not known.
+    # The policy of programs without a file is unknown.
     rm "$T/fleet/default.json"
     run --separate-stderr "${as_other[@]}" check
     expect_status 2
     expect_whole output "$T/fleet/app.json: valid, 1 rule"
-    # Behind it, the search comes first to what can be read.
+    # As the last directory, it hides nothing.
     NAGLESHIM_POLICY_DIR=$T/fleet:$T/namespace run --separate-stderr "${as_other[@]}" check
     expect_status 2
     expect_no_part stderr "no program gets this file"
-    # One that may be searched and not listed hides nothing that is not there.
+    # A directory that may be searched but not listed hides only files that exist.
     chmod 0711 "$T/namespace"
     run --separate-stderr "${as_other[@]}" check
     expect_status 2
@@ -134,7 +134,7 @@ $T/fleet/default.json: valid, 1 rule"
     expect_status 0
 }
 
-@test "no name of a file in a directory drives the terminal" {
+@test "file names in a directory cannot control the terminal" {
     local odd=$T/fleet/$'a\e[31m\nvalid.json'
     policy namespace/default '{}'
     cp "$T/namespace/default.json" "$odd"
@@ -144,12 +144,12 @@ $T/fleet/default.json: valid, 1 rule"
     printf '{"version": 2}\n' >"$odd"
     run --separate-stderr "$NS" check --dir "$T/fleet"
     expect_part stderr "$T/fleet/a?[31m?valid.json:1:13: "
-    # A script that reads it gets the name as it is.
+    # JSON has the name unchanged.
     run --separate-stderr "$NS" check --dir "$T/fleet" --json
     expect_part output 'fleet/a\u001b[31m\nvalid.json"'
 }
 
-@test "explain and doctor try the directories in their order, and a broken file ends the search" {
+@test "explain and doctor search the directories in order, and a broken file ends the search" {
     policy fleet/cat '{}'
     run --separate-stderr "$NS" explain --process cat --role client
     expect_status 0

@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor --pid` tells why the shim does not work in a process, with the one reason that holds.
+# Promise: `nagleshim doctor --pid` gives the one reason why the shim does not work in a process.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
-# `nagleshim doctor --pid`: why the shim does not work in a process. Each reason has its control: the same process
-# where the reason does not hold.
+# Each reason has its control: the same process without that reason.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/doctor
@@ -23,7 +22,7 @@ teardown() {
     expect_fails p "NAGLESHIM_OFF was set when it was started, which switches the shim off"
 }
 
-@test "doctor says why the shim is disabled: policy broken, missing, not enabled, for others" {
+@test "doctor shows why the shim is disabled: a broken policy, a missing one, 'enabled': false, no rule for the program" {
     local file
     file=$(broken_policy)
     patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$file"
@@ -41,12 +40,12 @@ teardown() {
     expect_fails s "the shim is disabled: no rule of its policy is for this program"
 }
 
-@test "doctor says that the shim is disabled under a seccomp filter of the program's own" {
+@test "doctor shows that the shim is disabled under the program's own seccomp filter" {
     patient p filter env LD_PRELOAD="$LIBRARY"
     doctor_of p
     expect_fails p "the shim is disabled: it installed a seccomp filter"
     expect_part output "seccomp: a filter is active"
-    # One that it was started under is not its own.
+    # A filter that was there before the start is not the program's own.
     # shellcheck disable=SC2016 # for the inner shell
     ns_start q python3 -c 'import ctypes, os, struct, sys
 libc = ctypes.CDLL(None)
@@ -62,14 +61,14 @@ os.execv(sys.argv[2], [sys.argv[2], "pause"])' "$LIBRARY" "$PROBES/doctor_patien
     expect_part output "seccomp: a filter is active"
 }
 
-@test "doctor says what kind of program a process runs that the shim cannot reach" {
+@test "doctor names the kind of program that the shim cannot reach" {
     gcc -static -o "$T/static" -D_GNU_SOURCE -x c - <<<'#include <stdio.h>
 #include <unistd.h>
 int main(void) { puts("ready 0"); fflush(stdout); for (;;) pause(); }'
     patient=$T/static patient p pause env LD_PRELOAD="$LIBRARY"
     doctor_of p
     expect_fails p "it is linked statically, so that nothing can be preloaded into it"
-    # Go, linked dynamically: the shim is in its memory, and never asked.
+    # Go, linked dynamically: the shim is in its memory, but sees no calls.
     echo info >"$T/info"
     objcopy --add-section .go.buildinfo="$T/info" "$PROBES/doctor_patient" "$T/go"
     patient=$T/go patient q pause env LD_PRELOAD="$LIBRARY"
@@ -139,10 +138,10 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails r "it was started with more rights than its user's"
 }
 
-@test "doctor says what the loader was told, where that does not lead to the library" {
+@test "doctor shows that LD_PRELOAD names a missing library, a broken one, or others" {
     patient p pause env LD_PRELOAD="$T/none/libnagleshim.so"
     doctor_of p
-    expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so, which does not exist"
+    expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so: No such file or directory"
     patient q pause env LD_PRELOAD=libm.so.6
     doctor_of q
     expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
@@ -160,7 +159,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
 @test "doctor says that the library was put there after the process was started" {
     patient p pause env LD_PRELOAD="$T/late/libnagleshim.so"
     mkdir "$T/late"
-    # Until the clock of files has gone on.
+    # Until the clock of files has advanced.
     local end=$((SECONDS + 10))
     until cp "$LIBRARY" "$T/late" && doctor_of p && [[ $output == *"after the process was started"* ]]; do
         ((SECONDS < end)) || break
@@ -168,17 +167,17 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails p "$T/late/libnagleshim.so was put there, or changed, after the process was started: restart it"
 }
 
-@test "doctor looks for library and policy in the root that the process has" {
+@test "doctor searches for the library in the process's own root" {
     make_root
     unset NAGLESHIM_POLICY_DIR
     patient=/patient patient p pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
     doctor_of p
-    expect_fails p "LD_PRELOAD names /opt/libnagleshim.so, which does not exist in the process's own root or mount namespace"
+    expect_fails p "LD_PRELOAD names /opt/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     cp "$LIBRARY" "$root/opt"
-    # By its name alone it is not found in /opt.
+    # A name without a path is not found in /opt.
     patient=/patient patient bare pause env LD_PRELOAD=libnagleshim.so "${enter[@]}" "$root"
     doctor_of bare
-    expect_fails bare "LD_PRELOAD names libnagleshim.so, which is in no directory that the loader searches in the process's own root or mount namespace; write its full path"
+    expect_fails bare "LD_PRELOAD names libnagleshim.so, which its loader did not load in the process's own root or mount namespace; write the full path"
     printf '{"version": 1, "rules": [{"name": "inside"}]}' >"$root/etc/nagleshim/real.json"
     # An absolute link leads to where the process would find it.
     ln -s /etc/nagleshim/real.json "$root/etc/nagleshim/default.json"
@@ -195,13 +194,13 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_works q
 }
 
-@test "doctor knows /etc/ld.so.preload, which loads the shim into set-user-ID programs, too: there it stands aside" {
+@test "doctor reads /etc/ld.so.preload, which loads the shim into set-user-ID programs, too, where it is disabled" {
     make_root
     unset NAGLESHIM_POLICY_DIR
     echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
     patient=/patient patient p pause "${enter[@]}" "$root"
     doctor_of p
-    expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so, which does not exist in the process's own root or mount namespace"
+    expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     cp "$LIBRARY" "$root/opt"
     patient=/patient patient q pause "${enter[@]}" "$root"
     doctor_of q
@@ -219,7 +218,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails r "the shim is disabled: it runs with more rights than its user's (set-user-ID and its like)"
 }
 
-@test "doctor says that /etc/ld.so.preload came after the process, or that its libc is musl, which reads none" {
+@test "doctor shows that /etc/ld.so.preload is newer than the process, or that musl does not read it" {
     make_root
     unset NAGLESHIM_POLICY_DIR
     cp "$LIBRARY" "$root/opt"
@@ -249,7 +248,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails q "/etc/ld.so.preload names /opt/libnagleshim.so, but musl's loader does not read this file: set LD_PRELOAD"
 }
 
-@test "doctor looks for the library in the mount namespace that the process has" {
+@test "doctor searches for the library in the process's own mount namespace" {
     local mounts
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 ]] || return 0 # the root of the test before has to do
@@ -260,7 +259,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     patient p pause "${mounts[@]}" bash -c 'mount -t tmpfs none "$T/private" &&
         LD_PRELOAD=$T/private/libnagleshim.so exec "$@"' bash
     doctor_of p
-    expect_fails p "LD_PRELOAD names $T/private/libnagleshim.so, which does not exist in the process's own root or mount namespace"
+    expect_fails p "LD_PRELOAD names $T/private/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     # shellcheck disable=SC2016 # for the inner shell
     patient q pause "${mounts[@]}" bash -c 'mkdir "$T/private/in" && mount -t tmpfs none "$T/private/in" &&
         cp "$T/private/libnagleshim.so" "$T/private/in" && LD_PRELOAD=$T/private/in/libnagleshim.so exec "$@"' bash
@@ -269,7 +268,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_works q
 }
 
-@test "doctor says that a thread of the kernel runs no program" {
+@test "doctor recognizes a kernel thread" {
     local status pid=
     for status in /proc/[0-9]*/status; do
         grep -qE '^(VmSize|State:.[ZX])' "$status" 2>/dev/null || pid=$(sed -n 's/^Pid:\t//p' "$status" 2>/dev/null)

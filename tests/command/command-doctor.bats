@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor PROGRAM` tells whether the shim reaches a program, and if not, why.
+# Promise: `nagleshim doctor PROGRAM` shows whether the shim can be preloaded into a program, and why not.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
-# `nagleshim doctor PROGRAM`: whether the shim reaches a program, and if not, why. Each reason has its control: the
-# same program where the reason does not hold.
+# Each reason has its control: the same program without that reason.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/doctor
@@ -17,7 +16,7 @@ teardown() {
     ns_teardown
 }
 
-@test "doctor says of an ordinary program that the shim reaches it, and by which policy and rule" {
+@test "doctor shows that the shim reaches an ordinary program, and which policy and rules it gets" {
     policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
         {"name": "others", "match": {"process": "other"}}'
     doctor "$T/ordinary"
@@ -41,7 +40,7 @@ tried: $T/policies/default.json: not there
 policy: built in"
 }
 
-@test "doctor does not run the program, and takes its arguments for arguments" {
+@test "doctor does not run the program, and does not take its arguments for options" {
     policy policies/default '{"name": "by argument", "match": {"args": "--pid"}}'
     doctor touch "$T/ran" --pid
     expect_status 0
@@ -79,7 +78,7 @@ CASES
     expect_part output "reason: it cannot run: its loader /no/ld-linux.so.2 is missing"
 }
 
-@test "doctor says of a Bun program what the shim does not see there" {
+@test "doctor warns that the shim does not see a Bun program's waits" {
     local kind said="is a Bun program: the shim sees its reads and writes, but not its waits, which do not use libc"
     program bun "$T/bun"
     strip "$T/bun"
@@ -91,7 +90,7 @@ CASES
     chmod +x "$T/script"
     doctor "$T/script"
     expect_part output "warning: $T/bun $said"
-    # A name says nothing, nor do other versions and data of such a name.
+    # A program is not recognized by its name, or by other versions and data of such a name.
     for kind in ordinary bundle other-fpcdata; do
         program "$kind" "$T/$kind"
         doctor "$T/$kind"
@@ -141,7 +140,7 @@ CASES
     expect_part output "reason: it cannot run: its interpreter /no/such/interpreter is missing"
 }
 
-@test "doctor of a program says what the environment and the installation are to blame for" {
+@test "doctor gives the reasons that are in the environment and the installation" {
     NAGLESHIM_OFF=1 doctor "$T/ordinary"
     expect_status 1
     expect_part output "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
@@ -163,7 +162,7 @@ CASES
     }
 }
 
-@test "doctor warns of variables that are misspelt, have no such value, or name what is not there" {
+@test "doctor warns of variables that are misspelt, have an invalid value, or name a missing file" {
     run --separate-stderr env NAGLESHIM_LOGFILE=x NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE="$T/none/log" \
         NAGLESHIM_POLICY_DIR="$T/ordinary" "$NS" doctor "$T/ordinary"
     expect_status 0
@@ -175,7 +174,7 @@ CASES
     expect_no_part output "warning: "
 }
 
-@test "doctor says what is wrong with the question, and exits 2" {
+@test "doctor exits 2 with one message for wrong usage" {
     local expected
     local -a words
     touch "$T/plain"
@@ -228,7 +227,7 @@ int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
     [[ -e $T/ran ]]
 }
 
-@test "doctor says that a library would not load: empty, cut off, none, for another machine, a program" {
+@test "doctor shows that a library would not load: empty, truncated, not a library, for another machine, a program" {
     local kind expected size
     cp "$NS" "$T/nagleshim"
     size=$(($(readelf -lW "$LIBRARY" | awk '$1 == "LOAD" { print $2 }' | tail -1) - 4096))
@@ -263,10 +262,10 @@ CASES
     expect_status 0
 }
 
-@test "doctor finds a bare name in LD_PRELOAD where the program's loader does, and says how to write it where that does not" {
+@test "doctor finds a name without a path in LD_PRELOAD as the program's loader does, or prints the full path to write" {
     mkdir "$T/found"
     cp "$LIBRARY" "$T/found"
-    # The command's own loader says on standard error what it cannot preload.
+    # The command's own loader complains on standard error.
     run --separate-stderr env LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
     if ldconfig -p 2>/dev/null | grep -q libnagleshim.so; then
         cannot_here "the library is installed"
@@ -276,15 +275,15 @@ CASES
     expect_verdict "the shim would do nothing for this program"
     run --separate-stderr env LD_LIBRARY_PATH="$T/found" LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
     expect_status 0
-    expect_part output "library: $T/found/libnagleshim.so, found by the loader for libnagleshim.so in LD_PRELOAD"
+    expect_part output "library: $T/found/libnagleshim.so, from LD_PRELOAD"
     expect_verdict "the shim reaches this program"
-    # A path is that of a file, or of none.
+    # A path is not searched for.
     run --separate-stderr env LD_PRELOAD=/nosuch/libnagleshim.so "$NS" doctor "$T/ordinary"
     expect_status 1
     expect_part output "reason: LD_PRELOAD names /nosuch/libnagleshim.so: No such file or directory"
 }
 
-@test "doctor knows a library that /etc/ld.so.preload names" {
+@test "doctor reads /etc/ld.so.preload" {
     local mounts
     ns_mount_namespace
     [[ ${mounts[0]:-} ]] || cannot_here "no mount namespace of one's own"
@@ -298,7 +297,7 @@ CASES
     expect_verdict "the shim reaches this program"
 }
 
-@test "doctor takes the library that LD_PRELOAD names, wherever it lies" {
+@test "doctor examines the library that LD_PRELOAD names" {
     mkdir "$T/elsewhere" "$T/alone"
     cp "$LIBRARY" "$T/elsewhere"
     cp "$NS" "$T/alone"

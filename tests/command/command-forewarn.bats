@@ -63,7 +63,7 @@ expect_nothing() {
     expect_status 0
     # The library says it, once for each process.
     [[ $(grep -c "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" <<<"$stderr") -eq 1 && $stderr == nagleshim\[* ]]
-    # Where that goes to a file somebody is told here.
+    # If the library's message goes to a file, run prints it, too.
     NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE=$T/log run_touch
     expect_warning "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"

@@ -32,6 +32,11 @@ teardown() {
     expect_status 0
     expect_part output "names /usr/lib/libnagleshim.so already"
     snapshot | diff "$T/enabled" -
+    # Another installation's library gives way.
+    mkdir "$R/opt"
+    cp "$LIBRARY" "$R/opt"
+    library=/opt/libnagleshim.so enable --preload
+    [[ $(cat "$R/etc/ld.so.preload") == $'/opt/libnagleshim.so\n/lib/other.so # of somebody else' ]]
     host disable --preload --root "$R"
     expect_status 0
     expect_untouched
@@ -376,7 +381,7 @@ CASES
         ! grep -q libnagleshim /proc/self/maps'
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
     expect_status 0
-    # The shell and the one that it started first are from before; sleep and grep have ended.
+    # The shell and its first child started before enable; sleep and grep have ended.
     [[ $(cat "$T/status") == "/etc/ld.so.preload: /usr/lib/libnagleshim.so; 1 process with it; 1 in which it does nothing: the shim is disabled: $T/bad.json:1:2: "*"; 2 started before it was enabled: restart them ('nagleshim doctor --all --every' lists them)
 1" ]] || {
         cat "$T/status"

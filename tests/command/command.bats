@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: The command tells what it is, and which policies are valid.
+# Promise: The command prints its version and help, and check validates policies.
 # shellcheck disable=SC2154 # bats sets stderr and stderr_lines
-# What the nagleshim command says about itself and about policy files. What the parser finds wrong is tested with the
-# policy; here is how it is told.
+# policies.table has the messages of the policy parser; here is how check prints them.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/command
@@ -46,7 +45,7 @@ setup() {
     expect_whole output "$by_option"
 }
 
-@test "--help behind other options prints the help, too" {
+@test "--help after other options prints the help, too" {
     run --separate-stderr "$NS" run --send app --help
     expect_status 0
     expect_part output "usage: nagleshim run"
@@ -65,7 +64,7 @@ setup() {
     expect_part stderr "usage: nagleshim run"
 }
 
-@test "what is not known is named in one line that says where help is" {
+@test "an unknown command or option is reported in one line that says where help is" {
     local words expected
     while IFS='|' read -r words expected; do
         # shellcheck disable=SC2086 # several words
@@ -96,7 +95,7 @@ explain --process| explain: --process needs a value; see 'nagleshim explain --he
 CASES
 }
 
-@test "a full disk behind standard output is a failure" {
+@test "a full disk at standard output is a failure" {
     local words
     policy p '{}'
     for words in version help "check $T/p.json" "explain -p $T/p.json --process x"; do
@@ -107,7 +106,7 @@ CASES
     done
 }
 
-@test "check says that a valid file is valid, and how many rules it has" {
+@test "check prints that a file is valid, and its number of rules" {
     run --separate-stderr "$NS" check "$(policy p '{"match": {"role": "client"}}, {}')"
     expect_status 0
     expect_whole output "$T/p.json: valid, 2 rules"
@@ -116,7 +115,7 @@ CASES
     expect_whole output "$T/p.json: valid, 1 rule"
 }
 
-@test "check warns of a valid file that is probably not meant so, and exits 0" {
+@test "check warns of valid rules that are probably wrong, and exits 0" {
     run --separate-stderr "$NS" check "$(policy p '{}, {"name": "quotes", "match": {"role": "client"}, "ack": "app"}, {}')"
     expect_status 0
     expect_whole output "$T/p.json: valid, 3 rules"
@@ -149,14 +148,14 @@ CASES
 CASES
 }
 
-@test "check says where an invalid file is wrong and what is allowed, and exits 1" {
+@test "check prints the place of an error and what is allowed, and exits 1" {
     run --separate-stderr "$NS" check "$(broken_policy)"
     expect_status 1
     expect_whole output ""
     [[ ${#stderr_lines[@]} -eq 1 && $stderr =~ ^"$T/broken.json:2:21: ".*auto-cork ]]
 }
 
-@test "check exits 2 for what it cannot read" {
+@test "check exits 2 for a file that it cannot read" {
     run --separate-stderr "$NS" check "$T/none.json"
     expect_status 2
     expect_whole output ""
@@ -169,7 +168,7 @@ CASES
     expect_part stderr "$T: cannot be read"
 }
 
-@test "check goes through every file and exits with the worst status" {
+@test "check validates every file and exits with the worst status" {
     local good bad
     good=$(policy good '{}')
     bad=$(broken_policy)
@@ -192,7 +191,7 @@ CASES
     expect_part stderr "-:2:21: "
 }
 
-@test "check without a file checks every policy that a program could get here: built in, of the directory, of the environment" {
+@test "check without a file validates every policy that a program could get: built in, from the directory, from the environment" {
     local builtin="no default.json in $T/policies: programs without a file of their own get the built-in policy (send adaptive, ack before-wait, every TCP socket)"
     run --separate-stderr "$NS" check
     expect_status 0
@@ -226,7 +225,7 @@ $T/policies/nagleshim.json: valid, 3 rules"
     expect_whole output "NAGLESHIM_POLICY: valid, 1 rule"
 }
 
-@test "check without a file finds what is wrong with the policy in force, and says that it is switched off" {
+@test "check without a file reports errors in the policy of the environment, and that the shim is switched off" {
     NAGLESHIM_POLICY='{"version": 2, "rules": []}' run --separate-stderr "$NS" check
     expect_status 1
     expect_part stderr "NAGLESHIM_POLICY:1:13: "

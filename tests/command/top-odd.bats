@@ -180,7 +180,7 @@ END
     "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
     grep -qE '^nagleshim_shim_connections\{process="queue_put".* 1$' "$T/x.prom"
     ns_stop cured
-    PRELOAD=${LIBRARY%.so}-observe.so posts observed
+    PRELOAD=$OBSERVER posts observed
     "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/x.prom"
     cat "$T/x.prom"
     grep -qE '^nagleshim_shim_connections\{process="queue_put".* 0$' "$T/x.prom"

@@ -58,7 +58,7 @@ expected_files() {
 }
 
 @test "make install honours PREFIX and LIBDIR" {
-    quiet_make install DESTDIR="$INSTALLED" PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu
+    make_apart install DESTDIR="$INSTALLED" PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu
     diff <(expected_files usr usr/lib/x86_64-linux-gnu) <(files_below "$INSTALLED")
 }
 

@@ -10,6 +10,7 @@ load "${BASH_SOURCE[0]%/*}/common"
 command_setup() {
     NS=$PWD/build/nagleshim
     LIBRARY=$(realpath build)/libnagleshim.so
+    OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     T=$BATS_TEST_TMPDIR
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # No policy of the machine that the tests run on may decide what they see.

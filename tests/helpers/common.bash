@@ -3,6 +3,19 @@
 # What every test that starts programs needs: a clean environment, servers whose port is known and that end
 # with the test, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
+# make_apart ARGUMENT...: make in a copy of what was built, for other directories or options. In build/ it would replace
+# the library under the tests that run at the same time.
+make_apart() {
+    local file
+    mkdir -p "$T/build"
+    for file in build/*; do
+        case ${file#build/} in
+        obj | pic | completions | sysconfdir | directories | exports.map | *.so | *.a | nagleshim) cp -a "$file" "$T/build/" ;;
+        esac
+    done
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 B="$T/build" "$@" 3>&-
+}
+
 # A test that this machine or this user cannot run; a failure where nothing may be skipped.
 ns_skip() {
     if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
@@ -19,6 +32,7 @@ ns_setup() {
     PROBES=$PWD/build/probes
     # NS_LIBRARY: another build of it, with what has to be loaded before it (tests/sanitized).
     LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
+    OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=()
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
@@ -97,6 +111,18 @@ tcp_counter() {
 # Delayed ACKs sent so far.
 ns_delayed_acks() {
     tcp_counter DelayedACKs
+}
+
+# ns_is_busy: are timers late on this machine? Then answers come too late for a stall to be certain.
+ns_is_busy() {
+    python3 -c '
+import time
+late = []
+for _ in range(300):
+    begin = time.monotonic()
+    time.sleep(0.001)
+    late.append(time.monotonic() - begin - 0.001)
+raise SystemExit(max(late) < 0.004)'
 }
 
 # field NAME FILE: the number behind this word in the last line of a program's results that has it.

@@ -64,7 +64,7 @@ random() {
 }
 
 @test "random programs see no difference with the library that observes" {
-    LIBRARY=${LIBRARY%.so}-observe.so random 4 300 default
+    LIBRARY=$OBSERVER random 4 300 default
     [[ $(find "$NAGLESHIM_RECORD" -name '*.record' | wc -l) -gt 100 ]]
 }
 

@@ -66,7 +66,7 @@ goes_on() {
 }
 
 @test "without memory the program works" {
-    goes_on 400 calloc mmap madvise
+    goes_on 400 calloc mmap
 }
 
 @test "where a file cannot be opened or read the program works" {

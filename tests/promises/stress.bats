@@ -70,7 +70,7 @@ unharmed() {
 @test "under stress the library that observes harms nothing, and records what it sees" {
     mkdir "$T/record"
     export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record STRESS_DELAY_US=200
-    stress "${LIBRARY%.so}-observe.so" || {
+    stress "$OBSERVER" || {
         echo "exit status $?"
         cat "$T/stress.out"
         return 1

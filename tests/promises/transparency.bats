@@ -56,7 +56,7 @@ same() {
 recorded() {
     mkdir -p "$T/record"
     as_plain "$1"
-    NAGLESHIM_RECORD=$T/record calls "$1" "${LIBRARY%.so}-observe.so" "$T/observed"
+    NAGLESHIM_RECORD=$T/record calls "$1" "$OBSERVER" "$T/observed"
     diff "$BATS_FILE_TMPDIR/$1" "$T/observed" || {
         echo "$1, observed: < without a library, > with it"
         return 1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints what the command's reader finds in a directory of records, for the tests of what is
- * recorded: one line for all, one a process, one a connection, and with "holds" one a hold. */
+/* Prints the records in a directory as the command reads them: a line for all, for each process and
+ * connection, and with "holds" for each hold. */
 #include "cli/diagnose/recorded.h"
 #include "judge/statistics.h"
 
@@ -8,17 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void tell_hold(void *context, const struct ns_recorded_process *process,
-                      const struct ns_recorded *connection, const struct ns_hold *hold)
-{
-    (void)connection;
-    if (*(const bool *)context)
-        printf("hold of %s: ms %.3f waited %d certain %d\n", process->name,
-               (double)(hold->end - hold->begin) / 1e6, hold->waited, hold->certain);
-}
-
 static void show_connection(const struct ns_recorded_process *process,
-                            const struct ns_recorded *connection)
+                            const struct ns_recorded *connection, bool holds)
 {
     const struct ns_verdict *verdict = &connection->verdict;
     printf("connection of %s: role %s local %u remote %u connections %u nodelay %d writes %lu "
@@ -30,15 +21,19 @@ static void show_connection(const struct ns_recorded_process *process,
            connection->writes, connection->requests, connection->waits,
            ns_grade_name(verdict->grade), verdict->stalls, verdict->maybe, verdict->late,
            (double)verdict->certain_ns / 1e6, verdict->receiving, connection->pattern);
+    for (size_t i = 0; holds && i < connection->n_holds; i++) {
+        const struct ns_hold *hold = &connection->holds[i];
+
+        printf("hold of %s: ms %.3f waited %d certain %d\n", process->name,
+               (double)(hold->end - hold->begin) / 1e6, hold->waited, hold->certain);
+    }
 }
 
 int main(int argc, char **argv)
 {
     bool holds = argc > 2 && strcmp(argv[2], "holds") == 0;
-    struct ns_recorded_holds told = {tell_hold, &holds};
     struct ns_recorded_all all;
-    int error =
-        argc > 1 ? ns_recorded_read(open(argv[1], O_RDONLY | O_DIRECTORY), &all, &told) : -1;
+    int error = argc > 1 ? ns_recorded_read(open(argv[1], O_RDONLY | O_DIRECTORY), &all) : -1;
     if (error) {
         fprintf(stderr, "show_record: %d\n", error);
         return 1;
@@ -53,7 +48,7 @@ int main(int argc, char **argv)
                ns_statistics_median(process->treated, process->n_treated), process->n_untreated,
                ns_statistics_median(process->untreated, process->n_untreated));
         for (size_t j = 0; j < process->n_connections; j++)
-            show_connection(process, &process->connections[j]);
+            show_connection(process, &process->connections[j], holds);
     }
     ns_recorded_free(&all);
     return 0;

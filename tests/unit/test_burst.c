@@ -149,8 +149,8 @@ static void expect_cork(const char *script, const char *wanted, const char *what
         }
         if (held)
             stops = ns_cork_pushed(&cork, *script == 'L'   ? NS_CORK_VERY_LATE_MS
-                                           : *script == '!' ? 1
-                                                            : 0);
+                                          : *script == '!' ? 1
+                                                           : 0);
         else
             ns_cork_begin(&cork);
         held = false;

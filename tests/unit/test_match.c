@@ -56,68 +56,82 @@ static void test_addresses(void)
 
 static void test_endpoints(void)
 {
-    OK(holds("10.0.0.0/8", "10.1.2.3", 80), "an address in its range");
-    OK(!holds("10.0.0.0/8", "11.1.2.3", 80), "an address outside it");
-    OK(holds("10.0.0.0/8", "::ffff:10.1.2.3", 80), "an IPv4-mapped peer matches an IPv4 pattern");
-    OK(holds("::ffff:10.0.0.0/104", "10.1.2.3", 80), "and the other way round");
-    OK(!holds("10.0.0.0/8", "a01::", 80), "an IPv6 address does not");
-    OK(holds("0.0.0.0/0", "1.2.3.4", 1) && !holds("0.0.0.0/0", "fd00::1", 1),
-       "0.0.0.0/0 is every IPv4 address and no other");
-    OK(holds("::/0", "1.2.3.4", 1) && holds("::/0", "fd00::1", 1), "::/0 is every address");
-    OK(holds("7000-7010", "1.2.3.4", 7000) && holds("7000-7010", "::1", 7010),
-       "both ends of ports");
-    OK(!holds("7000-7010", "1.2.3.4", 6999) && !holds("7000-7010", "::1", 7011), "beyond them");
-    OK(holds("[fc00::/7]:443", "fd12::1", 443) && !holds("[fd00::/8]:443", "fc12::1", 443),
-       "a prefix ends inside a byte");
-    OK(holds("10.0.0.1:80", "10.0.0.1", 80) && !holds("10.0.0.1:80", "10.0.0.1", 81) &&
-           !holds("10.0.0.1:80", "10.0.0.2", 80),
-       "address and port must both hold");
-}
-
-static bool process_matches(const char *pattern, const struct ns_process *process)
-{
-    char copy[64];
-    snprintf(copy, sizeof copy, "%s", pattern);
-    struct ns_rule rule = {.process = (char *[]){copy, NULL}};
-    return ns_match_process(&rule, process);
-}
-
-static bool args_match(const char *pattern, const struct ns_process *process)
-{
-    char copy[64];
-    snprintf(copy, sizeof copy, "%s", pattern);
-    struct ns_rule rule = {.args = (char *[]){copy, NULL}};
-    return ns_match_process(&rule, process);
+    static const struct {
+        const char *pattern, *address;
+        uint16_t port;
+        bool holds;
+    } rows[] = {
+        {"10.0.0.0/8", "10.1.2.3", 80, true},
+        {"10.0.0.0/8", "11.1.2.3", 80, false},
+        {"10.0.0.0/8", "::ffff:10.1.2.3", 80, true}, /* IPv4-mapped */
+        {"::ffff:10.0.0.0/104", "10.1.2.3", 80, true},
+        {"10.0.0.0/8", "a01::", 80, false},
+        {"0.0.0.0/0", "1.2.3.4", 1, true},
+        {"0.0.0.0/0", "fd00::1", 1, false},
+        {"::/0", "1.2.3.4", 1, true},
+        {"::/0", "fd00::1", 1, true},
+        {"7000-7010", "1.2.3.4", 7000, true},
+        {"7000-7010", "::1", 7010, true},
+        {"7000-7010", "1.2.3.4", 6999, false},
+        {"7000-7010", "::1", 7011, false},
+        {"[fc00::/7]:443", "fd12::1", 443, true}, /* a prefix that ends inside a byte */
+        {"[fd00::/8]:443", "fc12::1", 443, false},
+        {"10.0.0.1:80", "10.0.0.1", 80, true},
+        {"10.0.0.1:80", "10.0.0.1", 81, false},
+        {"10.0.0.1:80", "10.0.0.2", 80, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(holds(rows[i].pattern, rows[i].address, rows[i].port) == rows[i].holds,
+           "%s %s %s port %u", rows[i].pattern, rows[i].holds ? "matches" : "does not match",
+           rows[i].address, rows[i].port);
 }
 
 static void test_processes(void)
 {
-    char *args[] = {"-u", "/srv/app/report.py", NULL};
-    struct ns_process p = {.exe = "/usr/bin/python3.11",
-                           .execfn = "/usr/bin/python3",
-                           .argv0 = "reporter",
-                           .args = args};
-    struct ns_process upgraded = {.exe = "/opt/app (deleted)"};
-    struct ns_process nothing = {0};
-    OK(process_matches("python3.11", &p), "the executable's base name");
-    OK(process_matches("python3", &p), "the base name it was started by");
-    OK(process_matches("reporter", &p), "argv[0]");
-    OK(process_matches("rep*er", &p) && process_matches("[p-r]ython3.1?", &p), "globs");
-    OK(!process_matches("ython3", &p) && !process_matches("Python3", &p), "the whole name counts");
-    OK(process_matches("/usr/bin/python3*", &p), "a full path");
-    OK(process_matches("/usr/*/python3", &p) && !process_matches("/usr/*", &p),
-       "* does not cross a slash in a path");
-    OK(!process_matches("bin/python3", &p), "a path is not matched from its middle");
-    OK(process_matches("app", &upgraded) && process_matches("/opt/app", &upgraded),
-       "\" (deleted)\" is dropped");
-    OK(!process_matches("*", &nothing), "a process of which nothing is known matches no pattern");
-    OK(args_match("*/report.py", &p) && args_match("*report*", &p), "* crosses a slash in args");
-    OK(args_match("-u", &p) && !args_match("report.py", &p), "one whole argument");
-    OK(!args_match("*", &nothing), "arguments that are not known match nothing");
+    static char *args[] = {"-u", "/srv/app/report.py", NULL};
+    static const struct ns_process python = {.exe = "/usr/bin/python3.11",
+                                             .execfn = "/usr/bin/python3",
+                                             .argv0 = "reporter",
+                                             .args = args},
+                                   upgraded = {.exe = "/opt/app (deleted)"}, unknown = {0};
+    static const struct {
+        const struct ns_process *process;
+        char *pattern, *args;
+        bool matches;
+        const char *what;
+    } rows[] = {
+        {&python, "python3.11", NULL, true, "the executable's base name"},
+        {&python, "python3", NULL, true, "the base name it was started by"},
+        {&python, "reporter", NULL, true, "argv[0]"},
+        {&python, "rep*er", NULL, true, "a glob"},
+        {&python, "[p-r]ython3.1?", NULL, true, "a glob with brackets"},
+        {&python, "ython3", NULL, false, "the whole name counts"},
+        {&python, "Python3", NULL, false, "case counts"},
+        {&python, "/usr/bin/python3*", NULL, true, "a full path"},
+        {&python, "/usr/*/python3", NULL, true, "* for a directory"},
+        {&python, "/usr/*", NULL, false, "* does not cross a slash in a path"},
+        {&python, "bin/python3", NULL, false, "a path is not matched from its middle"},
+        {&upgraded, "app", NULL, true, "\" (deleted)\" is dropped"},
+        {&upgraded, "/opt/app", NULL, true, "\" (deleted)\" is dropped from a path"},
+        {&unknown, "*", NULL, false, "an unknown process matches no pattern"},
+        {&python, NULL, "*/report.py", true, "* crosses a slash in args"},
+        {&python, NULL, "*report*", true, "* on both sides"},
+        {&python, NULL, "-u", true, "one whole argument"},
+        {&python, NULL, "report.py", false, "part of an argument"},
+        {&unknown, NULL, "*", false, "unknown arguments match nothing"},
+        {&python, "python3", "-v", false, "process and args must both match"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_rule rule = {0};
+        char *pattern[] = {rows[i].pattern, NULL}, *arguments[] = {rows[i].args, NULL};
+        rule.process = rows[i].pattern ? pattern : NULL;
+        rule.args = rows[i].args ? arguments : NULL;
+        OK(ns_match_process(&rule, rows[i].process) == rows[i].matches, "%s", rows[i].what);
+    }
     struct ns_rule both = {.process = (char *[]){"python3", NULL}, .args = (char *[]){"-v", NULL}};
-    OK(!ns_match_process(&both, &p), "process and args must both hold");
     struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
-    OK(ns_match_explain(&both, &p, &facts) == NS_MISMATCH_ARGS, "explain says that args failed");
+    OK(ns_match_explain(&both, &python, &facts) == NS_MISMATCH_ARGS,
+       "explain says that args failed");
     OK(ns_match_explain(&both, &upgraded, &facts) == NS_MISMATCH_PROCESS, "or process");
 }
 

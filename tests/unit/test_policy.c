@@ -174,50 +174,48 @@ static const struct {
     {"[::1]:1-2", "::1", 128, 1, 2},
     {"::ffff:10.0.0.0/104", "::ffff:10.0.0.0", 104, 0, 65535},
 };
-static const char *const bad_endpoints[] = {
-    "",
-    "0",
-    "65536",
-    "00080",
-    "80-",
-    "-80",
-    "80-79",
-    "80-90-9",
-    " 80",
-    "80 ",
-    "+80",
-    "8a",
-    "localhost",
-    "a.b:80",
-    "*",
-    "*:80",
-    "1.2.3",
-    "1.2.3.4/",
-    "1.2.3.4/33",
-    "1.2.3.4/032",
-    "1.2.3.4:",
-    "1.2.3.4:80:90",
-    "01.2.3.4",
-    "1.2.3.4/8",
-    ":80",
-    ":::",
-    "::1/127",
-    "[::1",
-    "::1]",
-    "[::1]80",
-    "[::1]:",
-    "[]",
-    "[]:80",
-    "[1.2.3.4]:80",
-    "[::1]/128",
-    "fe80::1%eth0",
-    "::/-1",
-    "::/129",
-    "1.2.3.4/99999999999999999999",
-    "9999999999999999999",
-    "[::1]:0",
-    "1.2.3.4:0",
-};
+static const char *const bad_endpoints[] = {"",
+                                            "0",
+                                            "65536",
+                                            "00080",
+                                            "80-",
+                                            "-80",
+                                            "80-79",
+                                            "80-90-9",
+                                            " 80",
+                                            "80 ",
+                                            "+80",
+                                            "8a",
+                                            "localhost",
+                                            "a.b:80",
+                                            "*",
+                                            "*:80",
+                                            "1.2.3",
+                                            "1.2.3.4/",
+                                            "1.2.3.4/33",
+                                            "1.2.3.4/032",
+                                            "1.2.3.4:",
+                                            "1.2.3.4:80:90",
+                                            "01.2.3.4",
+                                            "1.2.3.4/8",
+                                            ":80",
+                                            ":::",
+                                            "::1/127",
+                                            "[::1",
+                                            "::1]",
+                                            "[::1]80",
+                                            "[::1]:",
+                                            "[]",
+                                            "[]:80",
+                                            "[1.2.3.4]:80",
+                                            "[::1]/128",
+                                            "fe80::1%eth0",
+                                            "::/-1",
+                                            "::/129",
+                                            "1.2.3.4/99999999999999999999",
+                                            "9999999999999999999",
+                                            "[::1]:0",
+                                            "1.2.3.4:0"};
 
 static void test_endpoints(void)
 {
@@ -262,26 +260,36 @@ static int warnings(const char *rules)
 
 static void test_warnings(void)
 {
-    OK(warnings("{}") == 0, "the default rule is not worth a warning");
-    OK(warnings("{\"send\":\"app\",\"ack\":\"app\"}") == 0, "nor is leaving a socket alone");
-    OK(warnings("") == 1, "no rules at all");
-    OK(warnings("{\"ack\":\"app\"}") == 1, "the send half alone");
-    OK(warnings("{\"send\":\"app\"}") == 1, "the ack half alone");
-    OK(warnings("{},{}") == 1, "a rule after one that takes every socket");
-    OK(warnings("{\"match\":{\"role\":\"client\"}},{\"match\":{\"role\":\"client\",\"remote\":"
-                "\"80\"}}") == 1,
-       "a client rule after one that takes every client");
-    OK(warnings("{\"match\":{\"role\":\"client\"}},{\"match\":{\"role\":\"server\"}},{}") == 0,
-       "a last rule is still needed for sockets of unknown role");
-    OK(warnings("{\"match\":{\"process\":\"a\"}},{}") == 0, "exceptions first are as meant");
-    OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
-    OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1,
-       "a delay without a mode that holds");
-    OK(warnings("{\"max_delay_us\":200}") == 1, "nor does the default one count there");
-    OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":200}") == 0, "but with one that does");
-    OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");
-    OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":\"ignore\"}}") == 0, "a send buffer with ignore");
-    OK(warnings("{\"match\":{\"role\":\"client\",\"local\":\"80\"}}") == 1, "local of a client");
+    static const struct {
+        int count;
+        const char *what, *rules;
+    } rows[] = {
+        {0, "the default rule", "{}"},
+        {0, "a socket that is left alone", "{'send':'app','ack':'app'}"},
+        {1, "no rules at all", ""},
+        {1, "only the send half", "{'ack':'app'}"},
+        {1, "only the ack half", "{'send':'app'}"},
+        {1, "a rule after one that matches every socket", "{},{}"},
+        {1, "a client rule after one that matches every client",
+         "{'match':{'role':'client'}},{'match':{'role':'client','remote':'80'}}"},
+        {0, "a last rule, needed for sockets of unknown role",
+         "{'match':{'role':'client'}},{'match':{'role':'server'}},{}"},
+        {0, "exceptions before a general rule", "{'match':{'process':'a'}},{}"},
+        {1, "a long delay", "{'send':'auto-cork','max_delay_us':50000}"},
+        {1, "a delay without a mode that holds", "{'send':'nodelay','max_delay_us':300}"},
+        {1, "the default delay without such a mode", "{'max_delay_us':200}"},
+        {0, "a delay with such a mode", "{'send':'auto-cork','max_delay_us':200}"},
+        {1, "a send buffer with min", "{'sockopt':{'SO_SNDBUF':{'min':65536}}}"},
+        {0, "a send buffer with ignore", "{'sockopt':{'SO_SNDBUF':'ignore'}}"},
+        {1, "local of a client", "{'match':{'role':'client','local':'80'}}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char rules[200];
+        snprintf(rules, sizeof rules, "%s", rows[i].rules);
+        for (char *quote = rules; (quote = strchr(quote, '\''));)
+            *quote = '"';
+        OK(warnings(rules) == rows[i].count, "%s: %d warnings", rows[i].what, rows[i].count);
+    }
 }
 
 int main(void)

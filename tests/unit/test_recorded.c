@@ -5,7 +5,7 @@
 #include "cli/diagnose/recorded.h"
 #include "observe/recorder.h"
 #include "observe/sample.h"
-#include "observe/socket.h"
+#include "observe/descriptor.h"
 
 #include "unit.h"
 
@@ -59,20 +59,20 @@ static struct ns_recorded_all read_all(void)
 {
     struct ns_recorded_all all;
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
-    OK(ns_recorded_read(fd, &all, NULL) == 0, "the directory is read");
+    OK(ns_recorded_read(fd, &all) == 0, "the directory is read");
     close(fd);
     return all;
 }
 
 static void check_slots(void)
 {
-    ns_socket_has_role(sockets[0], NS_ROLE_CLIENT);
-    ns_socket_has_role(sockets[1], NS_ROLE_SERVER);
-    struct ns_observed *live = ns_socket_conn(sockets[0]);
-    OK(live && ns_socket_conn(sockets[0]) == live, "a connection is added once");
+    ns_descriptor_has_role(sockets[0], NS_ROLE_CLIENT);
+    ns_descriptor_has_role(sockets[1], NS_ROLE_SERVER);
+    struct ns_observed *live = ns_descriptor_conn(sockets[0]);
+    OK(live && ns_descriptor_conn(sockets[0]) == live, "a connection is added once");
     struct ns_observed *first = add_client();
     OK(first && first != live, "another connection has memory of its own");
-    struct ns_observed *server = ns_socket_conn(sockets[1]);
+    struct ns_observed *server = ns_descriptor_conn(sockets[1]);
     OK(server && server != live && server != first, "one of another role begins its own slot");
     OK(add_client() == first, "the next to the same service goes on in the slot of one that ended");
     struct ns_recorded_all all = read_all();
@@ -95,7 +95,7 @@ static struct ns_observed *add_live(void)
 
 static void check_overflow(void)
 {
-    struct ns_observed *conn = ns_socket_conn(sockets[0]);
+    struct ns_observed *conn = ns_descriptor_conn(sockets[0]);
     struct ns_look look = {.kind = NS_LOOK_WAIT};
     unsigned given = 3;
     for (int i = 0; i < NS_RECORD_EVENTS + 10; i++) {
@@ -169,7 +169,7 @@ static void check_strangers(void)
     struct ns_recorded_all all = read_all();
     OK(all.n_broken == 4 && all.n_processes == 0, "are no records: %zu", all.n_broken);
     ns_recorded_free(&all);
-    OK(ns_recorded_read(-1, &all, NULL) == -EBADF, "nor is what is not there");
+    OK(ns_recorded_read(-1, &all) == -EBADF, "nor is what is not there");
 }
 
 static void remove_all(void)

@@ -51,30 +51,30 @@ static void test_kernel_takes_bounds(void)
     }
 }
 
-static int rewrite(unsigned option, enum ns_sockopt_verb verb, int ours, int asked)
-{
-    struct ns_sockopt_action action = {option, verb, ours};
-    return ns_sockopt_rewrite(&action, asked);
-}
-
 static void test_rewrite(void)
 {
-    const unsigned idle = NS_SOCKOPT_TCP_KEEPIDLE, lowat = NS_SOCKOPT_TCP_NOTSENT_LOWAT;
-    OK(rewrite(idle, NS_SOCKOPT_PASS, 5, 60) == 60, "pass leaves the value");
-    OK(rewrite(idle, NS_SOCKOPT_SET, 5, 60) == 5, "set replaces the value");
-    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 4) == 5, "min raises a smaller value");
-    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 5) == 5, "min leaves an equal value");
-    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 6) == 6, "min leaves a larger value");
-    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, 4) == 4, "max leaves a smaller value");
-    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, 6) == 5, "max lowers a larger value");
-    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, -1) == -1, "max leaves what the kernel will refuse");
-    OK(rewrite(lowat, NS_SOCKOPT_MAX, 16384, -1) == 16384,
-       "max lowers -1 where it means the largest unsigned value");
-    OK(rewrite(lowat, NS_SOCKOPT_MIN, 16384, -1) == -1,
-       "min leaves -1 where it means the largest unsigned value");
-    OK(rewrite(NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, 10, -1) == 10, "min raises a true -1");
-    OK(rewrite(NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_MAX, 65536, INT_MAX) == 65536,
-       "max lowers the largest value");
+    enum { IDLE = NS_SOCKOPT_TCP_KEEPIDLE, LOWAT = NS_SOCKOPT_TCP_NOTSENT_LOWAT };
+    static const struct {
+        struct ns_sockopt_action action;
+        int asked, result;
+        const char *what;
+    } rows[] = {
+        {{IDLE, NS_SOCKOPT_PASS, 5}, 60, 60, "pass leaves the value"},
+        {{IDLE, NS_SOCKOPT_SET, 5}, 60, 5, "set replaces the value"},
+        {{IDLE, NS_SOCKOPT_MIN, 5}, 4, 5, "min raises a smaller value"},
+        {{IDLE, NS_SOCKOPT_MIN, 5}, 5, 5, "min leaves an equal value"},
+        {{IDLE, NS_SOCKOPT_MIN, 5}, 6, 6, "min leaves a larger value"},
+        {{IDLE, NS_SOCKOPT_MAX, 5}, 4, 4, "max leaves a smaller value"},
+        {{IDLE, NS_SOCKOPT_MAX, 5}, 6, 5, "max lowers a larger value"},
+        {{IDLE, NS_SOCKOPT_MAX, 5}, -1, -1, "max leaves what the kernel will refuse"},
+        {{LOWAT, NS_SOCKOPT_MAX, 16384}, -1, 16384, "max lowers -1 if it is the largest value"},
+        {{LOWAT, NS_SOCKOPT_MIN, 16384}, -1, -1, "min leaves -1 if it is the largest value"},
+        {{NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, 10}, -1, 10, "min raises a true -1"},
+        {{NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_MAX, 65536}, INT_MAX, 65536, "max lowers INT_MAX"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(ns_sockopt_rewrite(&rows[i].action, rows[i].asked) == rows[i].result, "%s",
+           rows[i].what);
 }
 
 static void test_action(void)

@@ -45,43 +45,26 @@ static uint64_t later(int i)
     return i == 3 ? at_once(i) : (uint64_t)(20 + i % 3) * MS;
 }
 
-/* A peer that began with the first piece, and is done 45.2 ms later, whenever the tail came. */
-static struct ns_verdict thinks(int n)
+/* A peer that begins with the first segment and needs 45.2 ms, whenever the second one comes. busy:
+ * every third answer waits for a processor, and so comes shortly after a tick. */
+static struct ns_verdict thinks(int n, bool busy)
 {
     struct talk talk;
     talk_begin(&talk);
     for (int i = 0; i < n; i++) {
         talk_write_twice(&talk);
         talk_look(&talk, NS_LOOK_WAIT, 0);
-        uint64_t begin = talk.now.at, held = 11 * TICK - begin % TICK;
-        talk_pass(&talk, held);
-        talk_let_go(&talk);
-        talk_pass(&talk, 45200 * US - held);
-        talk_answer(&talk);
-        talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
-    }
-    return talk_verdict(&talk);
-}
-
-/* A peer that thinks on the header, where others use the processor: each third answer is late, and
- * then it comes on a tick, as what has waited for a processor does. */
-static struct ns_verdict thinks_on_busy(int n)
-{
-    struct talk talk;
-    talk_begin(&talk);
-    for (int i = 0; i < n; i++) {
-        talk_write_twice(&talk);
-        talk_look(&talk, NS_LOOK_WAIT, 0);
-        uint64_t begin = talk.now.at, held = 11 * TICK - begin % TICK;
-        uint64_t end = begin + 45200 * US + (uint64_t)(i * 7 % 5) * 10 * US;
-        if (i % 3 == 0)
+        uint64_t begin = talk.now.at, end = begin + 45200 * US;
+        if (busy)
+            end += (uint64_t)(i * 7 % 5) * 10 * US;
+        if (busy && i % 3 == 0)
             end = (end / TICK + 1) * TICK + 150 * US;
-        talk_pass(&talk, held);
+        talk_pass(&talk, 11 * TICK - begin % TICK);
         talk_let_go(&talk);
         talk_pass(&talk, end > talk.now.at ? end - talk.now.at : 0);
         talk_answer(&talk);
         talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
-        talk_pass(&talk, 20 * US);
+        talk_pass(&talk, busy ? 20 * US : 0);
     }
     return talk_verdict(&talk);
 }
@@ -90,22 +73,22 @@ static void check_weighing(void)
 {
     struct ns_verdict verdict = waits(40, eleven_ticks, at_once);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
-       "answers that keep to the release");
+       "answers that follow the release are stalls");
     verdict = waits(40, eleven_ticks, within_a_tick);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
-       "a server that takes 0 to 4 ms more makes them no less so");
-    verdict = thinks(40);
+       "also if the server needs 0 to 4 ms more");
+    verdict = thinks(40, false);
     OK(verdict.stalls == 0 && verdict.maybe > 30 && verdict.doubt == NS_DOUBT_ANSWERS,
-       "answers that keep to the writing do not depend on the tail");
-    verdict = thinks(10);
-    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor do fewer of them");
-    verdict = thinks_on_busy(32);
-    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor where some come on a tick");
+       "answers that follow the write are not");
+    verdict = thinks(10, false);
+    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are fewer of them");
+    verdict = thinks(32, true);
+    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor if some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
-       "and nothing is lost for certain");
+       "and no loss is certain");
     verdict = waits(20, eleven_ticks, later);
     OK(verdict.stalls == 1 && verdict.maybe == 19 && verdict.grade == NS_GRADE_CANNOT_TELL,
-       "one of twenty may follow closely by chance");
+       "one of twenty may follow the release by chance");
 }
 
 /* From outside: looks every 2.07 ms, an answer so long after a release that is on a tick. */
@@ -168,24 +151,31 @@ static void check_busy_peer(void)
 
 static void check_lags(void)
 {
-    struct ns_weigh weigh = lagging(24, at_once, NULL);
-    OK(!ns_weigh_doubts(&weigh, TICK, MS), "from outside answers behind the release are certain");
-    weigh = lagging(24, a_millisecond, NULL);
-    OK(!ns_weigh_doubts(&weigh, TICK, MS), "also where each takes a millisecond more");
-    weigh = lagging(24, within_a_tick, NULL);
-    OK(ns_weigh_doubts(&weigh, TICK, MS), "those that come at any time within the tick are not");
-    weigh = lagging(24, two_ticks, NULL);
-    OK(ns_weigh_doubts(&weigh, TICK, MS), "nor are those that all come much later");
-    weigh = lagging(8, at_once, NULL);
-    OK(!ns_weigh_doubts(&weigh, TICK, MS), "a few at once are certain");
-    weigh = lagging(8, a_millisecond, NULL);
-    OK(ns_weigh_doubts(&weigh, TICK, MS / 2), "a few that are later than may be are not");
-    weigh = lagging(24, at_once, each_third);
-    OK(ns_weigh_doubts(&weigh, TICK, MS), "nor those among which many are too late");
+    static const struct {
+        int count;
+        uint64_t (*lag)(int i);
+        bool (*slow)(int i);
+        uint64_t slack;
+        bool doubts;
+        const char *what;
+    } rows[] = {
+        {24, at_once, NULL, MS, false, "answers right after the release are certain"},
+        {24, a_millisecond, NULL, MS, false, "also if each takes a millisecond more"},
+        {24, within_a_tick, NULL, MS, true, "answers at any time within the tick are not"},
+        {24, two_ticks, NULL, MS, true, "answers that all come much later are not"},
+        {8, at_once, NULL, MS, false, "a few right after the release are certain"},
+        {8, a_millisecond, NULL, MS / 2, true, "a few that come too late are not"},
+        {24, at_once, each_third, MS, true, "if many are too late, the others are not"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_weigh weigh = lagging(rows[i].count, rows[i].lag, rows[i].slow);
+        OK(ns_weigh_doubts(&weigh, TICK, rows[i].slack) == rows[i].doubts, "from outside: %s",
+           rows[i].what);
+    }
 }
 
-static struct ns_verdict arrivals_of(const uint32_t phases[NS_PHASES], uint32_t rtt_us,
-                                     uint64_t waited_ns)
+static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us,
+                                  uint64_t waited_ms)
 {
     struct talk talk;
     talk_begin(&talk);
@@ -194,41 +184,34 @@ static struct ns_verdict arrivals_of(const uint32_t phases[NS_PHASES], uint32_t 
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
     talk.now.sent_segments = 1;
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
-    ns_judge_arrivals(&talk.judge, phases, waited_ns);
+    ns_judge_arrivals(&talk.judge, phases, waited_ms * MS);
     return talk_verdict(&talk);
-}
-
-static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us)
-{
-    return arrivals_of(phases, rtt_us, 500 * (uint64_t)MS);
 }
 
 static void check_arrivals(void)
 {
-    static const uint32_t on_tick[NS_PHASES] = {9, 3}, few[NS_PHASES] = {5, 2},
-                          spread[NS_PHASES] = {3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2},
-                          own_timer[NS_PHASES] = {[8] = 12},
-                          early[NS_PHASES] = {[0] = 6, [NS_PHASES - 1] = 5},
-                          sooner[NS_PHASES] = {[NS_PHASES - 2] = 12},
-                          beside[NS_PHASES] = {[2] = 4, [3] = 50},
-                          two_places[NS_PHASES] = {[0] = 10, [8] = 2};
-    struct ns_verdict verdict = arrivals(on_tick, 60);
-    OK(verdict.grade == NS_GRADE_LIKELY && verdict.receiving == 12 &&
-           verdict.receiving_ns == 500 * (uint64_t)MS,
-       "data that comes shortly after our tick seems to wait for our late ACK");
-    OK(arrivals(early, 60).grade == NS_GRADE_LIKELY,
-       "so does what comes just before, when another processor moves the clock on");
-    OK(arrivals(sooner, 60).grade == NS_GRADE_NONE, "but no sooner");
-    OK(arrivals_of(on_tick, 60, 12 * 208 * (uint64_t)MS).grade == NS_GRADE_NONE,
-       "no ACK of ours is as late as the peer's own cork");
-    OK(arrivals(few, 60).grade == NS_GRADE_NONE, "seven times say nothing");
-    OK(arrivals(spread, 60).grade == NS_GRADE_NONE, "nor does data that comes at any time");
-    OK(arrivals(own_timer, 60).grade == NS_GRADE_NONE,
-       "a timer of the peer's keeps to a tick, but not to the place of ours");
-    OK(arrivals(beside, 60).grade == NS_GRADE_NONE, "and 0.7 ms behind it is not its place");
-    OK(arrivals(own_timer, 22000).grade == NS_GRADE_LIKELY,
-       "unless a round trip of 5.5 ticks puts it there");
-    OK(arrivals(two_places, 60).grade == NS_GRADE_NONE, "and most of it has to be there");
+    static const struct {
+        uint32_t phases[NS_PHASES], rtt_us;
+        uint64_t waited_ms;
+        enum ns_grade grade;
+        const char *what;
+    } rows[] = {
+        {{9, 3}, 60, 500, NS_GRADE_LIKELY, "shortly after our tick: it waits for our late ACK"},
+        {{[0] = 6, [NS_PHASES - 1] = 5}, 60, 500, NS_GRADE_LIKELY, "or just before it"},
+        {{[NS_PHASES - 2] = 12}, 60, 500, NS_GRADE_NONE, "but not earlier"},
+        {{9, 3}, 60, 12 * 208, NS_GRADE_NONE, "208 ms: no ACK is as late as a cork of the peer"},
+        {{5, 2}, 60, 500, NS_GRADE_NONE, "seven times are too few"},
+        {{3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2}, 60, 500, NS_GRADE_NONE, "at any time"},
+        {{[8] = 12}, 60, 500, NS_GRADE_NONE, "a timer of the peer has another phase"},
+        {{[2] = 4, [3] = 50}, 60, 500, NS_GRADE_NONE, "0.7 ms after it is another phase, too"},
+        {{[8] = 12}, 22000, 500, NS_GRADE_LIKELY, "unless a round trip of 5.5 ticks explains it"},
+        {{[0] = 10, [8] = 2}, 60, 500, NS_GRADE_NONE, "most of it must have our phase"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(arrivals(rows[i].phases, rows[i].rtt_us, rows[i].waited_ms).grade == rows[i].grade,
+           "data that arrives %s", rows[i].what);
+    struct ns_verdict verdict = arrivals(rows[0].phases, 60, 500);
+    OK(verdict.receiving == 12 && verdict.receiving_ns == 500 * (uint64_t)MS, "all are counted");
 }
 
 static void check_unseen_waits(void)
@@ -277,22 +260,28 @@ static void check_parts(void)
 
 static void check_no_slower(void)
 {
-    OK(beside(5, 43, true, 0) == NS_GRADE_CANNOT_TELL,
-       "where requests of which nothing was held take as long, the hold is no stall");
-    OK(beside(4, 43, true, 0) == NS_GRADE_PROVEN, "a few such requests say nothing");
-    OK(beside(20, 36, true, 0) == NS_GRADE_PROVEN && beside(20, 52, true, 0) == NS_GRADE_PROVEN,
-       "nor do those that take another time");
-    OK(beside(60, 37, true, 0) == NS_GRADE_CANNOT_TELL &&
-           beside(60, 34, true, 0) == NS_GRADE_PROVEN,
-       "which is judged less strictly where they are more than the others");
-    OK(beside(20, 43, false, 0) == NS_GRADE_PROVEN,
-       "nor what a server waits for, or what only looks from outside have seen");
-    OK(beside(20, 43, true, 12) == NS_GRADE_PROVEN, "nor where the peer may be held, too");
+    static const struct {
+        uint64_t free, ms, receiving;
+        bool asks;
+        enum ns_grade grade;
+        const char *what;
+    } rows[] = {
+        {5, 43, 0, true, NS_GRADE_CANNOT_TELL, "as many ms as the stalls: a hold is no stall"},
+        {4, 43, 0, true, NS_GRADE_PROVEN, "too few to show anything"},
+        {20, 36, 0, true, NS_GRADE_PROVEN, "faster than the stalls"},
+        {20, 52, 0, true, NS_GRADE_PROVEN, "slower than the stalls"},
+        {60, 37, 0, true, NS_GRADE_CANNOT_TELL, "less strict if they are more than the stalls"},
+        {60, 34, 0, true, NS_GRADE_PROVEN, "but not for this difference"},
+        {20, 43, 0, false, NS_GRADE_PROVEN, "of a server, or seen from outside only"},
+        {20, 43, 12, true, NS_GRADE_PROVEN, "of a peer that may wait for our ACK"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(beside(rows[i].free, rows[i].ms, rows[i].asks, rows[i].receiving) == rows[i].grade,
+           "requests without a hold: %s", rows[i].what);
 }
 
-/* Holds whose answers came so long after the release, beside requests that took so long. */
-static enum ns_grade behind_early(uint64_t after_ms, uint64_t free_ms, uint64_t free,
-                                  uint64_t early)
+/* Ten holds of 44 ms whose answers came so long after the release, and requests without a hold. */
+static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, uint64_t early)
 {
     struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
     const struct ns_hold hold = {
@@ -304,21 +293,24 @@ static enum ns_grade behind_early(uint64_t after_ms, uint64_t free_ms, uint64_t 
     return verdict.grade;
 }
 
-static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free)
-{
-    return behind_early(after_ms, free_ms, free, 0);
-}
-
 static void check_follows_release(void)
 {
-    OK(behind_early(10, 10, 1, 2) == NS_GRADE_CANNOT_TELL,
-       "of a peer that speaks unasked nobody knows");
-    OK(behind(10, 10, 1) == NS_GRADE_LIKELY && behind(10, 8, 5) == NS_GRADE_LIKELY,
-       "answers that take as long after the release as others seem to have waited for it");
-    OK(behind(10, 10, 0) == NS_GRADE_CANNOT_TELL, "where there are no others nobody knows");
-    OK(behind(10, 54, 5) == NS_GRADE_CANNOT_TELL, "a peer that thinks takes as long as ever");
-    OK(behind(10, 1, 5) == NS_GRADE_CANNOT_TELL, "and what takes another time is no measure");
-    OK(behind(200, 200, 5) == NS_GRADE_CANNOT_TELL, "nor can a small part of a long wait be told");
+    static const struct {
+        uint64_t after_ms, free_ms, free, early;
+        enum ns_grade grade;
+        const char *what;
+    } rows[] = {
+        {10, 10, 1, 2, NS_GRADE_CANNOT_TELL, "of a peer that also sends without a request"},
+        {10, 10, 1, 0, NS_GRADE_LIKELY, "as late after the release as others after the request"},
+        {10, 8, 5, 0, NS_GRADE_LIKELY, "about as late"},
+        {10, 10, 0, 0, NS_GRADE_CANNOT_TELL, "without others to compare with"},
+        {10, 54, 5, 0, NS_GRADE_CANNOT_TELL, "of a peer that always needs that time"},
+        {10, 1, 5, 0, NS_GRADE_CANNOT_TELL, "while others take another time"},
+        {200, 200, 5, 0, NS_GRADE_CANNOT_TELL, "the hold is a small part of a long wait"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(behind(rows[i].after_ms, rows[i].free_ms, rows[i].free, rows[i].early) == rows[i].grade,
+           "answers %s", rows[i].what);
 }
 
 static void check_early(void)

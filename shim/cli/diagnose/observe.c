@@ -190,41 +190,8 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     return true;
 }
 
-/* A hold whose connection has no row yet. */
-struct kept_hold {
-    const struct ns_recorded *connection;
-    struct ns_hold hold;
-};
-
-struct collection {
-    struct kept_hold *holds;
-    size_t n, room;
-    uint64_t untold;
-};
-
-static void keep_hold(void *context, const struct ns_recorded_process *process,
-                      const struct ns_recorded *connection, const struct ns_hold *hold)
-{
-    struct collection *kept = context;
-
-    (void)process;
-    if (kept->n == kept->room) {
-        size_t room = kept->room ? 2 * kept->room : 64;
-        struct kept_hold *list =
-            room <= NS_DIAGNOSIS_HOLDS_MOST ? reallocarray(kept->holds, room, sizeof *list) : NULL;
-
-        if (!list) {
-            kept->untold++;
-            return;
-        }
-        kept->holds = list;
-        kept->room = room;
-    }
-    kept->holds[kept->n++] = (struct kept_hold){connection, *hold};
-}
-
 static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_process *process,
-                           const struct ns_recorded *recorded, const struct collection *kept)
+                           const struct ns_recorded *recorded)
 {
     struct ns_diagnosed_connection connection = {
         .process = process,
@@ -238,9 +205,8 @@ static void add_connection(struct ns_diagnosis *diagnosis, struct ns_diagnosed_p
     };
     int row = ns_diagnosis_add(diagnosis, &connection);
 
-    for (size_t i = 0; row >= 0 && i < kept->n; i++)
-        if (kept->holds[i].connection == recorded)
-            ns_diagnosis_add_hold(diagnosis, (unsigned)row, &kept->holds[i].hold);
+    for (size_t i = 0; row >= 0 && i < recorded->n_holds; i++)
+        ns_diagnosis_add_hold(diagnosis, (unsigned)row, &recorded->holds[i]);
 }
 
 static void add_experiment(struct ns_diagnosis *diagnosis,
@@ -262,8 +228,7 @@ static void add_experiment(struct ns_diagnosis *diagnosis,
     };
 }
 
-static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded_process *recorded,
-                        const struct collection *kept)
+static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded_process *recorded)
 {
     struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, recorded->pid);
 
@@ -276,7 +241,7 @@ static void add_process(struct ns_diagnosis *diagnosis, const struct ns_recorded
     diagnosis->forgotten += recorded->slots_lost;
     diagnosis->missed += recorded->events_lost;
     for (size_t i = 0; i < recorded->n_connections; i++)
-        add_connection(diagnosis, process, &recorded->connections[i], kept);
+        add_connection(diagnosis, process, &recorded->connections[i]);
     add_experiment(diagnosis, process, recorded);
 }
 
@@ -362,24 +327,20 @@ static void note_unrecorded(const struct ns_observation *observation, size_t n,
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
                         struct ns_diagnose_end *end)
 {
-    struct collection kept = {0};
-    struct ns_recorded_holds holds = {keep_hold, &kept};
     struct ns_recorded_all all;
 
     if (!observation->directory[0])
         return;
-    if (ns_recorded_read(observation->fd, &all, &holds) == 0) {
+    if (ns_recorded_read(observation->fd, &all) == 0) {
         for (size_t i = 0; i < all.n_processes; i++)
-            add_process(diagnosis, &all.processes[i], &kept);
+            add_process(diagnosis, &all.processes[i]);
         note_unrecorded(observation, all.n_unrecorded, end);
         if (all.n_broken)
             ns_diagnose_note(end, "%zu records could not be read", all.n_broken);
         ns_recorded_free(&all);
         ns_diagnosis_drop(diagnosis, is_recorded);
-        diagnosis->holds_untold += kept.untold;
     }
     note_apart(diagnosis, end);
-    free(kept.holds);
 }
 
 void ns_observe_end(struct ns_observation *observation)

@@ -150,7 +150,6 @@ static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t 
 
 /* The state while the samples of a connection are judged. */
 struct replay {
-    const struct ns_recorded_holds *holds;
     struct ns_recorded_process *process;
     struct ns_recorded *connection;
     const struct ns_record_event *waited,
@@ -158,15 +157,24 @@ struct replay {
     bool has_stalled;
 };
 
-static void tell_hold(struct replay *replay, const struct ns_hold *hold)
+/* Keep a hold, and the writes before the first one that the program waited for. */
+static void keep_hold(struct replay *replay, const struct ns_hold *hold)
 {
+    struct ns_recorded *connection = replay->connection;
+    size_t n = connection->n_holds;
+    struct ns_hold *list = connection->holds;
+
     if (hold->waited && !replay->has_stalled && replay->waited) {
         replay->has_stalled = true;
-        describe(replay->connection->pattern, sizeof replay->connection->pattern,
-                 replay->waited->n_writes, replay->waited->sizes);
+        describe(connection->pattern, sizeof connection->pattern, replay->waited->n_writes,
+                 replay->waited->sizes);
     }
-    if (replay->holds && replay->holds->hold)
-        replay->holds->hold(replay->holds->context, replay->process, replay->connection, hold);
+    if ((n & (n - 1)) == 0) /* the capacity doubles at powers of two */
+        list = reallocarray(list, n ? 2 * n : 1, sizeof *list);
+    if (!list)
+        return;
+    connection->holds = list;
+    list[connection->n_holds++] = *hold;
 }
 
 /* Collect the answer times of the experiment. */
@@ -196,7 +204,7 @@ static void judge_life(struct replay *replay, struct ns_judge *judge,
     for (size_t i = 0; i < n; i++) {
         const struct ns_record_event *event = &events[i];
         if (ns_judge_look(judge, &event->look, &hold))
-            tell_hold(replay, &hold);
+            keep_hold(replay, &hold);
         if (event->look.kind == NS_LOOK_WAIT && event->n_writes > 0)
             replay->waited = event;
         measure(replay, event);
@@ -349,16 +357,17 @@ static void take_head(struct ns_recorded_process *process, const struct record *
 
 static void free_process(struct ns_recorded_process *process)
 {
+    for (size_t i = 0; i < process->n_connections; i++)
+        free(process->connections[i].holds);
     free(process->connections);
     free(process->treated);
     free(process->untreated);
 }
 
 /* 0 or -ENOMEM. */
-static int take_record(struct ns_recorded_process *process, const struct record *record,
-                       const struct ns_recorded_holds *holds)
+static int take_record(struct ns_recorded_process *process, const struct record *record)
 {
-    struct replay replay = {.holds = holds, .process = process};
+    struct replay replay = {.process = process};
     size_t at = 0;
     *process = (struct ns_recorded_process){0};
     take_head(process, record);
@@ -386,8 +395,7 @@ static int is_record(const struct dirent *entry)
     return fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0;
 }
 
-/* By the time in the name. They are sorted before they are read, since the caller keeps the
- * addresses that the hold callback gets. */
+/* By the time in the name. */
 static int by_beginning(const struct dirent **left, const struct dirent **right)
 {
     const char *a = strchr((*left)->d_name, '-'), *b = strchr((*right)->d_name, '-');
@@ -397,8 +405,7 @@ static int by_beginning(const struct dirent **left, const struct dirent **right)
 }
 
 /* 0 or -ENOMEM. A file that is not a record is counted. */
-static int take_file(struct ns_recorded_all *all, int directory, const char *name,
-                     const struct ns_recorded_holds *holds)
+static int take_file(struct ns_recorded_all *all, int directory, const char *name)
 {
     struct record record = {0};
     /* Opening a pipe must not block. */
@@ -407,7 +414,7 @@ static int take_file(struct ns_recorded_all *all, int directory, const char *nam
     if (fd >= 0)
         close(fd);
     if (!error && record.n_slots > 0) {
-        error = take_record(&all->processes[all->n_processes], &record, holds);
+        error = take_record(&all->processes[all->n_processes], &record);
         all->n_processes += error == 0;
     }
     if (error == -EINVAL) {
@@ -432,8 +439,7 @@ static size_t count_unrecorded(int directory, size_t records)
     return came > records ? came - records : 0;
 }
 
-int ns_recorded_read(int directory, struct ns_recorded_all *all,
-                     const struct ns_recorded_holds *holds)
+int ns_recorded_read(int directory, struct ns_recorded_all *all)
 {
     struct dirent **entries;
     int error = 0;
@@ -447,7 +453,7 @@ int ns_recorded_read(int directory, struct ns_recorded_all *all,
         error = -ENOMEM;
     for (int i = 0; i < n; i++) {
         if (!error)
-            error = take_file(all, directory, entries[i]->d_name, holds);
+            error = take_file(all, directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);

@@ -20,6 +20,8 @@ struct ns_recorded {
     bool nodelay; /* the program's last setting */
     uint64_t writes, requests, waits;
     struct ns_verdict verdict;
+    struct ns_hold *holds;
+    size_t n_holds;
     char pattern[128]; /* "write 281, write 480, wait", of a stall if there is one; "": unknown */
 };
 
@@ -47,18 +49,9 @@ struct ns_recorded_all {
     size_t n_unrecorded; /* processes without a record: too many, or no room */
 };
 
-/* Called for every hold, in the order of each connection's samples. process and connection will be
- * in the result, but are not complete yet. */
-struct ns_recorded_holds {
-    void (*hold)(void *context, const struct ns_recorded_process *process,
-                 const struct ns_recorded *connection, const struct ns_hold *hold);
-    void *context;
-};
-
-/* Read every record in an open directory. holds may be NULL. 0, or -errno if the directory cannot
- * be read or there is no memory; then *all is empty. */
-int ns_recorded_read(int directory, struct ns_recorded_all *all,
-                     const struct ns_recorded_holds *holds);
+/* Read every record in an open directory. 0, or -errno if the directory cannot be read or there is
+ * no memory; then *all is empty. Without memory for them, holds are missing. */
+int ns_recorded_read(int directory, struct ns_recorded_all *all);
 
 void ns_recorded_free(struct ns_recorded_all *all);
 

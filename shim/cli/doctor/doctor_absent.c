@@ -37,37 +37,6 @@ static bool judge_program(struct ns_process_report *report)
     return reason != NULL;
 }
 
-/* Opens the file of an entry where the process lives. For a name without a slash these are the
- * directories that loaders search by default. */
-static int open_library(const struct ns_proc *proc, const char *entry)
-{
-    static const char *const directories[] = {
-        "/lib",
-        "/usr/lib",
-        "/lib64",
-        "/usr/lib64",
-        "/usr/local/lib",
-        NS_LIBDIR,
-#if defined(__x86_64__)
-        "/lib/x86_64-linux-gnu",
-        "/usr/lib/x86_64-linux-gnu",
-#elif defined(__aarch64__)
-        "/lib/aarch64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-#endif
-    };
-    char path[PATH_MAX];
-    int fd = -ENOENT;
-
-    if (strchr(entry, '/'))
-        return ns_proc_find_file(proc, entry);
-    for (size_t i = 0; fd < 0 && i < sizeof directories / sizeof directories[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", directories[i], entry);
-        fd = ns_proc_find_file(proc, path);
-    }
-    return fd < 0 ? -ENOENT : fd;
-}
-
 static bool is_unfit(int fd, char *reason, size_t size)
 {
     char link[32];
@@ -113,21 +82,19 @@ static void judge_entry(struct ns_process_report *report, const char *entry, con
     const char *where = ns_proc_lives_elsewhere(&report->proc)
                             ? " in the process's own root or mount namespace"
                             : "";
-    int fd = open_library(&report->proc, entry);
 
-    if (fd >= 0) {
-        judge_file(report, fd, entry, source);
-        close(fd);
-    } else if (fd != -ENOENT) {
-        ADD(MISSING, "%s names %s, which cannot be opened%s: %s", source, entry, where,
-            strerror(-fd));
-    } else if (strchr(entry, '/')) {
-        ADD(MISSING, "%s names %s, which does not exist%s", source, entry, where);
-    } else {
-        ADD(MISSING,
-            "%s names %s, which is in no directory that the loader searches%s; write its full path",
-            source, entry, where);
+    if (!strchr(entry, '/')) {
+        ADD(MISSING, "%s names %s, which its loader did not load%s; write the full path", source,
+            entry, where);
+        return;
     }
+    int fd = ns_proc_find_file(&report->proc, entry);
+    if (fd < 0) {
+        ADD(MISSING, "%s names %s%s: %s", source, entry, where, strerror(-fd));
+        return;
+    }
+    judge_file(report, fd, entry, source);
+    close(fd);
 }
 
 bool ns_doctor_read_preload_file(int fd, char entry[PATH_MAX])

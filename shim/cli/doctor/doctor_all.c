@@ -16,10 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum {
-    NAME_MOST = 15,  /* characters of a name on a terminal */
-    RULES_SHOWN = 3, /* per process in the table */
-};
+enum { NAME_MOST = 15 }; /* characters of a name on a terminal */
 
 struct row {
     pid_t pid;
@@ -37,70 +34,29 @@ struct census {
     unsigned works, lacks, unknown, starting; /* in the table */
     unsigned others;                          /* without TCP sockets and without the shim */
     unsigned denied;                          /* could not be read */
-    unsigned kinds[NS_FINDING_KINDS];         /* the first reasons */
 };
 
-static void write_policy(FILE *text, const struct ns_process_report *report)
-{
-    uint32_t origin = report->loaded.status.origin;
-
-    fprintf(text, "%s: ",
-            origin == NS_POLICY_BUILTIN  ? "built in"
-            : origin == NS_POLICY_INLINE ? "the text in NAGLESHIM_POLICY"
-            : report->has_policy         ? report->policy
-                                         : "unknown policy");
-    for (unsigned i = 0; i < report->n_rules; i++) {
-        const struct ns_process_report_rule *rule = &report->rules[i];
-        const char *send = ns_send_name(rule->send), *ack = ns_ack_name(rule->ack);
-
-        if (i == RULES_SHOWN) {
-            fprintf(text, "; and %u more rules", report->n_rules - i);
-            return;
-        }
-        fprintf(text, "%s", i ? "; " : "");
-        if (rule->name[0] && origin != NS_POLICY_BUILTIN)
-            fprintf(text, "%s: ", rule->name);
-        fprintf(text, "%s, %s", send ? send : "unknown", ack ? ack : "unknown");
-    }
-}
-
-static void write_findings(FILE *text, const struct ns_findings *findings, bool reasons)
-{
-    for (unsigned i = 0; i < findings->n; i++)
-        if (ns_finding_is_reason(&findings->list[i]) == reasons)
-            fprintf(text, "%s%s", ftell(text) > 0 ? "; " : "", ns_finding_cell(&findings->list[i]));
-}
-
-static const char *unreadable(const struct ns_loaded *loaded)
-{
-    if (loaded->state == NS_LOADED_VERSION)
-        return "this command does not know the status of the shim's version";
-    if (loaded->state == NS_LOADED_BROKEN)
-        return "the status of the shim has been overwritten";
-    if (loaded->error == -EPERM || loaded->error == -EACCES)
-        return "its memory cannot be read (see kernel.yama.ptrace_scope)";
-    return "the status of the shim cannot be read";
-}
-
-/* The last column: what the shim does there, or why it does nothing. Allocated. */
+/* The last column: the policy, and what was found. Allocated. */
 static char *describe(const struct ns_process_report *report)
 {
     char *bytes = NULL;
     size_t size = 0;
     FILE *text = open_memstream(&bytes, &size);
+    uint32_t origin = report->loaded.status.origin;
 
     if (!text)
         return NULL;
     if (report->state == NS_PROCESS_REPORT_STARTING)
-        fputs("it has not reached main yet", text);
-    else if (report->state == NS_PROCESS_REPORT_UNREADABLE)
-        fprintf(text, "%s%s%s", unreadable(&report->loaded), report->loaded.library[0] ? ", " : "",
-                report->loaded.library);
-    else if (ns_findings_first_reason(&report->findings))
-        write_findings(text, &report->findings, true);
-    else
-        write_policy(text, report);
-    write_findings(text, &report->findings, false);
+        fputs("it has not finished starting", text);
+    else if (report->state == NS_PROCESS_REPORT_JUDGED &&
+             !ns_findings_first_reason(&report->findings))
+        fprintf(text, "policy %s",
+                origin == NS_POLICY_BUILTIN  ? "built in"
+                : origin == NS_POLICY_INLINE ? "in NAGLESHIM_POLICY"
+                : report->has_policy         ? report->policy
+                                             : "unknown");
+    for (unsigned i = 0; i < report->findings.n; i++)
+        fprintf(text, "%s%s", ftell(text) > 0 ? "; " : "", report->findings.list[i].text);
     return fclose(text) == 0 ? bytes : NULL;
 }
 
@@ -182,15 +138,12 @@ static cJSON *object_of(const struct ns_process_report *report, const char *name
 
 static void count(struct census *census, const struct ns_process_report *report)
 {
-    const struct ns_finding *reason = ns_findings_first_reason(&report->findings);
-
     if (report->state == NS_PROCESS_REPORT_STARTING) {
         census->starting++;
     } else if (report->state == NS_PROCESS_REPORT_UNREADABLE) {
         census->unknown++;
-    } else if (reason) {
+    } else if (ns_findings_first_reason(&report->findings)) {
         census->lacks++;
-        census->kinds[reason->kind]++;
     } else {
         census->works++;
     }
@@ -295,28 +248,8 @@ static void print_rows(struct census *census)
         print_table(census);
 }
 
-static void print_reasons(const struct census *census)
-{
-    char text[2048] = ""; /* more than all short texts with their numbers */
-    size_t used = 0;
-
-    for (int i = 0; i < NS_FINDING_KINDS; i++) {
-        unsigned n = census->kinds[i];
-
-        if (n > 0)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s (%u%s)",
-                                     used ? "; " : "", ns_finding_text((enum ns_finding_kind)i), n,
-                                     used     ? ""
-                                     : n == 1 ? " process"
-                                              : " processes");
-    }
-    if (used > 0)
-        ns_output_fact("facts", "why not", "%s", text);
-}
-
 static void print_counts(const struct census *census)
 {
-    print_reasons(census);
     if (census->others > 0)
         ns_output_fact("facts", "not listed",
                        "%u without TCP sockets and without the shim ('--every' lists them)",

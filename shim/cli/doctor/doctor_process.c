@@ -22,17 +22,10 @@
 
 static int say_denied(const struct ns_proc *proc)
 {
-    if (geteuid() == 0)
-        SAY("permission denied: reading process %d needs CAP_SYS_PTRACE, which this command lacks, "
-            "or a security module protects it",
-            proc->process);
-    else if (proc->user != geteuid())
-        SAY("permission denied: process %d runs as user %u; run doctor as that user or as root",
-            proc->process, proc->user);
-    else
-        SAY("permission denied: process %d may not be read even by its own user; run doctor as "
-            "root",
-            proc->process);
+    SAY("permission denied: process %d runs as user %u; %s", proc->process, proc->user,
+        geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module protects the "
+                         "process"
+                       : "run doctor as root");
     return NS_EXIT_DENIED;
 }
 
@@ -143,24 +136,12 @@ static void print_loaded(const struct ns_process_report *report)
 /* The library is there, but its status is unknown. */
 static int say_unreadable(const struct ns_process_report *report)
 {
-    const struct ns_loaded *loaded = &report->loaded;
-    pid_t pid = report->proc.process;
+    int error = report->loaded.error;
 
-    if (loaded->state == NS_LOADED_VERSION) {
-        SAY("the shim in process %d keeps its status in a form that this command does not know; "
-            "use the command of version %s",
-            pid, loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
-    } else if (loaded->state == NS_LOADED_BROKEN) {
-        SAY("the shim in process %d has no valid status: its memory has been overwritten", pid);
-    } else if (loaded->error == -EPERM || loaded->error == -EACCES) {
-        SAY("permission denied: the shim is in process %d, but reading its memory needs "
-            "CAP_SYS_PTRACE here (see kernel.yama.ptrace_scope)",
-            pid);
-        return NS_EXIT_DENIED;
-    } else {
-        return say_failed(&report->proc, loaded->error);
-    }
-    return NS_EXIT_ERROR;
+    if (error == -ESRCH || error == -ENOENT)
+        return say_failed(&report->proc, error);
+    SAY("process %d: %s", report->proc.process, report->findings.list[report->findings.n - 1].text);
+    return error == -EPERM || error == -EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
 static int conclude(const struct ns_process_report *report)

@@ -9,12 +9,14 @@
 #include "cli/output.h"
 #include "cli/policy/effect.h"
 #include "cli/process/environment.h"
+#include "cli/process/loaded.h"
 #include "cli/process/preload.h"
 #include "cli/process/subject.h"
 #include "cli/process/trial.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,38 +120,40 @@ static void judge_own_library(const struct ns_reach *reach)
         judge_loading(reach, path);
 }
 
+/* The path of the library in this command's own memory: where the loader found a name without a
+ * slash. False if it is not there. */
+static bool find_here(char path[PATH_MAX])
+{
+    static struct ns_loaded loaded;
+    struct ns_proc proc;
+
+    if (ns_proc_open(getpid(), &proc) != 0)
+        return false;
+    bool found = ns_loaded_find(&proc, &loaded) == 0 && loaded.state != NS_LOADED_NO;
+    ns_proc_close(&proc);
+    snprintf(path, PATH_MAX, "%s", loaded.path);
+    return found;
+}
+
 /* An entry of source, which is LD_PRELOAD or the name of a file, that names the library. */
 static void judge_entry(const struct ns_reach *reach, const char *entry, const char *source)
 {
-    char own[PATH_MAX] = "/.../" NS_LIBRARY_NAME, path[PATH_MAX], reason[512];
+    char path[PATH_MAX], own[PATH_MAX] = "/.../" NS_LIBRARY_NAME;
 
-    if (strchr(entry, '/') && access(entry, R_OK) == 0) {
-        FACT("library", "%s, from %s", entry, source);
-        judge_loading(reach, entry);
-        return;
-    }
-    if (strchr(entry, '/')) {
-        REASON("%s names %s: %s", source, entry, strerror(errno));
-        return;
-    }
-    if (reach->verdict != NS_REACH_YES)
-        return;
-    switch (ns_trial_find(reach->loader, reach->file, entry, path, reason, sizeof reason)) {
-    case NS_TRIAL_LOADED:
-        FACT("library", "%s, found by the loader for %s in %s", path, entry, source);
-        judge_loading(reach, path);
-        break;
-    case NS_TRIAL_REFUSED:
+    snprintf(path, sizeof path, "%s", entry);
+    if (!strchr(entry, '/') && !find_here(path)) {
         ns_preload_locate(own);
         REASON("%s names %s, which the loader does not find; write its absolute path: "
                "LD_PRELOAD=%s",
                source, entry, own);
-        break;
-    case NS_TRIAL_UNTRIED:
-        WARNING("%s names %s, and it is unknown whether the loader finds it: %s", source, entry,
-                reason);
-        break;
+        return;
     }
+    if (access(path, R_OK) != 0) {
+        REASON("%s names %s: %s", source, entry, strerror(errno));
+        return;
+    }
+    FACT("library", "%s, from %s", path, source);
+    judge_loading(reach, path);
 }
 
 /* Is the library preloaded here? It is if it is named, whether or not it loads. */

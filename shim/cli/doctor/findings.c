@@ -8,16 +8,14 @@
 #include <stdio.h>
 
 enum kind { WARNING, REASON };
-enum cell { WHOLE, SHORT };
 
 static const struct {
-    const char *word, *text;
+    const char *word;
     enum kind kind;
-    enum cell cell;
 } kinds[] = {
-    {NULL, "", REASON, WHOLE},
-    {NULL, "", WARNING, WHOLE},
-#define NS_FINDING(id, word, kind, cell, text) {word, text, kind, cell},
+    {NULL, REASON},
+    {NULL, WARNING},
+#define NS_FINDING(id, word, kind) {word, kind},
 #include "cli/doctor/findings.def"
 #undef NS_FINDING
 };
@@ -25,16 +23,6 @@ static const struct {
 const char *ns_finding_word(enum ns_finding_kind kind)
 {
     return kinds[kind].word;
-}
-
-const char *ns_finding_text(enum ns_finding_kind kind)
-{
-    return kinds[kind].text;
-}
-
-const char *ns_finding_cell(const struct ns_finding *finding)
-{
-    return kinds[finding->kind].cell == SHORT ? kinds[finding->kind].text : finding->text;
 }
 
 bool ns_finding_is_reason(const struct ns_finding *finding)

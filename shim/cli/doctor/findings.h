@@ -9,13 +9,13 @@
 enum { NS_FINDINGS_MOST = 16, NS_FINDING_SIZE = 1024 };
 
 enum ns_finding_kind {
-    /* about a program that does not run: they have a text only */
+    /* about a program that does not run */
     NS_FINDING_REASON,
     NS_FINDING_WARNING,
-#define NS_FINDING(id, word, kind, cell, text) NS_FINDING_##id,
+/* about a process */
+#define NS_FINDING(id, word, kind) NS_FINDING_##id,
 #include "cli/doctor/findings.def"
 #undef NS_FINDING
-    NS_FINDING_KINDS
 };
 
 struct ns_findings {
@@ -36,10 +36,8 @@ bool ns_finding_is_reason(const struct ns_finding *finding);
 /* The first reason; NULL if there is none: then the shim works. */
 const struct ns_finding *ns_findings_first_reason(const struct ns_findings *findings);
 
-/* The word and the short text of a kind in findings.def, and what the table shows of a finding. */
+/* The word of a kind; NULL for those about a program. */
 const char *ns_finding_word(enum ns_finding_kind kind);
-const char *ns_finding_text(enum ns_finding_kind kind);
-const char *ns_finding_cell(const struct ns_finding *finding);
 
 /* Print warnings, then reasons. */
 void ns_findings_print(const struct ns_findings *findings);

@@ -108,7 +108,7 @@ static void judge_state(struct ns_process_report *report)
     if (status->state == NS_STATUS_OFF)
         ns_findings_add(&report->findings, NS_FINDING_OFF,
                         "NAGLESHIM_OFF was set when it was started, which switches the shim off");
-    if (status->state != NS_STATUS_ASIDE)
+    if (status->state != NS_STATUS_DISABLED)
         return;
     if (!status->reason || ns_proc_text(&report->proc, status->reason, reason, sizeof reason) != 0)
         snprintf(reason, sizeof reason, "the reason is unknown");
@@ -140,11 +140,6 @@ static void judge_sockets(struct ns_process_report *report)
                         "the shim has seen none of its TCP sockets in use: the program has not "
                         "used them yet, makes its system calls without libc, or uses them in "
                         "code that was loaded with RTLD_DEEPBIND");
-    if (report->loaded.libcs > 1)
-        ns_findings_add(findings, NS_FINDING_TWICE,
-                        "libc is in its memory %u times (dlmopen): the shim sees the calls of one "
-                        "of them only",
-                        report->loaded.libcs);
     if (report->loaded.copies > 1)
         ns_findings_add(findings, NS_FINDING_TWICE, "the shim is in its memory %u times",
                         report->loaded.copies);
@@ -166,6 +161,25 @@ static void judge_loaded(struct ns_process_report *report)
         judge_sockets(report);
     }
     judge_state(report);
+}
+
+/* The library is there, but its status is unknown. */
+static void judge_unreadable(struct ns_process_report *report)
+{
+    const struct ns_loaded *loaded = &report->loaded;
+
+    if (loaded->state == NS_LOADED_VERSION)
+        ns_findings_add(&report->findings, NS_FINDING_VERSION,
+                        "the status of its shim has a form that this command does not know; use "
+                        "the command of version %s",
+                        loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
+    else if (loaded->state == NS_LOADED_BROKEN)
+        ns_findings_add(&report->findings, NS_FINDING_UNREAD,
+                        "the status of its shim has been overwritten");
+    else
+        ns_findings_add(&report->findings, NS_FINDING_UNREAD,
+                        "the status of its shim cannot be read: %s (see kernel.yama.ptrace_scope)",
+                        strerror(-loaded->error));
 }
 
 static int look_once(struct ns_process_report *report)
@@ -215,8 +229,10 @@ static enum ns_process_report_state judge(struct ns_process_report *report,
         ns_findings_add(&report->findings, NS_FINDING_REPLACED,
                         "the library's file was replaced or removed after the process was started: "
                         "restart the process to use the new one");
-    if (loaded->state != NS_LOADED_YES)
+    if (loaded->state != NS_LOADED_YES) {
+        judge_unreadable(report);
         return NS_PROCESS_REPORT_UNREADABLE;
+    }
     judge_loaded(report);
     return NS_PROCESS_REPORT_JUDGED;
 }
@@ -242,32 +258,16 @@ static enum ns_process_report_state examine(struct ns_process_report *report, bo
     return ns_proc_is_gone(proc) ? NS_PROCESS_REPORT_ENDED : state;
 }
 
-/* Opens the process that a number belongs to: by its main thread, or by another one if the main
- * thread has ended. */
-static int open_process(pid_t pid, struct ns_proc *proc)
-{
-    int error = ns_proc_open(pid, proc);
-    pid_t other = 0;
-
-    if (!error && proc->process != pid)
-        other = proc->process;
-    else if (!error && proc->state == 'Z')
-        other = ns_proc_other_thread(proc);
-    if (!other)
-        return error;
-    ns_proc_close(proc);
-    error = ns_proc_open(other, proc);
-    if (error || proc->state != 'Z')
-        return error;
-    ns_proc_close(proc);
-    return ns_proc_open(pid, proc);
-}
-
 void ns_process_report_examine(struct ns_process_report *report, pid_t pid, bool wait,
                                struct ns_sockets *sockets)
 {
     *report = (struct ns_process_report){0};
-    report->error = open_process(pid, &report->proc);
+    report->error = ns_proc_open(pid, &report->proc);
+    if (!report->error && report->proc.process != pid) { /* a thread's number */
+        pid = report->proc.process;
+        ns_proc_close(&report->proc);
+        report->error = ns_proc_open(pid, &report->proc);
+    }
     if (report->error)
         report->state = report->error == -ESRCH ? NS_PROCESS_REPORT_NONE : NS_PROCESS_REPORT_HIDDEN;
     else

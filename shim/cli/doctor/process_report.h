@@ -20,7 +20,7 @@ enum ns_process_report_state {
     NS_PROCESS_REPORT_DENIED,     /* this user may not read it */
     NS_PROCESS_REPORT_FAILED,     /* it could not be read; see error */
     NS_PROCESS_REPORT_STARTING,   /* the library's start-up has not ended */
-    NS_PROCESS_REPORT_UNREADABLE, /* the library is there; loaded says why its status is unknown */
+    NS_PROCESS_REPORT_UNREADABLE, /* the library is there; findings say why its status is unknown */
     NS_PROCESS_REPORT_JUDGED,     /* the shim works, or the findings have a reason */
 };
 

@@ -146,7 +146,8 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
     if (library && options->root && realpath(options->root, root) &&
         strncmp(library, root, strlen(root)) == 0 && library[strlen(root)] == '/')
         library += strlen(root);
-    host->library = host->only = library;
+    host->library = library;
+    host->only = options->action == DISABLE ? library : NULL;
     return true;
 }
 

@@ -61,21 +61,21 @@ static void find_place(struct plan *plan)
     snprintf(plan->path, sizeof plan->path, "%s/" NS_HOST_DROPIN, plan->directory);
 }
 
-/* What stands where the drop-in belongs: nothing, a drop-in of ours (*text is set), or something
- * else, which is an error and printed. An exit status. */
-static int read_own(const struct plan *plan, char **text)
+/* May this command write the drop-in: is there no file yet, or one that it wrote? An exit status.
+ */
+static int judge_place(const struct plan *plan)
 {
-    int error = ns_file_read(plan->path, text, NULL);
-    bool is_foreign = *text && strncmp(*text, mark, sizeof mark - 1) != 0;
+    char *text = NULL;
+    int error = ns_file_read(plan->path, &text, NULL);
+    bool is_foreign = text && strncmp(text, mark, sizeof mark - 1) != 0;
 
+    free(text);
     if (!error && !is_foreign)
         return NS_EXIT_YES;
     SAY("%s: %s; nothing was changed", plan->path,
         error == -EINVAL ? "it is not a regular file"
         : error          ? strerror(-error)
                          : "this command did not write it");
-    free(*text);
-    *text = NULL;
     return ns_host_exit(error);
 }
 
@@ -127,20 +127,17 @@ static bool ask(const struct ns_host *host, const char *name, struct ns_unit *un
     return !unit->blocked[0];
 }
 
-/* The text for each unit; nothing is written yet. A drop-in of ours stays as it is if it has the
- * library. An exit status. */
+/* The text for each unit; nothing is written yet. An exit status. */
 static int prepare(const struct ns_host *host, char **names, unsigned n, struct plan *plans)
 {
     static struct ns_unit unit;
 
     for (unsigned i = 0; i < n; i++) {
         struct plan *plan = &plans[i];
-        char *old = NULL;
 
         ns_host_unit_name(names[i], plan->name);
         find_place(plan);
-        int status = read_own(plan, &old);
-        free(old);
+        int status = judge_place(plan);
         if (status != NS_EXIT_YES)
             return status;
         if (!ask(host, plan->name, &unit))

@@ -1,22 +1,148 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim explain`: it finds the policy that a program would get, matches one socket, which
  * only the options describe, and says why. It must use the shim's own search and matcher, never a
- * copy of their rules. Not async-signal-safe. */
+ * copy of their rules, and must not resolve host names: the shim never sees them. Not
+ * async-signal-safe. */
 #include "cli/cli.h"
 
 #include "cli/output.h"
 #include "cli/policy/effect.h"
-#include "cli/policy/explain_options.h"
 #include "cli/process/environment.h"
-#include "cli/process/program.h"
 #include "cli/process/subject.h"
+#include "cli/verbs.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#define SAY(...) ns_say("explain", __VA_ARGS__)
+
+enum { ARGS_MOST = 256 };
+
+struct options {
+    const char *policy;
+    char *process;
+    const char *local, *remote; /* as given; facts has them as addresses */
+    char *args[ARGS_MOST];
+    unsigned n_args;
+    struct ns_socket_facts facts;
+    bool help;
+};
+
+/* "10.0.0.1:7001" or "[::1]:7001" */
+static bool parse_address(const char *text, struct ns_address *address)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    char host[INET6_ADDRSTRLEN];
+    const char *colon = strrchr(text, ':');
+    bool has_brackets = *text == '[' && colon && colon > text + 1 && colon[-1] == ']';
+    const char *start = has_brackets ? text + 1 : text;
+    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof host;
+    unsigned long port;
+
+    if (length >= sizeof host || !ns_parse_number(colon + 1, 1, 65535, &port))
+        return false;
+    memcpy(host, start, length);
+    host[length] = '\0';
+    in.sin_port = in6.sin6_port = htons((uint16_t)port);
+    if (!has_brackets && inet_pton(AF_INET, host, &in.sin_addr) == 1)
+        *address = ns_address_from((const struct sockaddr *)&in, sizeof in);
+    else if (has_brackets && inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
+        *address = ns_address_from((const struct sockaddr *)&in6, sizeof in6);
+    else
+        return false;
+    return true;
+}
+
+static bool take_address(const char *option, const char **text, struct ns_address *address)
+{
+    *text = optarg;
+    if (parse_address(optarg, address))
+        return true;
+    SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
+        "names, "
+        "and a port from 1 to 65535)",
+        option, optarg);
+    return false;
+}
+
+static bool take_role(enum ns_role *role)
+{
+    char known[64];
+    int value;
+
+    if (!ns_words_find(NS_WORDS_ROLE, optarg, &value)) {
+        SAY("--role must be %s, not '%s'", ns_words_join(NS_WORDS_ROLE, known, sizeof known),
+            optarg);
+        return false;
+    }
+    *role = (enum ns_role)value;
+    return true;
+}
+
+static bool take_arg(struct options *options)
+{
+    if (options->n_args == ARGS_MOST) {
+        SAY("more than %d --arg are not allowed", ARGS_MOST);
+        return false;
+    }
+    options->args[options->n_args++] = optarg;
+    return true;
+}
+
+static bool take_option(int option, char **argv, struct options *options)
+{
+    switch (option) {
+    case NS_EXPLAIN_POLICY:
+        options->policy = optarg;
+        return true;
+    case NS_EXPLAIN_PROCESS:
+        options->process = optarg;
+        return true;
+    case NS_EXPLAIN_ARG:
+        return take_arg(options);
+    case NS_EXPLAIN_ROLE:
+        return take_role(&options->facts.role);
+    case NS_EXPLAIN_REMOTE:
+        return take_address("--remote", &options->remote, &options->facts.remote);
+    case NS_EXPLAIN_LOCAL:
+        return take_address("--local", &options->local, &options->facts.local);
+    case NS_EXPLAIN_JSON:
+        return true;
+    case NS_EXPLAIN_HELP:
+        options->help = true;
+        return true;
+    default:
+        ns_say_option("explain", argv, option);
+        return false;
+    }
+}
+
+static bool take_options(int argc, char **argv, struct options *options)
+{
+    int option;
+
+    while ((option = ns_verbs_next_option("explain", argc, argv)) != -1) {
+        if (!take_option(option, argv, options))
+            return false;
+        if (options->help)
+            return true;
+    }
+    if (optind < argc) {
+        SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
+        return false;
+    }
+    if (!options->process || *options->process == '\0') {
+        SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
+        return false;
+    }
+    return true;
+}
 
 __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
 {
@@ -40,20 +166,6 @@ static void warn_of_environment(void *context, const char *text)
 static cJSON *add_object(const char *name)
 {
     return ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), name) : NULL;
-}
-
-/* "./word" if word is not in PATH and is a file here, to see which interpreter it names; else word.
- */
-static char *find_here(char *word, char here[PATH_MAX])
-{
-    struct stat st;
-    char path[PATH_MAX];
-    int length = snprintf(here, PATH_MAX, "./%s", word);
-
-    if (strchr(word, '/') || ns_program_locate(word, path, sizeof path) || length >= PATH_MAX ||
-        stat(here, &st) != 0 || !S_ISREG(st.st_mode))
-        return word;
-    return here;
 }
 
 static void say_process(const struct ns_subject *subject, const char *word)
@@ -80,7 +192,7 @@ static void say_process(const struct ns_subject *subject, const char *word)
         warn("the shim will not reach this process: %s %s", reach->file, reason);
 }
 
-static void say_socket(const struct ns_explain_options *options)
+static void say_socket(const struct options *options)
 {
     enum ns_role known = options->facts.role;
     const char *role = known == NS_ROLE_UNKNOWN ? NULL : ns_role_name(known);
@@ -179,7 +291,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         return NS_EXIT_NO;
     }
     if (ns_ruleset_build(&set, policy, &subject->process) != 0) {
-        ns_say("explain", "%s", strerror(ENOMEM));
+        SAY("%s", strerror(ENOMEM));
         return NS_EXIT_ERROR;
     }
     const struct ns_rule *rule = ns_match_socket(&set, facts);
@@ -200,27 +312,25 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
 
 int ns_explain_main(int argc, char **argv)
 {
-    static struct ns_explain_options options;
+    static struct options options;
     static struct ns_subject subject;
     static struct ns_policy_found found;
-    static char here[PATH_MAX];
     static const char *const lists[] = {"tried", "rules", "effects", "warnings"};
     char off[128];
     int status = NS_EXIT_ERROR;
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         ns_output_expect(lists[i]);
-    if (!ns_explain_take_options(argc, argv, &options))
+    if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (options.help) {
         ns_help_print("explain");
         return NS_EXIT_YES;
     }
-    char *word = find_here(options.process, here);
-    ns_subject_describe(&subject, word, options.args, options.n_args);
+    ns_subject_describe(&subject, options.process, options.args, options.n_args);
     if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
         return NS_EXIT_ERROR;
-    say_process(&subject, word);
+    say_process(&subject, options.process);
     say_socket(&options);
     if (ns_environment_off(off, sizeof off))
         warn("%s here", off);

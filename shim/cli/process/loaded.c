@@ -28,11 +28,6 @@ static bool is_named(const char *base, const char *name)
     return strncmp(base, name, strlen(name)) == 0;
 }
 
-static bool is_libc(const char *base)
-{
-    return is_named(base, "libc.so") || is_named(base, "libc-2.") || is_named(base, "ld-musl-");
-}
-
 /* The status section's address from the library's note in this segment; 0 if there is none. */
 static uint64_t read_notes(const struct ns_proc *proc, uint64_t at, uint64_t size)
 {
@@ -96,7 +91,6 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
 
     if (mapping->offset != 0 || !mapping->has_file)
         return true;
-    loaded->libcs += is_libc(base);
     loaded->observes = loaded->observes || is_named(base, NS_OBSERVER_NAME);
     int error = read_image(search->proc, mapping->start, &status);
     loaded->denied = loaded->denied || error == -EPERM || error == -EACCES;

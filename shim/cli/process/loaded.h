@@ -24,7 +24,6 @@ struct ns_loaded {
     bool denied;             /* memory cannot be read: only names were compared */
     bool observes;           /* libnagleshim-observe.so is there */
     unsigned copies;         /* of the library */
-    unsigned libcs;          /* copies of libc: more than one after dlmopen */
     char library[16];        /* the library's version, for VERSION and YES */
     struct ns_status status; /* for YES */
 };

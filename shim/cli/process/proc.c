@@ -120,29 +120,6 @@ bool ns_proc_is_gone(const struct ns_proc *proc)
            state.is_exiting;
 }
 
-pid_t ns_proc_other_thread(const struct ns_proc *proc)
-{
-    int fd = openat(proc->dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-    pid_t found = 0;
-
-    if (!dir && fd >= 0)
-        close(fd);
-    while (dir && !found && (entry = readdir(dir))) {
-        int thread = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        if (entry->d_name[0] != '.' && thread >= 0 &&
-            !ns_proc_is_gone(&(struct ns_proc){.dir = thread}))
-            found = atoi(entry->d_name);
-        if (thread >= 0)
-            close(thread);
-    }
-    if (dir)
-        closedir(dir);
-    return found;
-}
-
 /* The whole of a file, and a zero byte. Once the process has ended, the error is ESRCH, or ENOENT
  * for a file that needs its memory. */
 static int read_all(const struct ns_proc *proc, const char *name, char **bytes, size_t *size)

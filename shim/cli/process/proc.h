@@ -45,9 +45,6 @@ int ns_proc_look(struct ns_proc *proc);
 /* Is it exiting, a zombie, or gone since ns_proc_open? */
 bool ns_proc_is_gone(const struct ns_proc *proc);
 
-/* A running thread of a process whose main thread has ended; 0 if there is none. */
-pid_t ns_proc_other_thread(const struct ns_proc *proc);
-
 /* A variable of the environment that it was started with; NULL if it was not set. */
 const char *ns_proc_getenv(const struct ns_proc *proc, const char *name);
 

@@ -136,22 +136,6 @@ static bool find_reason(char *output, const char *library, char *reason, size_t 
     return false;
 }
 
-/* The path that the loader has found for a name: "\tNAME => PATH (0x...". */
-static bool find_path(const char *output, const char *name, char path[PATH_MAX])
-{
-    size_t length = strlen(name);
-
-    for (const char *at = output; (at = strstr(at, name)); at++) {
-        const char *found = at + length + strlen(" => ");
-
-        if (at == output || at[-1] != '\t' || strncmp(at + length, " => /", 5) != 0)
-            continue;
-        snprintf(path, PATH_MAX, "%.*s", (int)strcspn(found, " \n"), found);
-        return true;
-    }
-    return false;
-}
-
 /* May this loader be run? */
 static bool may_run(const char *loader, char *reason, size_t size)
 {
@@ -162,23 +146,6 @@ static bool may_run(const char *loader, char *reason, size_t size)
     else
         return true;
     return false;
-}
-
-enum ns_trial ns_trial_find(const char *loader, const char *program, const char *name,
-                            char path[PATH_MAX], char *reason, size_t size)
-{
-    static char output[OUTPUT_MOST];
-
-    if (!may_run(loader, reason, size))
-        return NS_TRIAL_UNTRIED;
-    run_loader(loader, program, name, output);
-    if (find_path(output, name, path))
-        return NS_TRIAL_LOADED;
-    /* musl's loader prints nothing about a library that it does not find. */
-    if (strstr(output, " (0x"))
-        return NS_TRIAL_REFUSED;
-    snprintf(reason, size, "the loader does not list what it loads");
-    return NS_TRIAL_UNTRIED;
 }
 
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,

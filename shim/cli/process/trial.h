@@ -4,7 +4,6 @@
 #ifndef NS_TRIAL_H
 #define NS_TRIAL_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,11 +14,6 @@ enum ns_trial { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
  * REFUSED (the loader's message) and UNTRIED. Takes ten seconds at most. */
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             char *reason, size_t size);
-
-/* Where the loader finds an entry of LD_PRELOAD without a slash. LOADED: path is filled. REFUSED:
- * it finds none, or none that is a library. UNTRIED: reason is filled. */
-enum ns_trial ns_trial_find(const char *loader, const char *program, const char *name,
-                            char path[PATH_MAX], char *reason, size_t size);
 
 /* Runs a program without arguments, in a clean environment with library in LD_PRELOAD; NULL:
  * without LD_PRELOAD. True if it exits with 0 and prints nothing; otherwise reason continues a

@@ -42,7 +42,7 @@ exchange() {
 
 @test "lintian finds no error in them" {
     # What it says of who runs it is no finding.
-    run lintian --fail-on error,warning build/packages/*_*.deb
+    run lintian --fail-on error,warning "$LAYER"/changes/packages/*.deb
     [[ $status -eq 0 ]]
 }
 

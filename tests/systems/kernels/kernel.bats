@@ -146,7 +146,7 @@ END_OF_PROGRAM
     # valgrind lets nobody have more than the soft limit it was started with.
     ulimit -n "$(ulimit -Hn)"
     tests/bench/run --quick --json "$T/scale.json" --baseline "$T/none" \
-        --only 'a write and a poll: *, 1 threads' --only 'each of 1 that owe' --only 'each of 100 that owe' \
+        --only 'a write and a poll: *, 1 threads' --only 'each of 1 pending' --only 'each of 100 pending' \
         --only 'memory: added, 100000'
     # What was measured is told also where all is well.
     python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
@@ -154,8 +154,8 @@ import json, sys
 
 rows = {row["name"]: row for row in json.load(open(sys.argv[1]))["rows"]}
 pairs = [[f"added to a write and a poll: {n} sockets, 1 threads" for n in (10, 100000)]]
-pairs += [[f"added to epoll_wait: for each of {owed} that owe, {n} more" for n in (10, 100000)]
-          for owed in (1, 100)]
+pairs += [[f"added to epoll_wait: for each of {pending} pending ACKs, {n} more" for n in (10, 100000)]
+          for pending in (1, 100)]
 for few, many in pairs:
     values = [rows[name]["measured"] for name in (few, many)]
     print(f"# {many}: {values[1]:.1f} instructions, {values[0]:.1f} with 10")

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* See socket.h. Owns the table. Must never change a socket. */
-#include "observe/socket.h"
+/* See descriptor.h. Owns the table. Must never change a socket. */
+#include "observe/descriptor.h"
 
 #include "conn/kernel.h"
 #include "observe/sample.h"
 
-/* Descriptors above are not observed. Pages that are not used cost no memory. */
+/* Higher descriptors are not observed. Unused pages of the table cost no memory. */
 enum { MOST = 1 << 16 };
 
 enum { UNASKED, OTHER, CONNECTION };
 
-/* What is known of the socket with that cookie. */
+/* By descriptor: what is known of the socket with that cookie. */
 static struct {
     _Atomic uint64_t cookie;
     _Atomic uint32_t number; /* of its connection in the record; a guess */
@@ -25,19 +25,19 @@ static void set(int fd, uint64_t cookie, enum ns_role role)
     NS_PUT(&sockets[fd], cookie, cookie);
 }
 
-void ns_socket_has_role(int fd, enum ns_role role)
+void ns_descriptor_has_role(int fd, enum ns_role role)
 {
     if ((unsigned)fd < MOST && ns_recorder_is_open())
         set(fd, ns_sample_cookie(fd), role);
 }
 
-void ns_socket_closes(int fd)
+void ns_descriptor_closes(int fd)
 {
     if ((unsigned)fd < MOST)
         NS_PUT(&sockets[fd], cookie, 0);
 }
 
-/* The role of a socket by another of its descriptors, as far as those are low numbers. */
+/* The role of a socket that was found out by another, low descriptor. */
 static enum ns_role role_of(uint64_t cookie)
 {
     for (int fd = 0; fd < 1024; fd++)
@@ -64,12 +64,13 @@ static struct ns_observed *first_use(int fd, uint64_t cookie)
     return conn;
 }
 
-struct ns_observed *ns_socket_known(int fd)
+struct ns_observed *ns_descriptor_known(int fd)
 {
     if ((unsigned)fd >= MOST || !ns_recorder_is_open())
         return NULL;
     struct ns_observed *conn = ns_recorder_at(NS_GET(&sockets[fd], number));
-    return conn && NS_GET(conn, cookie) == NS_GET(&sockets[fd], cookie) ? conn : NULL;
+    uint64_t cookie = NS_GET(&sockets[fd], cookie);
+    return conn && cookie && NS_GET(conn, cookie) == cookie ? conn : NULL;
 }
 
 /* This thread, and how often it has waited: what the kernel said of a socket is believed until the
@@ -82,15 +83,15 @@ static void begin_thread(void)
     epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32;
 }
 
-void ns_socket_waits(void)
+void ns_descriptor_waits(void)
 {
     if (epoch)
         epoch++;
 }
 
-struct ns_observed *ns_socket_conn(int fd)
+struct ns_observed *ns_descriptor_conn(int fd)
 {
-    struct ns_observed *conn = ns_socket_known(fd);
+    struct ns_observed *conn = ns_descriptor_known(fd);
     if (!epoch)
         begin_thread();
     if (conn && NS_GET(conn, fd) == fd && NS_GET(conn, checked) == epoch)
@@ -102,7 +103,7 @@ struct ns_observed *ns_socket_conn(int fd)
         set(fd, cookie, role_of(cookie));
     if (NS_GET(&sockets[fd], kind) == OTHER)
         return NULL;
-    conn = ns_socket_known(fd);
+    conn = ns_descriptor_known(fd);
     if (!conn)
         conn = first_use(fd, cookie);
     if (conn) {
