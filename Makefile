@@ -476,4 +476,4 @@ help: ## this list
 	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

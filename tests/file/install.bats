@@ -6,6 +6,7 @@
 # by its name alone. The real installation is made in a mount namespace, and changes nothing of this machine.
 
 bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 
 setup() {
