@@ -145,6 +145,9 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     patient q pause env LD_PRELOAD=libm.so.6
     doctor_of q
     expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
+    patient o pause env LD_PRELOAD="$OBSERVER"
+    doctor_of o
+    expect_fails o "it has libnagleshim-observe.so instead, which only observes: 'nagleshim diagnose' started it"
     mkdir "$T/bad"
     head -c 4096 /dev/zero >"$T/bad/libnagleshim.so"
     patient r pause env LD_PRELOAD="$T/bad/libnagleshim.so"

@@ -143,7 +143,10 @@ void ns_process_report_judge_absent(struct ns_process_report *report)
 
     if (judge_program(report))
         return;
-    if (proc->secure) {
+    if (report->loaded.observes) {
+        ADD(OTHERS_ONLY, "it has " NS_OBSERVER_NAME " instead, which only observes: 'nagleshim "
+                         "diagnose' started it");
+    } else if (proc->secure) {
         ADD(SECURE, "it was started with more rights than its user's (set-user-ID, set-group-ID or "
                     "file capabilities), and the loader ignores LD_PRELOAD there");
     } else if (list && ns_preload_find(list, entry)) {

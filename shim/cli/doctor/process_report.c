@@ -136,10 +136,10 @@ static void judge_sockets(struct ns_process_report *report)
     else if (seen == 0 && program->is_pascal)
         ns_findings_add(findings, NS_FINDING_PASCAL, "it %s", ns_reach_reason(NS_REACH_PASCAL));
     else if (seen == 0 && report->sockets > 0)
-        ns_findings_add(findings, NS_FINDING_UNSEEN,
-                        "the shim has seen none of its TCP sockets in use: the program has not "
-                        "used them yet, makes its system calls without libc, or uses them in "
-                        "code that was loaded with RTLD_DEEPBIND");
+        ns_findings_add(
+            findings, NS_FINDING_UNSEEN,
+            "the shim has seen none of its TCP sockets in use: the program has not used "
+            "them yet, or does not use them through libc (see nagleshim(7))");
     if (report->loaded.copies > 1)
         ns_findings_add(findings, NS_FINDING_TWICE, "the shim is in its memory %u times",
                         report->loaded.copies);
