@@ -3,6 +3,19 @@
 # What every test that starts programs needs: a clean environment, servers whose port is known and that end
 # with the test, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
+# make_apart ARGUMENT...: make in a copy of what was built, for other directories or options. In build/ it would replace
+# the library under the tests that run at the same time.
+make_apart() {
+    local file
+    mkdir -p "$T/build"
+    for file in build/*; do
+        case ${file#build/} in
+        obj | pic | completions | sysconfdir | directories | exports.map | *.so | *.a | nagleshim) cp -a "$file" "$T/build/" ;;
+        esac
+    done
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 B="$T/build" "$@" 3>&-
+}
+
 # A test that this machine or this user cannot run; a failure where nothing may be skipped.
 ns_skip() {
     if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
