@@ -206,13 +206,13 @@ $B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victi
 	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
 	cp .deps/victims/axum/target/debug/axum-queue $@
 
-# The differential fuzzer: the program that a library is loaded into, and the driver, which it is not.
-DIFFERENTIAL := $B/differential/program $B/differential/differential $B/differential/faults.so
+# The differential fuzzer: the program that a library is loaded into, and the runner, which is its peer.
+DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
 
-$B/differential/differential: $(wildcard tests/differential/driver/*) tests/differential/shared.h
+$B/differential/runner: $(wildcard tests/differential/runner/*) tests/differential/shared.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
 

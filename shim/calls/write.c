@@ -95,11 +95,12 @@ static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssi
     return true;
 }
 
-/* The exported functions only separate writes that pass. Those end in a jump to libc, since a
- * return is mispredicted after a system call. */
-static inline bool passes(int fd)
+/* Is conn, the table's entry, nothing that the library governs, with nothing pending? Such writes
+ * end in a jump to libc, without saving registers, since a return is mispredicted after a system
+ * call. */
+static inline bool passes(const struct ns_conn *conn)
 {
-    return __builtin_expect(ns_fd_passes(fd) && !ns_pending_any(), 1);
+    return (!ns_fd_is_conn(conn) || !ns_conn_is_ours(conn)) && !ns_pending_any();
 }
 
 /* One more write of a held burst. If fd has become something else unseen, the write is made as
@@ -141,13 +142,20 @@ enum way {
 __attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_conn *conn,
                                                              size_t size)
 {
-    if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) <= NS_CONN_ALONE)
-        return ns_pending_any() ? GOVERNED : AT_ONCE;
-    if (NS_GET(conn, kind) != NS_CONN_RULED)
+    if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) != NS_CONN_RULED)
         return GOVERNED;
     if (ns_out_passes(fd, conn))
         return AT_ONCE;
     return ns_held_goes_on(fd, conn, size) ? AS_MORE : GOVERNED;
+}
+
+__attribute__((noinline)) static ssize_t write_socket(int fd, const void *data, size_t size,
+                                                      struct ns_conn *conn)
+{
+    enum way way = way_of(fd, conn, size);
+    if (__builtin_expect(way == AT_ONCE, 1))
+        return NS_NEXT(write)(fd, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
 }
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
@@ -155,10 +163,7 @@ NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
     if (!ns_fd_is_open(fd))
         return write_governed(fd, data, size);
     struct ns_conn *conn = ns_fd_lookup(fd);
-    enum way way = way_of(fd, conn, size);
-    if (__builtin_expect(way == AT_ONCE, 1))
-        return NS_NEXT(write)(fd, data, size);
-    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
+    return passes(conn) ? NS_NEXT(write)(fd, data, size) : write_socket(fd, data, size, conn);
 }
 
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
@@ -173,14 +178,20 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
     return result;
 }
 
-NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
+__attribute__((noinline)) static ssize_t send_socket(int fd, const void *data, size_t size,
+                                                     int flags, struct ns_conn *conn)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
-    bool plain = conn != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
-    enum way way = plain ? way_of(fd, conn, size) : GOVERNED;
+    enum way way = flags & NS_NEVER_HELD ? GOVERNED : way_of(fd, conn, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
     return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
+}
+
+NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
+    return conn != NS_FD_UNKNOWN && passes(conn) ? NS_NEXT(send)(fd, data, size, flags)
+                                                 : send_socket(fd, data, size, flags, conn);
 }
 
 NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
@@ -218,7 +229,7 @@ static inline bool fits(int count)
 NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
 {
     ssize_t result;
-    if (passes(fd))
+    if (ns_fd_is_open(fd) && passes(ns_fd_lookup(fd)))
         return NS_REAL(writev)(fd, vector, count);
     struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, !fits(count));
     if (one.holds && writev_held(&one, vector, count, &result))

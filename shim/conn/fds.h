@@ -64,15 +64,6 @@ static inline bool ns_fd_is_known(int fd)
     return ns_fd_is_open(fd) && ns_fd_lookup(fd) != NS_FD_UNKNOWN;
 }
 
-/* Is fd passed through, as far as is known? False without a table. */
-static inline bool ns_fd_passes(int fd)
-{
-    if (!ns_fd_is_open(fd))
-        return false;
-    const struct ns_conn *said = ns_fd_lookup(fd);
-    return !ns_fd_is_conn(said) || !ns_conn_is_ours(said);
-}
-
 /* Set the entry of fd: to a connection, whose reference the caller gives away, or to one of the
  * values above. What fd named before loses a reference. Returns false if the table has no room for
  * fd; said has lost its reference then. */

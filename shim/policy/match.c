@@ -140,7 +140,6 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
         set->rules[set->n_rules++] = rule;
         set->needs_local |= rule->local != NULL;
         set->needs_remote |= rule->remote != NULL;
-        set->holds |= ns_rule_holds(rule);
         /* A rule that matches every socket is the last one. */
         if (rule->role == NS_ROLE_UNKNOWN && !rule->local && !rule->remote)
             break;

@@ -38,7 +38,6 @@ struct ns_ruleset {
     const struct ns_rule *few[NS_RULES_FEW]; /* used if there is room */
     struct ns_arena memory;                  /* otherwise */
     bool needs_local, needs_remote;          /* some rule asks for the address */
-    bool holds;                              /* some rule holds bytes back (auto-cork) */
 };
 
 /* known is false if address is not a complete address of AF_INET or AF_INET6. */

@@ -2,6 +2,7 @@
 /* See held.h. Owns ns_conn.held_until, which pushes clear, and ns_thread.holding. */
 #include "traffic/held.h"
 
+#include "base/clock.h"
 #include "report/stats.h"
 #include "conn/process.h"
 #include "traffic/flush.h"

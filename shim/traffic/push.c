@@ -3,6 +3,7 @@
  * corks. */
 #include "traffic/push.h"
 
+#include "base/clock.h"
 #include "report/log.h"
 #include "report/stats.h"
 #include "conn/kernel.h"
@@ -14,6 +15,11 @@
 enum { NS_PER_MS = 1000000 };
 
 _Atomic bool ns_push_any;
+
+bool ns_push_is_late(uint64_t until)
+{
+    return ns_clock_now(CLOCK_MONOTONIC_COARSE) > until;
+}
 
 uint16_t ns_push_clock(void)
 {

@@ -4,7 +4,6 @@
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
-#include "base/clock.h"
 #include "traffic/pending.h"
 
 /* May any connection of this process have held or joined bytes? Set after the connection itself is
@@ -13,10 +12,7 @@ extern _Atomic bool ns_push_any;
 
 /* Is it later than until (nanoseconds of CLOCK_MONOTONIC)? Reads the coarse clock, which is cheap
  * and never ahead: true is certain, false may be wrong by a tick (4 ms at HZ=250). */
-static inline bool ns_push_is_late(uint64_t until)
-{
-    return ns_clock_now(CLOCK_MONOTONIC_COARSE) > until;
-}
+bool ns_push_is_late(uint64_t until);
 
 /* The time in milliseconds, for ns_burst. */
 uint16_t ns_push_clock(void);

@@ -388,24 +388,9 @@ static void call_pass(struct op *op)
         copied(op, from, to);
 }
 
-const struct call life_calls[] = {{"socket", call_socket},
-                                  {"connect", call_connect},
-                                  {"reconnect", call_reconnect},
-                                  {"refused", call_refused},
-                                  {"disconnect", call_disconnect},
-                                  {"listen", call_listen},
-                                  {"accept", call_accept},
-                                  {"pair", call_pair},
-                                  {"socketpair", call_socketpair},
-                                  {"pipe", call_pipe},
-                                  {"udp", call_udp},
-                                  {"dup", call_dup},
-                                  {"dupfd", call_dupfd},
-                                  {"dup2", call_dup2},
-                                  {"dup3", call_dup3},
-                                  {"close", call_close},
-                                  {"syscall_close", call_syscall_close},
-                                  {"close_range", call_close_range},
-                                  {"shutdown", call_shutdown},
-                                  {"pass", call_pass},
-                                  {NULL, NULL}};
+/* clang-format off */
+const struct call life_calls[] = {
+    C(socket), C(connect), C(reconnect), C(refused), C(disconnect), C(listen), C(accept), C(pair),
+    C(socketpair), C(pipe), C(udp), C(dup), C(dupfd), C(dup2), C(dup3), C(close),
+    C(syscall_close), C(close_range), C(shutdown), C(pass), {NULL, NULL}};
+/* clang-format on */

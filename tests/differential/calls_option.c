@@ -128,10 +128,8 @@ static void call_getsockname(struct op *op)
     note_address(op, &address, length);
 }
 
-const struct call option_calls[] = {{"setsockopt", call_setsockopt},
-                                    {"getsockopt", call_getsockopt},
-                                    {"fcntl", call_fcntl},
-                                    {"fionbio", call_fionbio},
-                                    {"getpeername", call_getpeername},
-                                    {"getsockname", call_getsockname},
-                                    {NULL, NULL}};
+/* clang-format off */
+const struct call option_calls[] = {
+    C(setsockopt), C(getsockopt), C(fcntl), C(fionbio), C(getpeername), C(getsockname),
+    {NULL, NULL}};
+/* clang-format on */

@@ -107,7 +107,9 @@ static void peer_check(struct op *op)
         note(op, " WRONG");
 }
 
+/* clang-format off */
 const struct call peer_calls[] = {
-    {"lend", call_lend},          {"peer_send", peer_send}, {"peer_stop", peer_stop},
-    {"peer_resume", peer_resume}, {"peer_half", peer_half}, {"peer_close", peer_close},
-    {"peer_reset", peer_reset},   {"check", peer_check},    {NULL, NULL}};
+    C(lend), {"peer_send", peer_send}, {"peer_stop", peer_stop}, {"peer_resume", peer_resume},
+    {"peer_half", peer_half}, {"peer_close", peer_close}, {"peer_reset", peer_reset},
+    {"check", peer_check}, {NULL, NULL}};
+/* clang-format on */

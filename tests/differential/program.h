@@ -143,6 +143,10 @@ struct call {
     const char *name;
     call_function *function;
 };
+#define C(name)                                                                                    \
+    {                                                                                              \
+#name, call_##name                                                                         \
+    }
 extern const struct call write_calls[], read_calls[], wait_calls[], option_calls[], life_calls[],
     process_calls[], peer_calls[];
 

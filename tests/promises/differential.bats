@@ -20,7 +20,7 @@ setup() {
 
 # differential OPTION...: runs the driver, whose last line counts programs and differences.
 differential() {
-    timeout "$((${DIFFERENTIAL_SECONDS:-0} + 300))" "$DIFFERENTIAL/differential" "$@" 3>&-
+    timeout "$((${DIFFERENTIAL_SECONDS:-0} + 300))" tests/differential/differential "$@" 3>&-
 }
 
 # enough PROGRAMS: at least so many ran, and at most 1 % of them differed between two runs without a library.
@@ -74,7 +74,7 @@ random() {
 
 # found_out FAULT TEXT: a library with this fault is detected, and the lines printed show the fault.
 found_out() {
-    run differential -l "$DIFFERENTIAL/faults.so" -e "DIFFERENTIAL_FAULT=$1" -s 1 -n 2000 -m 1
+    DIFFERENTIAL_FAULT=$1 run differential -l "$DIFFERENTIAL/faults.so" -s 1 -n 2000 -m 1
     if [[ $status -ne 1 ]] || ! grep -qE "$2" <<<"$output"; then
         echo "$1: exit status $status"
         echo "$output"

@@ -341,13 +341,10 @@ static void take_head(struct ns_recorded_process *process, const struct record *
 {
     const struct ns_record_head *head = &record->head;
     process->pid = head->pid;
-    process->parent = head->parent;
     snprintf(process->name, sizeof process->name, "%s", head->name);
     snprintf(process->exe, sizeof process->exe, "%s", head->exe);
     ns_sanitize(process->name);
     ns_sanitize(process->exe);
-    process->began = head->began;
-    process->tick_ns = head->tick_ns;
     if (head->experiment <= NS_EXPERIMENT_ACKNOWLEDGE)
         process->experiment = (enum ns_experiment)head->experiment;
     process->events_lost = head->events_lost;

@@ -27,11 +27,9 @@ struct ns_recorded {
 
 /* A process until it ends or calls execve. */
 struct ns_recorded_process {
-    pid_t pid, parent;
+    pid_t pid;
     char name[64];      /* base name of its executable, printable */
     char exe[PATH_MAX]; /* "": unknown */
-    uint64_t began;     /* CLOCK_MONOTONIC ns */
-    uint64_t tick_ns;
     enum ns_experiment experiment;
     uint64_t events_lost, slots_lost; /* without room in the record */
     uint64_t looks;
@@ -43,7 +41,7 @@ struct ns_recorded_process {
 };
 
 struct ns_recorded_all {
-    struct ns_recorded_process *processes; /* with a TCP connection, by began */
+    struct ns_recorded_process *processes; /* with a TCP connection, in order of their begin */
     size_t n_processes;
     size_t n_broken;     /* files that are not a record of this version */
     size_t n_unrecorded; /* processes without a record: too many, or no room */

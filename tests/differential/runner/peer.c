@@ -2,7 +2,7 @@
 /* The other end of the connections of one run. It does what the program asks for over the control
  * socket, and what it was asked to do later once the program's thread sleeps: then the call that
  * sleeps is woken, and no time is involved. It reads all that comes, and acknowledges at once. */
-#include "driver.h"
+#include "runner.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,15 +27,15 @@ static struct end {
 
 static struct shared *world;
 static int control_fd, listener_fd, stat_fd;
-static struct message owed[LATER_MOST];
-static int owed_count, stat_thread;
+static struct message orders[LATER_MOST];
+static int order_count, stat_thread;
 
 void peer_begin(struct shared *shared, int control, int listener)
 {
     world = shared;
     control_fd = control;
     listener_fd = listener;
-    owed_count = 0;
+    order_count = 0;
     stat_fd = -1;
     stat_thread = 0;
     for (int i = 0; i < CONNECTIONS; i++)
@@ -226,13 +226,13 @@ void peer_message(void)
     if (recvmsg(control_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof message)
         return;
     if (message.verb == LATER) {
-        if (owed_count < LATER_MOST)
-            owed[owed_count++] = message;
+        if (order_count < LATER_MOST)
+            orders[order_count++] = message;
         return;
     }
     struct reply reply = {0, -1};
     if (message.verb == DONE)
-        owed_count = 0;
+        order_count = 0;
     else
         reply = perform(&message, message.verb, passed_descriptor(&header));
     send(control_fd, &reply, sizeof reply, MSG_NOSIGNAL);
@@ -259,11 +259,11 @@ static bool sleeps(const struct message *message)
 void peer_turn(void)
 {
     struct pollfd item = {.fd = control_fd, .events = POLLIN};
-    if (!owed_count || !sleeps(&owed[0]) || poll(&item, 1, 0) != 0)
+    if (!order_count || !sleeps(&orders[0]) || poll(&item, 1, 0) != 0)
         return;
-    struct message message = owed[0];
-    memmove(owed, owed + 1, sizeof owed - sizeof *owed);
-    owed_count--;
+    struct message message = orders[0];
+    memmove(orders, orders + 1, sizeof orders - sizeof *orders);
+    order_count--;
     if (message.what != SIGNAL) {
         perform(&message, message.what, -1);
         return;
@@ -271,15 +271,15 @@ void peer_turn(void)
     uint32_t before = world->handled;
     syscall(SYS_tgkill, message.process, message.thread, (int)message.number);
     /* Its handler may ask for things, too. */
-    for (int i = 0; owed_count && i < 2000 && world->handled == before; i++) {
+    for (int i = 0; order_count && i < 2000 && world->handled == before; i++) {
         if (poll(&item, 1, 1) > 0)
             peer_message();
     }
 }
 
-bool peer_owes(void)
+bool peer_has_orders(void)
 {
-    return owed_count > 0;
+    return order_count > 0;
 }
 
 int peer_descriptors(struct pollfd *items, int count)

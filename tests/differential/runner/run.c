@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One run of the program: its memory, its environment, its end. A program that says nothing for a
- * while is taken for one that hangs, and ended. */
-#include "driver.h"
+/* Runs the program again and again. A request on standard input is a line with the library, or
+ * nothing, a line with the policy, or nothing, a line "PATIENCE SIZE", and a script of that size.
+ * The reply is a line "CALLS SIZE" and the trace. A program that does not call the runner for
+ * PATIENCE milliseconds hangs, and is killed. Usage: runner PROGRAM */
+#include "runner.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,14 +22,14 @@
 
 enum { RUNS_OF_A_LISTENER = 500 };
 
-long run_patience = 1500;
 static const char *program;
+static long patience;
 static struct shared *shared;
 static int nothing_fd, errors_fd, listener_fd = -1, refused_fd = -1;
 
-_Noreturn void driver_fail(const char *what)
+_Noreturn static void fail(const char *what)
 {
-    fprintf(stderr, "differential: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "differential runner: %s: %s\n", what, strerror(errno));
     exit(2);
 }
 
@@ -51,7 +53,7 @@ static int bound(uint32_t address, uint16_t *port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 ||
         getsockname(fd, (struct sockaddr *)&name, &length) != 0)
-        driver_fail("bind");
+        fail("bind");
     *port = name.sin_port;
     return fd;
 }
@@ -71,41 +73,41 @@ static void new_listener(void)
     refused_fd = bound(address, &shared->refused_port);
     setsockopt(listener_fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     if (listen(listener_fd, 16) != 0)
-        driver_fail("listen");
+        fail("listen");
 }
 
-void run_setup(const char *path)
+static void set_up(const char *path)
 {
     struct rlimit files = {4096, 4096};
     program = path;
-    /* The program shall find the numbers that it finds wherever it is started. */
+    /* The program must find the same free descriptors wherever it is started. */
     close_range(3, ~0U, 0);
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         files = (struct rlimit){CONTROL_FD + 10, CONTROL_FD + 10};
     int fd = memfd_create("shared", 0);
     if (fd < 0 || dup2(fd, SHARED_FD) < 0 || ftruncate(fd, sizeof *shared) != 0)
-        driver_fail("memory");
+        fail("memory");
     close(fd);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
     if (shared == MAP_FAILED)
-        driver_fail("memory");
+        fail("memory");
     nothing_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     errors_fd = memfd_create("errors", MFD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
     fill_pattern();
 }
 
-static void environment_of(const struct variant *variant, char *environment[8], char *room,
-                           size_t size)
+static void make_environment(const char *library, const char *policy, char *environment[8],
+                             char *room, size_t size)
 {
     int n = 0;
     size_t used = 0;
     const char *values[][2] = {
-        {"LD_PRELOAD", variant->library},
-        {"NAGLESHIM_POLICY", variant->library ? variant->policy : NULL},
+        {"LD_PRELOAD", library},
+        {"NAGLESHIM_POLICY", policy},
         {"NAGLESHIM_POLICY_DIR", "/nonexistent"},
-        {"NAGLESHIM_RECORD", variant->library ? getenv("NAGLESHIM_RECORD") : NULL},
-        {"DIFFERENTIAL_FAULT", variant->library ? getenv("DIFFERENTIAL_FAULT") : NULL},
+        {"NAGLESHIM_RECORD", library ? getenv("NAGLESHIM_RECORD") : NULL},
+        {"DIFFERENTIAL_FAULT", library ? getenv("DIFFERENTIAL_FAULT") : NULL},
         {"PATH", "/usr/bin:/bin"},
         {"LC_ALL", "C"}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -117,11 +119,11 @@ static void environment_of(const struct variant *variant, char *environment[8], 
     environment[n] = NULL;
 }
 
-static pid_t start(const struct variant *variant, int control)
+static pid_t start(const char *library, const char *policy, int control)
 {
     char room[8192], *environment[8];
     char *arguments[] = {(char *)(uintptr_t)program, NULL};
-    environment_of(variant, environment, room, sizeof room);
+    make_environment(library, policy, environment, room, sizeof room);
     pid_t pid = vfork();
     if (pid == 0) {
         setpgid(0, 0);
@@ -135,7 +137,7 @@ static pid_t start(const struct variant *variant, int control)
         _exit(127);
     }
     if (pid < 0)
-        driver_fail("vfork");
+        fail("vfork");
     return pid;
 }
 
@@ -161,9 +163,9 @@ static bool serve(int control, int process)
         struct pollfd items[CONNECTIONS + 2] = {{.fd = control, .events = POLLIN},
                                                 {.fd = process, .events = POLLIN}};
         int count = peer_descriptors(items, 2);
-        struct timespec wait = {peer_owes() ? 0 : 1, peer_owes() ? 30000 : 0};
+        struct timespec wait = {peer_has_orders() ? 0 : 1, peer_has_orders() ? 30000 : 0};
         if (ppoll(items, (nfds_t)count, &wait, NULL) < 0)
-            driver_fail("poll");
+            fail("poll");
         if (items[0].revents & POLLIN) {
             last = milliseconds();
             peer_message();
@@ -175,7 +177,7 @@ static bool serve(int control, int process)
             return true;
         if (items[0].revents & POLLIN)
             continue;
-        if (milliseconds() - last > run_patience)
+        if (milliseconds() - last > patience)
             return false;
         peer_turn();
     }
@@ -209,22 +211,21 @@ static void note_errors(void)
     text[n] = '\0';
     append("on stderr: ", text);
     if (ftruncate(errors_fd, 0) != 0 || lseek(errors_fd, 0, SEEK_SET) != 0)
-        driver_fail("stderr of the program");
+        fail("stderr of the program");
 }
 
-char *run_script(const char *script, const struct variant *variant, unsigned *calls)
+static void run(const char *library, const char *policy)
 {
     static unsigned runs;
     int control[2];
     if (runs++ % RUNS_OF_A_LISTENER == 0)
         new_listener();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0)
-        driver_fail("socketpair");
-    snprintf(shared->script, sizeof shared->script, "%s", script);
+        fail("socketpair");
     shared->trace_length = shared->calls = shared->handled = 0;
     memset(shared->connections, 0, sizeof shared->connections);
     peer_begin(shared, control[0], listener_fd);
-    pid_t pid = start(variant, control[1]);
+    pid_t pid = start(library, policy, control[1]);
     close(control[1]);
     int process = (int)syscall(SYS_pidfd_open, pid, 0);
     bool killed = note_end(pid, serve(control[0], process));
@@ -232,8 +233,35 @@ char *run_script(const char *script, const struct variant *variant, unsigned *ca
     close(control[0]);
     peer_finish(killed);
     note_errors();
-    if (calls)
-        *calls += shared->calls;
-    shared->trace[shared->trace_length] = '\0';
-    return strdup(shared->trace);
+}
+
+/* A line without its end; NULL if it is empty. */
+static const char *read_line(char *room, int size)
+{
+    if (!fgets(room, size, stdin))
+        exit(0);
+    room[strcspn(room, "\n")] = '\0';
+    return *room ? room : NULL;
+}
+
+int main(int argc, char **argv)
+{
+    char library_room[4096], policy_room[1024], numbers[64];
+    if (argc != 2)
+        return 2;
+    set_up(argv[1]);
+    for (;;) {
+        const char *library = read_line(library_room, sizeof library_room);
+        const char *policy = read_line(policy_room, sizeof policy_room);
+        size_t size;
+        read_line(numbers, sizeof numbers);
+        if (sscanf(numbers, "%ld %zu", &patience, &size) != 2 || size >= sizeof shared->script ||
+            fread(shared->script, 1, size, stdin) != size)
+            return 2;
+        shared->script[size] = '\0';
+        run(library, policy);
+        printf("%u %u\n", shared->calls, shared->trace_length);
+        fwrite(shared->trace, 1, shared->trace_length, stdout);
+        fflush(stdout);
+    }
 }
