@@ -33,7 +33,7 @@ static int after_probe(int result, bool waits)
 
 /* A complete wait. waits: may it take time? PROBE is the call with zero timeout, CALL the call as
  * asked. Returns from the calling function. */
-#define NS_WAIT(waits, PROBE, CALL)                                                                \
+#define PROBE_THEN_WAIT(waits, PROBE, CALL)                                                        \
     do {                                                                                           \
         if (!(waits)) {                                                                            \
             bool busy = ns_probe_begins();                                                         \
@@ -62,15 +62,15 @@ static const struct timespec *probe_time(const struct timespec *time)
 
 NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-    NS_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0), NS_REAL(poll)(fds, count, timeout));
+    PROBE_THEN_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0), NS_REAL(poll)(fds, count, timeout));
 }
 
 /* libc itself reads the timeout of ppoll and pselect, so it may be read here. */
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
-    NS_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, probe_time(timeout), mask),
-            NS_REAL(ppoll)(fds, count, timeout, mask));
+    PROBE_THEN_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, probe_time(timeout), mask),
+                    NS_REAL(ppoll)(fds, count, timeout, mask));
 }
 
 NS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
@@ -115,15 +115,15 @@ NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
 
 NS_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
-    NS_WAIT(timeout != 0, NS_REAL(epoll_wait)(epoll, events, most, 0),
-            NS_REAL(epoll_wait)(epoll, events, most, timeout));
+    PROBE_THEN_WAIT(timeout != 0, NS_REAL(epoll_wait)(epoll, events, most, 0),
+                    NS_REAL(epoll_wait)(epoll, events, most, timeout));
 }
 
 NS_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
                           const sigset_t *mask)
 {
-    NS_WAIT(timeout != 0, NS_REAL(epoll_pwait)(epoll, events, most, 0, mask),
-            NS_REAL(epoll_pwait)(epoll, events, most, timeout, mask));
+    PROBE_THEN_WAIT(timeout != 0, NS_REAL(epoll_pwait)(epoll, events, most, 0, mask),
+                    NS_REAL(epoll_pwait)(epoll, events, most, timeout, mask));
 }
 
 /* The kernel reads the timeout of this call, and the pointer may be bad. So a call with a timeout

@@ -31,7 +31,7 @@ static inline void before_other_read(int fd)
 
 /* A complete read. conn: NULL if no rule governs fd. PROBE is the call made without waiting, CALL
  * the call as asked. Its value is the result. */
-#define NS_READ(fd, conn, flags, PROBE, CALL)                                                      \
+#define PROBE_THEN_READ(fd, conn, flags, PROBE, CALL)                                              \
     ({                                                                                             \
         ssize_t count;                                                                             \
         int saved = errno;                                                                         \
@@ -55,8 +55,8 @@ __attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_
     if (size - 1 >= SSIZE_MAX) /* read treats these sizes in another way than recv */
         return NS_REAL(read)(fd, data, size);
     struct ns_conn *conn = ns_socket_ruled(fd, false);
-    return NS_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
-                   NS_REAL(read)(fd, data, size));
+    return PROBE_THEN_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
+                           NS_REAL(read)(fd, data, size));
 }
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
@@ -74,24 +74,25 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
                            socklen_t *len)
 {
     struct ns_conn *conn = ns_socket_ruled(fd, true);
-    return NS_READ(fd, conn, flags,
-                   NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
-                   NS_REAL(recvfrom)(fd, data, size, flags, from, len));
+    return PROBE_THEN_READ(fd, conn, flags,
+                           NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
+                           NS_REAL(recvfrom)(fd, data, size, flags, from, len));
 }
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
     struct ns_conn *conn = ns_socket_ruled(fd, true);
-    return NS_READ(fd, conn, flags, NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT),
-                   NS_REAL(recv)(fd, data, size, flags));
+    return PROBE_THEN_READ(fd, conn, flags, NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT),
+                           NS_REAL(recv)(fd, data, size, flags));
 }
 
 /* The kernel writes into the message only if there is data, so that a probe is harmless. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct ns_conn *conn = ns_socket_ruled(fd, true);
-    ssize_t result = NS_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
-                             NS_REAL(recvmsg)(fd, message, flags));
+    ssize_t result =
+        PROBE_THEN_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
+                        NS_REAL(recvmsg)(fd, message, flags));
     if (!conn && result >= 0 && (uint32_t)message->msg_controllen)
         ns_rights_received(message);
     return result;
