@@ -264,7 +264,6 @@ CASES
         [[ ${stderr_lines[0]} == "nagleshim run: warning: the shim will not reach $T/$kind: it $said" ]]
     done <<'CASES'
 static|is linked statically, so that nothing can be preloaded into it
-go-section|is a Go program, which makes its system calls without libc
 go-note|is a Go program, which makes its system calls without libc
 other-machine|is built for another kind of machine than the shim
 CASES

@@ -4,13 +4,14 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
-#include "cli/doctor/process_report.h"
+#include "cli/doctor/doctor.h"
 #include "cli/output.h"
 #include "cli/policy/directory.h"
 #include "cli/process/elf.h"
 
 #include "policy/find.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,26 +117,28 @@ static void keep_first(char why[NS_FINDING_SIZE], const struct ns_finding *reaso
         snprintf(why, NS_FINDING_SIZE, "%s", reason->text);
 }
 
-static bool is(const struct ns_finding *reason, enum ns_finding_kind kind)
+static bool is(const struct ns_finding *reason, enum ns_finding_id id)
 {
-    return reason && reason->kind == kind;
+    return reason && reason->id == id;
 }
 
-static void count(struct enabled *enabled, const struct ns_process_report *report)
+static void count(struct enabled *enabled, const struct ns_examination *process)
 {
-    const struct ns_finding *reason = ns_findings_first_reason(&report->findings);
+    const struct ns_finding *verdict = ns_findings_verdict(&process->findings);
+    const struct ns_finding *reason =
+        verdict && verdict->kind == NS_FINDING_IS_REASON ? verdict : NULL;
     /* The process lacks the variable that the drop-in sets. */
     bool is_unset =
         enabled->unit[0] && (is(reason, NS_FINDING_UNSET) || is(reason, NS_FINDING_OTHERS_ONLY));
 
-    if (report->loaded.state != NS_LOADED_NO && !reason) {
+    if (process->loaded.state != NS_LOADED_NO && !reason) {
         enabled->with++;
-    } else if (report->loaded.state != NS_LOADED_NO) {
+    } else if (process->loaded.state != NS_LOADED_NO) {
         enabled->aside++;
         enabled->is_broken = enabled->is_broken || is(reason, NS_FINDING_BROKEN);
         keep_first(enabled->why_aside, reason);
     } else if (is(reason, NS_FINDING_EARLIER) ||
-               (is_unset && unit_started(enabled->unit, &report->proc) <= enabled->written)) {
+               (is_unset && unit_started(enabled->unit, &process->proc) <= enabled->written)) {
         enabled->earlier++;
     } else if (is_unset) {
         enabled->lacking++;
@@ -147,22 +150,22 @@ static void count(struct enabled *enabled, const struct ns_process_report *repor
 
 static bool examine(void *context, pid_t pid)
 {
-    static struct ns_process_report report;
+    static struct ns_examination process;
     struct status *status = context;
     char unit[NAME_MAX + 1];
 
     if (pid == getpid())
         return true;
-    ns_process_report_examine(&report, pid, true, &status->sockets);
-    if (report.state == NS_PROCESS_REPORT_DENIED || report.state == NS_PROCESS_REPORT_HIDDEN)
+    int error = ns_examine(&process, pid, true, &status->sockets);
+    if (error && error != -ESRCH)
         status->denied++;
-    if (report.state == NS_PROCESS_REPORT_JUDGED || report.state == NS_PROCESS_REPORT_UNREADABLE) {
-        unit_of(&report.proc, unit);
+    if (!error && !process.proc.is_kernel_thread && process.loaded.state != NS_LOADED_STARTING) {
+        unit_of(&process.proc, unit);
         for (size_t i = 0; i < status->n; i++)
             if (!status->list[i].unit[0] || strcmp(status->list[i].unit, unit) == 0)
-                count(&status->list[i], &report);
+                count(&status->list[i], &process);
     }
-    ns_process_report_end(&report);
+    ns_examine_end(&process);
     return true;
 }
 
