@@ -129,7 +129,7 @@ $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
 
 # The only program of the container image, which has no C library.
-$B/copy: shim/image/copy.c $(wildcard shim/hold/bare.h shim/image/*.h)
+$B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
@@ -265,6 +265,11 @@ check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
 	@$(MAKE) --no-print-directory -s all $B/copy examples
 	@examples/sidecar/test
 
+.PHONY: check-bare
+check-bare: ## both commands of the README in a new Debian that has only gcc and make (as root; systems in .deps/bare)
+	@tests/deps bare
+	@tests/systems/bare
+
 .PHONY: check-peers
 check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and curl, with and without
 	@tests/deps peers
@@ -286,7 +291,7 @@ check-fleet: ## Kubernetes' own API server, the image, a Debian that boots, the 
 	@tests/deps fleet
 	@tests/fleet/build
 	@$(MAKE) --no-print-directory -s all examples image
-	@tests/run tests/fleet/*/*.bats
+	@JOBS=1 tests/run tests/fleet/*/*.bats
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
@@ -306,7 +311,7 @@ $B/fuzz/obj/%.o: %.c | $(CJSON_C)
 	@mkdir -p $(@D)
 	clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
-$B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h tests/unit/*.h)
+$B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 	@mkdir -p $(@D)
 	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
 
@@ -353,6 +358,7 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 .PHONY: check-mutants
 check-mutants: ## change the library at random places, and see which changes no test notices (MUTANTS='-n 60')
 	@tests/deps check
+	@tests/deps mutants
 	@$(MAKE) --no-print-directory -s all examples probes units differential
 	@tests/mutants $(MUTANTS)
 
@@ -470,4 +476,4 @@ help: ## this list
 	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

@@ -43,7 +43,6 @@ int ns_child_signals(void)
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
     sigset_t set;
-    int fd;
 
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
@@ -55,17 +54,15 @@ int ns_child_signals(void)
             sigaddset(&set, handed[i]);
     if (sigprocmask(SIG_BLOCK, &set, &mask_before) != 0)
         return -errno;
-    fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
 static bool redirect(const struct ns_child_options *options)
 {
-    int null;
-
     if (!options->quiet)
         return true;
-    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     return null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO &&
            dup2(null, STDOUT_FILENO) == STDOUT_FILENO &&
            (options->errors < 0 || dup2(options->errors, STDERR_FILENO) == STDERR_FILENO);
@@ -84,7 +81,6 @@ static void change_environment(const char *const *changes)
 static _Noreturn void become(const struct ns_child_options *options, int gate, int failure)
 {
     char byte;
-    int error;
 
     /* Without this byte, the parent has ended. */
     if (read(gate, &byte, 1) == 1) {
@@ -94,7 +90,7 @@ static _Noreturn void become(const struct ns_child_options *options, int gate, i
             ns_child_restore();
             execvp(options->argv[0], options->argv);
         }
-        error = errno;
+        int error = errno;
         if (write(failure, &error, sizeof error) != sizeof error)
             _exit(127);
     }

@@ -82,14 +82,12 @@ bool ns_outfile_end(struct ns_outfile *file, FILE *stream)
 
 bool ns_outfile_write(struct ns_outfile *file, const char *text)
 {
-    FILE *stream;
-
     if (!text) {
         say_failure(file, ENOMEM);
         ns_outfile_drop(file);
         return false;
     }
-    stream = ns_outfile_begin(file);
+    FILE *stream = ns_outfile_begin(file);
     if (stream)
         fprintf(stream, "%s\n", text);
     return stream && ns_outfile_end(file, stream);

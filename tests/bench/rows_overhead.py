@@ -2,7 +2,6 @@
 """Programs that need no cure: the shim must not make them slower. And what it costs a program to be observed."""
 
 import functools
-import json
 import os
 import pathlib
 import shutil
@@ -110,21 +109,6 @@ def bench_connections(bench):
                 bench.add_ratio(name, cpus, times, without)
 
 
-def iperf(bench, place, policy, size, mib):
-    out = json.loads(bench.exchange(place, (policy, policy), ["iperf3", "-s", "--forceflush", "-p", free_port()],
-                                    ["iperf3", "-J", "-c", "127.0.0.1", "-p", "PORT", "-l", size, "-n", f"{mib}M"]))
-    if "sum_received" not in out["end"]:
-        raise CannotRun(f"iperf3 says: {out.get('error')}")
-    return 8192 / out["end"]["sum_received"]["bits_per_second"]
-
-
-def bench_iperf(bench):
-    for size, count in (("128K", 2048), ("1K", 256)):
-        mib = count // 5 if bench.quick else count
-        compare_overhead(bench, f"iperf3, writes of {size}iB",
-                         lambda place, policy: iperf(bench, place, policy, size, mib), bench.pairs(7, 2), " a KiB")
-
-
 def saturated(bench, place, policy, cure, pieces, clients):
     """Seconds for a round, and the longest in milliseconds."""
     out = bench.exchange(place, (policy, NO_SHIM), [PROBES / "bench_saturated", "server", 0, pieces, *cure],
@@ -172,4 +156,4 @@ def bench_observed(bench):
                      for sockets in dict.fromkeys(most_sockets(n) for n in (10, 10000))])
 
 
-BENCHES = (bench_redis, bench_wrk, bench_connections, bench_pool, bench_iperf, bench_saturated, bench_observed)
+BENCHES = (bench_redis, bench_wrk, bench_connections, bench_pool, bench_saturated, bench_observed)

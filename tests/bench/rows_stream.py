@@ -3,9 +3,8 @@
 as many segments. The kernel's own batching is on, as by default; the MTU is that of Ethernet and that of loopback."""
 
 import functools
-import time
 
-from side_by_side import BUILT_IN, DEADLINE, NO_SHIM, PROBES, CannotRun, column, field, path, quartiles
+from side_by_side import BUILT_IN, NO_SHIM, PROBES, column, field, path, quartiles
 
 STREAM = PROBES / "bench_stream"
 MTUS = (1500, 65536)
@@ -23,10 +22,10 @@ def start_reader(bench, cpu, policy, reads):
     return bench.start(cpu, policy, [STREAM, "reader", 0, reads])
 
 
-def add_rows(bench, name, cpus, ours, without, each=" a write", note=""):
+def add_rows(bench, name, cpus, ours, without, note=""):
     """ours and without: (seconds, segments) of each turn."""
-    bench.add_ratio(f"{name} / without", cpus, column(ours, 0), column(without, 0), MOST_TIME, each + note)
-    bench.add_ratio(f"{name}, segments", cpus, column(ours, 1), column(without, 1), MOST_SEGMENTS, each,
+    bench.add_ratio(f"{name} / without", cpus, column(ours, 0), column(without, 0), MOST_TIME, " a write" + note)
+    bench.add_ratio(f"{name}, segments", cpus, column(ours, 1), column(without, 1), MOST_SEGMENTS, " a write",
                     form="{:.3g}".format)
 
 
@@ -70,34 +69,6 @@ def polled(bench, cpus, place, mtu):
     bench.add_ratio(f"{name} / without", cpus, ours, without, None, " a write")
 
 
-def socat(bench, place, on_reader, on_writer, file):
-    """Seconds and segments as the reader saw them, from the first byte to the end."""
-    port = start_reader(bench, place[0], on_reader, 65536)
-    bench.client(place[1], on_writer, ["socat", "-u", f"FILE:{file}", f"TCP:127.0.0.1:{port}"])
-    end = time.monotonic() + DEADLINE
-    while "total_ms" not in (said := (bench.work / "server.log").read_text()):
-        if time.monotonic() > end:
-            raise CannotRun("socat: the other end has not read all bytes")
-        time.sleep(0.001)
-    bench.end_servers()
-    return field(said, "total_ms") / 1e3, field(said, "segments")
-
-
-def copied_file(bench, cpus, place, mtu):
-    size = 20_000_000 if bench.quick else 100_000_000
-    name = f"socat -u FILE, {size // 1000000} MB, MTU {mtu}"
-    if not bench.wanted(name):
-        return
-    file = bench.work / "large"
-    if not file.exists():
-        file.write_bytes(bytes(size))
-    ways = [functools.partial(socat, bench, place, *on, file)
-            for on in ((NO_SHIM, NO_SHIM), (NO_SHIM, BUILT_IN), (BUILT_IN, BUILT_IN))]
-    without, writer, both = bench.by_turns(ways, bench.pairs(5))
-    add_rows(bench, f"{name}: writer", cpus, writer, without, "")
-    add_rows(bench, f"{name}: both", cpus, both, without, "")
-
-
 def bench_streams(bench):
     for mtu in MTUS:
         with path(mtu):
@@ -105,7 +76,6 @@ def bench_streams(bench):
                 for reads in READS:
                     loops(bench, cpus, place, mtu, reads)
                 polled(bench, cpus, place, mtu)
-                copied_file(bench, cpus, place, mtu)
 
 
 BENCHES = (bench_streams,)

@@ -12,6 +12,7 @@ load ../helpers/doctor
 setup() {
     doctor_setup
     ns_python jsonschema
+    ns_prompt
 }
 
 teardown() {

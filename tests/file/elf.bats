@@ -6,6 +6,7 @@
 # another file to judge: the last test does, to see that each judgement can fail.
 
 bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 
 setup() {

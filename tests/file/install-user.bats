@@ -6,6 +6,7 @@
 # what lies there afterwards. apt-get is one that takes cJSON's source from where it was fetched before.
 
 bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 
 setup() {
@@ -25,7 +26,7 @@ as_user() {
 }
 
 make_there() {
-    as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" HOME="$T/home" make -s -j2 -C "$T/clone" "$@" 3>&-
+    as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" HOME="$T/home" make -s -j2 -C "$T/clone" OPT=-O0 "$@" 3>&-
 }
 
 # What a clone has, in $T/clone, owned by the user, and cJSON's source where he may read it.

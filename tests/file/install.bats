@@ -6,6 +6,7 @@
 # by its name alone. The real installation is made in a mount namespace, and changes nothing of this machine.
 
 bats_require_minimum_version 1.5.0
+BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 
 setup() {
@@ -58,7 +59,7 @@ expected_files() {
 }
 
 @test "make install honours PREFIX and LIBDIR" {
-    quiet_make install DESTDIR="$INSTALLED" PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu
+    make_apart install DESTDIR="$INSTALLED" PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu
     diff <(expected_files usr usr/lib/x86_64-linux-gnu) <(files_below "$INSTALLED")
 }
 

@@ -42,8 +42,7 @@ rpm_files() {
 }
 
 @test "Debian's two packages hold every file that make install installs" {
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s install DESTDIR="$T/installed" PREFIX=/usr \
-        LIBDIR="/usr/lib/$(gcc -print-multiarch)" 3>&-
+    make_apart install DESTDIR="$T/installed" PREFIX=/usr LIBDIR="/usr/lib/$(gcc -print-multiarch)"
     diff <(cd "$T/installed" && { find . -type f; echo ./etc/nagleshim; } | plainly) \
         <({ deb_files libnagleshim; deb_files nagleshim; } | sort)
     [[ $(deb_files libnagleshim) == $'/etc/nagleshim\nLIBDIR/libnagleshim.so' ]]

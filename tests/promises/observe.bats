@@ -12,6 +12,7 @@ load ../helpers/common
 
 setup() {
     ns_setup
+    ns_prompt
     unset NAGLESHIM_EXPERIMENT
     RECORD=$T/record
     mkdir -m 700 "$RECORD"

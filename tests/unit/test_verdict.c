@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* verdict.h and weigh.h: what many waits come to. */
+/* verdict.h and weigh.h: verdicts from many waits. */
 #include "looks.h"
 #include "unit.h"
 
 #include <stdlib.h>
 
-/* n waits from inside with a hold: the answer comes so long after the release, the writing begins
- * so long after a tick. */
+/* n waits with a hold, seen from inside: hold is its length, after the time from the release to the
+ * answer. */
 static struct ns_verdict waits(int n, uint64_t (*hold)(int i), uint64_t (*after)(int i))
 {
     struct talk talk;
@@ -14,7 +14,7 @@ static struct ns_verdict waits(int n, uint64_t (*hold)(int i), uint64_t (*after)
     for (int i = 0; i < n; i++) {
         talk_write_twice(&talk);
         talk_look(&talk, NS_LOOK_WAIT, 0);
-        talk_pass(&talk, hold(i) - talk.now.at % TICK); /* delayed ACKs leave on the tick */
+        talk_pass(&talk, hold(i) - talk.now.at % TICK); /* delayed ACKs are sent on a tick */
         talk_let_go(&talk);
         talk_pass(&talk, after(i));
         talk_answer(&talk);
@@ -91,7 +91,7 @@ static void check_weighing(void)
        "one of twenty may follow the release by chance");
 }
 
-/* From outside: looks every 2.07 ms, an answer so long after a release that is on a tick. */
+/* From outside: samples every 2.07 ms, and answers that come lag(i) after a release on a tick. */
 static struct ns_weigh lagging(int n, uint64_t (*lag)(int i), bool (*slow)(int i))
 {
     struct ns_weigh weigh = {0};
@@ -123,8 +123,8 @@ static bool each_third(int i)
     return i % 3 == 0;
 }
 
-/* Nine of sixteen answers wait for a processor until shortly after a tick; the other waits are
- * alike, and end anywhere. */
+/* Nine of sixteen answers wait for a processor and come shortly after a tick; the other waits have
+ * the same length and end at random. */
 static void check_busy_peer(void)
 {
     struct ns_weigh weigh = {0};
@@ -137,7 +137,7 @@ static void check_busy_peer(void)
         ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
-       "answers that a busy processor puts on a tick prove nothing");
+       "answers that a busy processor delays to a tick prove nothing");
     weigh = (struct ns_weigh){0};
     for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
         struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
@@ -146,7 +146,7 @@ static void check_busy_peer(void)
         ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
-       "nor do those of which many come a tick after the release");
+       "nor do answers of which many come a tick after the release");
 }
 
 static void check_lags(void)
@@ -222,18 +222,18 @@ static void check_unseen_waits(void)
     ns_judge_waits(&talk.judge, buckets, 135 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,
-       "waits without anything unsent are requests");
+       "waits with nothing unsent are requests");
     OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
-       "and the peer's affair where they are long, as long as they were");
-    OK(verdict.waited_ns == 135 * MS, "and all of them are what the program has waited");
+       "long ones are delays of the peer, with their length");
+    OK(verdict.waited_ns == 135 * MS, "all of them count as time waited");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
     ns_judge_waits(&talk.judge, buckets, 135 * MS);
-    OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or the wire's");
+    OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
-/* Twenty stalls of 44 ms, and so many requests of which nothing was held, that took so long. */
+/* The grade of twenty stalls of 44 ms and some requests without a hold that took this long. */
 static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t receiving)
 {
     struct ns_verdict sum = waits(20, eleven_ticks, at_once),
@@ -251,11 +251,11 @@ static void check_parts(void)
     ns_judge_parts(&talk.judge, 20, 880 * (uint64_t)MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.delays[NS_DELAY_PEER] == 20 && verdict.delays_ns[NS_DELAY_PEER] / MS == 880,
-       "a peer that answers in two parts has taken its time");
+       "a peer that answers in two parts took long");
     talk_begin(&talk);
     ns_judge_arrivals(&talk.judge, on_tick, 500 * (uint64_t)MS);
     ns_judge_parts(&talk.judge, 12, 500 * (uint64_t)MS);
-    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our late ACKs have held it back");
+    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our delayed ACKs held it back");
 }
 
 static void check_no_slower(void)
@@ -318,16 +318,17 @@ static void check_early(void)
     struct ns_verdict inside = {.calls = 10, .late = 60, .early = 60};
     struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
                       as_many = {.late = 5, .early = 5};
-    OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0, "answers that wait for what is held");
+    OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0,
+       "answers that wait for held bytes are stalls");
     ns_verdict_add(&sum, &as_many);
-    OK(sum.grade == NS_GRADE_PROVEN, "are not refuted by as many that do not");
+    OK(sum.grade == NS_GRADE_PROVEN, "as many early answers do not refute them");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
-       "but a peer that mostly speaks before it has got it keeps to a clock of its own");
+       "but a peer that mostly answers early follows a clock of its own");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &inside);
-    OK(sum.grade == NS_GRADE_PROVEN, "which is judged otherwise from inside");
+    OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
 }
 
 static void check_best_proof(void)
@@ -339,7 +340,7 @@ static void check_best_proof(void)
     ns_verdict_stall(&verdict, &vague, 0, TICK);
     ns_verdict_stall(&verdict, &clear, 0, TICK);
     ns_verdict_stall(&verdict, &doubted, 0, TICK);
-    OK(verdict.proof.begin == 2, "the proof is the stall whose times are known best");
+    OK(verdict.proof.begin == 2, "the proof is the stall with the most exact times");
 }
 
 static void check_sum(void)
@@ -348,29 +349,29 @@ static void check_sum(void)
                       slow = waits(8, eleven_ticks, later), none = {0};
     ns_verdict_add(&sum, &none);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.doubt == NS_DOUBT_NO_LOOKS,
-       "nothing and nothing cannot be told");
+       "without samples nothing can be told");
     ns_verdict_add(&sum, &slow);
     OK(sum.grade == slow.grade && sum.doubt == slow.doubt && sum.maybe == 7,
-       "the first has its own verdict");
+       "the first one has its own verdict");
     ns_verdict_add(&sum, &stalls);
     OK(sum.grade == NS_GRADE_PROVEN && sum.stalls == 6 && sum.maybe == 7 && sum.requests == 13,
-       "and stalls of another make it proven");
+       "stalls of another one make the sum proven");
     OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
            sum.most_ns == stalls.most_ns + slow.most_ns,
        "losses are added");
     OK(sum.shortest_ns <= stalls.shortest_ns && sum.longest_ns >= stalls.longest_ns &&
            sum.proof.certain && sum.rtt_us == 60,
-       "extremes and a proof are kept");
+       "the extremes and the proof are kept");
     struct ns_verdict late = {.late = 1, .segments = 4};
     sum = (struct ns_verdict){0};
     ns_verdict_add(&sum, &late);
-    OK(sum.grade == NS_GRADE_LATE, "late is less than that");
+    OK(sum.grade == NS_GRADE_LATE, "late holds alone are graded late");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_NONE), "none") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_CANNOT_TELL), "cannot tell") == 0,
-       "grades have their names");
+       "every grade has its name");
 }
 
 int main(void)

@@ -161,7 +161,7 @@ says() {
 @test "a label that comes when the pod is there already is told" {
     pod '.metadata.name = "early"' | kubectl create -n quiet -f -
     run kubectl label pod -n quiet early nagleshim.dev/inject=true --dry-run=server
-    [[ $status -eq 0 && $output == *'this pod asks for nagleshim but does not have it; a pod gets it when it is created, and only then'* ]]
+    [[ $status -eq 0 && $output == *'this pod asks for nagleshim but does not have it; a pod can get it only when it is created'* ]]
     run kubectl label pod -n quiet early other=label --dry-run=server
     [[ $status -eq 0 && $output != *Warning* ]]
     run kubectl annotate pod -n quiet early other=annotation --dry-run=server

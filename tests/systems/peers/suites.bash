@@ -11,7 +11,7 @@ cpython_modules=(test_socket test_asyncio test_ssl test_select test_selectors te
     test_socketserver test_xmlrpc test_logging test_multiprocessing_spawn test_multiprocessing_fork)
 
 all_suites() {
-    printf '%s\n' nginx curl node jdk redis libevent libuv "${cpython_modules[@]/#/cpython/}"
+    printf '%s\n' nginx curl redis libevent libuv "${cpython_modules[@]/#/cpython/}"
 }
 
 # Seconds after which a run is killed.

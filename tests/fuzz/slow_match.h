@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The matcher again, slow and obvious: every rule, every pattern, every bit. The real one is held
- * against it by a unit test and by a fuzzer. */
+/* The matcher again, slow and obvious: every rule, every pattern, every bit. The fuzzer compares
+ * the real one with it. */
 #ifndef NS_SLOW_MATCH_H
 #define NS_SLOW_MATCH_H
 
@@ -33,15 +33,6 @@ static inline bool slow_holds(const struct ns_rule *rule, const struct ns_socket
     return (rule->role == NS_ROLE_UNKNOWN || rule->role == facts->role) &&
            slow_list(rule->local, rule->n_local, &facts->local) &&
            (!with_remote || slow_list(rule->remote, rule->n_remote, &facts->remote));
-}
-
-static inline const struct ns_rule *slow_socket(const struct ns_policy *policy,
-                                                const struct ns_socket_facts *facts)
-{
-    for (size_t i = 0; i < policy->n_rules; i++)
-        if (slow_holds(&policy->rules[i], facts, true))
-            return &policy->rules[i];
-    return NULL;
 }
 
 /* fnmatch's "*" and "?" without its brackets; in a path neither takes a slash. */
