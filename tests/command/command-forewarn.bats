@@ -46,13 +46,8 @@ expect_nothing() {
     touch "$T/file"
     NAGLESHIM_LOG_FILE=$T/none/log run_touch
     expect_warning "NAGLESHIM_LOG_FILE '$T/none/log' cannot be written, and the log is lost: No such file or directory"
-    NAGLESHIM_LOG_FILE=$T run_touch
-    expect_warning "NAGLESHIM_LOG_FILE '$T' cannot be written, and the log is lost: Is a directory"
     NAGLESHIM_LOG_FILE=$T/file/log run_touch
     expect_warning "NAGLESHIM_LOG_FILE '$T/file/log' cannot be written, and the log is lost: Not a directory"
-    mkfifo "$T/fifo"
-    NAGLESHIM_LOG_FILE=$T/fifo run_touch
-    expect_warning "NAGLESHIM_LOG_FILE '$T/fifo' cannot be written, and the log is lost: No such device or address"
     NAGLESHIM_LOG_FILE=$T/new run_touch
     expect_nothing
     [[ ! -e $T/new ]] # the shim makes it when it has something to say
@@ -113,33 +108,13 @@ CASES
     expect_nothing
 }
 
-@test "run warns if the command itself takes the library out of LD_PRELOAD" {
-    local words removed="the shim will not reach the program that env starts: env takes the library out of LD_PRELOAD; put 'nagleshim run' behind env and its options"
-    while read -r words; do
-        # shellcheck disable=SC2086 # several words
-        run --separate-stderr "$NS" run -- $words true
-        expect_whole stderr "nagleshim run: warning: $removed"
-        expect_status 0
-    done <<CASES
-env -i
-env -
-/usr/bin/env --ignore-environment A=b
-env -u A -uLD_PRELOAD
-env --unset LD_PRELOAD
-env --unset=LD_PRELOAD -C /
-env LD_PRELOAD=
-CASES
-    for words in "env" "env -u A" "env A=b" "env LD_PRELOAD=$LIBRARY" "env -i LD_PRELOAD=$LIBRARY" "env -- A=b"; do
-        # shellcheck disable=SC2086 # several words
-        run --separate-stderr "$NS" run -- $words true
-        expect_whole stderr ""
-        expect_status 0
-    done
+@test "run warns that sudo and the like can remove LD_PRELOAD" {
+    local word
     mkdir "$T/bin"
-    for words in sudo su runuser doas; do
-        cp /bin/true "$T/bin/$words"
-        run --separate-stderr "$NS" run -- "$T/bin/$words" -u nobody program
-        expect_whole stderr "nagleshim run: warning: the shim may not reach the program that $words starts: $words can remove LD_PRELOAD; put 'nagleshim run' behind $words and its options"
+    for word in sudo su runuser doas; do
+        cp /bin/true "$T/bin/$word"
+        run --separate-stderr "$NS" run -- "$T/bin/$word" -u nobody program
+        expect_whole stderr "nagleshim run: warning: the shim may not reach the program that $word starts: $word can remove LD_PRELOAD; put 'nagleshim run' behind $word and its options"
     done
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the checks of the environment variables. It must change neither environment nor files, and
- * leave no descriptor open. Not async-signal-safe. */
+/* Owns the checks of the environment variables. It must change neither environment nor files. Not
+ * async-signal-safe. */
 #include "cli/process/environment.h"
 
 #include "cli/cli.h"
@@ -9,7 +9,7 @@
 #include "policy/suggest.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,6 @@ static const char *const variables[] = {
 #include "cli/variables.def"
 #undef NS_VARIABLE
 };
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct listener {
     ns_environment_warn *warn;
@@ -46,32 +44,25 @@ __attribute__((format(printf, 2, 3))) static void warn(const struct listener *to
     to->warn(to->context, text);
 }
 
-/* The variable that was probably meant: one with few other letters, or one that the name continues
- * (NAGLESHIM_LOG_LEVEL); NULL if there is none. */
-static const char *meant_by(const char *name)
+/* Did the user probably mean another variable: one with few other letters, or one that the name
+ * continues (NAGLESHIM_LOG_LEVEL)? */
+static void judge_name(const struct listener *to, const char *entry)
 {
+    char name[NAME_MOST + 1];
     struct ns_suggest near = {.word = name};
     const char *begun = NULL;
 
-    for (size_t i = 0; i < COUNT(variables); i++) {
+    if (strcspn(entry, "=") > NAME_MOST)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         size_t length = strlen(variables[i]);
 
         ns_suggest_try(&near, variables[i]);
         if (strncmp(name, variables[i], length) == 0 && name[length] == '_')
             begun = variables[i];
     }
-    return near.known && (near.distance < 3 || !begun) ? near.known : begun;
-}
-
-static void judge_name(const struct listener *to, const char *entry)
-{
-    char name[NAME_MOST + 1];
-    size_t length = strcspn(entry, "=");
-
-    if (length > NAME_MOST)
-        return;
-    snprintf(name, sizeof name, "%.*s", (int)length, entry);
-    const char *meant = meant_by(name);
+    const char *meant = near.known && (near.distance < 3 || !begun) ? near.known : begun;
     if (meant && strcmp(name, meant) != 0)
         warn(to, "unknown variable %s; did you mean %s?", name, meant);
 }
@@ -86,37 +77,20 @@ static void judge_log_level(const struct listener *to)
              ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
 }
 
-/* 0, or the errno with which the library will fail to open the file. A missing file is not created:
- * the library does that when it has something to write. */
-static int try_log_file(const char *file)
-{
-    char directory[PATH_MAX];
-    const char *slash = strrchr(file, '/');
-    int fd = open(file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-
-    if (fd >= 0) {
-        close(fd);
-        return 0;
-    }
-    if (errno != ENOENT)
-        return errno;
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - file) + 1 : 1,
-             slash ? file : ".");
-    return access(directory, W_OK | X_OK) == 0 ? 0 : errno;
-}
-
+/* A missing file is not created: the library does that when it has something to write. */
 static void judge_log_file(const struct listener *to, const char *file)
 {
-    int error = try_log_file(file);
+    char directory[PATH_MAX];
 
-    if (error)
+    snprintf(directory, sizeof directory, "%s", file);
+    if (access(file, W_OK) != 0 &&
+        (errno != ENOENT || access(dirname(directory), W_OK | X_OK) != 0))
         warn(to, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
-             strerror(error));
+             strerror(errno));
 }
 
-/* The built-in directory may be missing, and so may one of several. If none of those that the
- * variable names is there, the variable is probably wrong. A directory that this user cannot look
- * into may exist. */
+/* One of several directories may be missing, and so may the built-in one. A directory that this
+ * user cannot look into may exist. */
 static void judge_directories(const struct listener *to)
 {
     const char *policy = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
@@ -128,10 +102,9 @@ static void judge_directories(const struct listener *to)
         return;
     while (ns_policy_next_directory(&directories, &at, &length)) {
         char path[PATH_MAX];
-        struct stat st;
 
-        snprintf(path, sizeof path, "%.*s", (int)length, at);
-        if (stat(path, &st) == 0 ? S_ISDIR(st.st_mode) : errno == EACCES)
+        snprintf(path, sizeof path, "%.*s/.", (int)length, at);
+        if (access(path, F_OK) == 0 || errno == EACCES)
             return;
     }
     warn(to,
@@ -172,4 +145,32 @@ bool ns_environment_off(char *text, size_t size)
                  "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the shim is switched off",
                  off);
     return is_on;
+}
+
+bool ns_environment_policy_file(const char *command, const char *file, char path[PATH_MAX])
+{
+    static struct ns_policy_found found;
+    struct stat st;
+    char text[PATH_MAX + sizeof found.where.message + 32];
+
+    if (strcmp(file, "-") == 0) {
+        ns_say(command, "'-': the policy cannot be read from standard input here; name a file");
+        return false;
+    }
+    /* The program reads the file again, and so may programs that it starts. */
+    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        ns_say(command,
+               "%s: cannot be read: it is not a regular file; the JSON itself may be in "
+               "NAGLESHIM_POLICY",
+               file);
+        return false;
+    }
+    ns_policy_read(file, &found);
+    if (!found.policy)
+        ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof text));
+    else if (!realpath(file, path))
+        ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
+    else
+        return true;
+    return false;
 }

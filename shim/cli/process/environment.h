@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of the environment variables that the library reads. */
+/* Checks of the environment variables that the library reads, and of the policy file that one of
+ * them is set to. */
 #ifndef NS_ENVIRONMENT_H
 #define NS_ENVIRONMENT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,5 +20,10 @@ const char *ns_environment_policies(void);
 
 /* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */
 bool ns_environment_off(char *text, size_t size);
+
+/* Reads the policy file that a program of this command will find by NAGLESHIM_POLICY, and sets path
+ * to its absolute path. If the policy is broken: false, and one line on stderr in the name of
+ * command. */
+bool ns_environment_policy_file(const char *command, const char *file, char path[PATH_MAX]);
 
 #endif
