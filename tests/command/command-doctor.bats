@@ -12,10 +12,6 @@ setup() {
     program ordinary "$T/ordinary"
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "doctor shows that the shim reaches an ordinary program, and which policy and rules it gets" {
     policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
         {"name": "others", "match": {"process": "other"}}'

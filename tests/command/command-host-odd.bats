@@ -10,10 +10,6 @@ setup() {
     system_setup
 }
 
-teardown() {
-    ns_teardown
-}
-
 # with_fault FAULT WORDS...: `nagleshim host` WORDS with a fault that strace injects into a system call.
 with_fault() {
     local fault=$1

@@ -11,10 +11,6 @@ setup() {
     system_setup
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "the library of an image may be named by its path outside, and directories are made" {
     mkdir -p "$R/usr/bin" "$T/elsewhere"
     cp "$NS" "$R/usr/bin"

@@ -12,10 +12,6 @@ setup() {
     system_setup
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "enable --preload writes the library into the first line of ld.so.preload, and disable restores the file" {
     gcc -shared -fPIC -x c -o "$R/lib/other.so" - <<<"int other;"
     printf '/lib/other.so # of somebody else\n\n' >"$R/etc/ld.so.preload"

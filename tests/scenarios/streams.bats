@@ -19,14 +19,6 @@ teardown_file() {
     [[ $NS_ISOLATED == 0 ]] || echo 0 >/proc/sys/net/ipv4/tcp_autocorking
 }
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # Two of the CPUs that these tests may use, in the array "cpus": on one, the reader does not read while the
 # writer writes, and what waits in between leaves in large segments however it is written.
 two_cpus() {

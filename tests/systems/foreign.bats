@@ -13,10 +13,6 @@ setup() {
     ROUNDS=8
 }
 
-teardown() {
-    ns_teardown
-}
-
 start_lwip() {
     ns_start server build/lwip/quote_server
     ns_wait_for_tun server ' acknowledges after 250 ms$'

@@ -11,14 +11,6 @@ setup_file() {
     apply_policies
 }
 
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
-}
-
 # pods_of NAMESPACE LABEL COUNT: waits for so many, and puts the first into $T/pod.json.
 pods_of() {
     cluster_until 30 has_pods "$@"

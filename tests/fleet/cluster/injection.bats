@@ -12,14 +12,6 @@ setup_file() {
     apply_policies
 }
 
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
-}
-
 # gets NAMESPACE [FILTER]: a pod that was changed like this gets the library.
 gets() {
     create "$@"

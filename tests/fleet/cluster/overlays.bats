@@ -5,18 +5,6 @@
 bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
-setup_file() {
-    cluster_setup_file
-}
-
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
-}
-
 restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}
     | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, capabilities: {drop: ["ALL"]}}'
 

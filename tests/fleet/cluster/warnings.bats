@@ -10,14 +10,6 @@ setup_file() {
     apply_policies
 }
 
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
-}
-
 # workload KIND [FILTER]: one of that kind, changed by a filter of jq; apply it by `applied NAMESPACE`.
 workload() {
     jq -n --arg kind "$1" '

@@ -19,14 +19,6 @@ setup_file() {
     configuration >"$BATS_FILE_TMPDIR/before"
 }
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # What an administrator has in the system, with its contents; without what a boot itself writes.
 configuration() {
     in_debian find /etc /usr/lib/systemd -type f -not -path '*/fleet-script.service' -not -name machine-id \

@@ -10,10 +10,6 @@ BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
 load ../../helpers/common
 load ../../helpers/matrix
 
-setup() {
-    ns_setup
-}
-
 teardown() {
     [[ ! -e $T/lossy ]] || tc qdisc del dev lo root
     ns_teardown

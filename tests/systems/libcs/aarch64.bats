@@ -21,10 +21,6 @@ setup() {
     SHIM=(-E LD_PRELOAD="$LIBRARY")
 }
 
-teardown() {
-    ns_teardown
-}
-
 segments_sent() {
     awk '/^Tcp:/ { if (!n) n = split($0, names); else split($0, values) }
         END { for (i = 1; i <= n; i++) if (names[i] == "OutSegs") print values[i] }' /proc/net/snmp

@@ -16,10 +16,6 @@ setup() {
     PROBES=$NS_LIBC_PROGRAMS
 }
 
-teardown() {
-    ns_teardown
-}
-
 policy_of() {
     printf '{"version": 1, "rules": [{"send": "%s", "ack": "%s"}]}' "$1" "$2"
 }
