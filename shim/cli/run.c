@@ -5,7 +5,6 @@
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/process/preload.h"
 #include "cli/process/subject.h"
@@ -121,25 +120,21 @@ static bool put_environment(const char *name, const char *value)
     return false;
 }
 
-/* The policy of --send, --ack and --max-delay-us as JSON; NULL if there is no memory. The words
- * have been checked against lists, and need no escapes. */
-static char *write_policy(const struct run_options *options)
+static bool put_policy_of_options(const struct run_options *options)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&text, &size);
+    char send[64] = "", ack[64] = "", delay[64] = "", text[512];
 
-    if (!stream)
-        return NULL;
-    fprintf(stream, "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"");
+    /* The words have been checked against lists, and need no escapes. */
     if (options->send)
-        fprintf(stream, ",\"send\":\"%s\"", options->send);
+        snprintf(send, sizeof send, ",\"send\":\"%s\"", options->send);
     if (options->ack)
-        fprintf(stream, ",\"ack\":\"%s\"", options->ack);
+        snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", options->ack);
     if (options->max_delay_us)
-        fprintf(stream, ",\"max_delay_us\":%u", options->max_delay_us);
-    fputs("}]}", stream);
-    return fclose(stream) == 0 ? text : NULL;
+        snprintf(delay, sizeof delay, ",\"max_delay_us\":%u", options->max_delay_us);
+    snprintf(text, sizeof text,
+             "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}", send, ack,
+             delay);
+    return put_environment("NAGLESHIM_POLICY", text);
 }
 
 /* Under `nagleshim diagnose`: the library that observes is replaced by the one that cures. */
@@ -163,12 +158,9 @@ static bool put_policy(const struct run_options *options)
     if (options->policy)
         return ns_environment_policy_file("run", options->policy, path) &&
                put_environment("NAGLESHIM_POLICY", path);
-    if (!options->send && !options->ack && !options->max_delay_us)
-        return true;
-    char *text = write_policy(options);
-    bool ok = put_environment("NAGLESHIM_POLICY", text);
-    free(text);
-    return ok;
+    if (options->send || options->ack || options->max_delay_us)
+        return put_policy_of_options(options);
+    return true;
 }
 
 static bool put_library(void)
@@ -180,17 +172,9 @@ static bool put_library(void)
     return ok;
 }
 
-static void warn_of_environment(void *context, const char *text)
+static void warn_of_environment(const char *text)
 {
-    (void)context;
     WARN("%s", text);
-}
-
-static void warn_of_rule(void *context, const struct ns_rule *rule, const char *text)
-{
-    char name[160];
-
-    WARN("%s: %s: %s", (const char *)context, ns_effect_name(rule, name, sizeof name), text);
 }
 
 static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
@@ -201,64 +185,39 @@ static bool is_for(const struct ns_policy *policy, const struct ns_process *proc
     return false;
 }
 
-static void judge_policy(struct ns_policy_found *found, const struct ns_process *process)
-{
-    char text[PATH_MAX + sizeof found->where.message + 32];
-
-    if (!found->policy) {
-        WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
-             ns_policy_error_text(found, text, sizeof text));
-        return;
-    }
-    ns_policy_unused_rules(found->policy, warn_of_rule, found->path);
-    if (!found->policy->enabled)
-        WARN("%s: \"enabled\" is false: the shim leaves every socket alone", found->path);
-    else if (!is_for(found->policy, process))
-        WARN("%s: no rule is for %s: the shim leaves its sockets alone; programs that it starts "
-             "may have a rule",
-             found->path, ns_path_base(process->exe ? process->exe : process->argv0));
-}
-
 /* The policy that the program will get from the environment as it is now. */
-static void warn_of_policy(const struct ns_subject *subject)
+static void warn_of_policy(const struct ns_process *process)
 {
     static struct ns_policy_found found;
     const struct ns_policy_request request = {
         .policy = getenv("NAGLESHIM_POLICY"),
         .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
-        .argv0 = subject->process.argv0,
-        .exe = subject->process.exe,
+        .argv0 = process->argv0,
+        .exe = process->exe,
     };
+    char text[PATH_MAX + sizeof found.where.message + 32];
 
     ns_policy_find(&request, &found, NULL, NULL);
-    if (found.origin == NS_POLICY_BUILTIN)
-        return;
-    judge_policy(&found, &subject->process);
-    ns_policy_free((struct ns_policy *)found.policy);
+    if (!found.policy)
+        WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
+             ns_policy_error_text(&found, text, sizeof text));
+    else if (!found.policy->enabled)
+        WARN("%s: \"enabled\" is false: the shim leaves every socket alone", found.path);
+    else if (found.origin != NS_POLICY_BUILTIN && !is_for(found.policy, process))
+        WARN("%s: no rule is for %s: the shim leaves its sockets alone; programs that it starts "
+             "may have a rule",
+             found.path, ns_path_base(process->exe ? process->exe : process->argv0));
 }
 
-/* Commands that start another program, and may take LD_PRELOAD away before. */
-static bool starts_another(const char *name)
+static void warn_of_program(const struct ns_reach *reach)
 {
-    static const char *const commands[] = {"sudo", "su", "runuser", "doas"};
+    const char *reason = ns_reach_reason(reach->verdict);
 
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (strcmp(name, commands[i]) == 0)
-            return true;
-    return false;
-}
-
-static void warn_of_program(const struct ns_reach *reach, const char *word)
-{
-    const char *reason = ns_reach_reason(reach->verdict), *name = ns_path_base(word);
-
-    if (starts_another(name))
-        WARN("the shim may not reach the program that %s starts: %s can remove LD_PRELOAD; put "
-             "'nagleshim run' behind %s and its options",
-             name, name, name);
+    if (reason && reach->is_script)
+        WARN("the shim will not reach %s: its interpreter %s %s", reach->program, reach->file,
+             reason);
     else if (reason)
-        WARN("the shim will not reach %s: it%s%s %s", reach->program,
-             reach->is_script ? "s interpreter " : "", reach->is_script ? reach->file : "", reason);
+        WARN("the shim will not reach %s: it %s", reach->program, reason);
 }
 
 static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
@@ -291,12 +250,12 @@ int ns_run_main(int argc, char **argv)
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    ns_environment_judge(true, warn_of_environment, NULL);
+    ns_environment_judge(warn_of_environment);
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])
-        warn_of_policy(&subject);
-    warn_of_program(&subject.reach, argv[0]);
+        warn_of_policy(&subject.process);
+    warn_of_program(&subject.reach);
     ns_child_restore();
     execvp(argv[0], argv);
     return report_exec_failure(argv[0], &subject.reach, errno);

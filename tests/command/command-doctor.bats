@@ -251,7 +251,7 @@ empty|$T/libnagleshim.so is empty; install it again
 half|$T/libnagleshim.so is truncated: it has * bytes and needs *; install it again
 text|$T/libnagleshim.so is not a library; install it again
 foreign|$T/libnagleshim.so is built for another kind of machine; install it again
-program|the loader says of $T/libnagleshim.so: cannot *
+program|the loader says of $T/libnagleshim.so: *cannot *
 CASES
     cp "$LIBRARY" "$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"

@@ -54,11 +54,10 @@ expect_nothing() {
     cd "$T"
     NAGLESHIM_LOG_FILE=new run_touch
     expect_nothing
+    # The library also reports the level, once for each process.
     NAGLESHIM_LOG=verbose run --separate-stderr "$NS" run -- touch "$T/ran"
     expect_status 0
-    # The library says it, once for each process.
-    [[ $(grep -c "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" <<<"$stderr") -eq 1 && $stderr == nagleshim\[* ]]
-    # If the library's message goes to a file, run prints it, too.
+    [[ $(grep -c "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" <<<"$stderr") -eq 2 ]]
     NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE=$T/log run_touch
     expect_warning "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
@@ -108,16 +107,6 @@ CASES
     expect_nothing
 }
 
-@test "run warns that sudo and the like can remove LD_PRELOAD" {
-    local word
-    mkdir "$T/bin"
-    for word in sudo su runuser doas; do
-        cp /bin/true "$T/bin/$word"
-        run --separate-stderr "$NS" run -- "$T/bin/$word" -u nobody program
-        expect_whole stderr "nagleshim run: warning: the shim may not reach the program that $word starts: $word can remove LD_PRELOAD; put 'nagleshim run' behind $word and its options"
-    done
-}
-
 @test "run warns of a broken policy that the program would get from the environment" {
     NAGLESHIM_POLICY=$(broken_policy) run_touch
     expect_status 0
@@ -138,12 +127,9 @@ CASES
     expect_warning "NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
-@test "run warns of a rule that no socket can get, and of a policy without a rule for the program" {
+@test "run warns of a policy that is disabled or has no rule for the program" {
     local file
-    file=$(realpath "$(policy p '{}, {"name": "late", "match": {"role": "client"}}')")
-    run_touch -p "$file"
-    expect_warning "$file: rule 2 \"late\": never used: rule 1 before it already takes every socket it could match"
-    policy p '{"match": {"process": "other"}}' >/dev/null
+    file=$(realpath "$(policy p '{"match": {"process": "other"}}')")
     run_touch -p "$file"
     expect_warning "$file: no rule is for touch: the shim leaves its sockets alone; programs that it starts may have a rule"
     echo '{"version": 1, "enabled": false, "rules": [{}]}' >"$file"

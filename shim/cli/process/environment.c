@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,34 +26,13 @@ static const char *const variables[] = {
 #undef NS_VARIABLE
 };
 
-struct listener {
-    ns_environment_warn *warn;
-    void *context;
-};
-
-__attribute__((format(printf, 2, 3))) static void warn(const struct listener *to,
-                                                       const char *format, ...)
+/* The variable that the user probably meant: one with few other letters, or one that the name
+ * continues (NAGLESHIM_LOG_LEVEL); NULL if the name is right or not similar. */
+static const char *meant_by(const char *name)
 {
-    char text[2 * PATH_MAX];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    to->warn(to->context, text);
-}
-
-/* Did the user probably mean another variable: one with few other letters, or one that the name
- * continues (NAGLESHIM_LOG_LEVEL)? */
-static void judge_name(const struct listener *to, const char *entry)
-{
-    char name[NAME_MOST + 1];
     struct ns_suggest near = {.word = name};
     const char *begun = NULL;
 
-    if (strcspn(entry, "=") > NAME_MOST)
-        return;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         size_t length = strlen(variables[i]);
 
@@ -63,82 +41,98 @@ static void judge_name(const struct listener *to, const char *entry)
             begun = variables[i];
     }
     const char *meant = near.known && (near.distance < 3 || !begun) ? near.known : begun;
-    if (meant && strcmp(name, meant) != 0)
-        warn(to, "unknown variable %s; did you mean %s?", name, meant);
-}
-
-static void judge_log_level(const struct listener *to)
-{
-    const char *level = getenv("NAGLESHIM_LOG");
-    char known[64];
-
-    if (level && *level && !ns_words_find(NS_WORDS_LOG, level, NULL))
-        warn(to, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-             ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
+    return meant && strcmp(name, meant) == 0 ? NULL : meant;
 }
 
 /* A missing file is not created: the library does that when it has something to write. */
-static void judge_log_file(const struct listener *to, const char *file)
+static bool can_write(const char *file)
 {
     char directory[PATH_MAX];
 
     snprintf(directory, sizeof directory, "%s", file);
-    if (access(file, W_OK) != 0 &&
-        (errno != ENOENT || access(dirname(directory), W_OK | X_OK) != 0))
-        warn(to, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
-             strerror(errno));
+    return access(file, W_OK) == 0 ||
+           (errno == ENOENT && access(dirname(directory), W_OK | X_OK) == 0);
 }
 
-/* One of several directories may be missing, and so may the built-in one. A directory that this
- * user cannot look into may exist. */
-static void judge_directories(const struct listener *to)
+/* One of several directories may be missing. A directory that this user cannot look into may exist.
+ */
+static bool has_directory(const char *list)
 {
-    const char *policy = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     struct ns_policy_directories directories = ns_policy_directories(list);
+    char path[PATH_MAX];
     const char *at;
     size_t length;
 
-    if ((policy && *policy) || !list || !*list)
-        return;
     while (ns_policy_next_directory(&directories, &at, &length)) {
-        char path[PATH_MAX];
-
         snprintf(path, sizeof path, "%.*s/.", (int)length, at);
         if (access(path, F_OK) == 0 || errno == EACCES)
-            return;
+            return true;
     }
-    warn(to,
-         "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken from it",
-         list);
+    return false;
 }
 
-void ns_environment_judge(bool library_speaks, ns_environment_warn *report, void *context)
+/* The value of a variable; NULL if it is unset or empty. */
+static const char *value_of(const char *name)
 {
-    const struct listener to = {report, context};
-    const char *file = getenv("NAGLESHIM_LOG_FILE");
-    bool has_file = file && *file;
+    const char *value = getenv(name);
 
-    for (char **entry = environ; *entry; entry++)
-        judge_name(&to, *entry);
-    if (has_file)
-        judge_log_file(&to, file);
-    /* The library's own message goes to the file, where it may go unread. */
-    if (has_file || !library_speaks)
-        judge_log_level(&to);
-    judge_directories(&to);
+    return value && *value ? value : NULL;
+}
+
+static void judge_names(ns_environment_warn *warn)
+{
+    char name[NAME_MOST + 1], text[NAME_MOST + 100];
+
+    for (char **entry = environ; *entry; entry++) {
+        size_t length = strcspn(*entry, "=");
+
+        snprintf(name, sizeof name, "%.*s", (int)length, *entry);
+        const char *meant = length <= NAME_MOST ? meant_by(name) : NULL;
+        if (!meant)
+            continue;
+        snprintf(text, sizeof text, "unknown variable %s; did you mean %s?", name, meant);
+        warn(text);
+    }
+}
+
+void ns_environment_judge(ns_environment_warn *warn)
+{
+    const char *level = value_of("NAGLESHIM_LOG"), *file = value_of("NAGLESHIM_LOG_FILE");
+    const char *list = value_of("NAGLESHIM_POLICY_DIR");
+    char text[PATH_MAX + 200], known[64];
+
+    judge_names(warn);
+    if (file && !can_write(file)) {
+        snprintf(text, sizeof text,
+                 "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
+                 strerror(errno));
+        warn(text);
+    }
+    if (level && !ns_words_find(NS_WORDS_LOG, level, NULL)) {
+        snprintf(text, sizeof text, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
+                 ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
+        warn(text);
+    }
+    if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list)) {
+        snprintf(text, sizeof text,
+                 "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken "
+                 "from it",
+                 list);
+        warn(text);
+    }
 }
 
 const char *ns_environment_policies(void)
 {
-    const char *directory = getenv("NAGLESHIM_POLICY_DIR");
+    const char *directory = value_of("NAGLESHIM_POLICY_DIR");
 
-    return directory && *directory ? directory : NS_POLICY_DIR_DEFAULT;
+    return directory ? directory : NS_POLICY_DIR_DEFAULT;
 }
 
 bool ns_environment_off(char *text, size_t size)
 {
-    const char *off = getenv("NAGLESHIM_OFF");
-    bool is_on = off && *off != '\0' && strcmp(off, "0") != 0;
+    const char *off = value_of("NAGLESHIM_OFF");
+    bool is_on = off && strcmp(off, "0") != 0;
 
     if (is_on)
         snprintf(text, size,

@@ -9,11 +9,10 @@
 #include <stddef.h>
 
 /* text is a sentence without its full stop. */
-typedef void ns_environment_warn(void *context, const char *text);
+typedef void ns_environment_warn(const char *text);
 
-/* Calls warn for each misspelt variable and each invalid value. library_speaks: a program with the
- * library is started next; the library itself reports an invalid log level on standard error. */
-void ns_environment_judge(bool library_speaks, ns_environment_warn *warn, void *context);
+/* Calls warn for each misspelt variable and each invalid value. */
+void ns_environment_judge(ns_environment_warn *warn);
 
 /* The directories of policies: NAGLESHIM_POLICY_DIR, or the built-in one. */
 const char *ns_environment_policies(void);

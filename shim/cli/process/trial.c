@@ -5,6 +5,7 @@
 #include "cli/process/trial.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,39 +52,26 @@ static int run(char *const *words, const char *library, bool is_clean, char outp
     return status;
 }
 
-/* A line of the list: blanks, the path, and the address where it lies. */
+/* Does the loader list the library as loaded, with its address? */
 static bool is_listed(const char *output, const char *library)
 {
-    size_t length = strlen(library);
+    char listed[PATH_MAX + 8];
 
-    for (const char *at = output; (at = strstr(at, library)); at++)
-        if (at > output && (at[-1] == '\t' || at[-1] == ' ') &&
-            strncmp(at + length, " (0x", 4) == 0)
-            return true;
-    return false;
+    snprintf(listed, sizeof listed, "%s (0x", library);
+    return strstr(output, listed) != NULL;
 }
 
-/* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short): ignored." and
- * "...: version `GLIBC_2.99' not found (required by ...)", on a line that names the library */
-static bool find_reason(char *output, const char *library, char *reason, size_t size)
+/* The first line of the output that names the library: "ERROR: ld.so: object '...' from LD_PRELOAD
+ * cannot be preloaded (file too short): ignored." for instance. */
+static bool find_complaint(char *output, const char *library, char *reason, size_t size)
 {
     char *rest = NULL;
 
-    for (char *line = strtok_r(output, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        const char *said = strstr(line, "cannot be preloaded (");
-
-        if (!strstr(line, library))
-            continue;
-        if (said) {
-            said += strlen("cannot be preloaded (");
-            snprintf(reason, size, "%.*s", (int)strcspn(said, ")"), said);
-            return true;
-        }
-        if (strstr(line, "required by") || strstr(line, "needed by")) {
+    for (char *line = strtok_r(output, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, library)) {
             snprintf(reason, size, "%s", line);
             return true;
         }
-    }
     return false;
 }
 
@@ -113,7 +101,7 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
     if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM)
         snprintf(reason, size, "it ended by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
-    else if (!find_reason(output, library, reason, size)) {
+    else if (!find_complaint(output, library, reason, size)) {
         snprintf(reason, size, "the loader does not list what it loads");
         return NS_TRIAL_UNTRIED;
     }
