@@ -129,7 +129,7 @@ $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
 
 # The only program of the container image, which has no C library.
-$B/copy: shim/image/copy.c $(wildcard shim/hold/bare.h shim/image/*.h)
+$B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<

@@ -49,7 +49,8 @@ void ns_handover_unseen(int fd)
     conn = ns_socket_use(fd, false);
     if (!conn)
         return;
-    NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held or joined");
+    NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held "
+                 "or joined");
     if (NS_GET(conn, kind) == NS_CONN_LISTENER)
         restore_listener(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)

@@ -13,10 +13,6 @@ setup() {
     export NAGLESHIM_POLICY_DIR=$T/namespace:$T/fleet
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "check without a file checks the policies of every directory, in the order of the list" {
     policy fleet/default '{}'
     policy fleet/app '{}'

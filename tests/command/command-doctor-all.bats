@@ -17,10 +17,6 @@ setup() {
     "${alone[@]}" true 2>/dev/null || cannot_here "no PID namespace of one's own"
 }
 
-teardown() {
-    ns_teardown
-}
-
 # What a scene may use. start NAME COMMAND...: a server in the background, in pid[NAME]; it listens when this returns.
 prelude='declare -A pid=()
 start() {

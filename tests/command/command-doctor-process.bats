@@ -12,10 +12,6 @@ setup() {
     may_look
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "doctor shows that the shim works in a process, its policy and rules, and the number of sockets" {
     policy policies/queue_server '{"name": "none", "match": {"role": "client"}},
         {"name": "servers", "send": "auto-cork"}, {"match": {"process": "other"}}'

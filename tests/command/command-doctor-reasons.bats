@@ -12,10 +12,6 @@ setup() {
     may_look
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "doctor says that the shim is switched off" {
     patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_OFF=1
     doctor_of p

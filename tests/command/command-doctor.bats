@@ -12,10 +12,6 @@ setup() {
     program ordinary "$T/ordinary"
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "doctor shows that the shim reaches an ordinary program, and which policy and rules it gets" {
     policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
         {"name": "others", "match": {"process": "other"}}'
@@ -231,7 +227,7 @@ empty|$T/libnagleshim.so is empty; install it again
 half|$T/libnagleshim.so is truncated: it has * bytes and needs *; install it again
 text|$T/libnagleshim.so is not a library; install it again
 foreign|$T/libnagleshim.so is built for another kind of machine; install it again
-program|the loader says of $T/libnagleshim.so: cannot *
+program|the loader says of $T/libnagleshim.so: *cannot *
 CASES
     cp "$LIBRARY" "$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"

@@ -10,14 +10,6 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
 # alone COMMAND...: without the shim.
@@ -88,22 +80,22 @@ in_time() {
 
 # --- sockets that outlive an exec, or are sent away
 
-@test "a listener that outlives an exec accepts connections whose streams are joined, and says what it was asked for" {
+@test "a listener that survives exec accepts connections whose bursts are joined, and reports the program's own options" {
     keeps handed listener-stays ''
 }
 
-@test "a connection that outlives an exec has its streams joined, and says what it was asked for" {
+@test "a connection that survives exec has its bursts joined, and reports the program's own options" {
     keeps handed connection-stays ''
 }
 
-@test "a listener that goes to a program without the shim has the options that it was made with" {
+@test "a listener that is handed to a program without the library has its original options" {
     keeps handed listener-leaves
     keeps handed listener-is-sent
 }
 
 # --- options, streams and cancellation
 
-@test "TCP_NODELAY that a program sets by the call's number stays on" {
+@test "TCP_NODELAY that a program sets with syscall() stays on" {
     keeps streams own-option
 }
 
@@ -111,13 +103,13 @@ in_time() {
     in_time streams fdopen-first
 }
 
-@test "sendfile is no cancellation point, also while an acknowledgement is owed" {
+@test "sendfile is not a cancellation point, also while an ACK is pending" {
     keeps streams sendfile-cancelled
 }
 
 # --- other processes, and calls that want one thread
 
-@test "a listener that was inherited has the options that it had, once the program has ended" {
+@test "an inherited listener has its original options again when the program has ended" {
     local how
     for how in announced inherited; do
         alone "$PROBES/promise_processes" "listener-$how"
@@ -146,7 +138,7 @@ calls() {
     echo "${count:-0}"
 }
 
-@test "reads of a file cost nothing while an acknowledgement is owed" {
+@test "reads of a file cost no extra call while an ACK is pending" {
     local policy
     for policy in '' "$CORK"; do
         between "$policy" file-reads
@@ -156,7 +148,7 @@ calls() {
     done
 }
 
-@test "a sendmsg under auto-cork costs one getsockopt at most" {
+@test "a sendmsg under auto-cork costs at most one getsockopt" {
     between "$CORK" sendmsgs
     [[ $(calls sendmsg) -eq 100 ]]
     [[ $(calls getsockopt) -le 100 && $(calls getpeername) -le 2 && $(calls fcntl) -le 2 ]]
@@ -164,7 +156,7 @@ calls() {
 
 # --- waits, flags and clocks
 
-@test "a library that forgets a flag or takes another clock is found out" {
+@test "the transparency probe detects a library that drops a flag or uses another clock" {
     local source
     alone "$PROBES/transparency" main >"$T/plain" </dev/null
     for source in \
@@ -188,7 +180,7 @@ calls() {
 
 # --- the log, and descriptors that are somebody else's
 
-@test "the log is appended to, and made with the mode that the user's mask leaves" {
+@test "the log file is appended to, and created with the mode that the umask allows" {
     local log=$T/log mask
     echo 'what was there' >"$log"
     NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
@@ -225,7 +217,7 @@ END_OF_PYTHON
     grep -cE ' setsockopt\(3,' "$T/touches" || true
 }
 
-@test "the descriptors of LISTEN_FDS are the program's only if LISTEN_PID is its own" {
+@test "descriptors of LISTEN_FDS belong to the program only if LISTEN_PID is its pid" {
     local count
     count=$(touched own)
     [[ $count -gt 0 ]]
@@ -236,7 +228,7 @@ END_OF_PYTHON
 
 # --- options of rules
 
-@test "what a rule has set is undone when the socket comes under another rule, or under none" {
+@test "options set by a rule are undone if the socket gets another rule or none" {
     keeps options undone '{"version": 1, "rules": [
         {"match": {"remote": "127.0.0.2"}, "send": "nodelay",
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}},
@@ -284,7 +276,7 @@ bounds_delayed_acks() {
 
 # What lies unread is not acknowledged before the kernel's timer (promise_reads.c), but for a connection's first
 # pieces.
-@test "a reader of whole answers never waits longer than the least delay that the kernel can be asked for" {
+@test "a reader of whole answers waits at most for the shortest delayed ACK that the kernel offers" {
     local way
     bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
     for way in lowat-select lowat-poll peek fionread fionread-sleep; do
@@ -292,12 +284,12 @@ bounds_delayed_acks() {
     done
 }
 
-@test "a client whose socket was made by bare system calls does not stall" {
+@test "a client whose socket was made by raw system calls does not stall" {
     reads raw-client 5
     reads syscall-client 5
     reads high-client 5
 }
 
-@test "a reader whose socket was made by bare system calls does not stall" {
+@test "a reader whose socket was made by raw system calls does not stall" {
     reads raw-reader 5
 }

@@ -15,10 +15,6 @@ setup() {
     export STRESS_SECONDS=${STRESS_SECONDS:-1.2}
 }
 
-teardown() {
-    ns_teardown
-}
-
 # stress PRELOAD: its results are in $T/stress.out.
 stress() {
     timeout "$((${STRESS_SECONDS%.*} + 100))" env LD_PRELOAD="$1" NAGLESHIM_LOG=info \
@@ -46,28 +42,28 @@ unharmed() {
     [[ $(field opens "$T/stress.out") -gt 1000 ]]
 }
 
-@test "under stress nothing is harmed by the policy that is built in" {
+@test "many threads and sockets work under the built-in policy" {
     unharmed built-in 200
 }
 
-@test "under stress nothing is harmed by auto-cork" {
+@test "many threads and sockets work under auto-cork" {
     unharmed auto-cork 100000
 }
 
-@test "under stress nothing is harmed by auto-cork where bursts are often late" {
+@test "many threads and sockets work under auto-cork with many late bursts" {
     unharmed auto-cork 50
 }
 
-@test "under stress nothing is harmed by flush-before-read" {
+@test "many threads and sockets work under flush-before-read" {
     unharmed flush-before-read 200
 }
 
-@test "under stress nothing is harmed where sending is the program's own affair" {
+@test "many threads and sockets work where a rule leaves sending to the program" {
     export STRESS_NAGLE=1
     unharmed app 200
 }
 
-@test "under stress the library that observes harms nothing, and records what it sees" {
+@test "many threads and sockets work with the library that observes, and are recorded" {
     mkdir "$T/record"
     export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record STRESS_DELAY_US=200
     stress "$OBSERVER" || {
@@ -91,7 +87,7 @@ found_out() {
     fi
 }
 
-@test "the stress program finds out a library that harms one call in a thousand, or holds bytes" {
+@test "the stress program detects a library that changes one call in a thousand or holds bytes" {
     found_out swap 1 'bytes .* are others'
     found_out lose 1 'are others|ends after|does not end'
     found_out errno 1 'close left errno 0'

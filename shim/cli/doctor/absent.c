@@ -78,7 +78,7 @@ bool ns_doctor_read_preload_file(int fd, char entry[PATH_MAX])
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    return ns_preload_find_in_file(text, entry);
+    return ns_preload_find(text, entry);
 }
 
 /* The process's own ld.so.preload names the library. */

@@ -164,9 +164,8 @@ static bool judge_library(const struct ns_reach *reach)
     return source != NULL;
 }
 
-static void add_warning(void *context, const char *text)
+static void add_warning(const char *text)
 {
-    (void)context;
     WARNING("%s", text);
 }
 
@@ -213,7 +212,7 @@ int ns_doctor_program(char **words, unsigned n)
         return status;
     judge_file(&subject.reach);
     bool is_preloaded = judge_library(&subject.reach);
-    ns_environment_judge(false, add_warning, NULL);
+    ns_environment_judge(add_warning);
     judge_policy(&subject);
     ns_findings_print(&findings);
     if (ns_output_is_json())

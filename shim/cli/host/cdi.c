@@ -51,8 +51,9 @@ static bool find_preload_file(const char *named, char file[PATH_MAX])
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(path, sizeof path, "%s/../share/nagleshim/container/ld.so.preload", here);
-    bool good = realpath(named ? named : path, file) && ns_file_read(file, &text, NULL) == 0 &&
-                text && ns_preload_find_in_file(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
+    if (realpath(named ? named : path, file))
+        text = ns_file_read(file);
+    bool good = text && ns_preload_find(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
     free(text);
     if (good)
         return true;

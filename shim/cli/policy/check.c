@@ -267,9 +267,8 @@ static int check_directories(const char *list, bool is_option)
     return error ? NS_EXIT_ERROR : directory.worst;
 }
 
-static void warn_of_environment(void *context, const char *text)
+static void warn_of_environment(const char *text)
 {
-    (void)context;
     ns_say("check", "warning: %s", text);
 }
 
@@ -281,7 +280,7 @@ static int check_here(void)
 
     if (ns_environment_off(off, sizeof off))
         ns_say("check", "warning: %s", off);
-    ns_environment_judge(false, warn_of_environment, NULL);
+    ns_environment_judge(warn_of_environment);
     if (named && *named)
         return check_file(NULL, NULL);
     return check_directories(ns_environment_policies(), false);

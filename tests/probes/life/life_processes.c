@@ -35,26 +35,6 @@ static void forks(void)
     close_conn(conn);
 }
 
-/* The child waits, and then its bytes have left. */
-static void fork_and_wait(void)
-{
-    struct conn conn = open_conn(), other = open_conn();
-    put(conn.fd, "warm");
-    arrives(conn.peer, "warm");
-    pid_t pid = fork();
-    if (pid == 0) {
-        put(conn.fd, "from");
-        put(conn.fd, " the child");
-        wait_ms(300);
-        still_governed(other);
-        _exit(0);
-    }
-    arrives(conn.peer, "from the child");
-    close_conn(conn);
-    close_conn(other);
-    child_ended(pid, 0);
-}
-
 static void exit_with_sharer(void (*leave)(int))
 {
     struct conn conn = open_conn();
@@ -124,55 +104,6 @@ static void clone_after_vfork(void)
     }
     at_once(conn.peer, "held");
     child_ended(pid, 0);
-    close_conn(conn);
-}
-
-static void spawns(void)
-{
-    struct conn conn = open_conn();
-    char *const sleeps[] = {"sleep", "0.3", NULL};
-    pid_t pid = 0;
-    put(conn.fd, "held");
-    EXPECT(posix_spawn(&pid, "/bin/sleep", NULL, NULL, sleeps, environ) == 0);
-    at_once(conn.peer, "held");
-    put(conn.fd, "last");
-    close(conn.fd); /* the child has it, too */
-    at_once(conn.peer, "last");
-    RAW(close, conn.peer, 0, 0, 0);
-    child_ended(pid, 0);
-    conn = open_conn();
-    put(conn.fd, "held");
-    EXPECT(system("exit 0") == 0);
-    at_once(conn.peer, "held");
-    still_governed(conn);
-    close_conn(conn);
-}
-
-static void execs(void)
-{
-    for (int way = 0; way < 3; way++) {
-        struct conn conn = open_conn();
-        pid_t pid = fork();
-        if (pid == 0) {
-            char *const sleeps[] = {"sleep", "0.3", NULL};
-            put(conn.fd, "held");
-            if (way == 0)
-                execv("/bin/sleep", sleeps);
-            else if (way == 1)
-                execlp("sleep", "sleep", "0.3", (char *)NULL);
-            else
-                execve("/bin/sleep", sleeps, NULL);
-            _exit(9);
-        }
-        at_once(conn.peer, "held");
-        close_conn(conn);
-        child_ended(pid, 0);
-    }
-    struct conn conn = open_conn();
-    put(conn.fd, "held");
-    EXPECT(execl("/nonexistent", "x", (char *)NULL) == -1 && errno == ENOENT);
-    arrives(conn.peer, "held");
-    still_governed(conn);
     close_conn(conn);
 }
 
@@ -361,12 +292,9 @@ static void role_inetd(void)
 
 static const struct scenario scenarios[] = {
     {"fork", forks},
-    {"fork-and-wait", fork_and_wait},
     {"exit", exits},
     {"vfork", vfork_child},
     {"clone-after-vfork", clone_after_vfork},
-    {"spawn", spawns},
-    {"exec", execs},
     {"daemon", daemons},
     {"daemon-waits", daemon_that_only_waits},
     {"prefork", prefork},

@@ -41,27 +41,6 @@ static void thread_ends(void)
     }
 }
 
-/* What one thread holds, another goes on with. */
-static void *writes_on(void *conn)
-{
-    put(((struct conn *)conn)->fd, " two");
-    wait_ms(150);
-    put(((struct conn *)conn)->fd, " three");
-    return NULL;
-}
-
-static void between_threads(void)
-{
-    struct conn conn = open_conn();
-    pthread_t thread;
-    put(conn.fd, "one");
-    pthread_create(&thread, NULL, writes_on, &conn);
-    arrives(conn.peer, "one two");
-    pthread_join(thread, NULL);
-    arrives(conn.peer, " three");
-    close_conn(conn);
-}
-
 enum { WAITS = 12 };
 static struct waiter {
     struct conn conn, quiet;
@@ -211,53 +190,6 @@ static void jumps(void)
     close_conn(conn);
 }
 
-static volatile sig_atomic_t handled;
-static struct conn of_handler;
-
-static void write_in_handler(int number)
-{
-    (void)number;
-    handled++;
-    if (write(of_handler.fd, "x", 1) != 1)
-        wrong("no write in a handler");
-}
-
-/* A handler writes on the connection that this thread is writing on. */
-static void handler_writes(void)
-{
-    struct conn conn = of_handler = open_conn();
-    struct sigaction action = {.sa_handler = write_in_handler, .sa_flags = SA_RESTART};
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
-    struct itimerspec often = {{0, 50000}, {0, 50000}}, stop = {{0, 0}, {0, 0}};
-    timer_t timer;
-    int sent = 0, got = 0;
-    char data[4096];
-    sigaction(SIGUSR1, &action, NULL);
-    timer_create(CLOCK_MONOTONIC, &event, &timer);
-    timer_settime(timer, 0, &often, NULL);
-    for (int i = 0; i < 5000; i++) {
-        if (write(conn.fd, "ab", 2) == 2)
-            sent += 2;
-        if (i % 50 == 0) {
-            struct timespec moment = {0, 1000};
-            nanosleep(&moment, NULL);
-        }
-        long n = raw(SYS_recvfrom, conn.peer, (long)data, sizeof data, MSG_DONTWAIT, 0, 0);
-        got += n > 0 ? (int)n : 0;
-    }
-    timer_settime(timer, 0, &stop, NULL);
-    timer_delete(timer);
-    sent += handled;
-    for (double begin = now_ms(); got < sent && look_again(begin, 2000);) {
-        long n = raw(SYS_recvfrom, conn.peer, (long)data, sizeof data, MSG_DONTWAIT, 0, 0);
-        got += n > 0 ? (int)n : 0;
-    }
-    is_governed(conn.fd);
-    EXPECT(handled > 10);
-    EXPECT(got == sent);
-    close_conn(conn);
-}
-
 #if defined(__x86_64__)
 #define THIS_MACHINE AUDIT_ARCH_X86_64
 #else
@@ -313,9 +245,10 @@ static void filters(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"thread-ends", thread_ends},       {"between-threads", between_threads},
-    {"cancellation", cancellation},     {"jumps", jumps},
-    {"handler-writes", handler_writes}, {"filter", filters},
+    {"thread-ends", thread_ends},
+    {"cancellation", cancellation},
+    {"jumps", jumps},
+    {"filter", filters},
 };
 
 LIFE_MAIN(scenarios)
