@@ -9,7 +9,6 @@
 #include "policy/find.h"
 
 #include <cJSON.h>
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
