@@ -140,44 +140,17 @@ CASES
     expect_nothing
 }
 
-@test "run starts nothing with a library that is empty, truncated, for another machine, or not a library" {
-    local size kind expected
+@test "run starts nothing with a truncated library" {
+    local size
     cp "$NS" "$T/nagleshim"
-    # Behind what is loaded there may be much that is not.
+    # Much of the file is not loaded: debug information, for instance.
     size=$(($(readelf -lW "$LIBRARY" | awk '$1 == "LOAD" { print $2 }' | tail -1) - 4096))
-    while IFS='|' read -r kind expected; do
-        case $kind in
-        empty) : >"$T/libnagleshim.so" ;;
-        half) head -c "$size" "$LIBRARY" >"$T/libnagleshim.so" ;;
-        header) head -c 100 "$LIBRARY" >"$T/libnagleshim.so" ;;
-        text) echo hello >"$T/libnagleshim.so" ;;
-        foreign)
-            cp "$LIBRARY" "$T/libnagleshim.so"
-            printf '\xee\xee' | dd of="$T/libnagleshim.so" bs=1 seek=18 conv=notrunc status=none
-            ;;
-        esac
-        run --separate-stderr "$T/nagleshim" run -- touch "$T/ran"
-        expect_status 125
-        expected="nagleshim run: the library would not load: $T/libnagleshim.so $expected; install it again"
-        # shellcheck disable=SC2053 # a pattern
-        [[ $stderr == $expected ]] || {
-            seen
-            return 1
-        }
-        [[ ! -e $T/ran ]]
-    done <<'CASES'
-empty|is empty
-half|is truncated: it has * bytes and needs *
-header|is truncated: its program headers are missing
-text|is not a library
-foreign|is built for another kind of machine
-CASES
-    cp "$LIBRARY" "$T/libnagleshim.so"
+    head -c "$size" "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" run -- touch "$T/ran"
-    expect_status 0
-    [[ -e $T/ran ]]
-    # The danger that this guards against: the loader maps it, and the program ends.
-    head -c "$size" "$LIBRARY" >"$T/half.so"
-    run --separate-stderr env LD_PRELOAD="$T/half.so" true
+    expect_status 125
+    [[ $stderr == "nagleshim run: the library would not load: $T/libnagleshim.so is truncated: it has $size bytes and needs "*"; install it again" ]]
+    [[ ! -e $T/ran ]]
+    # The loader would map it, and the program would end.
+    run --separate-stderr env LD_PRELOAD="$T/libnagleshim.so" true
     expect_status 135 # SIGBUS
 }

@@ -3,14 +3,12 @@
  * Device Interface, with the paths of this machine. Writes no file. Not async-signal-safe. */
 #include "cli/cli.h"
 #include "cli/host/host.h"
-#include "cli/process/elf.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
 
 #include <cJSON.h>
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,19 +27,6 @@ __asm__(".pushsection .rodata\n"
         ".byte 0\n"
         ".popsection\n");
 extern const char ns_cdi[] __attribute__((visibility("hidden")));
-
-static bool find_library(char library[PATH_MAX])
-{
-    char reason[512];
-
-    if (ns_preload_locate(library) == -ENOENT)
-        SAY(NS_LIBRARY_NAME " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR);
-    else if (ns_elf_path_is_unfit(library, reason, sizeof reason))
-        SAY("%s %s; install it again", library, reason);
-    else
-        return true;
-    return false;
-}
 
 /* The file for the device keep-env: named, or installed with this command; "" if there is none. */
 static bool find_preload_file(const char *named, char file[PATH_MAX])
@@ -124,7 +109,7 @@ int ns_cdi_main(int argc, char **argv)
         SAY("unexpected word '%s'; see 'nagleshim cdi --help'", argv[optind]);
         return NS_EXIT_ERROR;
     }
-    return find_library(library) && find_preload_file(named, preload_file) &&
+    return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES
                : NS_EXIT_ERROR;

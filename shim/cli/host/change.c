@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,19 @@ static void make_directories(const char *path)
     }
 }
 
+/* Also removes the directory, unless it has other files. */
+static bool remove_file(const char *path)
+{
+    char directory[PATH_MAX];
+    bool removed = unlink(path) == 0;
+    int error = errno;
+
+    snprintf(directory, sizeof directory, "%s", path);
+    rmdir(dirname(directory));
+    errno = error;
+    return removed || error == ENOENT;
+}
+
 /* Writes a temporary file, whose name neither systemd nor a loader reads, and renames it. */
 static bool replace(const char *path, const char *text)
 {
@@ -76,7 +90,7 @@ static bool replace(const char *path, const char *text)
     int error = errno;
     close(fd);
     if (!good)
-        unlink(temporary);
+        remove_file(temporary);
     errno = error;
     return good;
 }
@@ -93,8 +107,8 @@ int ns_change_make(struct ns_change *change)
     if (is_link || (!change->old && errno != ENOENT))
         errno = EINVAL;
     else
-        change->done = change->text ? replace(change->path, change->text)
-                                    : !change->old || unlink(change->path) == 0;
+        change->done =
+            change->text ? replace(change->path, change->text) : remove_file(change->path);
     if (change->done)
         return NS_EXIT_YES;
     int error = errno;
@@ -107,7 +121,7 @@ bool ns_change_undo(struct ns_change *change)
 {
     if (change->done)
         change->done =
-            change->old ? !replace(change->path, change->old) : unlink(change->path) != 0;
+            !(change->old ? replace(change->path, change->old) : remove_file(change->path));
     return !change->done;
 }
 

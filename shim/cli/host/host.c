@@ -21,14 +21,12 @@
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
-enum { UNITS_MOST = 256 };
-
 enum action { NOTHING, ENABLE, DISABLE, STATUS };
 
 struct host_options {
     enum action action;
     bool preload, help;
-    char *units[UNITS_MOST];
+    char **units;
     unsigned n_units;
     const char *library, *root;
 };
@@ -37,10 +35,6 @@ static bool add_unit(struct host_options *options, char *unit)
 {
     char path[PATH_MAX];
 
-    if (options->n_units == UNITS_MOST) {
-        SAY("more than %d units", UNITS_MOST);
-        return false;
-    }
     if (!ns_host_unit_path(unit, path))
         return false;
     options->units[options->n_units++] = unit;
@@ -135,11 +129,8 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
     const char *library = options->library;
 
     if (!library && options->action == ENABLE) {
-        if (ns_preload_locate(own) == -ENOENT) {
-            SAY(NS_LIBRARY_NAME " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR
-                                "; name it with --library");
+        if (!ns_preload_take("host", own))
             return false;
-        }
         library = own;
     }
     if (library && options->root && realpath(options->root, root) &&
@@ -222,7 +213,8 @@ int ns_host_main(int argc, char **argv)
     static struct host_options options;
     static struct ns_host host;
 
-    if (!parse(argc, argv, &options))
+    options.units = calloc((size_t)argc, sizeof *options.units);
+    if (!options.units || !parse(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (options.help) {
         ns_help_print("host");

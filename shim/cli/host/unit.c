@@ -216,23 +216,12 @@ static bool takes_effect(const struct ns_host *host, const char *path)
     return false;
 }
 
-/* Removes the directory of a drop-in, unless it has other files. */
-static void remove_directory(const char *path)
-{
-    char directory[PATH_MAX];
-
-    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
-    rmdir(directory);
-}
-
 static void undo(const struct ns_host *host, struct ns_change *changes, unsigned n)
 {
     bool undone = true;
 
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         undone = ns_change_undo(&changes[i]) && undone;
-        remove_directory(changes[i].path);
-    }
     undone = reload(host) && undone;
     SAY("%s", undone ? "nothing was changed"
                      : "not everything could be restored: see 'nagleshim host status'");
@@ -316,7 +305,6 @@ static int disable(const struct ns_host *host, const char *path, bool is_named, 
     int status = ns_change_make(&change);
     if (status == NS_EXIT_YES) {
         *changed = true;
-        remove_directory(path);
         ns_output_line("%s will not have the library at its next start", dropin.unit);
     }
     ns_change_free(&change);

@@ -112,9 +112,9 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX])
     return false;
 }
 
-char *ns_preload_list(const char *command)
+bool ns_preload_take(const char *command, char path[PATH_MAX])
 {
-    char path[PATH_MAX], reason[128], *list = NULL;
+    char reason[128];
     int result = ns_preload_locate(path);
 
     if (result == -ENOENT)
@@ -128,7 +128,14 @@ char *ns_preload_list(const char *command)
     /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
     else if (ns_elf_path_is_unfit(path, reason, sizeof reason))
         ns_say(command, "the library would not load: %s %s; install it again", path, reason);
-    else if (!(list = ns_preload_join(getenv("LD_PRELOAD"), path)))
-        ns_say(command, "cannot set LD_PRELOAD: %s", strerror(ENOMEM));
-    return list;
+    else
+        return true;
+    return false;
+}
+
+char *ns_preload_list(const char *command)
+{
+    char path[PATH_MAX];
+
+    return ns_preload_take(command, path) ? ns_preload_join(getenv("LD_PRELOAD"), path) : NULL;
 }

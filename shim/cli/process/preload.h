@@ -35,8 +35,11 @@ int ns_preload_locate_named(const char *name, char path[PATH_MAX]);
  * would undo each other. Allocated; NULL if there is no memory. */
 char *ns_preload_join(const char *old, const char *library);
 
-/* The same for this command's library and environment. If no library would load: NULL, and one line
- * on stderr in the name of command. */
+/* Finds the library of this command. False, and one line on stderr in the name of command, if there
+ * is none or if it would not load. */
+bool ns_preload_take(const char *command, char path[PATH_MAX]);
+
+/* The value of LD_PRELOAD with that library added to this command's own; NULL as above. */
 char *ns_preload_list(const char *command);
 
 #endif
