@@ -169,7 +169,7 @@ static int run_once(struct comparison *comparison, unsigned number, int errors)
         [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
     };
     struct ns_diagnose_options options = {
-        .verb = "compare", .program = comparison->program, .outside = true, .silent = true};
+        .verb = "compare", .program = comparison->program, .outside = true};
     struct ns_child_options wanted = {.argv = comparison->program,
                                       .environment = environments[number],
                                       .quiet = true,

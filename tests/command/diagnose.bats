@@ -328,7 +328,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
         --fail-on likely --for 0.3 -- "$T/other" 0.5
     expect_status 3
-    expect_part stderr "note: permission denied for 1 process: "
+    expect_part stderr "note: 1 process could not be examined: "
 }
 
 @test "with --for the report comes while the program is running, and its status is passed on later" {
@@ -351,13 +351,9 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     grep -qx 'status 130' "$T/seen"
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
     on_a_terminal $'\x03' "$NS" diagnose --pid "${NS_PID[client]}"
-    # On a terminal a line shows the progress.
-    grep -qE 'watching for [0-9]+ s: 1 connection, [0-9]+ stalls' "$T/seen"
     grep -q 'it stalls: ' "$T/seen"
     grep -qx 'status 0' "$T/seen"
     kill -0 "${NS_PID[client]}"
-    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 1.2
-    expect_no_part stderr watching
 }
 
 @test "on a narrow terminal sentences are wrapped between words" {

@@ -29,7 +29,7 @@ load ../helpers/top
     others=$(pgrep -c .)
     run --separate-stderr "${AS[@]}" "$NS" top --once --interval 0.5
     printf '%s\n' "$output" "$kernel of $others"
-    [[ $output =~ \;\ ([0-9]+)\ process(es)?\ not\ permitted ]]
+    [[ $output =~ \;\ ([0-9]+)\ process(es)?\ not\ examined ]]
     denied=${BASH_REMATCH[1]}
     # Processes begin and end meanwhile.
     ((denied > 0 && denied <= others - kernel / 2))
@@ -72,9 +72,9 @@ END
 
 @test "more processes than the soft limit of descriptors are watched, and those above the hard limit are counted" {
     brood S
-    [[ $stderr == *"it stalls"* && $stderr != *"not watched"* ]]
+    [[ $stderr == *"it stalls"* && $stderr != *"could not be examined"* ]]
     brood H
-    [[ $stderr == *" processes could not be watched: too few descriptors"* ]]
+    [[ $stderr == *" processes could not be examined: "* ]]
 }
 
 @test "descriptors of ended namespaces are closed, and processes without a descriptor are tried again" {
@@ -94,14 +94,14 @@ END
         exec "$1/queue_put" --warmup 20 localhost "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$2")" 100000000' \
         client "$EXAMPLES" "$T/port"
     ns_start top bash -c 'ulimit -n 40; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
-    ns_wait_for "$T/top.out" 'processes not watched'
+    ns_wait_for "$T/top.out" 'processes not examined'
     echo >"$T/go"
     ns_wait_for "$T/top.out" '^queue_put .* [1-9][0-9]*%'
     # Two for the namespace of the client, and two for that of its parent.
     timeout 10 bash -c 'until (($(find "/proc/$1/fd" -lname "socket:*" | wc -l) <= 4)); do sleep 0.05; done' \
         few "${NS_PID[top]}"
     ns_stop top
-    [[ ! -s $T/top.err && $(tail -n 5 "$T/top.out") != *"not watched"* ]]
+    [[ ! -s $T/top.err && $(tail -n 5 "$T/top.out") != *"not examined"* ]]
 }
 
 @test "a process that reuses a pid has its own row" {

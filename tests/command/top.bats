@@ -54,7 +54,7 @@ crowd() {
 import os, resource, socket, sys, time
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+listener = socket.create_server(("127.0.0.1", 7002), backlog=4096)
 port = listener.getsockname()[1]
 if os.fork() == 0:
     listener.close()

@@ -19,7 +19,6 @@ struct ns_diagnose_options {
     double max_lost_ms;
     const char *json, *page, *policy; /* files to write, or NULL */
     bool outside;
-    bool silent; /* no progress */
     bool help;
 };
 

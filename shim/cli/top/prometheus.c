@@ -103,9 +103,7 @@ static void write_watch(FILE *file, const struct ns_top *top)
         {"rounds_missed", "Rounds of samples that were late.", (double)since->missed},
         {"connections_forgotten", "Connections that were too short or too many to be sampled.",
          (double)since->forgotten},
-        {"processes_denied", "Processes that may not be examined.", (double)since->denied},
-        {"processes_unread", "Processes without a descriptor or memory for them.",
-         (double)since->unread},
+        {"processes_denied", "Processes that could not be examined.", (double)since->denied},
     };
 
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
