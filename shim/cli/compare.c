@@ -7,7 +7,8 @@
 #include "cli/diagnose/diagnose.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
-#include "cli/process/injection.h"
+#include "cli/process/environment.h"
+#include "cli/process/preload.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
 
@@ -86,13 +87,13 @@ static bool take_policy(struct comparison *comparison)
 
     if (!comparison->policy)
         return true;
-    return ns_injection_policy("compare", comparison->policy, path) &&
+    return ns_environment_policy_file("compare", comparison->policy, path) &&
            asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) >= 0;
 }
 
 static bool take_library(struct comparison *comparison)
 {
-    char *list = ns_injection_preload("compare");
+    char *list = ns_preload_list("compare");
 
     if (!list || asprintf(&comparison->preload, "LD_PRELOAD=%s", list) < 0)
         comparison->preload = NULL;

@@ -2,14 +2,12 @@
 /* Owns `nagleshim run`: it puts the library and the policy into the environment and executes the
  * program in its own place. It must not fork, leave a descriptor open, or touch signals: the
  * program starts as it would without this command. Not async-signal-safe. */
+#include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-
 #include "cli/process/environment.h"
-#include "cli/process/forewarn.h"
-#include "cli/process/injection.h"
 #include "cli/process/preload.h"
-#include "cli/process/reach.h"
+#include "cli/process/subject.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
@@ -22,6 +20,7 @@
 #include <unistd.h>
 
 #define SAY(...) ns_say("run", __VA_ARGS__)
+#define WARN(...) ns_say("run", "warning: " __VA_ARGS__)
 
 struct run_options {
     const char *policy, *send, *ack, *log;
@@ -121,33 +120,21 @@ static bool put_environment(const char *name, const char *value)
     return false;
 }
 
-/* The program must not start without the policy that was named: a broken one is an error. */
-static bool put_policy_file(const char *file)
+static bool put_policy_of_options(const struct run_options *options)
 {
-    char path[PATH_MAX];
+    char send[64] = "", ack[64] = "", delay[64] = "", text[512];
 
-    return ns_injection_policy("run", file, path) && put_environment("NAGLESHIM_POLICY", path);
-}
-
-/* The policy of --send, --ack and --max-delay-us as JSON; NULL if there is no memory. The words
- * have been checked against lists, and need no escapes. */
-static char *write_policy(const struct run_options *options)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&text, &size);
-
-    if (!stream)
-        return NULL;
-    fprintf(stream, "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"");
+    /* The words have been checked against lists, and need no escapes. */
     if (options->send)
-        fprintf(stream, ",\"send\":\"%s\"", options->send);
+        snprintf(send, sizeof send, ",\"send\":\"%s\"", options->send);
     if (options->ack)
-        fprintf(stream, ",\"ack\":\"%s\"", options->ack);
+        snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", options->ack);
     if (options->max_delay_us)
-        fprintf(stream, ",\"max_delay_us\":%u", options->max_delay_us);
-    fputs("}]}", stream);
-    return fclose(stream) == 0 ? text : NULL;
+        snprintf(delay, sizeof delay, ",\"max_delay_us\":%u", options->max_delay_us);
+    snprintf(text, sizeof text,
+             "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}", send, ack,
+             delay);
+    return put_environment("NAGLESHIM_POLICY", text);
 }
 
 /* Under `nagleshim diagnose`: the library that observes is replaced by the one that cures. */
@@ -162,29 +149,74 @@ static void leave_observation(void)
         "outside; use 'nagleshim compare -- PROGRAM' to measure the shim's effect");
 }
 
+/* The program must not start without the policy that was named: a broken one is an error. */
 static bool put_policy(const struct run_options *options)
 {
-    char *text;
-    bool ok;
+    char path[PATH_MAX];
 
-    leave_observation();
     if (options->policy)
-        return put_policy_file(options->policy);
-    if (!options->send && !options->ack && !options->max_delay_us)
-        return true;
-    text = write_policy(options);
-    ok = put_environment("NAGLESHIM_POLICY", text);
-    free(text);
-    return ok;
+        return ns_environment_policy_file("run", options->policy, path) &&
+               put_environment("NAGLESHIM_POLICY", path);
+    if (options->send || options->ack || options->max_delay_us)
+        return put_policy_of_options(options);
+    return true;
 }
 
 static bool put_library(void)
 {
-    char *list = ns_injection_preload("run");
+    char *list = ns_preload_list("run");
     bool ok = list && put_environment("LD_PRELOAD", list);
 
     free(list);
     return ok;
+}
+
+static void warn_of_environment(const char *text)
+{
+    WARN("%s", text);
+}
+
+static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
+{
+    for (size_t i = 0; i < policy->n_rules; i++)
+        if (ns_match_process(&policy->rules[i], process))
+            return true;
+    return false;
+}
+
+/* The policy that the program will get from the environment as it is now. */
+static void warn_of_policy(const struct ns_process *process)
+{
+    static struct ns_policy_found found;
+    const struct ns_policy_request request = {
+        .policy = getenv("NAGLESHIM_POLICY"),
+        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+        .argv0 = process->argv0,
+        .exe = process->exe,
+    };
+    char text[PATH_MAX + sizeof found.where.message + 32];
+
+    ns_policy_find(&request, &found, NULL, NULL);
+    if (!found.policy)
+        WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
+             ns_policy_error_text(&found, text, sizeof text));
+    else if (!found.policy->enabled)
+        WARN("%s: \"enabled\" is false: the shim leaves every socket alone", found.path);
+    else if (found.origin != NS_POLICY_BUILTIN && !is_for(found.policy, process))
+        WARN("%s: no rule is for %s: the shim leaves its sockets alone; programs that it starts "
+             "may have a rule",
+             found.path, ns_path_base(process->exe ? process->exe : process->argv0));
+}
+
+static void warn_of_program(const struct ns_reach *reach)
+{
+    const char *reason = ns_reach_reason(reach->verdict);
+
+    if (reason && reach->is_script)
+        WARN("the shim will not reach %s: its interpreter %s %s", reach->program, reach->file,
+             reason);
+    else if (reason)
+        WARN("the shim will not reach %s: it %s", reach->program, reason);
 }
 
 static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
@@ -210,18 +242,19 @@ int ns_run_main(int argc, char **argv)
         ns_help_print("run");
         return NS_EXIT_YES;
     }
+    leave_observation();
     if (!put_policy(&options) || !put_library() ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    ns_forewarn_of_environment();
+    ns_environment_judge(warn_of_environment);
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])
-        ns_forewarn_of_policy(&subject);
-    ns_forewarn_of_program(&subject.reach, argc, argv);
+        warn_of_policy(&subject.process);
+    warn_of_program(&subject.reach);
     ns_child_restore();
     execvp(argv[0], argv);
     return report_exec_failure(argv[0], &subject.reach, errno);

@@ -126,12 +126,12 @@ def bench_memory(bench):
 def cost_of_top(bench, pid, seconds):
     """Per cent of a processor, and samples a second, in the second of two intervals."""
     top = bench.popen(bench.places["1"][0], NO_SHIM,
-                      [ROOT / "build/nagleshim", "top", "--pid", pid, "--interval", seconds],
+                      ["timeout", DEADLINE, ROOT / "build/nagleshim", "top", "--pid", pid, "--interval", seconds],
                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     bench.running.append(top)
     found = []
     for line in top.stdout:
-        found += re.findall(r"^(\d+) \w+/s, ([0-9.]+) % of a CPU", line)
+        found += re.findall(r"(\d+) samples/s, ([0-9.]+)% of a CPU", line)
         if len(found) == 2:
             break
     top.stdout.close()

@@ -80,7 +80,7 @@ edits() {
     head -c 20000 "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" cdi
     expect_status 2
-    expect_part stderr "nagleshim cdi: $T/libnagleshim.so is truncated"
+    expect_part stderr "nagleshim cdi: the library would not load: $T/libnagleshim.so is truncated"
 }
 
 # contained DEVICE COMMAND...: in a container of podman's whose root is a small system; its LD_PRELOAD is another library.

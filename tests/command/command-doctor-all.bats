@@ -17,10 +17,6 @@ setup() {
     "${alone[@]}" true 2>/dev/null || cannot_here "no PID namespace of one's own"
 }
 
-teardown() {
-    ns_teardown
-}
-
 # What a scene may use. start NAME COMMAND...: a server in the background, in pid[NAME]; it listens when this returns.
 prelude='declare -A pid=()
 start() {
@@ -170,28 +166,14 @@ assert o["status"] == 1 and o["messages"] == [] and "tried" not in o
 PYTHON
 }
 
-@test "the table fits the terminal's width, has one line per row elsewhere, and names cannot control the terminal" {
-    type -P script >/dev/null || cannot_here "script is not installed"
-    local width
-    local text="LD_PRELOAD was not set when it was started ('nagleshim run' sets it)"
+@test "a row is one line, and names cannot control the terminal" {
     cp "$EXAMPLES/queue_server" "$T/"$'a\e[31mname\xc3\xa9-that-is-long'
     scene 'start odd "$T/"$'"'"'a\e[31mname\xc3\xa9-that-is-long'"'"' --connections 0 0
-        for width in 80 40; do
-            script -qec "stty cols $width; \"$NS\" doctor --all" /dev/null </dev/null >"$T/$width"
-        done
         "$NS" doctor --all'
     expect_status 1
     [[ $(wc -l <<<"$output") -eq 4 ]] # a head, a row, the count of the others, and the verdict
-    row odd no 1 "$text"
+    row odd no 1 "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)"
     expect_part output $'a?[31mname\xc3\xa9'
-    # In a narrow terminal, the last column is below the others.
-    for width in 80 40; do
-        tr -d '\r' <"$T/$width" | sed '/^not listed/,$d' >"$T/lines"
-        [[ $(wc -L <"$T/lines") -le $width && $(wc -l <"$T/lines") -gt 2 ]]
-        tr -d ' \n' <"$T/lines" | grep -qF "${text// /}"
-        run grep -F $'\e' "$T/lines"
-        expect_status 1
-    done
 }
 
 @test "processes that start and end meanwhile are no error" {
@@ -224,7 +206,7 @@ PYTHON
     scene 'serve of-root $with
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
     expect_status 3
-    expect_whole output "not readable: 2: run doctor as root to see them
+    expect_whole output "not readable: 2: run doctor as root
 verdict: no process could be read"
     scene 'serve of-root
         start own setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$T/libnagleshim.so" "$T/queue_server" --connections 0 0
@@ -232,7 +214,7 @@ verdict: no process could be read"
     [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || return 0
     expect_status 0
     row own works 1 "policy built in"
-    expect_part output "not readable: 2: run doctor as root to see them"
+    expect_part output "not readable: 2: run doctor as root"
     expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
 }
 
@@ -245,13 +227,7 @@ verdict: no process could be read"
     expect_whole stderr "nagleshim doctor: /proc is not mounted or cannot be read"
 }
 
-@test "--all excludes a program and --pid, and --every needs --all" {
-    doctor --all cat
-    expect_status 2
-    expect_whole stderr "nagleshim doctor: 'cat': a program and --all cannot be used together"
-    doctor --all --pid 1
-    expect_status 2
-    expect_whole stderr "nagleshim doctor: --pid and --all cannot be used together"
+@test "--every needs --all" {
     doctor --every --pid 1
     expect_status 2
     expect_whole stderr "nagleshim doctor: --every needs --all"

@@ -12,10 +12,6 @@ setup() {
     may_look
 }
 
-teardown() {
-    ns_teardown
-}
-
 @test "doctor shows that the shim works in a process, its policy and rules, and the number of sockets" {
     policy policies/queue_server '{"name": "none", "match": {"role": "client"}},
         {"name": "servers", "send": "auto-cork"}, {"match": {"process": "other"}}'
@@ -49,7 +45,7 @@ teardown() {
     patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{}]}'
     doctor_of p
     expect_works p
-    expect_part output "policy: the text in NAGLESHIM_POLICY, 1 rule"
+    expect_part output "policy: NAGLESHIM_POLICY, 1 rule"
     patient q pause env LD_PRELOAD="$LIBRARY"
     doctor_of q
     expect_works q
@@ -96,7 +92,7 @@ teardown() {
     mv "$T/new.so" "$T/another-name.so"
     doctor_of p
     expect_works p
-    expect_part output "(its file was replaced or removed; the process keeps the old one)"
+    expect_part output "warning: the library's file was replaced or removed"
     rm "$T/another-name.so"
     doctor_of p
     expect_works p
@@ -137,12 +133,7 @@ teardown() {
     expect_part output "loader: $musl (musl)"
 }
 
-@test "doctor warns of a second shim, and of sockets that the shim has not seen" {
-    cp "$LIBRARY" "$T/second.so"
-    patient q pause env LD_PRELOAD="$LIBRARY:$T/second.so"
-    doctor_of q
-    expect_works q
-    expect_part output "warning: the shim is in its memory 2 times"
+@test "doctor warns of sockets that the shim has not seen" {
     # An inherited connection that is never used.
     server s
     exec 8<>"/dev/tcp/127.0.0.1/$port"
@@ -163,7 +154,7 @@ teardown() {
     doctor --pid "$number"
     expect_status 2
     expect_whole output ""
-    expect_whole stderr "nagleshim doctor: process $number (doctor_patient) has ended and is a zombie: its parent has not waited for it"
+    expect_whole stderr "nagleshim doctor: there is no process $number, or it has ended"
     doctor_of p
     expect_works p
 }
@@ -180,11 +171,7 @@ teardown() {
             expect_part output "verdict: the shim works in process $pid"
             works=$((works + 1))
             ;;
-        2) [[ $stderr == *"there is no process $pid" || $stderr == *"is a zombie"* ||
-            $stderr == *"process $pid ended during the examination" ]] || {
-            seen
-            return 1
-        } ;;
+        2) expect_whole stderr "nagleshim doctor: there is no process $pid, or it has ended" ;;
         *)
             seen
             return 1
@@ -203,11 +190,11 @@ teardown() {
     patient p pause env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[p]}"
     expect_status 3
-    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[p]} runs as user $EUID; run doctor as root"
+    expect_whole stderr "nagleshim doctor: process ${NS_PID[p]}: permission denied: run doctor as root"
     patient=$T/doctor_patient patient q hidden "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[q]}"
     expect_status 3
-    expect_whole stderr "nagleshim doctor: permission denied: process ${NS_PID[q]} runs as user 65534; run doctor as root"
+    expect_whole stderr "nagleshim doctor: process ${NS_PID[q]}: permission denied: run doctor as root"
     doctor_of q
     if has_ptrace; then
         expect_works q
@@ -221,34 +208,29 @@ teardown() {
     expect_works r
 }
 
-# doctor_without CALL... -- ARGUMENTS: doctor in a sandbox that answers these system calls with EPERM.
-doctor_without() {
+# doctor_without_memory PID: doctor in a sandbox that answers pread64 with EPERM, as Yama forbids only the reading of memory.
+doctor_without_memory() {
     run --separate-stderr python3 -c 'import ctypes, os, platform, struct, sys
-at = sys.argv.index("--")
-numbers = {"x86_64": {"process_vm_readv": 310, "preadv": 295}, "aarch64": {"process_vm_readv": 270, "preadv": 69}}
-code = struct.pack("HBBI", 0x20, 0, 0, 0)
-for name in sys.argv[1:at]:
-    code += struct.pack("HBBI", 0x15, 0, 1, numbers[platform.machine()][name]) + struct.pack("HBBI", 6, 0, 0, 0x50001)
-code += struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+number = {"x86_64": 17, "aarch64": 67}[platform.machine()]
+code = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 3, number)
+# Only large offsets, which are addresses: ELF files are read with pread, too.
+code += struct.pack("HBBI", 0x20, 0, 0, 16 + 8 * 3 + 4) + struct.pack("HBBI", 0x15, 1, 0, 0)
+code += struct.pack("HBBI", 6, 0, 0, 0x50001) + struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
 libc = ctypes.CDLL(None)
 program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.cast(code, ctypes.c_void_p).value)
 libc.prctl(38, 1, 0, 0, 0) == 0 or sys.exit("no_new_privs")
 libc.prctl(22, 2, program, 0, 0) == 0 or sys.exit("seccomp")
-os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --pid "${!#}"
+os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
 }
 
-@test "doctor reads memory through /proc/PID/mem if a sandbox forbids process_vm_readv, and reports if both are forbidden" {
+@test "doctor reports that it may not read a process's memory" {
     patient p pause env LD_PRELOAD="$LIBRARY"
-    doctor_without process_vm_readv "${NS_PID[p]}"
-    expect_works p
-    expect_part output "so far: sockets 0"
-    # As under Yama, which forbids only the reading of memory.
-    doctor_without process_vm_readv preadv "${NS_PID[p]}"
+    doctor_without_memory "${NS_PID[p]}"
     expect_status 3
     expect_part output "library: $LIBRARY"
-    expect_whole stderr "nagleshim doctor: process ${NS_PID[p]}: the status of its shim cannot be read: Operation not permitted (see kernel.yama.ptrace_scope)"
+    expect_part output "warning: the status of its shim cannot be read: Operation not permitted (see kernel.yama.ptrace_scope)"
     patient q pause
-    doctor_without process_vm_readv preadv "${NS_PID[q]}"
+    doctor_without_memory "${NS_PID[q]}"
     expect_fails q "LD_PRELOAD was not set when it was started"
     expect_part output "warning: its memory cannot be read (see kernel.yama.ptrace_scope): the library was searched for by its name"
 }
@@ -276,12 +258,12 @@ os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --p
         doctor_of "$kind"
         expect_status 2
         # What another version calls itself cannot drive the terminal.
-        expect_whole stderr "nagleshim doctor: process ${NS_PID[$kind]}: the status of its shim has a form that this command does not know; use the command of version 9.9?]0;x"
+        expect_part output "warning: the status of its shim has a form that this command does not know; use the command of version 9.9?]0;x"
     done
     patient garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage
     doctor_of garbage
     expect_status 2
-    expect_whole stderr "nagleshim doctor: process ${NS_PID[garbage]}: the status of its shim has been overwritten"
+    expect_part output "warning: the status of its shim has been overwritten"
 }
 
 @test "doctor survives invalid addresses in a status section, and prints no control characters" {
@@ -304,7 +286,8 @@ os.execv(sys.argv[at + 1], sys.argv[at + 1:])' "${@:1:$#-1}" -- "$NS" doctor --p
     doctor_of p
     expect_status 2
     expect_no_part output "reason: "
-    expect_verdict "process ${NS_PID[p]} has not finished starting; if this verdict stays, it hangs in code that runs before main"
+    expect_part output "warning: it has not finished starting; if this does not change, it hangs in code that runs before main"
+    expect_verdict "it is unknown whether the shim works in process ${NS_PID[p]}"
 }
 
 @test "doctor waits until a process that has just started is a second old" {

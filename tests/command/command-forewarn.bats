@@ -46,24 +46,18 @@ expect_nothing() {
     touch "$T/file"
     NAGLESHIM_LOG_FILE=$T/none/log run_touch
     expect_warning "NAGLESHIM_LOG_FILE '$T/none/log' cannot be written, and the log is lost: No such file or directory"
-    NAGLESHIM_LOG_FILE=$T run_touch
-    expect_warning "NAGLESHIM_LOG_FILE '$T' cannot be written, and the log is lost: Is a directory"
     NAGLESHIM_LOG_FILE=$T/file/log run_touch
     expect_warning "NAGLESHIM_LOG_FILE '$T/file/log' cannot be written, and the log is lost: Not a directory"
-    mkfifo "$T/fifo"
-    NAGLESHIM_LOG_FILE=$T/fifo run_touch
-    expect_warning "NAGLESHIM_LOG_FILE '$T/fifo' cannot be written, and the log is lost: No such device or address"
     NAGLESHIM_LOG_FILE=$T/new run_touch
     expect_nothing
     [[ ! -e $T/new ]] # the shim makes it when it has something to say
     cd "$T"
     NAGLESHIM_LOG_FILE=new run_touch
     expect_nothing
+    # The library also reports the level, once for each process.
     NAGLESHIM_LOG=verbose run --separate-stderr "$NS" run -- touch "$T/ran"
     expect_status 0
-    # The library says it, once for each process.
-    [[ $(grep -c "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" <<<"$stderr") -eq 1 && $stderr == nagleshim\[* ]]
-    # If the library's message goes to a file, run prints it, too.
+    [[ $(grep -c "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" <<<"$stderr") -eq 2 ]]
     NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE=$T/log run_touch
     expect_warning "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
@@ -113,36 +107,6 @@ CASES
     expect_nothing
 }
 
-@test "run warns if the command itself takes the library out of LD_PRELOAD" {
-    local words removed="the shim will not reach the program that env starts: env takes the library out of LD_PRELOAD; put 'nagleshim run' behind env and its options"
-    while read -r words; do
-        # shellcheck disable=SC2086 # several words
-        run --separate-stderr "$NS" run -- $words true
-        expect_whole stderr "nagleshim run: warning: $removed"
-        expect_status 0
-    done <<CASES
-env -i
-env -
-/usr/bin/env --ignore-environment A=b
-env -u A -uLD_PRELOAD
-env --unset LD_PRELOAD
-env --unset=LD_PRELOAD -C /
-env LD_PRELOAD=
-CASES
-    for words in "env" "env -u A" "env A=b" "env LD_PRELOAD=$LIBRARY" "env -i LD_PRELOAD=$LIBRARY" "env -- A=b"; do
-        # shellcheck disable=SC2086 # several words
-        run --separate-stderr "$NS" run -- $words true
-        expect_whole stderr ""
-        expect_status 0
-    done
-    mkdir "$T/bin"
-    for words in sudo su runuser doas; do
-        cp /bin/true "$T/bin/$words"
-        run --separate-stderr "$NS" run -- "$T/bin/$words" -u nobody program
-        expect_whole stderr "nagleshim run: warning: the shim may not reach the program that $words starts: $words can remove LD_PRELOAD; put 'nagleshim run' behind $words and its options"
-    done
-}
-
 @test "run warns of a broken policy that the program would get from the environment" {
     NAGLESHIM_POLICY=$(broken_policy) run_touch
     expect_status 0
@@ -163,12 +127,9 @@ CASES
     expect_warning "NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
-@test "run warns of a rule that no socket can get, and of a policy without a rule for the program" {
+@test "run warns of a policy that is disabled or has no rule for the program" {
     local file
-    file=$(realpath "$(policy p '{}, {"name": "late", "match": {"role": "client"}}')")
-    run_touch -p "$file"
-    expect_warning "$file: rule 2 \"late\": never used: rule 1 before it already takes every socket it could match"
-    policy p '{"match": {"process": "other"}}' >/dev/null
+    file=$(realpath "$(policy p '{"match": {"process": "other"}}')")
     run_touch -p "$file"
     expect_warning "$file: no rule is for touch: the shim leaves its sockets alone; programs that it starts may have a rule"
     echo '{"version": 1, "enabled": false, "rules": [{}]}' >"$file"
@@ -179,44 +140,17 @@ CASES
     expect_nothing
 }
 
-@test "run starts nothing with a library that is empty, truncated, for another machine, or not a library" {
-    local size kind expected
+@test "run starts nothing with a truncated library" {
+    local size
     cp "$NS" "$T/nagleshim"
-    # Behind what is loaded there may be much that is not.
+    # Much of the file is not loaded: debug information, for instance.
     size=$(($(readelf -lW "$LIBRARY" | awk '$1 == "LOAD" { print $2 }' | tail -1) - 4096))
-    while IFS='|' read -r kind expected; do
-        case $kind in
-        empty) : >"$T/libnagleshim.so" ;;
-        half) head -c "$size" "$LIBRARY" >"$T/libnagleshim.so" ;;
-        header) head -c 100 "$LIBRARY" >"$T/libnagleshim.so" ;;
-        text) echo hello >"$T/libnagleshim.so" ;;
-        foreign)
-            cp "$LIBRARY" "$T/libnagleshim.so"
-            printf '\xee\xee' | dd of="$T/libnagleshim.so" bs=1 seek=18 conv=notrunc status=none
-            ;;
-        esac
-        run --separate-stderr "$T/nagleshim" run -- touch "$T/ran"
-        expect_status 125
-        expected="nagleshim run: the library would not load: $T/libnagleshim.so $expected; install it again"
-        # shellcheck disable=SC2053 # a pattern
-        [[ $stderr == $expected ]] || {
-            seen
-            return 1
-        }
-        [[ ! -e $T/ran ]]
-    done <<'CASES'
-empty|is empty
-half|is truncated: it has * bytes and needs *
-header|is truncated: its program headers are missing
-text|is not a library
-foreign|is built for another kind of machine
-CASES
-    cp "$LIBRARY" "$T/libnagleshim.so"
+    head -c "$size" "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" run -- touch "$T/ran"
-    expect_status 0
-    [[ -e $T/ran ]]
-    # The danger that this guards against: the loader maps it, and the program ends.
-    head -c "$size" "$LIBRARY" >"$T/half.so"
-    run --separate-stderr env LD_PRELOAD="$T/half.so" true
+    expect_status 125
+    [[ $stderr == "nagleshim run: the library would not load: $T/libnagleshim.so is truncated: it has $size bytes and needs "*"; install it again" ]]
+    [[ ! -e $T/ran ]]
+    # The loader would map it, and the program would end.
+    run --separate-stderr env LD_PRELOAD="$T/libnagleshim.so" true
     expect_status 135 # SIGBUS
 }

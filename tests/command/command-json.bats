@@ -11,10 +11,6 @@ setup() {
     doctor_setup
 }
 
-teardown() {
-    ns_teardown
-}
-
 # json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits so, prints one object in strict UTF-8 with that status in it,
 # and the expression, in Python, of the object o is true. The text form must have the same status.
 json() {

@@ -12,10 +12,6 @@ setup() {
     ns_python
 }
 
-teardown() {
-    ns_teardown
-}
-
 victim() {
     ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
     ns_port server

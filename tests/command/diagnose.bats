@@ -15,10 +15,6 @@ setup() {
     ns_prompt
 }
 
-teardown() {
-    ns_teardown
-}
-
 # on_a_terminal KEYS WORD...: runs the command on a terminal of its own and types KEYS there after 1.5 s. $T/seen gets
 # what the terminal shows, and the exit status.
 on_a_terminal() {

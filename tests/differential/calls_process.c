@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes, threads and signals. What is between braces is done by the child, the thread or the
- * handler; whoever began it waits until it is done, so that the order of things is the script's. */
+/* Processes, threads and signals. The child, the thread or the handler executes the block in
+ * braces; its creator waits until that is done, so that the order is the script's. */
 #include "program.h"
 
 #include <linux/filter.h>

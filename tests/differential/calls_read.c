@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kind of read. One that would sleep for ever is given what it waits for: by the driver, once
- * it sleeps, or by the other end, before. */
+/* Every kind of read. A read that would sleep for ever gets what it waits for: from the runner,
+ * when it sleeps, or from the other end, before. */
 #include "program.h"
 
 static char bytes_read[2][WRITE_MOST];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every kind of wait, for descriptors and for time. A set is written a:POLLIN,b:POLLIN|POLLOUT. A
- * wait for ever that nothing would end is woken by the driver, or made a short one. */
+ * wait that would never end is woken by the runner, or shortened. */
 #include "program.h"
 
 #include <semaphore.h>

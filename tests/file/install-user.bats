@@ -162,7 +162,7 @@ fails() {
     unset NAGLESHIM_POLICY_DIR
     NAGLESHIM_LOG=info LD_PRELOAD=$T/home/usr/lib/libnagleshim.so "$PROBES/report" joins talks exit 2>"$T/err"
     cat "$T/err"
-    grep -qF ", rule here of $etc/nagleshim/default.json: " "$T/err"
+    grep -qF ", rule here of $etc/nagleshim/default.json" "$T/err"
     grep -qx "Environment=NAGLESHIM_POLICY_DIR=$etc/nagleshim" \
         "$T/home/usr/share/nagleshim/systemd/nagleshim.conf"
     # The help text, the manuals and the policies to copy say the same.

@@ -14,10 +14,6 @@ setup() {
     INSTALLED=$T/installed
 }
 
-teardown() {
-    ns_teardown
-}
-
 # make without what a make that runs the tests hands down.
 quiet_make() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" 3>&-

@@ -15,14 +15,6 @@ setup_file() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb rpm 3>&- >/dev/null
 }
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # Paths as both kinds of package have them: without a directory of the machine, a suffix of compression,
 # and what each distribution adds by itself.
 plainly() {

@@ -51,6 +51,15 @@ ns_teardown() {
     [[ ${#NS_STARTED[@]} -eq 0 ]] || wait "${NS_STARTED[@]}" 2>/dev/null || true
 }
 
+# A file of tests that needs more defines its own.
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
+}
+
 # ns_start NAME COMMAND...: in the background; its output is in $T/NAME.out and $T/NAME.err.
 ns_start() {
     local name=$1

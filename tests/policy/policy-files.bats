@@ -22,10 +22,6 @@ setup() {
     mkdir "$POLICIES"
 }
 
-teardown() {
-    ns_teardown
-}
-
 # shimmed COMMAND...: with the shim.
 shimmed() {
     env LD_PRELOAD="$LIBRARY" "$@"

@@ -9,14 +9,6 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 
 # The runs of a scenario, next to each other: they mostly wait. LIMIT is how many milliseconds count as at once.

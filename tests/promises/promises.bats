@@ -10,14 +10,6 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
 # alone COMMAND...: without the shim.

@@ -14,10 +14,6 @@ setup() {
     export NAGLESHIM_LOG=info
 }
 
-teardown() {
-    ns_teardown
-}
-
 # says STEP...: what the program says on stderr, in $stderr; nothing is on stdout.
 says() {
     # bats has 3 and 4.

@@ -18,10 +18,6 @@ setup() {
     fi
 }
 
-teardown() {
-    ns_teardown
-}
-
 # What was done, one word each: of the connection as it is, of the other ones with "other:" or "listener:".
 translate() {
     # shellcheck disable=SC2016 # awk's own fields

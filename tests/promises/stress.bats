@@ -15,10 +15,6 @@ setup() {
     export STRESS_SECONDS=${STRESS_SECONDS:-1.2}
 }
 
-teardown() {
-    ns_teardown
-}
-
 # stress PRELOAD: its results are in $T/stress.out.
 stress() {
     timeout "$((${STRESS_SECONDS%.*} + 100))" env LD_PRELOAD="$1" NAGLESHIM_LOG=info \

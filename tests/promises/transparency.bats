@@ -8,14 +8,6 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # calls PLACE PRELOAD OUTPUT: runs the probe.
 calls() {
     local constructor='' preload=$2

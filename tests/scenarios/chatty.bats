@@ -18,10 +18,6 @@ setup() {
     WARMUP=20
 }
 
-teardown() {
-    ns_teardown
-}
-
 # talk MESSAGES COMMAND...: what is in the array "with" stands in front of it.
 talk() {
     rm -f "$T/client.log"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ack.h. A script is what a connection's end does: r is a read that finds data, w a write of its
- * own, "." a wait. The result has "A" for each wait that sends an ACK, "Q" for one that leaves it
- * to the kernel from then on, and "-" for one that does neither. */
+/* ack.h. In a script r is a read that finds data, w a write, "." a wait. The result has for each
+ * wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on, otherwise "-". */
 #include "conn/ack.h"
 
 #include "unit.h"
@@ -44,29 +43,28 @@ static void check_left_out(void)
     for (int i = 0; i < NS_ACK_NEEDLESS; i++) {
         act(&end, "r.w", seen);
         if (strcmp(seen, "A") != 0)
-            OK(false, "an ACK before each wait, at first");
+            OK(false, "first an ACK is sent before each wait");
     }
     act(&end, "r.wr.wr.w", seen);
-    OK(strcmp(seen, "---") == 0, "none where an answer has always carried it: %s", seen);
+    OK(strcmp(seen, "---") == 0, "no ACK if an answer always carried it: %s", seen);
     act(&end, "r.", seen);
-    act(&end, "r.w", seen); /* it came in two pieces, and the peer had waited to send the second */
-    OK(strcmp(seen, "A") == 0, "from the first one that was missed on they are sent: %s", seen);
+    act(&end, "r.w", seen); /* it came in two segments, and the second one was held */
+    OK(strcmp(seen, "A") == 0, "after the first missed ACK they are sent again: %s", seen);
     int acks = 0;
     for (int i = 0; i < 10000; i++) {
         act(&end, "r.w", seen);
         acks += strcmp(seen, "A") == 0;
     }
-    OK(acks == 10000, "for good");
+    OK(acks == 10000, "and never skipped again");
     end = (struct end){.epoch = 7};
     act(&end, "rw", seen);
     for (int i = 0; i < 1000; i++)
         act(&end, "rr.w", seen);
     act(&end, "rrr.w", seen);
-    OK(strcmp(seen, "-") == 0,
-       "what comes in many reads without a wait is no piece that was missed");
+    OK(strcmp(seen, "-") == 0, "many reads without a wait are no missed ACK");
 }
 
-/* What was read was acknowledged, and that was of use: the count begins anew. */
+/* An ACK that let more data come resets the count. */
 static void check_use(void)
 {
     struct end end = {.epoch = 7};
@@ -75,34 +73,35 @@ static void check_use(void)
     for (int i = 0; i < 2 * NS_ACK_NEEDLESS - 2; i++)
         act(&end, i == NS_ACK_NEEDLESS - 1 ? "r.r.w" : "r.w", seen);
     act(&end, "r.w", seen);
-    OK(strcmp(seen, "A") == 0, "one that was of use counts against many that were not: %s", seen);
+    OK(strcmp(seen, "A") == 0, "one useful ACK outweighs many useless ones: %s", seen);
 }
 
-/* How the kernel has it may not come of what was written here. */
+/* The kernel's state need not come from writes in this process. */
 static void check_others(void)
 {
     struct end end = {.state = {.interactive = 1}};
     char seen[256];
     act(&end, "r.r.r.", seen);
-    OK(strcmp(seen, "AAA") == 0, "who writes elsewhere is no reader alone: %s", seen);
+    OK(strcmp(seen, "AAA") == 0, "a socket that another process writes to is not only read: %s",
+       seen);
     end = (struct end){0};
     act(&end, "rw", seen);
     end.state.interactive = 0; /* the program's own TCP_QUICKACK */
     act(&end, "wr.", seen);
-    OK(strcmp(seen, "-") == 0, "a write that answers nothing does not make it interactive: %s",
-       seen);
+    OK(strcmp(seen, "-") == 0, "a write that is no answer does not make it interactive: %s", seen);
 }
 
 int main(void)
 {
-    expect("r.wr", "-", "a server owes nothing for its first request");
-    expect("wr.", "-", "nor a client for its first answer");
-    expect("rwr.", "A", "from then on what is read and not answered is acknowledged");
-    expect("rwr.rwr.", "AA", "also the first of two pieces");
+    expect("r.wr", "-", "no ACK is pending for a server's first request");
+    expect("wr.", "-", "nor for a client's first answer");
+    expect("rwr.", "A", "later, data that is read and not answered is acknowledged");
+    expect("rwr.rwr.", "AA", "also the first of two segments");
     expect("rwrw.rw.", "--", "an answer carries its ACK");
-    expect("rwr.r.r.r.wr.", "AQ--A", "who only reads has the kernel do it, until it writes again");
-    expect("r.r.r.r.", "----", "who never writes has it do it anyway");
-    expect("rwr..", "A-", "once is enough");
+    expect("rwr.r.r.r.wr.", "AQ--A",
+           "a connection that is only read leaves ACKs to the kernel until it writes");
+    expect("r.r.r.r.", "----", "one that never writes leaves them to the kernel");
+    expect("rwr..", "A-", "one ACK is enough");
     check_left_out();
     check_use();
     check_others();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser: what a valid policy becomes, what damaged text does, and that nothing leaks when
- * memory runs out. tests/policy/policies.table has the message of each mistake. */
+/* The parser: the result of a valid policy, and damaged text. tests/policy/policies.table has the
+ * message of each mistake. */
 #include "policy/policy.h"
 #include "policy/endpoint.h"
 #include "policy/find.h"
@@ -41,7 +41,7 @@ static void test_every_key(void)
 {
     struct ns_policy_error error;
     struct ns_policy *policy = parse(every_key, &error);
-    OK(policy, "a policy with every key is taken: %s", error.message);
+    OK(policy, "a policy with every key is accepted: %s", error.message);
     if (!policy)
         return;
     OK(policy->enabled && policy->n_rules == 2, "it has two rules");
@@ -80,7 +80,7 @@ static void test_builtin(void)
 {
     static struct ns_policy_found found;
     ns_policy_read("config/default.json", &found);
-    OK(found.error == 0 && found.policy->n_rules == 1, "config/default.json is taken: %s",
+    OK(found.error == 0 && found.policy->n_rules == 1, "config/default.json is accepted: %s",
        found.where.message);
     struct ns_policy *policy = (struct ns_policy *)(uintptr_t)found.policy;
     const struct ns_policy *builtin = ns_policy_builtin();
@@ -96,7 +96,7 @@ static void test_builtin(void)
     OK(ns_policy_builtin()->n_rules == 1, "freeing the built-in policy or none does nothing");
     OK(!ns_send_name((enum ns_send)99) && !ns_ack_name((enum ns_ack)99) &&
            !ns_role_name((enum ns_role)99),
-       "there is no word beyond the last one");
+       "there is no name beyond the last one");
 }
 
 static void test_text_edges(void)
@@ -106,7 +106,7 @@ static void test_text_edges(void)
     static char big[NS_POLICY_SIZE_MOST + 1];
     memset(big, ' ', sizeof big);
     memcpy(big, "{\"version\":1,\"rules\":[]}", 24);
-    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == 0, "256 KiB are taken");
+    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == 0, "256 KiB are accepted");
     ns_policy_free(policy);
     OK(ns_policy_parse(big, sizeof big, &policy, &error) == -EINVAL && !policy && error.line == 1 &&
            error.column == 1,
@@ -115,7 +115,7 @@ static void test_text_edges(void)
     OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == -EINVAL && error.column == 9,
        "a quarter of a million brackets are refused at the ninth");
     OK(ns_policy_parse("{\"version\":1,\"rules\":[]}garbage", 24, &policy, &error) == 0,
-       "nothing beyond the length is looked at");
+       "nothing beyond the length is read");
     ns_policy_free(policy);
     errno = 123;
     OK(!parse("{", &error) && errno == 123, "errno is unchanged");
@@ -125,11 +125,11 @@ static void test_text_edges(void)
     OK(!parse("{\"$schema\": \"\\\"{[,\\\\\", \"rules\": [{\"send\": \"app\"}, {\"ack\": 1}]}",
               &error) &&
            error.column == 59,
-       "quotes, brackets and commas in strings do not disturb the place (%u)", error.column);
+       "quotes, brackets and commas in strings do not change the column (%u)", error.column);
 }
 
-/* Every prefix and every text with one byte changed is judged without a crash, and refused with a
- * place inside the text; run under the sanitizers this is the parser's memory check. */
+/* Every prefix, and every text with one changed byte, is parsed without a crash, and refused with a
+ * place inside the text. Under the sanitizers this is the parser's memory check. */
 static void test_damage(void)
 {
     size_t len = strlen(every_key), refused = 0, bad_place = 0;

@@ -33,7 +33,7 @@ static void connect_sockets(void)
     sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
     works = works && connect(sockets[0], (struct sockaddr *)&address, len) == 0;
     sockets[1] = accept(listener, NULL, NULL);
-    OK(works && sockets[1] >= 0, "there is a connection");
+    OK(works && sockets[1] >= 0, "a connection is made");
     close(listener);
 }
 
@@ -71,21 +71,23 @@ static void check_slots(void)
     struct ns_observed *live = ns_descriptor_conn(sockets[0]);
     OK(live && ns_descriptor_conn(sockets[0]) == live, "a connection is added once");
     struct ns_observed *first = add_client();
-    OK(first && first != live, "another connection has memory of its own");
+    OK(first && first != live, "another connection has its own memory");
     struct ns_observed *server = ns_descriptor_conn(sockets[1]);
-    OK(server && server != live && server != first, "one of another role begins its own slot");
-    OK(add_client() == first, "the next to the same service goes on in the slot of one that ended");
+    OK(server && server != live && server != first,
+       "a connection with another role gets its own slot");
+    OK(add_client() == first,
+       "a new connection to the same service reuses the slot of one that ended");
     size_t n_broken;
     struct ns_diagnosis all = read_all(&n_broken);
     OK(all.n_rows == 2 && all.rows[0].connections == 3 && all.rows[1].connections == 1,
        "three connections of the client are one row, and the server's is another");
     OK(all.n_processes == 1 && all.processes[0]->pid == getpid() &&
            strcmp(all.processes[0]->name, "test_recorded") == 0,
-       "they are those of this process");
+       "they belong to this process");
     ns_diagnosis_release(&all);
 }
 
-/* One that looks as if it were there: no slot goes to another. */
+/* A connection that seems to be open: its slot is not reused. */
 static struct ns_observed *add_live(void)
 {
     bool full;
@@ -115,7 +117,7 @@ static void check_overflow(void)
     ns_diagnosis_release(&all);
 }
 
-/* Is the record told to be broken, or read without harm? */
+/* Is the changed record reported as broken, or read without harm? */
 static void spoil(size_t at, uint32_t value, bool refused, const char *what)
 {
     uint32_t was = 0;
@@ -126,9 +128,9 @@ static void spoil(size_t at, uint32_t value, bool refused, const char *what)
     size_t n_broken;
     struct ns_diagnosis all = read_all(&n_broken);
     OK(n_broken == refused && all.n_processes == !refused, "it is %s",
-       refused ? "refused" : "read all the same");
+       refused ? "refused" : "read");
     ns_diagnosis_release(&all);
-    OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is as it was");
+    OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is restored");
     close(fd);
 }
 
@@ -138,29 +140,30 @@ static void check_hostile(void)
     size_t slots = NS_RECORD_SLOTS_AT, events = NS_RECORD_EVENTS_AT;
     spoil(0, 1, true, "another magic");
     spoil(offsetof(struct ns_record_head, version), 99, true, "another version");
-    spoil(offsetof(struct ns_record_head, tick_ns), 0, true, "a clock that stands still");
-    spoil(offsetof(struct ns_record_head, slots), 1u << 30, true, "more slots than there can be");
-    spoil(offsetof(struct ns_record_head, events), UINT32_MAX, true,
-          "more looks than there can be");
-    spoil(offsetof(struct ns_record_head, name) + 60, 0x1b1b1b1b, false, "a name without an end");
-    spoil(slots + offsetof(struct ns_record_slot, role), 77, false, "a role that there is not");
+    spoil(offsetof(struct ns_record_head, tick_ns), 0, true, "a clock without ticks");
+    spoil(offsetof(struct ns_record_head, slots), 1u << 30, true, "more slots than possible");
+    spoil(offsetof(struct ns_record_head, events), UINT32_MAX, true, "more samples than possible");
+    spoil(offsetof(struct ns_record_head, name) + 60, 0x1b1b1b1b, false,
+          "a name without a terminator");
+    spoil(slots + offsetof(struct ns_record_slot, role), 77, false, "an unknown role");
     spoil(slots + offsetof(struct ns_record_slot, n_writes), UINT32_MAX, false,
-          "writes by billions");
-    spoil(events + offsetof(struct ns_record_event, slot), 1u << 31, false, "a look at no slot");
-    spoil(events + offsetof(struct ns_record_event, life), 0, false, "a look at no life");
-    spoil(events + offsetof(struct ns_record_event, complete), 7, false, "a look in the middle");
+          "billions of writes");
+    spoil(events + offsetof(struct ns_record_event, slot), 1u << 31, false, "a sample of no slot");
+    spoil(events + offsetof(struct ns_record_event, life), 0, false, "a sample of no connection");
+    spoil(events + offsetof(struct ns_record_event, complete), 7, false,
+          "a sample that is being written");
     spoil(events + offsetof(struct ns_record_event, look) + offsetof(struct ns_look, at),
-          UINT32_MAX, false, "a look from the future");
+          UINT32_MAX, false, "a sample from the future");
     for (size_t size = NS_RECORD_EVENTS_AT + 100; size > 0; size /= 3) {
         OK(truncate(the_record(), (off_t)size) == 0, "a record cut to %zu bytes", size);
         size_t n_broken;
         struct ns_diagnosis all = read_all(&n_broken);
-        OK(n_broken == (size < sizeof head), "is read as far as it goes");
+        OK(n_broken == (size < sizeof head), "is read to its end");
         ns_diagnosis_release(&all);
     }
 }
 
-/* Somebody else's things lie beside it. */
+/* Other files are in the directory. */
 static void check_strangers(void)
 {
     char name[2 * PATH_MAX];
@@ -181,7 +184,7 @@ static void remove_all(void)
 {
     char command[PATH_MAX];
     snprintf(command, sizeof command, "rm -r %s", directory);
-    OK(system(command) == 0, "all is gone");
+    OK(system(command) == 0, "everything is removed");
 }
 
 int main(void)

@@ -15,21 +15,21 @@ static void test_table(void)
         const struct ns_sockopt *option = &ns_sockopts[i];
         OK(ns_sockopt_by_name(option->name) == i, "%s is found by its name", option->name);
         OK(ns_sockopt_by_number(option->level, option->option) == i,
-           "%s is found by level and number, which no other option has", option->name);
+           "%s is found by level and number, and no other option is", option->name);
         OK(option->least < option->most, "%s has a range", option->name);
     }
     OK(ns_sockopt_by_name("TCP_NODELAY") == -1, "TCP_NODELAY is not in the table");
     OK(ns_sockopt_by_name("so_sndbuf") == -1, "names are matched with their case");
     OK(ns_sockopt_by_name("") == -1, "an empty name is no option");
     OK(ns_sockopt_by_number(SOL_SOCKET, TCP_NODELAY) == -1,
-       "level 1 number 1 (SO_DEBUG) is no option of ours");
+       "level 1 number 1 (SO_DEBUG) is not in the table");
     OK(ns_sockopt_by_number(IPPROTO_IP, 1) == NS_SOCKOPT_IP_TOS, "level 0 number 1 is IP_TOS");
     OK(ns_sockopt_by_number(IPPROTO_TCP, TCP_NODELAY) == -1, "level 6 number 1 is TCP_NODELAY");
     OK(ns_sockopts[NS_SOCKOPT_TCP_NOTSENT_LOWAT].option == 25, "TCP_NOTSENT_LOWAT is 25");
     OK(ns_sockopts[NS_SOCKOPT_TCP_USER_TIMEOUT].option == 18, "TCP_USER_TIMEOUT is 18");
 }
 
-/* The bounds are the kernel's: it takes both ends of every range that needs no privilege. */
+/* The kernel accepts both ends of every range that needs no privilege. */
 static void test_kernel_takes_bounds(void)
 {
     for (int i = 0; i < NS_SOCKOPT_COUNT; i++) {
@@ -45,7 +45,7 @@ static void test_kernel_takes_bounds(void)
             if (fd < 0 && family == AF_INET6)
                 continue;
             OK(setsockopt(fd, option->level, option->option, &ends[j], sizeof ends[j]) == 0,
-               "the kernel takes %d for %s", ends[j], option->name);
+               "the kernel accepts %d for %s", ends[j], option->name);
             close(fd);
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command line of `nagleshim doctor`. Not async-signal-safe. */
+/* Owns the command line of `nagleshim doctor`, and how findings are kept and printed. Not
+ * async-signal-safe. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
@@ -7,76 +8,115 @@
 #include "cli/verbs.h"
 
 #include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
 
-struct options {
-    pid_t pid;
-    bool all, every, help;
-};
-
-static bool take_options(int argc, char **argv, struct options *options)
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...)
 {
-    int option;
+    static const struct ns_finding rows[] = {
+#define NS_FINDING(id, cause, kind_of) {NS_FINDING_##id, NS_FINDING_IS_##kind_of, cause, ""},
+#include "cli/doctor/findings.def"
+#undef NS_FINDING
+    };
+    va_list arguments;
 
-    while ((option = ns_verbs_next_option("doctor", argc, argv)) != -1) {
-        switch (option) {
-        case NS_DOCTOR_HELP:
-            options->help = true;
-            return true;
-        case NS_DOCTOR_JSON:
-            break;
-        case NS_DOCTOR_ALL:
-            options->all = true;
-            break;
-        case NS_DOCTOR_EVERY:
-            options->every = true;
-            break;
-        case NS_DOCTOR_PID:
-            if (!ns_take_pid("doctor", &options->pid))
-                return false;
-            break;
-        default:
-            ns_say_option("doctor", argv, option);
-            return false;
-        }
-    }
-    return true;
+    if (findings->n == NS_FINDINGS_MOST)
+        return;
+    struct ns_finding *finding = &findings->list[findings->n++];
+    *finding = rows[id];
+    va_start(arguments, format);
+    vsnprintf(finding->text, sizeof finding->text, format, arguments);
+    va_end(arguments);
 }
 
-/* A program, --pid or --all: exactly one of them. */
-static bool is_clear(int argc, char **argv, const struct options *options)
+const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
 {
-    if ((options->pid || options->all) && optind < argc)
-        SAY("'%s': a program and %s cannot be used together", argv[optind],
-            options->all ? "--all" : "--pid");
-    else if (options->pid && options->all)
-        SAY("--pid and --all cannot be used together");
-    else if (options->every && !options->all)
-        SAY("--every needs --all");
-    else if (!options->pid && !options->all && optind >= argc)
-        SAY("a program, --pid or --all is missing; see 'nagleshim doctor --help'");
-    else
-        return true;
-    return false;
+    const struct ns_finding *unknown = NULL;
+
+    for (unsigned i = 0; i < findings->n; i++) {
+        if (findings->list[i].kind == NS_FINDING_IS_REASON)
+            return &findings->list[i];
+        if (findings->list[i].kind == NS_FINDING_IS_UNKNOWN && !unknown)
+            unknown = &findings->list[i];
+    }
+    return unknown;
+}
+
+const char *ns_findings_works(const struct ns_findings *findings)
+{
+    const struct ns_finding *verdict = ns_findings_verdict(findings);
+
+    if (!verdict)
+        return "yes";
+    return verdict->kind == NS_FINDING_IS_REASON ? "no" : "unknown";
+}
+
+static void print(const struct ns_findings *findings, bool reasons)
+{
+    const char *list = reasons ? "reasons" : "warnings";
+
+    ns_output_expect(list);
+    for (unsigned i = 0; i < findings->n; i++) {
+        if ((findings->list[i].kind == NS_FINDING_IS_REASON) != reasons)
+            continue;
+        ns_output_line("%s: %s", reasons ? "reason" : "warning", findings->list[i].text);
+        ns_output_list(list, findings->list[i].text);
+    }
+}
+
+void ns_findings_print(const struct ns_findings *findings)
+{
+    print(findings, false);
+    print(findings, true);
+}
+
+void ns_findings_conclude(const char *works, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ns_output_line("verdict: %s", text);
+    ns_output_text(ns_output_object(), "works", works);
+    ns_output_text(ns_output_object(), "verdict", text);
 }
 
 int ns_doctor_main(int argc, char **argv)
 {
-    struct options options = {0};
+    bool all = false, every = false;
+    pid_t pid = 0;
+    int option;
 
     ns_output_expect("facts");
-    if (!take_options(argc, argv, &options))
-        return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("doctor");
-        return NS_EXIT_YES;
+    while ((option = ns_verbs_next_option("doctor", argc, argv)) != -1) {
+        if (option == NS_DOCTOR_ALL) {
+            all = true;
+        } else if (option == NS_DOCTOR_EVERY) {
+            every = true;
+        } else if (option == NS_DOCTOR_HELP) {
+            ns_help_print("doctor");
+            return NS_EXIT_YES;
+        } else if (option == NS_DOCTOR_PID) {
+            if (!ns_take_pid("doctor", &pid))
+                return NS_EXIT_ERROR;
+        } else if (option != NS_DOCTOR_JSON) {
+            ns_say_option("doctor", argv, option);
+            return NS_EXIT_ERROR;
+        }
     }
-    if (!is_clear(argc, argv, &options))
-        return NS_EXIT_ERROR;
-    if (options.all)
-        return ns_doctor_all(options.every);
-    if (options.pid)
-        return ns_doctor_process(options.pid);
-    return ns_doctor_program(argv + optind, (unsigned)(argc - optind));
+    if ((optind < argc) + (pid > 0) + all != 1)
+        SAY("one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
+    else if (every && !all)
+        SAY("--every needs --all");
+    else if (all)
+        return ns_doctor_all(every);
+    else if (pid)
+        return ns_doctor_process(pid);
+    else
+        return ns_doctor_program(argv + optind, (unsigned)(argc - optind));
+    return NS_EXIT_ERROR;
 }

@@ -3,14 +3,12 @@
  * Device Interface, with the paths of this machine. Writes no file. Not async-signal-safe. */
 #include "cli/cli.h"
 #include "cli/host/host.h"
-#include "cli/process/elf.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
 
 #include <cJSON.h>
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,19 +28,6 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char ns_cdi[] __attribute__((visibility("hidden")));
 
-static bool find_library(char library[PATH_MAX])
-{
-    char reason[512];
-
-    if (ns_preload_locate(library) == -ENOENT)
-        SAY(NS_LIBRARY_NAME " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR);
-    else if (ns_elf_path_is_unfit(library, reason, sizeof reason))
-        SAY("%s %s; install it again", library, reason);
-    else
-        return true;
-    return false;
-}
-
 /* The file for the device keep-env: named, or installed with this command; "" if there is none. */
 static bool find_preload_file(const char *named, char file[PATH_MAX])
 {
@@ -51,8 +36,9 @@ static bool find_preload_file(const char *named, char file[PATH_MAX])
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(path, sizeof path, "%s/../share/nagleshim/container/ld.so.preload", here);
-    bool good = realpath(named ? named : path, file) && ns_file_read(file, &text, NULL) == 0 &&
-                text && ns_preload_find_in_file(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
+    if (realpath(named ? named : path, file))
+        text = ns_file_read(file);
+    bool good = text && ns_preload_find(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
     free(text);
     if (good)
         return true;
@@ -123,7 +109,7 @@ int ns_cdi_main(int argc, char **argv)
         SAY("unexpected word '%s'; see 'nagleshim cdi --help'", argv[optind]);
         return NS_EXIT_ERROR;
     }
-    return find_library(library) && find_preload_file(named, preload_file) &&
+    return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES
                : NS_EXIT_ERROR;

@@ -10,39 +10,32 @@
 #include "cli/verbs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
-
-enum { UNITS_MOST = 256, LOCK_SECONDS = 30, LOCK_TRIES_PER_SECOND = 20 };
 
 enum action { NOTHING, ENABLE, DISABLE, STATUS };
 
 struct host_options {
     enum action action;
     bool preload, help;
-    char *units[UNITS_MOST];
+    char **units;
     unsigned n_units;
     const char *library, *root;
 };
 
 static bool add_unit(struct host_options *options, char *unit)
 {
-    char name[NAME_MAX];
+    char path[PATH_MAX];
 
-    if (options->n_units == UNITS_MOST) {
-        SAY("more than %d units", UNITS_MOST);
-        return false;
-    }
-    if (!ns_host_unit_name(unit, name))
+    if (!ns_host_unit_path(unit, path))
         return false;
     options->units[options->n_units++] = unit;
     return true;
@@ -136,11 +129,8 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
     const char *library = options->library;
 
     if (!library && options->action == ENABLE) {
-        if (ns_preload_locate(own) == -ENOENT) {
-            SAY(NS_LIBRARY_NAME " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR
-                                "; name it with --library");
+        if (!ns_preload_take("host", own))
             return false;
-        }
         library = own;
     }
     if (library && options->root && realpath(options->root, root) &&
@@ -151,33 +141,24 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
     return true;
 }
 
-int ns_host_exit(int error)
-{
-    return error == -EACCES || error == -EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
-}
-
 /* Changes the root to the image. An exit status. */
 static int enter(const struct host_options *options, struct ns_host *host)
 {
-    struct stat st;
-
     host->is_image = options->root != NULL;
     if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
         int error = errno;
 
         SAY("--root '%s': %s", options->root, strerror(error));
-        return ns_host_exit(-error);
+        return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
-    if (stat("/etc", &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (access("/etc/.", F_OK) != 0)
         SAY("--root '%s': not a root file system: it has no /etc", options->root);
-        return NS_EXIT_ERROR;
-    }
-    if (options->action == ENABLE && options->n_units > 0 && !host->is_image &&
-        access("/run/systemd/system", F_OK) != 0) {
+    else if (options->action == ENABLE && options->n_units > 0 && !host->is_image &&
+             access("/run/systemd/system", F_OK) != 0)
         SAY("systemd is not running here; use --preload, or --root for an image");
-        return NS_EXIT_ERROR;
-    }
-    return NS_EXIT_YES;
+    else
+        return NS_EXIT_YES;
+    return NS_EXIT_ERROR;
 }
 
 bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
@@ -194,73 +175,37 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
            strcmp(real, meant) == 0;
 }
 
-/* Every user can lock a directory that is readable: enable gives up after a while, and disable goes
- * on without the lock. The lock ends with the process. */
-static bool lock(bool must)
-{
-    const struct timespec pause = {.tv_nsec = 1000000000L / LOCK_TRIES_PER_SECOND};
-    int fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
-        if (i == LOCK_SECONDS * LOCK_TRIES_PER_SECOND) {
-            SAY("another process, perhaps 'nagleshim host', has locked /etc for %d seconds; %s",
-                LOCK_SECONDS, must ? "nothing was changed" : "going on without the lock");
-            return !must;
-        }
-        nanosleep(&pause, NULL);
-    }
-    return true;
-}
-
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-static sigset_t mask_before;
-
-static void hold_signals(void)
+/* From now on ^C and the like have no effect, so that no change stays half done. */
+static void block_signals(void)
 {
     sigset_t set;
 
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++)
-        sigaddset(&set, ending[i]);
-    sigprocmask(SIG_BLOCK, &set, &mask_before);
-}
-
-bool ns_host_interrupted(void)
-{
-    sigset_t pending;
-
-    sigpending(&pending);
-    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++)
-        if (sigismember(&pending, ending[i]) == 1 && sigismember(&mask_before, ending[i]) == 0)
-            return true;
-    return false;
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 /* Without --unit and --preload: everything. An exit status. */
 static int disable(const struct ns_host *host, struct host_options *options)
 {
-    bool all = !options->preload && options->n_units == 0;
-    bool found_entry = false, found_units = false;
     int status = NS_EXIT_YES;
+    bool changed = false;
 
-    if (options->preload || all)
-        status = ns_host_preload_disable(host, &found_entry);
+    if (options->preload || options->n_units == 0)
+        status = ns_host_preload_disable(host, &changed);
     if (!options->preload) {
-        int units = ns_host_units_disable(host, options->units, options->n_units, &found_units);
+        int units = ns_host_units_disable(host, options->units, options->n_units, &changed);
 
         status = units > status ? units : status;
     }
-    if (status == NS_EXIT_DENIED && (found_entry || found_units))
-        return NS_EXIT_ERROR; /* something was changed */
-    if (status != NS_EXIT_YES || found_entry || found_units || options->n_units > 0)
-        return status;
-    if (all)
-        ns_output_line("nothing is enabled%s%s", host->only ? " with " : "",
-                       host->only ? host->only : "");
-    else
-        ns_output_line(NS_HOST_PRELOAD " does not name %s",
+    if (status == NS_EXIT_YES && !changed && options->n_units == 0)
+        ns_output_line("%s%s",
+                       options->preload ? NS_HOST_PRELOAD " does not name "
+                                        : "nothing is enabled with ",
                        host->only ? host->only : "the library");
-    return status;
+    return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
 int ns_host_main(int argc, char **argv)
@@ -268,7 +213,8 @@ int ns_host_main(int argc, char **argv)
     static struct host_options options;
     static struct ns_host host;
 
-    if (!parse(argc, argv, &options))
+    options.units = calloc((size_t)argc, sizeof *options.units);
+    if (!options.units || !parse(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (options.help) {
         ns_help_print("host");
@@ -287,16 +233,13 @@ int ns_host_main(int argc, char **argv)
         return status;
     if (options.action == STATUS)
         return ns_host_status(&host);
-    if (!lock(options.action == ENABLE))
-        return NS_EXIT_ERROR;
     umask(022); /* what is written is for every user */
-    hold_signals();
+    block_signals();
     if (options.action == DISABLE)
         status = disable(&host, &options);
     else if (options.preload)
         status = ns_host_preload_enable(&host);
     else
         status = ns_host_units_enable(&host, options.units, options.n_units);
-    sigprocmask(SIG_SETMASK, &mask_before, NULL);
     return status;
 }

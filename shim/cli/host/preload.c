@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/process/preload.h"
+#include "cli/process/reach.h"
 #include "cli/process/trial.h"
 
 #include <errno.h>
@@ -15,150 +16,99 @@
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
-/* The text without the entries that are meant; a line that had nothing else is removed. Allocated.
- */
-static char *without(const struct ns_host *host, const char *old, bool *found)
+/* Removes the entries that are meant, each with the separator after it. */
+static bool remove_entries(const struct ns_host *host, char *text)
 {
-    char *text = malloc(strlen(old) + 1), *to = text, *line = text;
+    bool found = false;
 
-    *found = false;
-    while (text && *old != '\0') {
-        bool is_comment = *old == '#';
-        size_t length = is_comment ? strcspn(old, "\n") : strcspn(old, NS_PRELOAD_SEPARATORS "#");
+    for (char *at = text; *at != '\0';) {
+        size_t length = *at == '#' ? strcspn(at, "\n") : strcspn(at, NS_PRELOAD_SEPARATORS "#");
+        size_t next = length + (at[length] != '\0' && at[length] != '#');
 
-        if (!is_comment && ns_host_is_meant(host, old, length)) {
-            size_t blanks = strspn(old + length, " \t\r:");
-            bool is_last = strchr("\n", old[length + blanks]) != NULL;
-
-            *found = true;
-            old += length;
-            if (is_last && to == line)
-                old += blanks + (old[blanks] == '\n');
+        if (*at == '#' || !ns_host_is_meant(host, at, length)) {
+            at += next;
             continue;
         }
-        if (length == 0) /* a separator */
-            length = 1;
-        memcpy(to, old, length);
-        to += length;
-        if (*old == '\n')
-            line = to;
-        old += length;
+        memmove(at, at + next, strlen(at + next) + 1);
+        found = true;
     }
-    if (text)
-        *to = '\0';
-    return text;
-}
-
-static int read_old(char **old)
-{
-    int error = ns_file_read(NS_HOST_PRELOAD, old, NULL);
-
-    if (error == -EINVAL)
-        SAY(NS_HOST_PRELOAD " is not a regular file, or is too large; nothing was changed");
-    else if (error)
-        SAY(NS_HOST_PRELOAD ": %s", strerror(-error));
-    return error ? ns_host_exit(error) : NS_EXIT_YES;
-}
-
-bool ns_host_preload_entry(char entry[PATH_MAX])
-{
-    char *old = NULL;
-    bool found = ns_file_read(NS_HOST_PRELOAD, &old, NULL) == 0 && old &&
-                 ns_preload_find_in_file(old, entry);
-
-    free(old);
     return found;
 }
 
-/* A file with blank lines only is removed. */
-static int write_new(const char *text, struct ns_change *change)
+static bool is_musl(void)
 {
-    bool is_empty = text[strspn(text, NS_PRELOAD_SEPARATORS)] == '\0';
-    int error = ns_change_make(change, NS_HOST_PRELOAD, is_empty ? NULL : text);
+    static struct ns_reach reach;
 
-    if (!error)
-        return NS_EXIT_YES;
-    SAY(NS_HOST_PRELOAD " cannot be written: %s; %s", strerror(-error),
-        change->done ? "the old file could not be restored: look at it" : "nothing was changed");
-    return change->done ? NS_EXIT_ERROR : ns_host_exit(error);
+    ns_reach_inspect("/bin/true", &reach);
+    const char *libc = ns_reach_libc(reach.loader);
+    return libc && strcmp(libc, "musl") == 0;
 }
 
-static int put(const struct ns_host *host, const char *text)
+/* Starts a program with the new file; restores the old one if that fails. */
+static int try_file(const struct ns_host *host, struct ns_change *change)
 {
-    struct ns_change change;
-    char reason[1024] = "not interrupted";
-    int status = write_new(text, &change);
+    char reason[1024];
 
-    if (status != NS_EXIT_YES) {
-        ns_change_forget(&change);
-        return status;
+    if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
+        SAY("/bin/true, started with the library, %s; %s", reason,
+            ns_change_undo(change) ? "nothing was changed"
+                                   : NS_HOST_PRELOAD " cannot be restored: remove the library");
+        return NS_EXIT_ERROR;
     }
-    bool starts = ns_trial_start("/bin/true", NULL, reason, sizeof reason);
-    if (starts && !ns_host_interrupted()) {
-        ns_output_line(NS_HOST_PRELOAD " names %s: every program that starts from now on loads it",
-                       host->library);
-        SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
-            "in " NS_HOST_PRELOAD ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
-            "32-bit programs on a 64-bit system print an error");
-    } else {
-        bool undone = ns_change_undo(&change);
-
-        status = NS_EXIT_ERROR;
-        SAY("%s%s; %s", starts ? "interrupted" : "/bin/true, started with the library, ",
-            starts ? "" : reason,
-            undone ? "nothing was changed"
-                   : NS_HOST_PRELOAD " cannot be restored: take the library out of it");
-    }
-    ns_change_forget(&change);
-    return status;
+    ns_output_line(NS_HOST_PRELOAD " names %s: every program that starts from now on loads it",
+                   host->library);
+    SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
+        "in " NS_HOST_PRELOAD ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
+        "32-bit programs on a 64-bit system print an error");
+    return NS_EXIT_YES;
 }
 
 int ns_host_preload_enable(const struct ns_host *host)
 {
-    char *old = NULL, *rest = NULL, *text = NULL;
-    bool found;
-    int status = ns_host_judge_library(host, true);
+    struct ns_change change = {.path = NS_HOST_PRELOAD};
+    int status = NS_EXIT_ERROR;
 
-    if (status == NS_EXIT_YES)
-        status = read_old(&old);
-    if (status == NS_EXIT_YES) {
-        /* First: a library before it could hide calls from it. */
-        rest = without(host, old ? old : "", &found);
-        if (!rest || asprintf(&text, "%s\n%s", host->library, rest) < 0) {
-            SAY("%s", strerror(ENOMEM));
-            status = NS_EXIT_ERROR;
-        } else if (old && strcmp(old, text) == 0) {
-            ns_output_line(NS_HOST_PRELOAD " names %s already", host->library);
-        } else {
-            status = put(host, text);
-        }
+    if (is_musl()) {
+        SAY("this system's libc is musl, whose loader does not read " NS_HOST_PRELOAD);
+        return NS_EXIT_ERROR;
     }
-    free(text);
+    if (!ns_host_judge_library(host))
+        return NS_EXIT_ERROR;
+    char *rest = ns_file_read(NS_HOST_PRELOAD);
+    if (rest)
+        remove_entries(host, rest);
+    /* First: a library before it could hide calls from it. */
+    if (asprintf(&change.text, "%s\n%s", host->library, rest ? rest : "") < 0)
+        change.text = NULL;
+    else
+        status = ns_change_make(&change);
+    if (status == NS_EXIT_YES && change.done)
+        status = try_file(host, &change);
+    else if (status == NS_EXIT_YES)
+        ns_output_line(NS_HOST_PRELOAD " names %s already", host->library);
     free(rest);
-    free(old);
+    ns_change_free(&change);
     return status;
 }
 
-int ns_host_preload_disable(const struct ns_host *host, bool *found)
+/* A file with blank lines only is removed. */
+int ns_host_preload_disable(const struct ns_host *host, bool *changed)
 {
-    struct ns_change change;
-    char *old, *rest;
-    int status = read_old(&old);
+    struct ns_change change = {.path = NS_HOST_PRELOAD, .text = ns_file_read(NS_HOST_PRELOAD)};
+    int status = NS_EXIT_YES;
 
-    *found = false;
-    if (status != NS_EXIT_YES)
-        return status;
-    rest = without(host, old ? old : "", found);
-    if (rest && *found) {
-        status = write_new(rest, &change);
-        if (status == NS_EXIT_YES)
+    if (change.text && remove_entries(host, change.text)) {
+        if (change.text[strspn(change.text, NS_PRELOAD_SEPARATORS)] == '\0') {
+            free(change.text);
+            change.text = NULL;
+        }
+        status = ns_change_make(&change);
+        if (status == NS_EXIT_YES) {
+            *changed = true;
             ns_output_line(NS_HOST_PRELOAD " no longer names %s",
                            host->only ? host->only : "the library");
-        else
-            *found = false;
-        ns_change_forget(&change);
+        }
     }
-    free(rest);
-    free(old);
-    return rest ? status : NS_EXIT_ERROR;
+    ns_change_free(&change);
+    return status;
 }

@@ -3,8 +3,8 @@
 #ifndef NS_DIRECTORY_H
 #define NS_DIRECTORY_H
 
+#include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Calls each with the path of every *.json that is not hidden: directory by directory, sorted by
  * name. Not async-signal-safe. */
@@ -12,13 +12,11 @@ void ns_directory_each(const char *list, void (*each)(void *context, const char 
                        void *context);
 
 /* Does every search for this file end in an earlier directory of the list, at a file of the same
- * name, at default.json, or at a file that cannot be looked up? Then why is a sentence. */
-bool ns_directory_hides(const char *list, const char *path, char *why, size_t size);
+ * name or at default.json? Sets hiding to that file. */
+bool ns_directory_hides(const char *list, const char *path, char hiding[PATH_MAX]);
 
-/* Is an entry of the list empty? In the environment this means the built-in directory. */
-bool ns_directory_has_empty(const char *list);
-
-/* 0, or the errno with which a directory of the list cannot be read. */
-int ns_directory_judge(const char *path);
+/* 0, or the errno with which a directory of the list, which path becomes, cannot be read. If they
+ * need not exist, a missing one is no error. */
+int ns_directory_error(const char *list, bool must_exist, char path[PATH_MAX]);
 
 #endif

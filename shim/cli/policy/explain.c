@@ -156,9 +156,8 @@ __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
     ns_output_list("warnings", text);
 }
 
-static void warn_of_environment(void *context, const char *text)
+static void warn_of_environment(const char *text)
 {
-    (void)context;
     warn("%s", text);
 }
 
@@ -334,7 +333,7 @@ int ns_explain_main(int argc, char **argv)
     say_socket(&options);
     if (ns_environment_off(off, sizeof off))
         warn("%s here", off);
-    ns_environment_judge(false, warn_of_environment, NULL);
+    ns_environment_judge(warn_of_environment);
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
     if (found.origin != NS_POLICY_BUILTIN)

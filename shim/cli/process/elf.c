@@ -23,24 +23,17 @@ static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
     return offset <= INT64_MAX && pread(fd, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Does the file begin so at this offset? */
-static bool has_text(int fd, const char *text, size_t size, uint64_t offset)
-{
-    char bytes[32];
-
-    return size <= sizeof bytes && read_at(fd, bytes, size, offset) &&
-           memcmp(bytes, text, size) == 0;
-}
-
-/* The Go linker's build ID, a note of the owner "Go". It survives strip; section names do not. */
+/* The Go linker's build ID, a note of the owner "Go", which survives strip. */
 static bool has_go_note(int fd, const ElfW(Phdr) * segment)
 {
     uint64_t offset = segment->p_offset, end = offset + segment->p_filesz;
     ElfW(Nhdr) note;
+    char owner[4];
 
     while (offset < end && read_at(fd, &note, sizeof note, offset)) {
         offset += sizeof note;
-        if (note.n_namesz == 4 && has_text(fd, "Go\0\0", 4, offset))
+        if (note.n_namesz == sizeof owner && read_at(fd, owner, sizeof owner, offset) &&
+            memcmp(owner, "Go\0", sizeof owner) == 0)
             return true;
         offset += (((uint64_t)note.n_namesz + 3) & ~3ULL) + (((uint64_t)note.n_descsz + 3) & ~3ULL);
     }
@@ -70,61 +63,6 @@ static void inspect_segments(int fd, const ElfW(Ehdr) * header, struct ns_elf *e
     }
 }
 
-static bool read_section(int fd, const ElfW(Ehdr) * header, unsigned index, ElfW(Shdr) * section)
-{
-    return header->e_shoff != 0 && read_at(fd, section, sizeof *section,
-                                           header->e_shoff + (uint64_t)index * header->e_shentsize);
-}
-
-/* Does the file have a section of this name whose content begins so? */
-static bool has_section(int fd, const ElfW(Ehdr) * header, const char *name, const char *begins)
-{
-    ElfW(Shdr) names, section;
-
-    if (!read_section(fd, header, header->e_shstrndx, &names))
-        return false;
-    for (unsigned i = 0; i < header->e_shnum && read_section(fd, header, i, &section); i++)
-        if (has_text(fd, name, strlen(name) + 1, names.sh_offset + section.sh_name))
-            return section.sh_size >= strlen(begins) &&
-                   has_text(fd, begins, strlen(begins), section.sh_offset);
-    return false;
-}
-
-/* Does this section define a symbol version whose name begins so? The loader needs these, so that
- * they survive strip. */
-static bool defines_version(int fd, const ElfW(Ehdr) * header, const ElfW(Shdr) * section,
-                            const char *begins)
-{
-    ElfW(Shdr) names;
-    ElfW(Verdef) version;
-    ElfW(Verdaux) name;
-    uint64_t offset = section->sh_offset;
-
-    if (!read_section(fd, header, section->sh_link, &names))
-        return false;
-    for (unsigned left = section->sh_info; left > 0; left--) {
-        if (!read_at(fd, &version, sizeof version, offset) ||
-            !read_at(fd, &name, sizeof name, offset + version.vd_aux))
-            return false;
-        if (has_text(fd, begins, strlen(begins), names.sh_offset + name.vda_name))
-            return true;
-        if (version.vd_next == 0)
-            return false;
-        offset += version.vd_next;
-    }
-    return false;
-}
-
-static bool has_version(int fd, const ElfW(Ehdr) * header, const char *begins)
-{
-    ElfW(Shdr) section;
-
-    for (unsigned i = 0; i < header->e_shnum && read_section(fd, header, i, &section); i++)
-        if (section.sh_type == SHT_GNU_verdef && defines_version(fd, header, &section, begins))
-            return true;
-    return false;
-}
-
 int ns_elf_inspect(int fd, struct ns_elf *elf)
 {
     ElfW(Ehdr) header;
@@ -138,9 +76,6 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     if (!elf->native)
         return 0;
     inspect_segments(fd, &header, elf);
-    elf->is_go = elf->is_go || has_section(fd, &header, ".go.buildinfo", "");
-    elf->is_pascal = has_section(fd, &header, ".fpcdata", "FPC ");
-    elf->is_bun = has_version(fd, &header, "BUN_");
     return 0;
 }
 

@@ -12,12 +12,10 @@ struct ns_elf {
     bool has_interpreter; /* PT_INTERP: ld.so loads it */
     char interpreter[PATH_MAX];
     bool is_go;
-    bool is_pascal; /* Free Pascal */
-    bool is_bun;    /* the JavaScript runtime, or a program compiled with it */
 };
 
 /* Fills elf from an open file, whose offset is unchanged. 0, or -ENOEXEC if it is not an ELF file.
- * Of a file that is not native, only that is found out. */
+ * For a file that is not native, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
 /* Would a loader refuse the open file as a library, or map a truncated one without looking at its

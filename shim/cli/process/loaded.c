@@ -20,6 +20,7 @@ struct search {
     const struct ns_proc *proc;
     struct ns_loaded *loaded;
     uint64_t status; /* address of the status section; 0: not found */
+    bool is_there;
 };
 
 /* The file's name may have a version behind it. */
@@ -96,16 +97,14 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
     loaded->denied = loaded->denied || error == -EPERM || error == -EACCES;
     if (!status && !is_named(base, NS_LIBRARY_NAME))
         return true;
-    loaded->copies++;
-    if (search->status) /* the first copy is the one that is in use */
-        return true;
+    search->is_there = true;
     search->status = status;
     loaded->error = error;
     size_t length = ns_path_length(mapping->path);
     loaded->deleted = mapping->path[length] != '\0';
     snprintf(loaded->path, sizeof loaded->path, "%.*s", (int)length, mapping->path);
     ns_sanitize(loaded->path);
-    return true;
+    return status == 0; /* the first copy is the one that is in use */
 }
 
 /* The mapping of an address is writable if it is the library's data, and not a file that the
@@ -164,7 +163,7 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
         return error;
     if (search.status)
         read_status(proc, search.status, loaded);
-    else if (loaded->copies > 0) /* a version without a status section has no note */
+    else if (search.is_there) /* a version without a status section has no note */
         loaded->state = loaded->error ? NS_LOADED_UNREADABLE : NS_LOADED_VERSION;
     return 0;
 }

@@ -23,7 +23,6 @@ struct ns_loaded {
     bool deleted;            /* the file was replaced or removed */
     bool denied;             /* memory cannot be read: only names were compared */
     bool observes;           /* libnagleshim-observe.so is there */
-    unsigned copies;         /* of the library */
     char library[16];        /* the library's version, for VERSION and YES */
     struct ns_status status; /* for YES */
 };

@@ -18,11 +18,9 @@
 /* Is this entry of LD_PRELOAD the library or the one that observes, in any directory? */
 bool ns_preload_is_the_library(const char *entry, size_t length);
 
-/* Copies the library's entry of a list like LD_PRELOAD; false if there is none. */
+/* Copies the library's entry of a list like LD_PRELOAD, or of the text of /etc/ld.so.preload, in
+ * which # starts a comment; false if there is none. */
 bool ns_preload_find(const char *list, char entry[PATH_MAX]);
-
-/* The same for the text of /etc/ld.so.preload, in which # starts a comment. */
-bool ns_preload_find_in_file(const char *text, char entry[PATH_MAX]);
 
 /* Finds the library of this command: beside it, in ../lib, or in the directory it was built for.
  * 0; -ENOENT if there is none; -EINVAL if path, which is filled, cannot be an entry of LD_PRELOAD.
@@ -36,5 +34,12 @@ int ns_preload_locate_named(const char *name, char path[PATH_MAX]);
  * sanitizers' libraries. Any other of our libraries in old is dropped: two of them in a process
  * would undo each other. Allocated; NULL if there is no memory. */
 char *ns_preload_join(const char *old, const char *library);
+
+/* Finds the library of this command. False, and one line on stderr in the name of command, if there
+ * is none or if it would not load. */
+bool ns_preload_take(const char *command, char path[PATH_MAX]);
+
+/* The value of LD_PRELOAD with that library added to this command's own; NULL as above. */
+char *ns_preload_list(const char *command);
 
 #endif

@@ -18,11 +18,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 8 << 20 }; /* bytes of environ that are read */
+enum { STEP = 64 << 10, FILE_MOST = 8 << 20 }; /* bytes that are read at once, and of a file */
 
 /* The start is known to a clock tick, and a file's time to a jiffy. */
 #define START_SLACK 0.03
@@ -61,7 +60,7 @@ static void take_status_line(struct ns_proc *proc, const char *line)
         sscanf(line, "Seccomp:\t%d", &proc->seccomp);
 }
 
-static FILE *open_stream(const struct ns_proc *proc, const char *name)
+FILE *ns_proc_stream(const struct ns_proc *proc, const char *name)
 {
     int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC);
     FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
@@ -85,7 +84,7 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
 
         return hidden ? -EPERM : -ESRCH;
     }
-    FILE *status = open_stream(proc, "status");
+    FILE *status = ns_proc_stream(proc, "status");
     if (!status) {
         int error = errno == ENOENT ? ESRCH : errno;
 
@@ -124,25 +123,20 @@ bool ns_proc_is_gone(const struct ns_proc *proc)
  * for a file that needs its memory. */
 static int read_all(const struct ns_proc *proc, const char *name, char **bytes, size_t *size)
 {
-    FILE *stream = open_stream(proc, name);
+    int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC), error = fd < 0 ? -errno : 0;
+    char *buffer = NULL, *larger;
+    size_t used = 0;
+    ssize_t n = 1;
 
-    if (!stream)
-        return -errno;
-    char *buffer = NULL;
-    size_t room = 0, used = 0, n = 0;
-    do {
-        room = room ? room * 2 : 4096;
-        char *larger = realloc(buffer, room + 1);
-        if (!larger)
-            break;
-        buffer = larger;
-        n = fread(buffer + used, 1, room - used, stream);
-        used += n;
-    } while (used == room && room < FILE_MOST);
-    int error = ferror(stream) ? -EIO : buffer ? 0 : -ENOMEM;
-    if (ferror(stream) && errno)
-        error = -errno;
-    fclose(stream);
+    while (!error && n > 0 && used < FILE_MOST) {
+        larger = realloc(buffer, used + STEP + 1);
+        n = larger ? read(fd, larger + used, STEP) : -1;
+        error = n < 0 ? -errno : 0;
+        buffer = larger ? larger : buffer;
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (fd >= 0)
+        close(fd);
     if (error) {
         free(buffer);
         return error;
@@ -219,7 +213,7 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
                          bool (*visit)(void *context, const struct ns_mapping *mapping),
                          void *context)
 {
-    FILE *maps = open_stream(proc, "maps");
+    FILE *maps = ns_proc_stream(proc, "maps");
     char *line = NULL;
     size_t room = 0;
 
@@ -246,31 +240,16 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
     return 0;
 }
 
-/* For a sandbox that forbids process_vm_readv, and a kernel without it. */
-static int read_mem_file(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
+int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
     int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
-    struct iovec here = {buffer, size};
-    ssize_t n = fd < 0 ? -1 : preadv(fd, &here, 1, (off_t)address);
+    ssize_t n = fd < 0 ? -1 : pread(fd, buffer, size, (off_t)address);
     int error = n < 0 ? -errno : 0;
 
     if (fd >= 0)
         close(fd);
     if (error)
         return error == -EIO ? -EFAULT : error;
-    return (size_t)n == size ? 0 : -EFAULT;
-}
-
-int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
-{
-    struct iovec here = {buffer, size};
-    struct iovec there = {(void *)(uintptr_t)address, size};
-    ssize_t n = process_vm_readv(proc->pid, &here, 1, &there, 1, 0);
-
-    if (n < 0 && (errno == EPERM || errno == ENOSYS))
-        return read_mem_file(proc, address, buffer, size);
-    if (n < 0)
-        return -errno;
     return (size_t)n == size ? 0 : -EFAULT;
 }
 

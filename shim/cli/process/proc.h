@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -53,6 +54,9 @@ const char *ns_proc_getenv(const struct ns_proc *proc, const char *name);
  */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
+/* Open a file of the directory for reading; NULL and errno. */
+FILE *ns_proc_stream(const struct ns_proc *proc, const char *name);
+
 /* Calls visit for each line of maps, until it returns false. */
 struct ns_mapping {
     uint64_t start, end, offset;
@@ -72,10 +76,11 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
 /* How many TCP sockets it has that are connected or listening; each is counted once. sockets, 0 at
  * first, keeps the sockets of each network namespace for the next process. */
 struct ns_sockets {
-    struct ns_socket_table *tables;
-    size_t n;
+    struct ns_socket *list;
+    ino_t *namespaces;
+    size_t n, room, n_namespaces;
 };
-int ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets, unsigned *count);
+unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets);
 void ns_proc_sockets_end(struct ns_sockets *sockets);
 
 /* Find a file as the process would: below its root, or a relative path in its working directory.

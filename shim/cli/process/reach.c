@@ -61,8 +61,6 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
         return NS_REACH_OTHER_MACHINE;
     if (elf->is_go)
         return NS_REACH_GO;
-    if (elf->is_pascal)
-        return NS_REACH_PASCAL;
     /* ld.so itself has no interpreter, and obeys LD_PRELOAD. */
     if (!elf->has_interpreter && fnmatch("ld*.so*", ns_path_base(path), 0) != 0)
         return NS_REACH_STATIC;
@@ -135,7 +133,6 @@ static bool judge_file(struct ns_reach *reach)
     }
     bool is_elf = ns_elf_inspect(fd, &elf) == 0;
     if (is_elf) {
-        reach->is_bun = elf.is_bun;
         memcpy(reach->loader, elf.interpreter, sizeof reach->loader);
         reach->verdict = judge_rights(reach->file);
         if (reach->verdict == NS_REACH_YES)
@@ -166,8 +163,6 @@ const char *ns_reach_reason(enum ns_reach_verdict verdict)
         return "is built for another kind of machine than the shim";
     case NS_REACH_GO:
         return "is a Go program, which makes its system calls without libc";
-    case NS_REACH_PASCAL:
-        return "is a Free Pascal program, which makes its system calls without libc";
     case NS_REACH_STATIC:
         return "is linked statically, so that nothing can be preloaded into it";
     case NS_REACH_OTHER_LOADER:

@@ -13,7 +13,6 @@ enum ns_reach_verdict {
     NS_REACH_UNKNOWN, /* not found or not readable: execve decides */
     NS_REACH_OTHER_MACHINE,
     NS_REACH_GO,
-    NS_REACH_PASCAL,
     NS_REACH_STATIC,
     NS_REACH_OTHER_LOADER,
     NS_REACH_SET_ID,
@@ -27,8 +26,7 @@ struct ns_reach {
     char loader[PATH_MAX];  /* the ELF interpreter of file; "" if it has none */
     bool is_script;
     bool by_shell; /* it names no interpreter: execvp runs it with the shell */
-    bool is_bun;
-    bool by_env; /* the script names env(1), which searches PATH for the interpreter */
+    bool by_env;   /* the script names env(1), which searches PATH for the interpreter */
 };
 
 /* word is what execvp would get. Opens files for reading and judges for the calling user. Not
@@ -43,10 +41,5 @@ const char *ns_reach_libc(const char *loader);
 
 /* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
 const char *ns_reach_reason(enum ns_reach_verdict verdict);
-
-/* A warning about a Bun program, in the same form. */
-#define NS_REACH_BUN                                                                               \
-    "is a Bun program: the shim sees its reads and writes, but not its waits, which do not use "   \
-    "libc"
 
 #endif

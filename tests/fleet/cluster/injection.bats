@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Kubernetes' own API server gives the library to the pods that ask, to all of them, and changes nothing else.
-# The policy runs under failurePolicy Fail here: an error in it is a refused pod, not one that looks as if it had not asked.
+# Promise: Kubernetes' API server adds the library to all pods that ask for it, and changes nothing else.
+# The policy runs under failurePolicy Fail here, so that an error in it is a refused pod and not one without the library.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
@@ -10,14 +10,6 @@ OURS=/opt/nagleshim/libnagleshim.so
 setup_file() {
     cluster_setup_file
     apply_policies
-}
-
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
 }
 
 # gets NAMESPACE [FILTER]: a pod that was changed like this gets the library.
@@ -209,7 +201,7 @@ preloading() {
 
 # --- the policies -------------------------------------------------------------------------------------------------
 
-@test "the annotation names the ConfigMap of the policies, which need not exist" {
+@test "an annotation names the ConfigMap of the policies, which need not exist" {
     create asks '.metadata.annotations."nagleshim.dev/policy" = "quotes.v2"'
     holds '.spec.volumes[] | select(.name == "nagleshim-policy").configMap | .name == "quotes.v2" and .optional'
 }
@@ -232,7 +224,7 @@ preloading() {
     holds '.status.qosClass == "BestEffort"'
 }
 
-@test "a LimitRange without defaults gives the container that copies no other share" {
+@test "under a LimitRange without defaults the init container gets the resources of the first container" {
     kubectl create namespace limited
     kubectl label namespace limited nagleshim.dev/inject=true
     kubectl create -n limited -f - <<<'{apiVersion: v1, kind: LimitRange, metadata: {name: limits}, spec: {limits: [
@@ -241,11 +233,11 @@ preloading() {
     holds '.spec.initContainers[0].resources.limits == {cpu: "500m", memory: "64Mi"}'
 }
 
-@test "a quota that has room for the pod has room for it with the library" {
+@test "a pod that fits a quota fits it with the library" {
     kubectl create namespace counted
     kubectl label namespace counted nagleshim.dev/inject=true
     kubectl create quota -n counted all --hard=limits.cpu=1,limits.memory=64Mi,requests.cpu=1,requests.memory=64Mi,pods=1
-    # No controller is here that would say what is used so far.
+    # No controller runs here that would set the current use.
     kubectl get quota -n counted all -o json |
         jq '.status = {hard: .spec.hard, used: (.spec.hard | map_values("0"))}' |
         kubectl replace --subresource=status -f -
@@ -254,7 +246,7 @@ preloading() {
     ! create counted '.spec.containers[0].resources = {limits: {cpu: "1", memory: "65Mi"}}'
 }
 
-@test "a device that the first container claims is not claimed by ours" {
+@test "the init container does not claim a device of the first container" {
     create asks '.spec.resourceClaims = [{name: "card", resourceClaimName: "card"}]
         | .spec.containers[0].resources = {claims: [{name: "card"}], limits: {cpu: "1"}}'
     holds '.spec.initContainers[0].resources | has("claims") | not'
@@ -269,7 +261,7 @@ preloading() {
     holds '.spec.initContainers[0].securityContext.runAsNonRoot == false'
 }
 
-@test "a pod that PodSecurity's restricted profile lets in is let in with the library" {
+@test "PodSecurity's restricted profile still admits a pod with the library" {
     create restricted '.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}
         | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, capabilities: {drop: ["ALL"]}}'
     is_injected
@@ -278,7 +270,7 @@ preloading() {
 
 # --- nothing else -------------------------------------------------------------------------------------------------
 
-# A pod that has something of everything.
+# A pod with a bit of everything.
 full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | .spec = {
     volumes: [{name: "data", emptyDir: {}}, {name: "conf", configMap: {name: "c"}}],
     initContainers: [{name: "once", image: "x", command: ["a", "b"], volumeMounts: [{name: "data", mountPath: "/data"}]}],
@@ -292,14 +284,14 @@ full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | 
     securityContext: {fsGroup: 7, supplementalGroups: [8]}, terminationGracePeriodSeconds: 3, hostNetwork: true,
     tolerations: [{operator: "Exists"}], affinity: {nodeAffinity: {}}}'
 
-@test "what a pod had before is there as it was" {
+@test "everything else in a pod is unchanged" {
     create asks "$full_pod"
     is_injected
     create_untouched
     diff <(without_identity "$T/untouched.json") <(without_injection "$T/pod.json")
 }
 
-@test "a pod that has it already is not changed again" {
+@test "a pod that already has the library is not changed again" {
     local first
     create asks "$full_pod"
     first=$(without_identity "$T/pod.json")
@@ -309,7 +301,7 @@ full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | 
     [[ ! -s $T/warnings ]]
 }
 
-@test "a pod of 50 containers with 100 variables and 20 mounts each gets it in every one, and nothing more" {
+@test "a pod of 50 containers with 100 variables and 20 mounts each gets it in every container" {
     create asks '.spec.volumes = [range(20) | {name: "v\(.)", emptyDir: {}}]
         | .spec.containers = [range(50) | {name: "c\(.)", image: "x", env: ([range(100) | {name: "V\(.)",
             value: "some value of an ordinary length"}] + [{name: "LD_PRELOAD", value: "libjemalloc.so.2 libasan.so.8"}]),
@@ -319,16 +311,16 @@ full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | 
         and .env[100].value == "libasan.so.8:/opt/nagleshim/libnagleshim.so:libjemalloc.so.2")] | length == 50'
 }
 
-@test "an error in the policy as it is shipped lets the pod be created as it is" {
+@test "after an error in the policy as shipped the pod is created unchanged" {
     kubectl create namespace shipped
     kubectl label namespace shipped nagleshim.dev/inject=true
-    # The policy is shipped a second time, under another name, and its image cannot be told.
+    # A second copy of the policy, under another name, with an expression that fails.
     kubectl kustomize config/kubernetes/base | sed -e 's/name: nagleshim$/name: broken/' -e 's/policyName: nagleshim$/policyName: broken/' \
         -e 's/name: nagleshim-\(namespace\|pod\)-asks/name: broken-\1-asks/' -e 's#"localhost/nagleshim:0.1.0"#string(1 / 0)#' \
         >"$T/broken.yaml"
     kubectl delete mutatingadmissionpolicybinding nagleshim-namespace-asks
     kubectl apply -f "$T/broken.yaml" >/dev/null
-    # What it has made shows in the server's own count.
+    # The server counts its decisions.
     cluster_until 30 broken_policy_was_asked
     create shipped
     is_untouched

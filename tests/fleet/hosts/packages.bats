@@ -15,14 +15,6 @@ setup_file() {
     in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort' >"$BATS_FILE_TMPDIR/before"
 }
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # The same packages with a later version.
 newer_packages() {
     local deb tree=$BATS_FILE_TMPDIR/tree

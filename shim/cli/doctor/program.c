@@ -5,7 +5,6 @@
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
-#include "cli/doctor/findings.h"
 #include "cli/output.h"
 #include "cli/policy/effect.h"
 #include "cli/process/environment.h"
@@ -73,8 +72,6 @@ static void judge_file(const struct ns_reach *reach)
         REASON("it cannot run: its interpreter %s is missing", reach->file);
     else if (reach->loader[0] && access(reach->loader, F_OK) != 0)
         REASON("it cannot run: its loader %s is missing", reach->loader);
-    if (reach->is_bun)
-        WARNING("%s %s", reach->is_script ? reach->file : "it", NS_REACH_BUN);
 }
 
 /* Would the library in this file load into the program? */
@@ -101,25 +98,6 @@ static void judge_loading(const struct ns_reach *reach, const char *library)
     }
 }
 
-/* The library that belongs to this command, if no other is preloaded here. */
-static void judge_own_library(const struct ns_reach *reach)
-{
-    char path[PATH_MAX];
-    int error = ns_preload_locate(path);
-
-    FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (error == -ENOENT) {
-        REASON(NS_LIBRARY_NAME " is not beside this command, in ../lib or in " NS_LIBDIR);
-        return;
-    }
-    FACT("library", "%s", path);
-    if (error == -EINVAL)
-        REASON("the library's path has a space, a colon or a dollar sign, which LD_PRELOAD cannot "
-               "have");
-    else
-        judge_loading(reach, path);
-}
-
 /* The path of the library in this command's own memory: where the loader found a name without a
  * slash. False if it is not there. */
 static bool find_here(char path[PATH_MAX])
@@ -135,49 +113,59 @@ static bool find_here(char path[PATH_MAX])
     return found;
 }
 
-/* An entry of source, which is LD_PRELOAD or the name of a file, that names the library. */
-static void judge_entry(const struct ns_reach *reach, const char *entry, const char *source)
+/* source, which is LD_PRELOAD or the name of a file, names the library by entry. */
+static void judge_entry(const struct ns_reach *reach, char entry[PATH_MAX], const char *source)
 {
-    char path[PATH_MAX], own[PATH_MAX] = "/.../" NS_LIBRARY_NAME;
+    if (!strchr(entry, '/') && !find_here(entry)) {
+        REASON("%s names " NS_LIBRARY_NAME " without a path, and the loader does not find it; "
+               "write its absolute path",
+               source);
+        return;
+    }
+    FACT("library", "%s, from %s", entry, source);
+    judge_loading(reach, entry);
+}
 
-    snprintf(path, sizeof path, "%s", entry);
-    if (!strchr(entry, '/') && !find_here(path)) {
-        ns_preload_locate(own);
-        REASON("%s names %s, which the loader does not find; write its absolute path: "
-               "LD_PRELOAD=%s",
-               source, entry, own);
-        return;
-    }
-    if (access(path, R_OK) != 0) {
-        REASON("%s names %s: %s", source, entry, strerror(errno));
-        return;
-    }
-    FACT("library", "%s, from %s", path, source);
-    judge_loading(reach, path);
+/* The library that belongs to this command, if no other is preloaded here. */
+static void judge_own_library(const struct ns_reach *reach)
+{
+    char path[PATH_MAX];
+    int error = ns_preload_locate(path);
+
+    FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
+    if (error == -EINVAL)
+        REASON("the library's path has a space, a colon or a dollar sign, which LD_PRELOAD cannot "
+               "have");
+    else if (error)
+        REASON(NS_LIBRARY_NAME " is not beside this command, in ../lib or in " NS_LIBDIR);
+    else
+        FACT("library", "%s", path);
+    if (!error)
+        judge_loading(reach, path);
 }
 
 /* Is the library preloaded here? It is if it is named, whether or not it loads. */
 static bool judge_library(const struct ns_reach *reach)
 {
-    const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader);
+    const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader), *source = NULL;
     char entry[PATH_MAX], off[128];
-    bool is_named = list && ns_preload_find(list, entry);
-    bool is_in_file =
-        !is_named && libc && strcmp(libc, "glibc") == 0 &&
-        ns_doctor_read_preload_file(open(NS_DOCTOR_PRELOAD_FILE, O_RDONLY | O_CLOEXEC), entry);
 
-    if (is_named || is_in_file)
-        judge_entry(reach, entry, is_named ? "LD_PRELOAD" : NS_DOCTOR_PRELOAD_FILE);
+    if (list && ns_preload_find(list, entry))
+        source = "LD_PRELOAD";
+    else if (libc && strcmp(libc, "glibc") == 0 &&
+             ns_doctor_read_preload_file(open(NS_DOCTOR_PRELOAD_FILE, O_RDONLY | O_CLOEXEC), entry))
+        source = NS_DOCTOR_PRELOAD_FILE;
+    if (source)
+        judge_entry(reach, entry, source);
     else
         judge_own_library(reach);
     if (ns_environment_off(off, sizeof off))
         REASON("%s", off);
-    return is_named || is_in_file;
+    return source != NULL;
 }
 
-static void add_warning(void *context, const char *text)
+static void add_warning(const char *text)
 {
-    (void)context;
     WARNING("%s", text);
 }
 
@@ -224,12 +212,12 @@ int ns_doctor_program(char **words, unsigned n)
         return status;
     judge_file(&subject.reach);
     bool is_preloaded = judge_library(&subject.reach);
-    ns_environment_judge(false, add_warning, NULL);
+    ns_environment_judge(add_warning);
     judge_policy(&subject);
     ns_findings_print(&findings);
     if (ns_output_is_json())
         cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
-    if (ns_findings_first_reason(&findings)) {
+    if (ns_findings_verdict(&findings)) {
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;
     }
