@@ -64,8 +64,7 @@ static bool redirect(const struct ns_child_options *options)
         return true;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     return null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO &&
-           dup2(null, STDOUT_FILENO) == STDOUT_FILENO &&
-           (options->errors < 0 || dup2(options->errors, STDERR_FILENO) == STDERR_FILENO);
+           dup2(null, STDOUT_FILENO) == STDOUT_FILENO;
 }
 
 static void change_environment(const char *const *changes)

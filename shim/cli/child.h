@@ -20,7 +20,6 @@ struct ns_child_options {
     const char *const
         *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
     bool quiet;       /* standard input and output are /dev/null */
-    int errors;       /* standard error, if quiet */
 };
 
 /* Set SIGCHLD to its default: if it is ignored, wait(2) fails. Some supervisors and containers'

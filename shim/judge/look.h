@@ -24,10 +24,7 @@ enum {
     NS_LOOK_NODELAY = 8,       /* TCP_NODELAY is on */
     NS_LOOK_CORK = 16,         /* TCP_CORK is on, or the last write had MSG_MORE */
     /* WOKE: the awaited data had arrived, here or on another connection of the same peer */
-    NS_LOOK_ARRIVED = 32,
-    NS_LOOK_PUSHED = 64,        /* WAIT: the experiment pushed here */
-    NS_LOOK_ACKNOWLEDGED = 128, /* WAIT: the experiment acknowledged here */
-    NS_LOOK_TRIED = 256,        /* WAIT: the experiment chose here, by chance */
+    NS_LOOK_ARRIVED = 32
 };
 
 struct ns_look {

@@ -17,25 +17,14 @@
 /* A record is PID-TIME.record. */
 #define NS_RECORD_SUFFIX ".record"
 
-/* A file with a byte for each process that wanted to make a record. */
-#define NS_RECORD_PROCESSES "processes"
-
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 2,
-    NS_RECORD_PROCESSES_MOST = 1024, /* with a record in one directory */
+    NS_RECORD_VERSION = 3,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 6,    /* writes since the last wait that are kept */
     NS_RECORD_BUCKETS = 32, /* from 2^n to 2^(n+1) microseconds; shorter ones are in the first */
     NS_RECORD_PHASES = 16,  /* parts of a tick */
-};
-
-/* What is tried before waits that are chosen by chance. */
-enum ns_experiment {
-    NS_EXPERIMENT_NONE,
-    NS_EXPERIMENT_PUSH,        /* of held bytes: TCP_NODELAY set to 1, then to 0 */
-    NS_EXPERIMENT_ACKNOWLEDGE, /* of data that was read and not answered: TCP_QUICKACK */
 };
 
 struct ns_record_head {
@@ -44,7 +33,6 @@ struct ns_record_head {
     uint32_t n_slots, n_events;   /* capacities */
     int32_t pid, parent;          /* in its own pid namespace */
     uint32_t tick_ns;             /* clock_getres(CLOCK_MONOTONIC_COARSE) */
-    uint32_t experiment;          /* enum ns_experiment */
     uint64_t began;               /* when the record was made */
     uint64_t began_real;          /* the same by CLOCK_REALTIME */
     char name[64];                /* see ns_path_program; cut */

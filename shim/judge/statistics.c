@@ -23,19 +23,7 @@ static void sort(double *values, size_t n)
 double ns_statistics_median(double *values, size_t n)
 {
     sort(values, n);
-    return ns_statistics_quantile(values, n, 0.5);
-}
-
-double ns_statistics_quantile(const double *sorted, size_t n, double part)
-{
-    if (n == 0)
-        return 0;
-    double place = fmin(fmax(part, 0), 1) * (double)(n - 1);
-    size_t below = (size_t)place;
-    if (below + 1 >= n)
-        return sorted[n - 1];
-    double above = place - (double)below;
-    return above > 0 ? sorted[below] * (1 - above) + sorted[below + 1] * above : sorted[below];
+    return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
 /* The ranks of both samples together. */

@@ -12,9 +12,6 @@
 /* Sorts values and returns the median; 0 if there are none. */
 double ns_statistics_median(double *values, size_t n);
 
-/* The quantile for part (0 to 1) of sorted values, interpolated. */
-double ns_statistics_quantile(const double *sorted, size_t n, double part);
-
 /* The probability that chance makes at least this difference between two samples: the two-sided
  * Mann-Whitney test, exact for small samples without ties, otherwise the normal approximation with
  * the correction for ties. Sorts both. 1 if one is empty. */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* See record_file.h. Owns the directory's name. Must never write to memory that the file system may
- * refuse to back (SIGBUS, mmap(2)), nor use up room that others need. */
+ * refuse to back (SIGBUS, mmap(2)), nor use up room that others need. In memory (tmpfs) a page that
+ * was backed once stays so; on btrfs, ZFS or a network it may not. */
 #include "observe/record_file.h"
 
 #include "base/clock.h"
 #include "base/path.h"
 #include "base/system.h"
 
-#include <limits.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -18,10 +17,6 @@
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* linux/mman.h, 5.14 */
-#endif
-
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342 /* linux/magic.h, 5.5 */
 #endif
 
 static char where[PATH_MAX]; /* "": nowhere */
@@ -75,7 +70,7 @@ int ns_record_file_back(void *at, size_t size)
     return NS_SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
 }
 
-static void begin(struct ns_record_head *head, enum ns_experiment experiment, uint64_t began)
+static void begin(struct ns_record_head *head, uint64_t began)
 {
     struct timespec tick = {0};
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
@@ -87,7 +82,6 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
     head->pid = getpid();
     head->parent = getppid();
     head->tick_ns = (uint32_t)tick.tv_nsec;
-    head->experiment = experiment;
     head->began = began;
     head->began_real = ns_clock_now(CLOCK_REALTIME);
     ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
@@ -100,51 +94,14 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
     atomic_store_explicit(&head->magic, NS_RECORD_MAGIC, memory_order_release);
 }
 
-/* Does a page stay backed once it was written? If the file system writes to a new place (btrfs,
- * ZFS) or to another machine, it may be full later, and the write is a SIGBUS after all. */
-static bool stays_backed(const struct statfs *fs)
-{
-    switch ((uint32_t)fs->f_type) {
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC: /* what is below it is unknown; containers have it */
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Is there ample room? A full file system harms others. */
+/* Is there ample room? A server that forks for each connection makes thousands of records, and a
+ * full file system harms others. */
 static bool has_room(int fd)
 {
-    enum { MUCH = 64 * 1024 * 1024 };
+    const uint64_t ample = UINT64_C(16) << 30;
     struct statfs fs;
-    if (NS_SYSTEM(SYS_fstatfs, fd, &fs) != 0 || !stays_backed(&fs))
-        return false;
-    uint64_t block = (uint64_t)fs.f_bsize, left = fs.f_bavail * block;
-    return !fs.f_blocks || left >= MUCH || left >= fs.f_blocks * block / 2;
-}
-
-/* Are there too many records in the directory? A server that forks for each connection makes
- * thousands of processes. The size of a file of its own counts them. */
-static bool is_one_too_many(void)
-{
-    char path[PATH_MAX];
-    size_t length = strlen(where);
-    if (length + sizeof NS_RECORD_PROCESSES >= sizeof path)
-        return true;
-    memcpy(path, where, length);
-    memcpy(path + length, "/" NS_RECORD_PROCESSES, sizeof "/" NS_RECORD_PROCESSES);
-    long fd = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
-                        O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-    if (fd < 0)
-        return true;
-    long count =
-        NS_SYSTEM(SYS_write, fd, "", 1l) == 1 ? NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) : INT_MAX;
-    NS_SYSTEM(SYS_close, fd);
-    return count > NS_RECORD_PROCESSES_MOST;
+    return NS_SYSTEM(SYS_fstatfs, fd, &fs) == 0 &&
+           (fs.f_bavail >= fs.f_blocks / 2 || fs.f_bavail * (uint64_t)fs.f_bsize >= ample);
 }
 
 /* Map the file. NULL if the file system may refuse writes to it. */
@@ -167,11 +124,10 @@ static struct ns_record_head *map(int fd, bool *backed)
     return NULL;
 }
 
-struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experiment experiment,
-                                           bool *backed)
+struct ns_record_head *ns_record_file_make(char path[PATH_MAX], bool *backed)
 {
     uint64_t began = ns_clock_now(CLOCK_MONOTONIC);
-    if (is_too_large() || !name_it(path, began) || is_one_too_many())
+    if (is_too_large() || !name_it(path, began))
         return NULL;
     long made = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -182,7 +138,7 @@ struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experime
     if (fd >= 0)
         NS_SYSTEM(SYS_close, fd);
     if (head)
-        begin(head, experiment, began);
+        begin(head, began);
     else
         NS_SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
     return head;

@@ -143,12 +143,6 @@ const char *ns_send_name(enum ns_send send);
 const char *ns_ack_name(enum ns_ack ack);
 const char *ns_role_name(enum ns_role role);
 
-/* Calls report for each rule that is never used, since earlier rules match all of its sockets. */
-void ns_policy_unused_rules(const struct ns_policy *policy,
-                            void (*report)(void *context, const struct ns_rule *rule,
-                                           const char *text),
-                            void *context);
-
 /* Calls report for everything that is allowed but probably not intended, such as a rule that is
  * never used. rule is NULL for the policy as a whole. */
 void ns_policy_warnings(const struct ns_policy *policy,

@@ -138,17 +138,6 @@ static void warn_hidden(const struct listener *to, const struct ns_policy *polic
     }
 }
 
-void ns_policy_unused_rules(const struct ns_policy *policy,
-                            void (*report)(void *context, const struct ns_rule *rule,
-                                           const char *text),
-                            void *context)
-{
-    struct listener to = {report, context};
-    unsigned left = COMPARISONS_MOST;
-    for (size_t i = 0; i < policy->n_rules; i++)
-        warn_hidden(&to, policy, &policy->rules[i], &left);
-}
-
 void ns_policy_warnings(const struct ns_policy *policy,
                         void (*report)(void *context, const struct ns_rule *rule, const char *text),
                         void *context)

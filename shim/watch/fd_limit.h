@@ -4,7 +4,6 @@
 #ifndef NS_FD_LIMIT_H
 #define NS_FD_LIMIT_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 
@@ -28,13 +27,6 @@ static inline bool ns_fd_limit_is_left(int fd)
 
     return getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
            (rlim_t)fd + NS_FD_LIMIT_FOR_READING < limit.rlim_cur;
-}
-
-/* Is this a lack of descriptors or memory, which may pass? */
-static inline bool ns_fd_limit_is_short(int error)
-{
-    return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS ||
-           error == -EAGAIN;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See netns.h. This process never enters another namespace: a child does, and passes the sockets
- * back. Not async-signal-safe. */
+/* See netns.h. This process never enters another namespace: a child does, which shares its
+ * descriptors. Not async-signal-safe. */
 #include "watch/netns.h"
 
 #include "watch/diag.h"
@@ -9,9 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,47 +25,6 @@ static int open_sockets(int sockets[SOCKETS])
     return 0;
 }
 
-static int send_sockets(int over, const int sockets[SOCKETS])
-{
-    char byte = 0;
-    struct iovec part = {&byte, 1};
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(SOCKETS * sizeof(int))] = {0};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(SOCKETS * sizeof(int));
-    memcpy(CMSG_DATA(head), sockets, SOCKETS * sizeof(int));
-    return sendmsg(over, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-/* -EPIPE: the child ended without sending them. */
-static int receive_sockets(int over, int sockets[SOCKETS])
-{
-    char byte;
-    size_t n;
-    struct iovec part = {&byte, 1};
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(SOCKETS * sizeof(int))];
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    const struct cmsghdr *head;
-
-    if (recvmsg(over, &message, MSG_CMSG_CLOEXEC) <= 0)
-        return -EPIPE;
-    head = CMSG_FIRSTHDR(&message);
-    n = head ? (head->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-    if (head)
-        memcpy(sockets, CMSG_DATA(head), n * sizeof(int));
-    if (n == SOCKETS)
-        return 0;
-    /* There were no descriptors for the others. */
-    while (n > 0)
-        close(sockets[--n]);
-    return -EMFILE;
-}
-
 /* Root may enter a namespace directly. An ordinary user must first enter his own user namespace, as
  * of a rootless container. */
 static int enter(int network, int user)
@@ -78,41 +36,44 @@ static int enter(int network, int user)
     return 0;
 }
 
-/* In the child. Returns its exit status: 0 or an errno. */
-static int open_and_send(int network, int user, int over)
+struct entry {
+    int network, user;
+    const int *sockets;
+};
+
+/* In the child. Replaces the sockets, which it shares, by those of the namespace. Returns the exit
+ * status: 0 or an errno. */
+static int replace_sockets(void *argument)
 {
-    int sockets[SOCKETS];
-    int error = enter(network, user);
+    const struct entry *entry = argument;
+    int there[SOCKETS];
+    int error = enter(entry->network, entry->user);
 
     if (!error)
-        error = open_sockets(sockets);
-    if (!error)
-        error = send_sockets(over, sockets);
+        error = open_sockets(there);
+    for (int i = 0; i < SOCKETS && !error; i++)
+        if (dup3(there[i], entry->sockets[i], O_CLOEXEC) < 0 || close(there[i]) != 0)
+            error = -errno;
     return -error;
 }
 
 /* Get netlink sockets that a child makes in the namespace; they stay bound to it. */
 static int open_there(int network, int user, int sockets[SOCKETS])
 {
-    int pair[2], error, status = 0;
-    pid_t child;
+    static _Alignas(16) char stack[64 << 10];
+    struct entry entry = {network, user, sockets};
+    int error = open_sockets(sockets), status = 0;
 
-    /* Not SOCK_DGRAM, with which the end of the child would go unnoticed. */
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return -errno;
-    child = fork();
-    if (child == 0)
-        _exit(open_and_send(network, user, pair[1]));
+    if (error)
+        return error;
+    pid_t child = clone(replace_sockets, stack + sizeof stack, CLONE_FILES | SIGCHLD, &entry);
     error = child < 0 ? -errno : 0;
-    close(pair[1]);
-    if (!error)
-        error = receive_sockets(pair[0], sockets);
-    close(pair[0]);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
-    /* If the child was killed, try again. */
-    if (error == -EPIPE)
-        error = WIFEXITED(status) && WEXITSTATUS(status) ? -WEXITSTATUS(status) : -EAGAIN;
+    if (!error) /* if the child was killed, try again */
+        error = WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
+    for (int i = 0; i < SOCKETS && error; i++)
+        close(sockets[i]);
     return error;
 }
 

@@ -30,47 +30,6 @@ static size_t place_of(const struct ns_owners *owners, uint64_t inode)
     return at;
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-    const struct ns_named_process *a = left, *b = right;
-
-    return (a->pid > b->pid) - (a->pid < b->pid);
-}
-
-static struct ns_named_process *find_named(const struct ns_owners *owners, pid_t pid)
-{
-    const struct ns_named_process key = {.pid = pid};
-
-    return owners->n_names == 0
-               ? NULL
-               : bsearch(&key, owners->names, owners->n_names, sizeof key, compare_pids);
-}
-
-const struct ns_named_process *ns_owners_named(const struct ns_owners *owners, pid_t pid)
-{
-    return find_named(owners, pid);
-}
-
-/* Forget processes without sockets. */
-static void forget_names(struct ns_owners *owners)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < owners->n_names; i++)
-        owners->names[i].used = false;
-    for (size_t i = 0; i < owners->room; i++) {
-        struct ns_named_process *named =
-            owners->places[i].inode ? find_named(owners, owners->places[i].pid) : NULL;
-
-        if (named)
-            named->used = true;
-    }
-    for (size_t i = 0; i < owners->n_names; i++)
-        if (owners->names[i].used)
-            owners->names[kept++] = owners->names[i];
-    owners->n_names = kept;
-}
-
 /* Move the slots that are kept to a table with room for more. */
 static bool rebuild(struct ns_owners *owners)
 {
@@ -96,7 +55,6 @@ static bool rebuild(struct ns_owners *owners)
             owners->places[place_of(owners, old[i].inode)] = old[i];
 #undef KEPT
     owners->used = kept;
-    forget_names(owners);
     free(old);
     return true;
 }
@@ -147,44 +105,21 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     return 0;
 }
 
-static struct ns_named_process *add_name(struct ns_owners *owners, pid_t pid)
+/* At once, since the process may end the next moment. */
+static void name_owner(const struct ns_owners *owners, struct ns_owned *place)
 {
-    struct ns_named_process *larger =
-        realloc(owners->names, (owners->n_names + 1) * sizeof *larger);
-    size_t at = owners->n_names;
-
-    if (!larger)
-        return NULL;
-    owners->names = larger;
-    for (; at > 0 && larger[at - 1].pid > pid; at--)
-        larger[at] = larger[at - 1];
-    owners->n_names++;
-    larger[at].pid = pid;
-    return &larger[at];
-}
-
-/* Once a round for each process with a new socket. */
-static void keep_name(struct ns_owners *owners)
-{
-    pid_t pid = owners->round.pid;
-    struct ns_named_process *named = find_named(owners, pid);
     struct ns_state state;
     char exe[PATH_MAX];
     ssize_t n;
 
-    owners->round.named = true;
     if (ns_state_read(dirfd(owners->round.list), "../stat", &state) != 0)
         return;
-    if (!named)
-        named = add_name(owners, pid);
-    if (!named)
-        return;
-    named->started = state.start;
+    place->started = state.start;
     n = readlinkat(dirfd(owners->round.list), "../exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = '\0';
     exe[ns_path_length(exe)] = '\0';
     /* A process that is ending has no executable. */
-    snprintf(named->name, sizeof named->name, "%.*s", (int)sizeof named->name - 1,
+    snprintf(place->name, sizeof place->name, "%.*s", (int)sizeof place->name - 1,
              *exe ? ns_path_base(exe) : state.name);
 }
 
@@ -204,11 +139,11 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     if (!place)
         return;
     owners->round.fresh += place->pid == 0;
-    if (place->pid == 0 && !owners->round.named)
-        keep_name(owners);
     /* If its process does not have it any more, this one inherited it. */
-    if (place->pid == 0 || owners->stamp - place->stamp > 1)
+    if (place->pid == 0 || owners->stamp - place->stamp > 1) {
         place->pid = pid;
+        name_owner(owners, place);
+    }
     place->stamp = owners->stamp;
 }
 
@@ -218,10 +153,8 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
 {
     struct ns_state state;
 
-    if (ns_fd_limit_is_short(error))
-        owners->round.unread++;
-    else if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
-                                  (state.is_kernel_thread || strchr("ZX", state.letter))))
+    if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
+                             (state.is_kernel_thread || strchr("ZX", state.letter))))
         owners->round.denied++;
 }
 
@@ -234,7 +167,6 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     owners->round.pid = pid;
-    owners->round.named = false;
     owners->round.list = fd < 0 ? NULL : fdopendir(fd);
     if (owners->round.list)
         return 0;
@@ -263,8 +195,11 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
             close(fd);
         return;
     }
-    while (fscanf(stream, "%d", &pid) == 1)
-        owners->round.unread += ns_fd_limit_is_short(ns_owners_add(owners, pid));
+    while (fscanf(stream, "%d", &pid) == 1) {
+        int error = ns_owners_add(owners, pid);
+
+        owners->round.denied += error != 0 && error != -ESRCH;
+    }
     fclose(stream);
 }
 
@@ -356,7 +291,6 @@ static void end_round(struct ns_owners *owners)
         closedir(owners->round.all);
     owners->round.goes_on = false;
     owners->denied = owners->round.denied;
-    owners->unread = owners->round.unread;
     owners->fresh = owners->round.fresh;
 }
 
@@ -386,7 +320,6 @@ void ns_owners_release(struct ns_owners *owners)
     for (size_t i = 0; i < owners->n_processes; i++)
         close(owners->processes[i].directory);
     free(owners->processes);
-    free(owners->names);
     free(owners->places);
     ns_netns_release(owners->namespaces, owners->n_namespaces);
 }

@@ -19,6 +19,8 @@ struct ns_owned {
     uint32_t stamp;                   /* the last round that saw it */
     bool listed;                      /* a list had it while no owner was known */
     struct ns_connection *connection; /* NULL: none, or none yet */
+    uint64_t started;                 /* of the process, see state.h; 0: unknown */
+    char name[64];                    /* the base name of its executable; "": unknown */
 };
 
 struct ns_watched_process {
@@ -27,25 +29,14 @@ struct ns_watched_process {
     bool denied;   /* it could not be examined in the last round */
 };
 
-/* The name of a process when one of its sockets was found; it may end the next moment. */
-struct ns_named_process {
-    pid_t pid;
-    bool used;        /* it still has a socket */
-    uint64_t started; /* see state.h; 0: unknown */
-    char name[64];    /* the base name of its executable; "": unknown */
-};
-
 struct ns_owners {
     struct ns_owned *places; /* a hash table, open addressing */
     size_t room, used;
     uint32_t stamp;
     struct ns_watched_process *processes;
     size_t n_processes;
-    struct ns_named_process *names; /* sorted by pid */
-    size_t n_names;
     bool all, children;
-    uint64_t denied; /* processes that may not be examined, in the last round */
-    uint64_t unread; /* those without a descriptor or memory for them */
+    uint64_t denied; /* processes that could not be examined, in the last round */
     unsigned fresh;  /* new sockets of watched processes in the last round */
     struct {         /* the current round */
         bool goes_on;
@@ -53,8 +44,7 @@ struct ns_owners {
         DIR *all;    /* /proc */
         DIR *list;   /* /proc/PID/fd */
         pid_t pid;
-        bool named;
-        uint64_t denied, unread;
+        uint64_t denied;
         unsigned fresh;
     } round;
     struct ns_netns **namespaces;
@@ -71,9 +61,6 @@ int ns_owners_step(struct ns_owners *owners, uint64_t until);
 
 /* The slot of a socket, which is made if make is set; NULL: none, or no memory. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
-
-/* The name of a process that has a socket; NULL: unknown. */
-const struct ns_named_process *ns_owners_named(const struct ns_owners *owners, pid_t pid);
 
 void ns_owners_release(struct ns_owners *owners);
 

@@ -36,13 +36,22 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
     return true;
 }
 
+bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
+{
+    enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
+    uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
+
+    if (ns_netns_is_listened(netns, local) || ns_netns_is_listened(netns, remote))
+        return ns_netns_is_listened(netns, local);
+    return local < EPHEMERAL_FIRST && remote >= EPHEMERAL_FIRST;
+}
+
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
                                     struct ns_netns *netns, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool busy, bool *full)
 {
     struct ns_connection *connection = place->connection;
     const struct inet_diag_sockid *id = &seen->key.id;
-    const struct ns_named_process *named;
 
     *full = false;
     if (connection)
@@ -61,15 +70,11 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->netns = netns;
     connection->watched.inode = seen->inode;
     connection->watched.pid = place->pid;
-    named = ns_owners_named(&table->owners, place->pid);
-    if (named) {
-        connection->watched.started = named->started;
-        memcpy(connection->watched.name, named->name, sizeof named->name);
-    }
+    connection->watched.started = place->started;
+    memcpy(connection->watched.name, place->name, sizeof place->name);
     connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
     connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
-    connection->watched.role =
-        ns_netns_is_listened(netns, ntohs(id->idiag_sport)) ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
+    connection->watched.role = NS_ROLE_CLIENT; /* until all listeners are known */
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;
     return connection;

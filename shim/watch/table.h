@@ -41,6 +41,9 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
                                     struct ns_netns *netns, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool busy, bool *full);
 
+/* Is this end the server? Its port has or had a listener, or is below the ephemeral ones. */
+bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key);
+
 /* It has ended. The last of table->live takes its position. */
 void ns_table_end(struct ns_table *table, struct ns_connection *connection);
 

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "watch/sampler.h"
-#include "watch/role.h"
 #include "watch/fd_limit.h"
 #include "watch/table.h"
 
@@ -57,8 +56,7 @@ struct ns_watch {
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
     uint32_t list;         /* the number of the current one */
     struct ns_diag_list part;
-    size_t netns;          /* the one being listed */
-    struct ns_roles roles; /* in it */
+    size_t netns; /* the one being listed */
     unsigned connections, idle, busy;
     bool all;
     struct ns_watch_tally tally;
@@ -105,7 +103,6 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     /* Without an inode it was not accepted yet, or it is closed and still sending. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
-    ns_roles_count(&watch->roles, &seen->key);
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
@@ -146,7 +143,7 @@ static bool is_spare(const struct ns_watch *watch, const struct ns_connection *c
            !connection->was_held && !ns_sampler_is_busy(connection, now);
 }
 
-/* All connections of the namespace are known now. The role of a connection that was held stays, as
+/* All listeners of the namespace are known now. The role of a connection that was held stays, as
  * the hold was reported with it. */
 static void end_netns(struct ns_watch *watch)
 {
@@ -156,7 +153,7 @@ static void end_netns(struct ns_watch *watch)
         struct ns_connection *connection = watch->table.live[i];
 
         if (connection->netns == netns && connection->watched.role == NS_ROLE_CLIENT &&
-            !connection->was_held && ns_roles_is_server(&watch->roles, netns, &connection->key))
+            !connection->was_held && ns_table_is_server(netns, &connection->key))
             connection->watched.role = NS_ROLE_SERVER;
     }
 }
@@ -208,7 +205,6 @@ static int list_netns(struct ns_watch *watch)
         watch->netns++;
     if (watch->netns == owners->n_namespaces)
         return 0;
-    ns_roles_clear(&watch->roles);
     error = ns_diag_list_begin(&watch->part, owners->namespaces[watch->netns]->list_fd, states);
     return error ? error : 1;
 }
@@ -394,6 +390,5 @@ void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)
 {
     *tally = watch->tally;
     tally->denied = watch->table.owners.denied;
-    tally->unread = watch->table.owners.unread;
     tally->sampled = (unsigned)watch->sampler.n;
 }

@@ -13,7 +13,7 @@ struct ns_watched {
     pid_t pid;         /* the first process found to have it */
     uint64_t started;  /* when that was started, see state.h, since pids are reused; 0: unknown */
     char name[64];     /* the base name of its executable when the socket was found */
-    enum ns_role role; /* see role.h; may change until the first hold */
+    enum ns_role role; /* see ns_table_is_server; may change until the first hold */
     struct ns_address local, remote;
     bool ended;
     bool traffic;       /* there was traffic between the first and the last sample */
@@ -27,8 +27,7 @@ struct ns_watch_tally {
     uint64_t rounds;      /* requests to the kernel */
     uint64_t missed;      /* rounds that were too late to recognise a hold */
     uint64_t forgotten;   /* connections without room, or with fewer than two samples */
-    uint64_t denied;      /* processes that may not be examined, now */
-    uint64_t unread;      /* processes without a descriptor or memory for them, now */
+    uint64_t denied;      /* processes that could not be examined, now */
     uint64_t busy_ns;     /* processor time used */
     unsigned connections; /* now */
     unsigned idle;        /* those without traffic that are not kept */

@@ -236,61 +236,6 @@ static void check_peer(void)
        "a peer that was seen to hold nothing that matters does not");
 }
 
-/* A process with a row that holds and, unless roles is 1, another row, and an experiment in it. */
-static void check_experiment(bool pushes, double done_ms, double p, enum ns_role second,
-                             const struct ns_verdict *other, enum ns_grade first_grade,
-                             enum ns_grade second_grade, unsigned cured, const char *name)
-{
-    struct ns_diagnosis diagnosis = {0};
-    struct ns_verdict holds = stalls();
-    const struct ns_diagnosed_process *whose = process(&diagnosis, 9, "x", "");
-    unsigned n_cured = 0;
-    bool as_expected = true;
-
-    add(&diagnosis, whose, NS_ROLE_CLIENT, &holds);
-    add(&diagnosis, whose, second, other);
-    diagnosis.experiments[diagnosis.n_experiments++] = (struct ns_diagnosed_experiment){
-        .process = whose,
-        .trial = {pushes, .done = 10, .left = 10, .done_ms = done_ms, .left_ms = 44, .p = p},
-    };
-    ns_diagnosis_finish(&diagnosis);
-    for (size_t i = 0; i < 2; i++) {
-        const struct ns_diagnosed *row = &diagnosis.rows[i];
-        char text[1024];
-
-        as_expected &=
-            row->verdict.grade == (row->role == NS_ROLE_CLIENT ? first_grade : second_grade);
-        n_cured += row->cure != NULL;
-        if (row->cure)
-            as_expected &= row->cures[0].measured && row->conclusion.certain &&
-                           fabs(row->cures[0].to_ms - done_ms) < 0.01 &&
-                           fabs(row->conclusion.lost_ms - 10 * (44 - done_ms)) < 0.01 &&
-                           says(ns_diagnosis_cure(row, 0, text, sizeof text), "(measured)");
-    }
-    OK(as_expected && n_cured == cured, "%s", name);
-    ns_diagnosis_release(&diagnosis);
-}
-
-static void check_experiments(void)
-{
-    const struct ns_verdict receiving = receives(), holds = stalls();
-    const enum ns_role server = NS_ROLE_SERVER;
-    const enum ns_grade proven = NS_GRADE_PROVEN, likely = NS_GRADE_LIKELY;
-
-    check_experiment(true, 34, 1e-6, server, &receiving, proven, likely, 1,
-                     "a push that helps is a measured cure");
-    check_experiment(true, 43.9, 0.4, server, &receiving, NS_GRADE_LATE, likely, 0,
-                     "a push that gains nothing shows that nobody waited");
-    check_experiment(true, 30, 0.2, server, &receiving, proven, likely, 0,
-                     "a difference that may be chance changes nothing");
-    check_experiment(false, 44, 0.2, server, &receiving, proven, NS_GRADE_NONE, 0,
-                     "an ACK that gains nothing shows that the ACK was not late");
-    check_experiment(false, 0.1, 1e-6, server, &receiving, proven, proven, 1,
-                     "an ACK that helps is the proof");
-    check_experiment(true, 0.1, 1e-6, server, &holds, proven, proven, 0,
-                     "an experiment is about no row if it may be about two");
-}
-
 static void check_no_stall(void)
 {
     static const struct {
@@ -320,7 +265,7 @@ static void check_no_stall(void)
          "no stall: bytes were held 3 times, but nobody waited for them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS},
-         "--experiment push can decide"},
+         "'nagleshim compare' can decide"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -383,7 +328,6 @@ int main(void)
     check_reused_pid();
     check_both_ends();
     check_receiving();
-    check_experiments();
     check_peer();
     check_no_stall();
     check_words();

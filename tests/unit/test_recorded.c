@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* observe/recorder.c and cli/diagnose/recorded.c: what one records the other reads; what does not
- * fit is counted; and a truncated or changed file does no harm. */
+/* observe/recorder.c and cli/diagnose/recorded.c against each other: what was recorded is read,
+ * lost samples and connections are counted, and a spoilt file does no harm. */
 #include "cli/diagnose/recorded.h"
 #include "observe/recorder.h"
 #include "observe/sample.h"
@@ -54,13 +54,14 @@ static const char *the_record(void)
     return path;
 }
 
-static struct ns_recorded_all read_all(void)
+/* What the directory's records say. The caller releases it. */
+static struct ns_diagnosis read_all(size_t *n_broken)
 {
-    struct ns_recorded_all all;
+    struct ns_diagnosis diagnosis = {0};
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
-    OK(ns_recorded_read(fd, &all) == 0, "the directory is read");
+    OK(ns_recorded_read(fd, &diagnosis, n_broken) >= 0, "the directory is read");
     close(fd);
-    return all;
+    return diagnosis;
 }
 
 static void check_slots(void)
@@ -76,12 +77,14 @@ static void check_slots(void)
        "a connection with another role gets its own slot");
     OK(add_client() == first,
        "a new connection to the same service reuses the slot of one that ended");
-    struct ns_recorded_all all = read_all();
-    OK(all.n_processes == 1 && all.processes[0].n_connections == 3, "three slots are read");
-    OK(all.processes[0].connections[1].connections == 2, "the second is of two connections");
-    OK(all.processes[0].pid == getpid() && strcmp(all.processes[0].name, "test_recorded") == 0,
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(all.n_rows == 2 && all.rows[0].connections == 3 && all.rows[1].connections == 1,
+       "three connections of the client are one row, and the server's is another");
+    OK(all.n_processes == 1 && all.processes[0]->pid == getpid() &&
+           strcmp(all.processes[0]->name, "test_recorded") == 0,
        "they belong to this process");
-    ns_recorded_free(&all);
+    ns_diagnosis_release(&all);
 }
 
 /* A connection that seems to be open: its slot is not reused. */
@@ -105,13 +108,13 @@ static void check_overflow(void)
     }
     for (int i = 0; i < NS_RECORD_SLOTS; i++)
         given += add_live() != NULL;
-    struct ns_recorded_all all = read_all();
-    struct ns_recorded_process *process = &all.processes[0];
-    OK(process->looks == NS_RECORD_EVENTS && process->events_lost == 10,
-       "samples that do not fit are counted: %lu", process->events_lost);
-    OK(process->n_connections == NS_RECORD_SLOTS && process->slots_lost == 3,
-       "and so are connections: %lu of %u", process->slots_lost, given);
-    ns_recorded_free(&all);
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(all.looks == NS_RECORD_EVENTS && all.missed == 10, "samples without room are counted: %lu",
+       all.missed);
+    OK(all.forgotten == 3 && given == NS_RECORD_SLOTS, "and connections: %lu of %u", all.forgotten,
+       given);
+    ns_diagnosis_release(&all);
 }
 
 /* Is the changed record reported as broken, or read without harm? */
@@ -122,10 +125,11 @@ static void spoil(size_t at, uint32_t value, bool refused, const char *what)
     OK(pread(fd, &was, sizeof was, (off_t)at) == sizeof was &&
            pwrite(fd, &value, sizeof value, (off_t)at) == sizeof value,
        "%s", what);
-    struct ns_recorded_all all = read_all();
-    OK(all.n_broken == refused && all.n_processes == !refused, "it is %s",
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(n_broken == refused && all.n_processes == !refused, "it is %s",
        refused ? "refused" : "read");
-    ns_recorded_free(&all);
+    ns_diagnosis_release(&all);
     OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is restored");
     close(fd);
 }
@@ -152,9 +156,10 @@ static void check_hostile(void)
           UINT32_MAX, false, "a sample from the future");
     for (size_t size = NS_RECORD_EVENTS_AT + 100; size > 0; size /= 3) {
         OK(truncate(the_record(), (off_t)size) == 0, "a record cut to %zu bytes", size);
-        struct ns_recorded_all all = read_all();
-        OK(all.n_broken == (size < sizeof head), "is read to its end");
-        ns_recorded_free(&all);
+        size_t n_broken;
+        struct ns_diagnosis all = read_all(&n_broken);
+        OK(n_broken == (size < sizeof head), "is read to its end");
+        ns_diagnosis_release(&all);
     }
 }
 
@@ -168,10 +173,11 @@ static void check_strangers(void)
     OK(symlink("/etc/passwd", name) == 0, "a link");
     snprintf(name, sizeof name, "%s/1-3.record", directory);
     OK(mkdir(name, 0700) == 0, "and a directory");
-    struct ns_recorded_all all = read_all();
-    OK(all.n_broken == 4 && all.n_processes == 0, "are no records: %zu", all.n_broken);
-    ns_recorded_free(&all);
-    OK(ns_recorded_read(-1, &all) == -EBADF, "nor is a bad descriptor");
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(n_broken == 4 && all.n_processes == 0, "are no records: %zu", n_broken);
+    OK(ns_recorded_read(-1, &all, &n_broken) == -EBADF, "a missing directory is an error");
+    ns_diagnosis_release(&all);
 }
 
 static void remove_all(void)
@@ -186,7 +192,7 @@ int main(void)
     if (!mkdtemp(directory))
         return 1;
     connect_sockets();
-    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
+    ns_recorder_open(directory);
     check_slots();
     check_overflow();
     check_hostile();

@@ -5,8 +5,6 @@
 
 #include "cli/diagnose/rows.h"
 
-#include "judge/record.h"
-
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -20,9 +18,7 @@ struct ns_diagnose_options {
     enum ns_grade fail_on; /* 0: exit with the program's status */
     double max_lost_ms;
     const char *json, *page, *policy; /* files to write, or NULL */
-    enum ns_experiment experiment;
     bool outside;
-    bool silent; /* no progress */
     bool help;
 };
 
@@ -51,10 +47,10 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
 
 /* The directory in which observed processes leave their records. */
 struct ns_observation {
-    char directory[1024];          /* removed by ns_observe_end; "": nothing is observed */
-    int fd;                        /* of it; its name may later be another directory's */
-    const char *environment[8];    /* for struct ns_child_options */
-    char texts[4][PATH_MAX + 256]; /* of it */
+    char directory[1024];       /* removed by ns_observe_end; "": nothing is observed */
+    int fd;                     /* of it; its name may later be another directory's */
+    const char *environment[3]; /* for struct ns_child_options */
+    char record[1100];          /* the text of NAGLESHIM_RECORD */
     char *preload;
 };
 

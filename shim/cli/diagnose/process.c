@@ -46,7 +46,6 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
     if (ns_proc_open(process->pid, &proc) != 0)
         return;
     process->has_other_number = ns_proc_has_other_number(&proc);
-    process->is_apart = proc.user != geteuid() || ns_proc_lives_elsewhere(&proc);
     if (ns_proc_look(&proc) == 0) {
         snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
         process->has_shim = has_shim(&proc);

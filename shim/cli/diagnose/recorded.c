@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/process/proc.h"
+#include "judge/record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -148,51 +148,25 @@ static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t 
         snprintf(text + used, room - used, "wait");
 }
 
-/* The state while the samples of a connection are judged. */
+/* The state while the samples of a slot are judged. */
 struct replay {
-    struct ns_recorded_process *process;
-    struct ns_recorded *connection;
-    const struct ns_record_event *waited,
-        *tried; /* the last WAIT after a write; with an experiment */
+    struct ns_diagnosis *diagnosis;
+    struct ns_diagnosed_connection connection;
+    unsigned row;                         /* its id */
+    const struct ns_record_event *waited; /* the last WAIT after a write */
     bool has_stalled;
+    char pattern[128]; /* of the first stall; without one, of the last wait */
 };
 
 /* Keep a hold, and the writes before the first one that the program waited for. */
 static void keep_hold(struct replay *replay, const struct ns_hold *hold)
 {
-    struct ns_recorded *connection = replay->connection;
-    size_t n = connection->n_holds;
-    struct ns_hold *list = connection->holds;
-
     if (hold->waited && !replay->has_stalled && replay->waited) {
         replay->has_stalled = true;
-        describe(connection->pattern, sizeof connection->pattern, replay->waited->n_writes,
+        describe(replay->pattern, sizeof replay->pattern, replay->waited->n_writes,
                  replay->waited->sizes);
     }
-    if ((n & (n - 1)) == 0) /* the capacity doubles at powers of two */
-        list = reallocarray(list, n ? 2 * n : 1, sizeof *list);
-    if (!list)
-        return;
-    connection->holds = list;
-    list[connection->n_holds++] = *hold;
-}
-
-/* Collect the answer times of the experiment. */
-static void measure(struct replay *replay, const struct ns_record_event *event)
-{
-    const struct ns_look *look = &event->look;
-    struct ns_recorded_process *process = replay->process;
-    if (look->kind == NS_LOOK_WAIT && look->flags & NS_LOOK_TRIED) {
-        replay->tried = event;
-    } else if (look->kind == NS_LOOK_WOKE && look->flags & NS_LOOK_ARRIVED && replay->tried) {
-        const struct ns_look *from = &replay->tried->look;
-        double ms = (double)(look->at - from->at) / NS_PER_MS;
-        if (from->flags & (NS_LOOK_PUSHED | NS_LOOK_ACKNOWLEDGED))
-            process->treated[process->n_treated++] = ms;
-        else
-            process->untreated[process->n_untreated++] = ms;
-        replay->tried = NULL;
-    }
+    ns_diagnosis_add_hold(replay->diagnosis, replay->row, hold);
 }
 
 /* The samples of one connection, in order. */
@@ -200,14 +174,12 @@ static void judge_life(struct replay *replay, struct ns_judge *judge,
                        const struct ns_record_event *events, size_t n)
 {
     struct ns_hold hold;
-    replay->waited = replay->tried = NULL;
+    replay->waited = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct ns_record_event *event = &events[i];
-        if (ns_judge_look(judge, &event->look, &hold))
+        if (ns_judge_look(judge, &events[i].look, &hold))
             keep_hold(replay, &hold);
-        if (event->look.kind == NS_LOOK_WAIT && event->n_writes > 0)
-            replay->waited = event;
-        measure(replay, event);
+        if (events[i].look.kind == NS_LOOK_WAIT && events[i].n_writes > 0)
+            replay->waited = &events[i];
     }
 }
 
@@ -273,17 +245,17 @@ static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot 
 
 /* Judge a slot whose samples begin at *at, and advance *at beyond them. */
 static void judge_slot(struct replay *replay, const struct record *record, uint32_t number,
-                       size_t *at)
+                       size_t *at, struct ns_verdict *sum)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    struct ns_verdict *sum = &replay->connection->verdict, verdict;
-    struct ns_judge judge;
     uint32_t buckets[NS_VERDICT_BUCKETS], phases[NS_PHASES];
     bool last = false, first = true;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
     take_phases(phases, slot, record->head.tick_ns);
     while (!last) {
+        struct ns_judge judge;
+        struct ns_verdict verdict;
         bool looks = *at < record->n_events && record->events[*at].slot == number;
         size_t end = looks ? end_of_life(record, *at) : *at;
         ns_judge_begin(&judge, record->head.tick_ns);
@@ -302,89 +274,67 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
             ns_verdict_add(sum, &verdict);
         first = false;
     }
+    /* The counts of the library are complete, even if samples were lost. */
+    sum->requests = slot->requests;
+    sum->calls = slot->writes + slot->reads;
+    sum->asks = slot->role != NS_ROLE_SERVER;
+    if (sum->watched_ns == 0 && slot->last > slot->first)
+        sum->watched_ns = slot->last - slot->first;
+    ns_verdict_grade(sum);
 }
 
-/* The counts of the library are complete, even if samples were lost. */
-static void take_counts(struct ns_verdict *verdict, const struct ns_record_slot *slot)
-{
-    verdict->requests = slot->requests;
-    verdict->calls = slot->writes + slot->reads;
-    verdict->asks = slot->role != NS_ROLE_SERVER;
-    ns_verdict_grade(verdict);
-}
-
-static void take_slot(struct replay *replay, const struct record *record, uint32_t number,
-                      size_t *at)
+static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_process *process,
+                      const struct record *record, uint32_t number, size_t *at)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    struct ns_recorded *connection = replay->connection;
+    struct ns_verdict verdict;
+    struct replay replay = {
+        .diagnosis = diagnosis,
+        .connection =
+            {
+                .process = process,
+                .source = NS_SOURCE_INSIDE,
+                .role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN,
+                .local = address_of(&slot->local),
+                .remote = address_of(&slot->remote),
+                .connections = slot->lives,
+            },
+    };
     uint32_t sizes[NS_RECORD_SIZES];
-    connection->role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN;
-    connection->local = address_of(&slot->local);
-    connection->remote = address_of(&slot->remote);
-    connection->connections = slot->lives;
-    connection->nodelay = slot->nodelay != 0;
-    connection->writes = slot->writes;
-    connection->requests = slot->requests;
-    connection->waits = slot->waits;
+    int row = ns_diagnosis_row(diagnosis, &replay.connection);
+    if (row < 0)
+        return;
+    replay.row = (unsigned)row;
     for (size_t i = 0; i < NS_RECORD_SIZES; i++)
         sizes[i] = slot->sizes[i];
-    describe(connection->pattern, sizeof connection->pattern, slot->n_writes, sizes);
-    replay->has_stalled = false;
-    judge_slot(replay, record, number, at);
-    take_counts(&connection->verdict, slot);
-    if (connection->verdict.watched_ns == 0 && slot->last > slot->first)
-        connection->verdict.watched_ns = slot->last - slot->first;
+    describe(replay.pattern, sizeof replay.pattern, slot->n_writes, sizes);
+    judge_slot(&replay, record, number, at, &verdict);
+    replay.connection.pattern = replay.pattern;
+    replay.connection.verdict = &verdict;
+    ns_diagnosis_add(diagnosis, &replay.connection);
 }
 
-static void take_head(struct ns_recorded_process *process, const struct record *record)
+static void take_record(struct ns_diagnosis *diagnosis, const struct record *record)
 {
     const struct ns_record_head *head = &record->head;
-    process->pid = head->pid;
+    struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, head->pid);
+    size_t at = 0;
+    if (!process)
+        return;
     snprintf(process->name, sizeof process->name, "%s", head->name);
     snprintf(process->exe, sizeof process->exe, "%s", head->exe);
     ns_sanitize(process->name);
     ns_sanitize(process->exe);
-    if (head->experiment <= NS_EXPERIMENT_ACKNOWLEDGE)
-        process->experiment = (enum ns_experiment)head->experiment;
-    process->events_lost = head->events_lost;
-    process->slots_lost = head->slots_lost;
-    process->looks = record->n_events;
-}
-
-static void free_process(struct ns_recorded_process *process)
-{
-    for (size_t i = 0; i < process->n_connections; i++)
-        free(process->connections[i].holds);
-    free(process->connections);
-    free(process->treated);
-    free(process->untreated);
-}
-
-/* 0 or -ENOMEM. */
-static int take_record(struct ns_recorded_process *process, const struct record *record)
-{
-    struct replay replay = {.process = process};
-    size_t at = 0;
-    *process = (struct ns_recorded_process){0};
-    take_head(process, record);
-    process->connections = calloc(record->n_slots + 1, sizeof *process->connections);
-    process->treated = calloc(record->n_events + 1, sizeof(double));
-    process->untreated = calloc(record->n_events + 1, sizeof(double));
-    if (!process->connections || !process->treated || !process->untreated) {
-        free_process(process);
-        return -ENOMEM;
-    }
+    process->curable.yes = true; /* the library was preloaded */
+    diagnosis->looks += record->n_events;
+    diagnosis->forgotten += head->slots_lost;
+    diagnosis->missed += head->events_lost;
     for (uint32_t i = 0; i < record->n_slots; i++) {
-        if (record->slots[i].lives == 0) {
-            while (at < record->n_events && record->events[at].slot == i)
-                at++;
-            continue;
-        }
-        replay.connection = &process->connections[process->n_connections++];
-        take_slot(&replay, record, i, &at);
+        while (at < record->n_events && record->events[at].slot < i) /* of an unused slot */
+            at++;
+        if (record->slots[i].lives > 0)
+            take_slot(diagnosis, process, record, i, &at);
     }
-    return 0;
 }
 
 static int is_record(const struct dirent *entry)
@@ -401,8 +351,8 @@ static int by_beginning(const struct dirent **left, const struct dirent **right)
     return at < bt ? -1 : at > bt;
 }
 
-/* 0 or -ENOMEM. A file that is not a record is counted. */
-static int take_file(struct ns_recorded_all *all, int directory, const char *name)
+/* False: the file is not a record. */
+static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char *name)
 {
     struct record record = {0};
     /* Opening a pipe must not block. */
@@ -410,59 +360,24 @@ static int take_file(struct ns_recorded_all *all, int directory, const char *nam
     int error = fd >= 0 ? read_record(fd, &record) : -EINVAL;
     if (fd >= 0)
         close(fd);
-    if (!error && record.n_slots > 0) {
-        error = take_record(&all->processes[all->n_processes], &record);
-        all->n_processes += error == 0;
-    }
-    if (error == -EINVAL) {
-        all->n_broken++;
-        error = 0;
-    }
+    if (!error && record.n_slots > 0)
+        take_record(diagnosis, &record);
     free(record.slots);
     free(record.events);
-    return error;
+    return error != -EINVAL;
 }
 
-/* Processes that wanted to make a record, less those that made one. Each writes a byte to a file;
- * without room for the first byte, the file is empty. */
-static size_t count_unrecorded(int directory, size_t records)
-{
-    struct stat st;
-    size_t came;
-
-    if (fstatat(directory, NS_RECORD_PROCESSES, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return 0;
-    came = st.st_size > 0 ? (size_t)st.st_size : 1;
-    return came > records ? came - records : 0;
-}
-
-int ns_recorded_read(int directory, struct ns_recorded_all *all)
+int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)
 {
     struct dirent **entries;
-    int error = 0;
-    *all = (struct ns_recorded_all){0};
     int n = scandirat(directory, ".", &entries, is_record, by_beginning);
+    *n_broken = 0;
     if (n < 0)
         return -errno;
-    all->n_unrecorded = count_unrecorded(directory, (size_t)n);
-    all->processes = calloc((size_t)n + 1, sizeof *all->processes);
-    if (!all->processes)
-        error = -ENOMEM;
     for (int i = 0; i < n; i++) {
-        if (!error)
-            error = take_file(all, directory, entries[i]->d_name);
+        *n_broken += !take_file(diagnosis, directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    if (error)
-        ns_recorded_free(all);
-    return error;
-}
-
-void ns_recorded_free(struct ns_recorded_all *all)
-{
-    for (size_t i = 0; i < all->n_processes; i++)
-        free_process(&all->processes[i]);
-    free(all->processes);
-    *all = (struct ns_recorded_all){0};
+    return n - (int)*n_broken;
 }

@@ -188,40 +188,6 @@ static const struct ns_diagnosed *other_end(const struct ns_diagnosis *diagnosis
     return found;
 }
 
-/* The row that an experiment is about: the only one of its process with something to try. If there
- * are several, nobody knows whose waits were tried. */
-static struct ns_diagnosed *row_tried(struct ns_diagnosis *diagnosis,
-                                      const struct ns_diagnosed_experiment *experiment)
-{
-    struct ns_diagnosed *found = NULL;
-
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_diagnosed *row = &diagnosis->rows[i];
-        const struct ns_verdict *verdict = &row->verdict;
-        uint64_t tried = experiment->trial.pushes
-                             ? verdict->stalls + verdict->maybe + verdict->late
-                             : verdict->receiving + verdict->delays[NS_DELAY_PEER];
-
-        if (row->process != experiment->process || tried == 0)
-            continue;
-        if (found)
-            return NULL;
-        found = row;
-    }
-    return found;
-}
-
-static void apply_experiments(struct ns_diagnosis *diagnosis)
-{
-    for (size_t i = 0; i < diagnosis->n_experiments; i++) {
-        const struct ns_diagnosed_experiment *experiment = &diagnosis->experiments[i];
-        struct ns_diagnosed *row = row_tried(diagnosis, experiment);
-
-        if (row && ns_verdict_try(&row->verdict, &experiment->trial))
-            row->cure = &experiment->trial;
-    }
-}
-
 /* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
  * ACKs. If several rows may be the peer, none of them may be held. */
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
@@ -294,16 +260,13 @@ static void find_cures(struct ns_diagnosed *row)
     double stalled = row->conclusion.lost_ms / (double)row->conclusion.stalled + rtt;
     for (unsigned i = 0; i < 2; i++) {
         bool pushes = (i == 0) == holds;
-        /* An experiment on this end measures the cure on this end. */
-        const struct ns_trial *trial = i == 0 ? row->cure : NULL;
 
         /* An ACK must travel to the other end before the held bytes can. */
         row->cures[i] = (struct ns_cure){
             .end = i == 0 ? "this end" : "other end",
             .does = pushes ? "send adaptive" : "ack before-wait",
-            .from_ms = trial ? trial->left_ms : stalled,
-            .to_ms = trial ? trial->done_ms : fmin(pushes ? rtt : 2 * rtt, stalled),
-            .measured = trial,
+            .from_ms = stalled,
+            .to_ms = fmin(pushes ? rtt : 2 * rtt, stalled),
         };
     }
     /* If the other end was seen to hold nothing, it has nothing to push. */
@@ -316,7 +279,6 @@ static void find_cures(struct ns_diagnosed *row)
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     apply_other_ends(diagnosis);
-    apply_experiments(diagnosis);
     if (diagnosis->n_rows)
         qsort(diagnosis->rows, diagnosis->n_rows, sizeof diagnosis->rows[0], by_loss);
     diagnosis->grade = diagnosis->n_rows ? diagnosis->rows[0].verdict.grade : NS_GRADE_CANNOT_TELL;
@@ -324,7 +286,7 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
 
-        row->conclusion = ns_verdict_conclude(&row->verdict, row->cure);
+        row->conclusion = ns_verdict_conclude(&row->verdict);
         row->other = other_end(diagnosis, row);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {

@@ -28,15 +28,13 @@ struct ns_diagnosed_process {
     bool has_shim; /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
-    bool is_apart;         /* another user, root directory or mount namespace than this command's */
 };
 
-/* What one end can do, and how long a stalled request takes without and with it. */
+/* What one end can do, and about how long a stalled request takes without and with it. */
 struct ns_cure {
     const char *end;  /* "this end", "other end" */
     const char *does; /* "send adaptive", "ack before-wait" */
     double from_ms, to_ms;
-    bool measured; /* by an experiment; otherwise estimated */
 };
 
 struct ns_diagnosed {
@@ -51,7 +49,6 @@ struct ns_diagnosed {
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "": unknown */
     /* Set by ns_diagnosis_finish: */
-    const struct ns_trial *cure; /* an experiment that proved a cure; or NULL */
     struct ns_conclusion conclusion;
     const struct ns_diagnosed *other; /* the row of the other end, or NULL */
     bool is_repeated;                 /* it stalls, and so does its other end, an earlier row */
@@ -65,13 +62,7 @@ struct ns_diagnosed_hold {
     struct ns_hold hold;
 };
 
-/* The result of --experiment in a process. */
-struct ns_diagnosed_experiment {
-    const struct ns_diagnosed_process *process;
-    struct ns_trial trial;
-};
-
-enum { NS_EXPERIMENTS_MOST = 16, NS_DIAGNOSIS_HOLDS_MOST = 4096 };
+enum { NS_DIAGNOSIS_HOLDS_MOST = 4096 };
 
 struct ns_diagnosis {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns */
@@ -85,9 +76,7 @@ struct ns_diagnosis {
     size_t n_processes;
     struct ns_diagnosed_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
-    uint64_t holds_untold;                                           /* further ones */
-    struct ns_diagnosed_experiment experiments[NS_EXPERIMENTS_MOST]; /* the first ones */
-    size_t n_experiments;
+    uint64_t holds_untold; /* further ones */
     /* Set by ns_diagnosis_finish: */
     enum ns_grade grade; /* the worst of the rows */
     double lost_ms;      /* by all rows; counted once if both ends were watched */
@@ -137,7 +126,7 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_diagnosed *row));
 
-/* Apply the experiments, sort rows (worst first) and holds (by time), and draw the conclusions. */
+/* Sort rows (worst first) and holds (by time), and draw the conclusions. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
 
 void ns_diagnosis_release(struct ns_diagnosis *diagnosis);

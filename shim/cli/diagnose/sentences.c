@@ -110,7 +110,7 @@ const char *ns_diagnosis_doubt(enum ns_doubt doubt)
                "window looks the same";
     case NS_DOUBT_ANSWERS:
         return "bytes were held, but the answers came so long after the release that they may not "
-               "have waited for it; --experiment push can decide";
+               "have waited for it; 'nagleshim compare' can decide";
     case NS_DOUBT_NOTHING:
         break;
     }
@@ -127,13 +127,7 @@ char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *b
     if (number == 1 && at)
         add(buffer, size, " (%s)", at->name);
     add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it", cure->does,
-        cure->from_ms,
-        cure->measured            ? ""
-        : row->conclusion.certain ? "about "
-                                  : "at best ",
-        fmax(cure->to_ms, 0.1));
-    if (cure->measured)
-        add(buffer, size, " (measured)");
+        cure->from_ms, row->conclusion.certain ? "about " : "at best ", fmax(cure->to_ms, 0.1));
     if (at && at->curable.reason[0])
         add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
     return buffer;
@@ -162,9 +156,7 @@ static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t siz
                  "fired, so the peer probably waited for the ACK; a peer whose own timer follows "
                  "the same ticks looks the same",
                  verdict->receiving);
-    if (!row->cure)
-        add(buffer, size, "; --experiment %s can decide",
-            verdict->receiving ? "acknowledge" : "push");
+    add(buffer, size, "; 'nagleshim compare' can decide");
     return buffer;
 }
 
@@ -196,8 +188,6 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
 
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
-        if (verdict->proof.end == 0)
-            return say_likely(row, buffer, size);
         return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
     case NS_GRADE_LIKELY:
         return say_likely(row, buffer, size);
@@ -213,32 +203,6 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
         snprintf(buffer, size, "%s", ns_diagnosis_doubt(verdict->doubt));
         break;
     }
-    return buffer;
-}
-
-char *ns_diagnosis_experiment(const struct ns_diagnosed_experiment *experiment, char *buffer,
-                              size_t size)
-{
-    static const char *const effects[] = {
-        [NS_EFFECT_CHANCE] = "the difference may be chance",
-        [NS_EFFECT_NO_GAIN] = "this is no cure",
-        [NS_EFFECT_FASTER] = "this is a cure",
-        [NS_EFFECT_SLOWER] = "this makes it slower",
-    };
-    const struct ns_trial *trial = &experiment->trial;
-    const struct ns_diagnosed_process *process = experiment->process;
-    enum ns_effect effect = ns_verdict_effect(trial);
-
-    snprintf(buffer, size, "%s[%d]: ", process->name, process->pid);
-    if (effect == NS_EFFECT_UNKNOWN)
-        add(buffer, size, "too few waits with %s",
-            trial->pushes ? "held bytes to push" : "received data to acknowledge");
-    else
-        add(buffer, size,
-            "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; %s (p = "
-            "%.2g)",
-            trial->done_ms, trial->done, trial->pushes ? "a push" : "an acknowledgement",
-            trial->left_ms, trial->left, effects[effect], trial->p);
     return buffer;
 }
 

@@ -176,11 +176,8 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
     print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
                 0, width ? width : INT_MAX);
     print_rows(stream, diagnosis, width ? width : WIDTH_DEFAULT);
-    if (report->next || report->n_notes || diagnosis->n_experiments)
+    if (report->next || report->n_notes)
         putc('\n', stream);
-    for (size_t i = 0; i < diagnosis->n_experiments; i++)
-        fprintf(stream, "experiment: %s\n",
-                ns_diagnosis_experiment(&diagnosis->experiments[i], text, sizeof text));
     for (unsigned i = 0; i < report->n_notes; i++)
         fprintf(stream, "note: %s\n", report->notes[i]);
     if (report->next)

@@ -27,8 +27,7 @@
 enum {
     PROCESS_MS = 20,   /* the name of a process that ends sooner stays unknown */
     HARVEST_MS = 1000, /* connections that have ended are added to rows, and forgotten */
-    PROGRESS_MS = 500,
-    IDLE_MS = 50, /* a connection without traffic for so long is idle */
+    IDLE_MS = 50,      /* a connection without traffic for so long is idle */
 };
 
 struct session {
@@ -37,11 +36,8 @@ struct session {
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
-    uint64_t next_process, next_harvest, next_progress;
-    uint64_t stalls;
-    uint64_t unread; /* most processes at a time without a descriptor or memory for them */
-    bool final;      /* harvest all connections, not only those that have ended */
-    bool progress;
+    uint64_t next_process, next_harvest;
+    bool final; /* harvest all connections, not only those that have ended */
 };
 
 void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
@@ -94,7 +90,6 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
     struct ns_diagnosed_connection connection = connection_of(session, watched);
     int row = connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : -ENOMEM;
 
-    session->stalls += hold->waited;
     if (row >= 0)
         ns_diagnosis_add_hold(session->diagnosis, (unsigned)row, hold);
     else
@@ -128,21 +123,6 @@ static bool harvest(void *context, struct ns_watched *watched)
     return true;
 }
 
-static void print_progress(struct session *session, uint64_t now)
-{
-    struct ns_watch_tally tally;
-
-    /* In the background it would overwrite the prompt. */
-    if (tcgetpgrp(STDERR_FILENO) != getpgrp())
-        return;
-    ns_watch_tally(session->watch, &tally);
-    fprintf(stderr, "\r\033[Kwatching for %.0f s: %u connection%s, %llu stall%s",
-            (double)(now - session->diagnosis->begin) / (double)SECOND, tally.connections,
-            tally.connections == 1 ? "" : "s", (unsigned long long)session->stalls,
-            session->stalls == 1 ? "" : "s");
-    fflush(stderr);
-}
-
 /* Other work that is due. */
 static void do_due(struct session *session, uint64_t now)
 {
@@ -153,18 +133,12 @@ static void do_due(struct session *session, uint64_t now)
         ns_watch_tally(session->watch, &tally);
         if (tally.denied > session->diagnosis->denied)
             session->diagnosis->denied = tally.denied;
-        if (tally.unread > session->unread)
-            session->unread = tally.unread;
         session->next_process = now + PROCESS_MS * UINT64_C(1000000);
     }
     if (now >= session->next_harvest) {
         ns_watch_each(session->watch, harvest, session);
         ns_watch_forget_ended(session->watch);
         session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
-    }
-    if (session->progress && now >= session->next_progress) {
-        print_progress(session, now);
-        session->next_progress = now + PROGRESS_MS * UINT64_C(1000000);
     }
 }
 
@@ -216,8 +190,6 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
         if (!over)
             wait_until(next, signals);
     }
-    if (session->progress && tcgetpgrp(STDERR_FILENO) == getpgrp())
-        fprintf(stderr, "\r\033[K");
 }
 
 struct left {
@@ -271,18 +243,6 @@ static int say_denied(const struct ns_diagnose_options *options, int error)
     return NS_EXIT_ERROR;
 }
 
-static void note_denied(uint64_t denied, struct ns_diagnose_end *end)
-{
-    if (denied)
-        ns_diagnose_note(end, "permission denied for %llu process%s: %s",
-                         (unsigned long long)denied, denied == 1 ? "" : "es",
-                         geteuid() == 0
-                             ? "this command lacks CAP_SYS_PTRACE, or a security module protects "
-                               "them"
-                             : "they belong to other users, or are protected; run this command as "
-                               "root");
-}
-
 static void take_tally(struct session *session, struct ns_diagnose_end *end)
 {
     struct ns_watch_tally tally;
@@ -302,12 +262,12 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
         ns_diagnose_note(end, "at least %llu connection%s not sampled: too short, or too many",
                          (unsigned long long)tally.forgotten,
                          tally.forgotten == 1 ? " was" : "s were");
-    if (session->unread)
+    if (session->diagnosis->denied)
         ns_diagnose_note(end,
-                         "%llu process%s could not be watched: too few descriptors (ulimit -Hn) or "
-                         "too little memory",
-                         (unsigned long long)session->unread, session->unread == 1 ? "" : "es");
-    note_denied(session->diagnosis->denied, end);
+                         "%llu process%s could not be examined: other users' or protected ones "
+                         "need root, and all need descriptors (ulimit -Hn)",
+                         (unsigned long long)session->diagnosis->denied,
+                         session->diagnosis->denied == 1 ? "" : "es");
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)
@@ -360,10 +320,6 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
-    /* A progress line would disturb the output of a program on the same terminal. */
-    session.progress =
-        !options->silent && isatty(STDERR_FILENO) && !(child && isatty(STDOUT_FILENO));
-    session.next_progress = diagnosis->begin + SECOND;
     if (child)
         end->failure = release(&session);
     if (!end->failure)

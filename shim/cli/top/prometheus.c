@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,9 +102,7 @@ static void write_watch(FILE *file, const struct ns_top *top)
         {"rounds_missed", "Rounds of samples that were late.", (double)since->missed},
         {"connections_forgotten", "Connections that were too short or too many to be sampled.",
          (double)since->forgotten},
-        {"processes_denied", "Processes that may not be examined.", (double)since->denied},
-        {"processes_unread", "Processes without a descriptor or memory for them.",
-         (double)since->unread},
+        {"processes_denied", "Processes that could not be examined.", (double)since->denied},
     };
 
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -179,22 +176,15 @@ static int replace(const struct ns_top *top, const char *path)
 
 int ns_top_write_prometheus(const struct ns_top *top, const char *path)
 {
-    char target[PATH_MAX];
     struct stat st;
-    bool exists = lstat(path, &st) == 0, is_link = exists && S_ISLNK(st.st_mode);
 
     if (strcmp(path, "-") == 0)
         return write_file(top, stdout);
-    /* In a directory like /tmp, another user may have made a link to our files. */
-    if (is_link && st.st_uid != 0 && st.st_uid != geteuid())
-        return -EACCES;
-    if (is_link)
-        exists = stat(path, &st) == 0;
     /* A device or a pipe, such as /dev/stdout, is written to and not replaced. */
-    if (exists && !S_ISREG(st.st_mode)) {
-        int fd = open(path, O_WRONLY | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW));
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
 
         return fd < 0 ? -errno : write_to(top, fd);
     }
-    return replace(top, is_link && realpath(path, target) ? target : path);
+    return replace(top, path);
 }

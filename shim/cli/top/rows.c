@@ -174,35 +174,19 @@ static bool count_connection(void *context, struct ns_watched *watched)
     return true;
 }
 
-static int compare_rows(const void *left, const void *right, void *context)
+/* The row that lost most comes first. */
+static int compare_rows(const void *left, const void *right)
 {
-    const struct ns_top *top = context;
     const struct ns_top_row *a = *(const struct ns_top_row *const *)left;
     const struct ns_top_row *b = *(const struct ns_top_row *const *)right;
-    int by_pid = (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
-    int order = 0;
+    int order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
 
-    if (top->order == NS_TOP_BY_HOLDS)
-        order = (a->holds_rate < b->holds_rate) - (a->holds_rate > b->holds_rate);
-    else if (top->order == NS_TOP_BY_PID)
-        order = by_pid;
-    else if (top->order == NS_TOP_BY_NAME)
-        order = strcmp(a->process->name, b->process->name);
-    if (order == 0)
-        order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
     if (order == 0)
         order = (a->busy < b->busy) - (a->busy > b->busy);
     if (order == 0)
         order = (a->connections < b->connections) - (a->connections > b->connections);
-    if (order == 0)
-        order = by_pid;
-    return top->reversed ? -order : order;
-}
-
-void ns_top_sort(struct ns_top *top)
-{
-    if (top->n_rows > 0)
-        qsort_r(top->rows, top->n_rows, sizeof top->rows[0], compare_rows, top);
+    return order ? order
+                 : (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
 }
 
 /* Remove rows without connections and holds, and processes without rows. Ended connections have
@@ -271,7 +255,8 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
             looked++;
         }
     drop_empty(top);
-    ns_top_sort(top);
+    if (top->n_rows > 0)
+        qsort(top->rows, top->n_rows, sizeof top->rows[0], compare_rows);
 }
 
 void ns_top_release(struct ns_top *top)

@@ -13,12 +13,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("top", __VA_ARGS__)
 #define SECOND 1000000000U
 
-enum { IDLE_MOST = 20 }; /* further rows without traffic are not printed as lines */
+/* Escape sequences of ECMA-48, which every terminal in use understands. */
+#define FIRST_LINE "\033[H"
+#define CLEAR_SCREEN "\033[2J"
+#define CLEAR_LINE "\033[K"
+#define CLEAR_BELOW "\033[J"
+
+enum {
+    IDLE_MOST = 20, /* further rows without traffic are not printed */
+    HEAD_LINES = NS_TOP_SUMMARY_LINES + 2,
+};
 
 struct options {
     bool once, every;
@@ -27,16 +37,12 @@ struct options {
     const char *prometheus;
 };
 
-static volatile sig_atomic_t asked_to_end, asked_to_stop, resized;
+static volatile sig_atomic_t asked_to_end;
 
 static void note_signal(int number)
 {
-    if (number == SIGWINCH)
-        resized = 1;
-    else if (number == SIGTSTP)
-        asked_to_stop = 1;
-    else
-        asked_to_end++;
+    (void)number;
+    asked_to_end++;
 }
 
 static bool parse_interval(const char *text, double *seconds)
@@ -105,54 +111,87 @@ static int say_error(int error, const struct options *options)
     return error == -EACCES || error == -EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
-/* Sleep until this time, a key, or a signal. */
-static void wait_until(uint64_t then, bool keys)
+/* Sleep until this time or a signal. */
+static void wait_until(uint64_t then)
 {
-    struct pollfd in = {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN};
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
     uint64_t left = then > now ? then - now : 0;
     struct timespec timeout = {(time_t)(left / SECOND), (long)(left % SECOND)};
 
-    ppoll(&in, 1, &timeout, NULL);
+    ppoll(NULL, 0, &timeout, NULL);
 }
 
 /* Take the samples that are due now, and sleep until the next or until end. 0 or -errno. */
-static int take_samples(struct ns_top *top, uint64_t end, bool keys)
+static int take_samples(struct ns_top *top, uint64_t end)
 {
     uint64_t next;
     int error =
         ns_watch_look(top->watch, ns_clock_now(CLOCK_MONOTONIC), &next, ns_top_take_hold, top);
 
     if (!error)
-        wait_until(next < end ? next : end, keys);
+        wait_until(next < end ? next : end);
     return error;
 }
 
-/* Rows with traffic, and a few of the others. */
-static void print_table(const struct ns_top *top, bool every)
+/* Is standard output a terminal that can place its cursor? */
+static bool is_screen(void)
 {
-    const sig_atomic_t asked = asked_to_end; /* a signal meanwhile: the table is too long */
+    const char *type = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && type && *type && strcmp(type, "dumb") != 0;
+}
+
+/* A line that is cut to the width of the screen ends in a mark. */
+static void print_line(const char *text, unsigned columns)
+{
+    bool cut = columns && ns_table_places(text) > columns;
+
+    if (columns)
+        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_table_bytes(text, columns - cut), text,
+               cut ? NS_TABLE_CUT : "");
+    else
+        puts(text);
+}
+
+static void print_row(const struct ns_table *table, const struct ns_top_row *row)
+{
     struct ns_top_cells cells;
-    struct ns_table table;
-    size_t left = 0;
     char line[512];
 
-    ns_top_columns(top, 0, &table);
-    ns_top_cells(NULL, &cells);
-    for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
-        puts(ns_top_summary(top, i, line, sizeof line));
-    putchar('\n');
-    ns_table_row(&table, cells.columns, cells.last);
-    for (size_t i = 0; i < top->n_rows && asked_to_end == asked; i++) {
-        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0) {
-            ns_top_cells(top->rows[i], &cells);
-            ns_table_row(&table, cells.columns, cells.last);
-        } else {
-            left++;
-        }
+    ns_top_cells(row, &cells);
+    ns_table_text(table, cells.columns, cells.last, line, sizeof line);
+    print_line(line, table->line);
+}
+
+/* Rows with traffic, and a few of the others; on a screen those that fit. */
+static void print_table(const struct ns_top *top, bool every, bool screen)
+{
+    const sig_atomic_t asked = asked_to_end; /* a signal meanwhile: the table is too long */
+    struct winsize size = {.ws_row = 24};
+    struct ns_table table;
+    size_t most = SIZE_MAX, left = 0;
+    char line[512];
+
+    if (screen) {
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+        most = size.ws_row > HEAD_LINES + 1 ? size.ws_row - HEAD_LINES - 1 : 1;
+        fputs(FIRST_LINE, stdout);
     }
-    if (left)
+    ns_top_columns(top, screen ? ns_table_line() : 0, &table);
+    for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
+        print_line(ns_top_summary(top, i, line, sizeof line), table.line);
+    print_line("", table.line);
+    print_row(&table, NULL);
+    for (size_t i = 0; i < top->n_rows && i < most && asked_to_end == asked; i++) {
+        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
+            print_row(&table, top->rows[i]);
+        else
+            left++;
+    }
+    if (left && !screen)
         printf("and %zu more rows without traffic ('--every' prints them)\n", left);
+    if (screen)
+        fputs(CLEAR_BELOW, stdout);
 }
 
 static uint64_t after(double seconds)
@@ -174,13 +213,17 @@ static int write_prometheus(const struct ns_top *top, const char *path)
     return error ? NS_EXIT_ERROR : NS_EXIT_YES;
 }
 
-static int show_lines(struct ns_top *top, const struct options *options)
+static int show(struct ns_top *top, const struct options *options)
 {
+    bool screen = !options->once && is_screen();
+
+    if (screen)
+        fputs(CLEAR_SCREEN, stdout);
     do {
         uint64_t end = after(options->interval);
 
         while (!asked_to_end && ns_clock_now(CLOCK_MONOTONIC) < end) {
-            int error = take_samples(top, end, false);
+            int error = take_samples(top, end);
 
             if (error)
                 return say_error(error, options);
@@ -188,8 +231,8 @@ static int show_lines(struct ns_top *top, const struct options *options)
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->prometheus)
             return write_prometheus(top, options->prometheus);
-        print_table(top, options->every);
-        if (!options->once)
+        print_table(top, options->every, screen);
+        if (!options->once && !screen)
             putchar('\n');
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || is_over(options))
@@ -198,55 +241,19 @@ static int show_lines(struct ns_top *top, const struct options *options)
     return NS_EXIT_YES;
 }
 
-/* ^Z: leave the terminal to the shell, and take it again when this process continues. */
-static void stop(void)
-{
-    asked_to_stop = 0;
-    ns_top_close();
-    raise(SIGSTOP);
-    ns_top_open();
-}
-
-static int show_screen(struct ns_top *top, const struct options *options)
-{
-    struct ns_top_view view = {.interval = options->interval};
-    uint64_t refresh = after(0.5); /* the first table comes soon */
-    enum ns_top_typed typed = NS_TOP_DRAW;
-    int error = 0;
-
-    while (!error && !asked_to_end && typed != NS_TOP_QUIT) {
-        if (asked_to_stop)
-            stop();
-        if (typed == NS_TOP_REFRESH || ns_clock_now(CLOCK_MONOTONIC) >= refresh) {
-            ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-            view.over = is_over(options);
-            refresh = after(view.interval);
-            typed = NS_TOP_DRAW;
-        }
-        if (typed == NS_TOP_DRAW || resized) {
-            resized = 0;
-            ns_top_draw(top, &view);
-        }
-        error = take_samples(top, refresh, true);
-        typed = ns_top_read_keys(top, &view);
-    }
-    ns_top_close();
-    return error ? say_error(error, options) : NS_EXIT_YES;
-}
-
 /* Signals that nohup or a shell has set to be ignored stay ignored. */
-static void catch_signals(const int *signals, size_t n)
+static void catch_signals(void)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = note_signal}, before;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
 }
 
 int ns_top_main(int argc, char **argv)
 {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP}, of_terminal[] = {SIGTSTP, SIGWINCH};
     struct options options = {.interval = 2};
     struct ns_top top = {.begin = ns_clock_now(CLOCK_MONOTONIC)};
     int status = read_options(argc, argv, &options);
@@ -258,13 +265,8 @@ int ns_top_main(int argc, char **argv)
     int error = ns_watch_open(&watch, &top.watch);
     if (error)
         return say_error(error, &options);
-    catch_signals(ending, 3);
-    if (!options.once && ns_top_open()) {
-        catch_signals(of_terminal, 2);
-        status = show_screen(&top, &options);
-    } else {
-        status = show_lines(&top, &options);
-    }
+    catch_signals();
+    status = show(&top, &options);
     ns_top_release(&top);
     ns_watch_close(top.watch);
     return status;

@@ -9,8 +9,6 @@
 
 #include "watch/watch.h"
 
-enum ns_top_order { NS_TOP_BY_LOST, NS_TOP_BY_HOLDS, NS_TOP_BY_PID, NS_TOP_BY_NAME, NS_TOP_ORDERS };
-
 struct ns_top_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched */
@@ -40,8 +38,6 @@ struct ns_top {
     size_t n_rows;
     struct ns_top_process **processes;
     size_t n_processes;
-    enum ns_top_order order;
-    bool reversed;
     uint64_t begin;                     /* of the interval */
     double seconds;                     /* length of the last one */
     struct ns_watch_tally tally, since; /* in all; in the last interval */
@@ -52,7 +48,6 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
 
 /* End the interval: compute rates, add and remove rows, sort. */
 void ns_top_refresh(struct ns_top *top, uint64_t now);
-void ns_top_sort(struct ns_top *top);
 void ns_top_release(struct ns_top *top);
 
 /* A line above the table. Returns buffer. */
@@ -75,21 +70,5 @@ void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells);
 
 /* Write node_exporter's text format. A regular file is replaced atomically. 0 or -errno. */
 int ns_top_write_prometheus(const struct ns_top *top, const char *path);
-
-/* The screen of a terminal. ns_top_open returns false, and changes nothing, if standard input or
- * output is not a terminal that can place its cursor. */
-struct ns_top_view {
-    double interval;
-    size_t first; /* row at the top */
-    bool help;
-    bool over; /* the process of --pid has ended */
-};
-bool ns_top_open(void);
-void ns_top_close(void);
-void ns_top_draw(const struct ns_top *top, struct ns_top_view *view);
-
-/* Read what was typed, without waiting. */
-enum ns_top_typed { NS_TOP_NOTHING, NS_TOP_DRAW, NS_TOP_REFRESH, NS_TOP_QUIT };
-enum ns_top_typed ns_top_read_keys(struct ns_top *top, struct ns_top_view *view);
 
 #endif

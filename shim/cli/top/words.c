@@ -56,9 +56,8 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     add_count(buffer, size, since->missed, "round", "s", "of samples late");
     add_count(buffer, size, since->forgotten, "connection", "s",
               "not sampled (too short or too many)");
-    add_count(buffer, size, tally->denied, "process", "es", "not permitted");
-    add_count(buffer, size, tally->unread, "process", "es",
-              "not watched (too few descriptors, see ulimit -Hn, or too little memory)");
+    add_count(buffer, size, tally->denied, "process", "es",
+              "not examined (not permitted, or too few descriptors)");
     return buffer;
 }
 
