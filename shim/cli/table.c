@@ -63,10 +63,3 @@ void ns_table_text(const struct ns_table *table, const char *const *cells, const
     fclose(out);
     buffer[size - 1] = '\0';
 }
-
-void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last)
-{
-    for (unsigned i = 0; i < table->columns; i++)
-        write_cell(table, i, cells[i], stdout);
-    puts(last);
-}

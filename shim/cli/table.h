@@ -28,10 +28,7 @@ void ns_table_limit(struct ns_table *table, unsigned column, unsigned most);
 unsigned ns_table_places(const char *text);
 size_t ns_table_bytes(const char *text, size_t places);
 
-/* Print a row on standard output. */
-void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last);
-
-/* The same in a buffer, without a newline. */
+/* A row in a buffer, without a newline. */
 void ns_table_text(const struct ns_table *table, const char *const *cells, const char *last,
                    char *buffer, size_t size);
 
