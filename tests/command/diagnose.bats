@@ -277,7 +277,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     run ignoring_children "$NS" run -- grep SigIgn /proc/self/status
     expect_status 0
     expect_whole output "$ignored"
-    run ignoring_children "$NS" compare --runs 2 -- true
+    run ignoring_children "$NS" compare --runs 5 -- true
     expect_status 0
 }
 
