@@ -214,7 +214,6 @@ PYTHON
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
 --max-lost-ms -1 -- echo no|--max-lost-ms must be milliseconds from 0 to 1000000000, not '-1'
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
---json x --policy x -- echo no|--json, --report and --policy: each needs a file of its own
 --josn x -- echo no|unknown option '--josn'; did you mean '--json'? see 'nagleshim diagnose --help'
 END
 }
@@ -259,7 +258,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     run ignoring_children "$NS" run -- grep SigIgn /proc/self/status
     expect_status 0
     expect_whole output "$ignored"
-    run ignoring_children "$NS" compare --runs 2 -- true
+    run ignoring_children "$NS" compare --runs 5 -- true
     expect_status 0
 }
 
