@@ -74,19 +74,17 @@ static void print_words(enum ns_takes takes, int indent)
         [NS_TAKES_ROLE] = NS_WORDS_ROLE,
         [NS_TAKES_LOG] = NS_WORDS_LOG,
     };
+    char text[COLUMNS] = "";
     struct ns_word word;
-    int length = 0;
+    size_t length = 0;
 
     if (takes < NS_TAKES_SEND)
         return;
-    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name; i++)
-        length += (i == 0 ? 0 : 2) + (int)strlen(word.name);
-    if (indent + length > COLUMNS)
-        indent = COLUMNS - length;
-    printf("%*s", indent, "");
-    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name; i++)
-        printf("%s%s", i == 0 ? "" : ", ", word.name);
-    putchar('\n');
+    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name && length < sizeof text; i++)
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : "", word.name);
+    indent = indent + (int)length > COLUMNS ? COLUMNS - (int)length : indent;
+    printf("%*s%s\n", indent, "", text);
 }
 
 /* "-p, --policy FILE" */

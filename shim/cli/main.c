@@ -25,30 +25,17 @@ int ns_version_main(int argc, char **argv)
     return NS_EXIT_YES;
 }
 
-/* command: "help", which also knows the topics; NULL: the command line's first word. */
 static void say_unknown(const char *command, const char *word)
 {
-    static const char *const options[] = {"--version", "--help"};
-    static const char *const topics[] = {
-#define NS_TOPIC(word, print, text) #word,
-#include "cli/verbs.def"
-#undef NS_TOPIC
-    };
     struct ns_suggest suggest = {.word = word};
-    bool is_option = !command && *word == '-';
-    const char *kind = is_option ? "option" : "command";
 
-    for (size_t i = 0; is_option && i < sizeof options / sizeof options[0]; i++)
-        ns_suggest_try(&suggest, options[i]);
-    for (size_t i = 0; !is_option && ns_verbs_at(i); i++)
+    ns_suggest_try(&suggest, "--version");
+    ns_suggest_try(&suggest, "--help");
+    for (size_t i = 0; ns_verbs_at(i); i++)
         ns_suggest_try(&suggest, ns_verbs_at(i)->word);
-    for (size_t i = 0; command && i < sizeof topics / sizeof topics[0]; i++)
-        ns_suggest_try(&suggest, topics[i]);
-    if (suggest.known)
-        ns_say(command, "unknown %s '%s'; did you mean '%s'? see 'nagleshim help'", kind, word,
-               suggest.known);
-    else
-        ns_say(command, "unknown %s '%s'; see 'nagleshim help'", kind, word);
+    ns_say(command, "unknown %s '%s'; %s%s%ssee 'nagleshim help'",
+           *word == '-' ? "option" : "command", word, suggest.known ? "did you mean '" : "",
+           suggest.known ? suggest.known : "", suggest.known ? "'? " : "");
 }
 
 int ns_help_main(int argc, char **argv)
@@ -80,13 +67,13 @@ static int dispatch(int argc, char **argv)
         say_unknown(NULL, argv[1]);
         return NS_EXIT_ERROR;
     }
-    /* Here, because a subcommand may ask for other options before it sees --help. */
-    if (argc == 3 && *argv[1] != '-' &&
-        (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) && ns_help_print(argv[1]))
+    if (word == argv[1] && ns_verbs_value(word, "help", argc - 1, argv + 1)) {
+        ns_help_print(word);
         return NS_EXIT_YES;
+    }
     /* The file to write to; "" if the option takes no value. */
     const char *json = ns_verbs_value(verb->word, "json", argc - 1, argv + 1);
-    if (json && !ns_verbs_value(verb->word, "help", argc - 1, argv + 1))
+    if (json)
         ns_output_start(verb->word, *json == '\0' || strcmp(json, "-") == 0);
     return ns_output_end(verb->main(argc - 1, argv + 1));
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A table on standard output whose last column is text of any length. On a terminal that column is
- * wrapped; elsewhere each row is one line. */
+/* A table whose last column is text of any length. */
 #ifndef NS_TABLE_H
 #define NS_TABLE_H
 
@@ -13,11 +12,8 @@ struct ns_table {
     unsigned columns; /* before the last */
     unsigned width[NS_TABLE_COLUMNS_MOST];
     bool right[NS_TABLE_COLUMNS_MOST]; /* numbers */
-    unsigned line;                     /* width of the terminal; 0: nothing is wrapped or cut */
+    unsigned line;                     /* width of the terminal; 0: nothing is cut */
 };
-
-/* The width of standard output's terminal, 80 if unknown; 0 if it is not a terminal. */
-unsigned ns_table_line(void);
 
 /* Widen a column to fit this text. */
 void ns_table_fit(struct ns_table *table, unsigned column, const char *text);
@@ -32,10 +28,7 @@ void ns_table_limit(struct ns_table *table, unsigned column, unsigned most);
 unsigned ns_table_places(const char *text);
 size_t ns_table_bytes(const char *text, size_t places);
 
-/* Print a row. last is printed below the cells if the line is too narrow. */
-void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last);
-
-/* The same in a buffer, without a newline, and never wrapped. */
+/* A row in a buffer, without a newline. */
 void ns_table_text(const struct ns_table *table, const char *const *cells, const char *last,
                    char *buffer, size_t size);
 

@@ -261,7 +261,7 @@ CASES
     explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5
     expect_status 0
     expect_part output 'rule 1: does not match: "remote" has other addresses or ports'
-    expect_part output 'rule 2: undecided: it has "local", and --local is not given; a client has a local address only if the program binds one'
+    expect_part output 'rule 2: undecided: it has "local", and --local is not given'
     expect_part output 'rule 3: does not match: "role" is different'
     expect_part output 'rule 4: does not match: "role" is different'
     # It cannot match, whatever its local address is.

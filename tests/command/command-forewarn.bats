@@ -123,8 +123,6 @@ CASES
     expect_nothing
     run_touch -p "$(policy p '{}')"
     expect_nothing
-    NAGLESHIM_OFF=1 run_touch
-    expect_warning "NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
 }
 
 @test "run warns of a policy that is disabled or has no rule for the program" {

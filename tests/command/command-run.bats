@@ -124,8 +124,8 @@ CASES
 DIR/broken.json|*/broken.json:2:21: *flush-before-read*
 DIR/none.json|DIR/none.json: cannot be read: No such file or directory
 DIR/fifo|DIR/fifo: cannot be read: it is not a regular file; the JSON itself may be in NAGLESHIM_POLICY
-DIR|DIR: cannot be read: Is a directory
--|'-': the policy cannot be read from standard input here; name a file
+DIR|DIR: cannot be read: it is not a regular file; the JSON itself may be in NAGLESHIM_POLICY
+-|-: cannot be read: No such file or directory
 CASES
 }
 

@@ -97,9 +97,6 @@ int ns_doctor_main(int argc, char **argv)
             all = true;
         } else if (option == NS_DOCTOR_EVERY) {
             every = true;
-        } else if (option == NS_DOCTOR_HELP) {
-            ns_help_print("doctor");
-            return NS_EXIT_YES;
         } else if (option == NS_DOCTOR_PID) {
             if (!ns_take_pid("doctor", &pid))
                 return NS_EXIT_ERROR;

@@ -293,10 +293,6 @@ int ns_check_main(int argc, char **argv)
 
     ns_output_expect("files");
     while ((option = ns_verbs_next_option("check", argc, argv)) != -1) {
-        if (option == NS_CHECK_HELP) {
-            ns_help_print("check");
-            return NS_EXIT_YES;
-        }
         if (option == NS_CHECK_DIR)
             list = optarg;
         if (option == NS_CHECK_JSON || option == NS_CHECK_DIR)

@@ -69,26 +69,19 @@ static void say_modes(const struct ns_rule *rule, enum ns_role role)
 
 static void say_sockopt(const struct ns_sockopt_action *action)
 {
-    const char *name = ns_sockopts[action->option].name;
+    static const char *const texts[] = {
+        [NS_SOCKOPT_PASS] = "set as the application asks",
+        [NS_SOCKOPT_IGNORE] = "not set; the application's call succeeds without effect",
+        [NS_SOCKOPT_SET] = "set to {n} when the socket is created, whatever the application asks",
+        [NS_SOCKOPT_MIN] = "set as the application asks, but to at least {n}",
+        [NS_SOCKOPT_MAX] = "set as the application asks, but to at most {n}",
+    };
+    char text[480], number[16];
 
-    switch (action->verb) {
-    case NS_SOCKOPT_PASS:
-        say("sockopt %s: set as the application asks", name);
-        break;
-    case NS_SOCKOPT_IGNORE:
-        say("sockopt %s: not set; the application's call succeeds without effect", name);
-        break;
-    case NS_SOCKOPT_SET:
-        say("sockopt %s: set to %d when the socket is created, whatever the application asks", name,
-            action->value);
-        break;
-    case NS_SOCKOPT_MIN:
-        say("sockopt %s: set as the application asks, but to at least %d", name, action->value);
-        break;
-    case NS_SOCKOPT_MAX:
-        say("sockopt %s: set as the application asks, but to at most %d", name, action->value);
-        break;
-    }
+    snprintf(number, sizeof number, "%d", action->value);
+    snprintf(text, sizeof text, "%s", texts[action->verb]);
+    fill(text, sizeof text, "{n}", number);
+    say("sockopt %s: %s", ns_sockopts[action->option].name, text);
 }
 
 void ns_effect_print(const struct ns_rule *rule, enum ns_role role)

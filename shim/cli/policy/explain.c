@@ -21,16 +21,13 @@
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
 
-enum { ARGS_MOST = 256 };
-
 struct options {
     const char *policy;
     char *process;
-    const char *local, *remote; /* as given; facts has them as addresses */
-    char *args[ARGS_MOST];
+    const char *local, *remote;       /* as given; facts has them as addresses */
+    char *args[NS_SUBJECT_ARGS_MOST]; /* further ones are not matched */
     unsigned n_args;
     struct ns_socket_facts facts;
-    bool help;
 };
 
 /* "10.0.0.1:7001" or "[::1]:7001" */
@@ -65,8 +62,7 @@ static bool take_address(const char *option, const char **text, struct ns_addres
     if (parse_address(optarg, address))
         return true;
     SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
-        "names, "
-        "and a port from 1 to 65535)",
+        "names, and a port from 1 to 65535)",
         option, optarg);
     return false;
 }
@@ -85,16 +81,6 @@ static bool take_role(enum ns_role *role)
     return true;
 }
 
-static bool take_arg(struct options *options)
-{
-    if (options->n_args == ARGS_MOST) {
-        SAY("more than %d --arg are not allowed", ARGS_MOST);
-        return false;
-    }
-    options->args[options->n_args++] = optarg;
-    return true;
-}
-
 static bool take_option(int option, char **argv, struct options *options)
 {
     switch (option) {
@@ -105,7 +91,9 @@ static bool take_option(int option, char **argv, struct options *options)
         options->process = optarg;
         return true;
     case NS_EXPLAIN_ARG:
-        return take_arg(options);
+        if (options->n_args < NS_SUBJECT_ARGS_MOST)
+            options->args[options->n_args++] = optarg;
+        return true;
     case NS_EXPLAIN_ROLE:
         return take_role(&options->facts.role);
     case NS_EXPLAIN_REMOTE:
@@ -113,9 +101,6 @@ static bool take_option(int option, char **argv, struct options *options)
     case NS_EXPLAIN_LOCAL:
         return take_address("--local", &options->local, &options->facts.local);
     case NS_EXPLAIN_JSON:
-        return true;
-    case NS_EXPLAIN_HELP:
-        options->help = true;
         return true;
     default:
         ns_say_option("explain", argv, option);
@@ -127,21 +112,16 @@ static bool take_options(int argc, char **argv, struct options *options)
 {
     int option;
 
-    while ((option = ns_verbs_next_option("explain", argc, argv)) != -1) {
+    while ((option = ns_verbs_next_option("explain", argc, argv)) != -1)
         if (!take_option(option, argv, options))
             return false;
-        if (options->help)
-            return true;
-    }
-    if (optind < argc) {
+    if (optind < argc)
         SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
-        return false;
-    }
-    if (!options->process || *options->process == '\0') {
+    else if (!options->process || *options->process == '\0')
         SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
-        return false;
-    }
-    return true;
+    else
+        return true;
+    return false;
 }
 
 __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
@@ -205,39 +185,30 @@ static void say_socket(const struct options *options)
                    options->remote ? options->remote : "not given");
 }
 
-struct judgement {
-    const char *result; /* "matches", "does not match" or "undecided" */
-    const char *why;    /* NULL if it matches */
-};
-
-static struct judgement judge(enum ns_mismatch mismatch, const struct ns_socket_facts *facts)
+/* Why a rule does not match, or is undecided because an option is not given; NULL if it matches. */
+static const char *explain_mismatch(enum ns_mismatch mismatch, const struct ns_socket_facts *facts,
+                                    bool *is_open)
 {
-    static const char no[] = "does not match", open[] = "undecided";
-
+    *is_open = (mismatch == NS_MISMATCH_ROLE && facts->role == NS_ROLE_UNKNOWN) ||
+               (mismatch == NS_MISMATCH_LOCAL && !facts->local.known) ||
+               (mismatch == NS_MISMATCH_REMOTE && !facts->remote.known);
     switch (mismatch) {
     case NS_MATCHES:
         break;
     case NS_MISMATCH_PROCESS:
-        return (struct judgement){no, "\"process\" names other programs"};
+        return "\"process\" names other programs";
     case NS_MISMATCH_ARGS:
-        return (struct judgement){no, "\"args\" matches no argument"};
+        return "\"args\" matches no argument";
     case NS_MISMATCH_ROLE:
-        return facts->role == NS_ROLE_UNKNOWN
-                   ? (struct judgement){open, "it has \"role\", and --role is not given"}
-                   : (struct judgement){no, "\"role\" is different"};
+        return *is_open ? "it has \"role\", and --role is not given" : "\"role\" is different";
     case NS_MISMATCH_LOCAL:
-        if (facts->local.known)
-            return (struct judgement){no, "\"local\" has other addresses or ports"};
-        if (facts->role == NS_ROLE_CLIENT)
-            return (struct judgement){open, "it has \"local\", and --local is not given; a client "
-                                            "has a local address only if the program binds one"};
-        return (struct judgement){open, "it has \"local\", and --local is not given"};
+        return *is_open ? "it has \"local\", and --local is not given"
+                        : "\"local\" has other addresses or ports";
     case NS_MISMATCH_REMOTE:
-        return facts->remote.known
-                   ? (struct judgement){no, "\"remote\" has other addresses or ports"}
-                   : (struct judgement){open, "it has \"remote\", and --remote is not given"};
+        return *is_open ? "it has \"remote\", and --remote is not given"
+                        : "\"remote\" has other addresses or ports";
     }
-    return (struct judgement){"matches", NULL};
+    return NULL;
 }
 
 /* Every rule up to the one that applies. Returns how many are undecided. */
@@ -249,17 +220,20 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
-        struct judgement judgement = judge(ns_match_explain(rule, &subject->process, facts), facts);
+        bool is_open;
+        const char *why =
+            explain_mismatch(ns_match_explain(rule, &subject->process, facts), facts, &is_open);
+        const char *result = !why ? "matches" : is_open ? "undecided" : "does not match";
         cJSON *entry = ns_output_entry("rules");
 
         if (entry)
             cJSON_AddNumberToObject(entry, "number", rule->index + 1);
         ns_output_text(entry, "name", rule->name);
-        ns_output_text(entry, "result", judgement.result);
-        ns_output_text(entry, "why", judgement.why);
-        ns_output_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof name), judgement.result,
-                       judgement.why ? ": " : "", judgement.why ? judgement.why : "");
-        undecided += *judgement.result == 'u';
+        ns_output_text(entry, "result", result);
+        ns_output_text(entry, "why", why);
+        ns_output_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof name), result,
+                       why ? ": " : "", why ? why : "");
+        undecided += is_open;
         if (rule == last)
             break;
     }
@@ -322,10 +296,6 @@ int ns_explain_main(int argc, char **argv)
         ns_output_expect(lists[i]);
     if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("explain");
-        return NS_EXIT_YES;
-    }
     ns_subject_describe(&subject, options.process, options.args, options.n_args);
     if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
         return NS_EXIT_ERROR;

@@ -147,24 +147,20 @@ bool ns_environment_policy_file(const char *command, const char *file, char path
     struct stat st;
     char text[PATH_MAX + sizeof found.where.message + 32];
 
-    if (strcmp(file, "-") == 0) {
-        ns_say(command, "'-': the policy cannot be read from standard input here; name a file");
+    if (!realpath(file, path) || stat(path, &st) != 0) {
+        ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
         return false;
     }
     /* The program reads the file again, and so may programs that it starts. */
-    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+    if (!S_ISREG(st.st_mode)) {
         ns_say(command,
                "%s: cannot be read: it is not a regular file; the JSON itself may be in "
                "NAGLESHIM_POLICY",
                file);
         return false;
     }
-    ns_policy_read(file, &found);
+    ns_policy_read(path, &found);
     if (!found.policy)
         ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof text));
-    else if (!realpath(file, path))
-        ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
-    else
-        return true;
-    return false;
+    return found.policy != NULL;
 }

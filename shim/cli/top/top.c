@@ -167,7 +167,7 @@ static void print_row(const struct ns_table *table, const struct ns_top_row *row
 static void print_table(const struct ns_top *top, bool every, bool screen)
 {
     const sig_atomic_t asked = asked_to_end; /* a signal meanwhile: the table is too long */
-    struct winsize size = {.ws_row = 24};
+    struct winsize size = {.ws_row = 24, .ws_col = 80};
     struct ns_table table;
     size_t most = SIZE_MAX, left = 0;
     char line[512];
@@ -177,7 +177,7 @@ static void print_table(const struct ns_top *top, bool every, bool screen)
         most = size.ws_row > HEAD_LINES + 1 ? size.ws_row - HEAD_LINES - 1 : 1;
         fputs(FIRST_LINE, stdout);
     }
-    ns_top_columns(top, screen ? ns_table_line() : 0, &table);
+    ns_top_columns(top, screen ? size.ws_col : 0, &table);
     for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
         print_line(ns_top_summary(top, i, line, sizeof line), table.line);
     print_line("", table.line);
