@@ -156,9 +156,8 @@ static int run_once(struct comparison *comparison, unsigned number)
     };
     struct ns_diagnose_options options = {
         .verb = "compare", .program = comparison->program, .outside = true};
-    struct ns_child_options wanted = {.argv = comparison->program,
-                                      .environment = environments[number],
-                                      .quiet = true};
+    struct ns_child_options wanted = {
+        .argv = comparison->program, .environment = environments[number], .quiet = true};
     struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};
     uint64_t before[COUNTS];
@@ -279,8 +278,7 @@ static bool write_json(struct comparison *comparison)
         return true;
     cJSON_AddStringToObject(object, "verdict", verdict(comparison));
     cJSON_AddNumberToObject(object, "p", comparison->p);
-    cJSON_AddBoolToObject(object, "differs",
-                          comparison->p < NS_P_SIGNIFICANT);
+    cJSON_AddBoolToObject(object, "differs", comparison->p < NS_P_SIGNIFICANT);
     add_arm(object, "without", &comparison->arms[WITHOUT]);
     add_arm(object, "with", &comparison->arms[WITH]);
     char *text = ns_output_take(NS_EXIT_YES);

@@ -51,8 +51,6 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
         return true;
     case NS_DIAGNOSE_FOR:
         return take_number("--for", "seconds", 0.1, 1e6, &options->seconds);
-    case NS_DIAGNOSE_INTERVAL:
-        return take_number("--interval", "milliseconds", 0.5, 1000, &options->interval_ms);
     case NS_DIAGNOSE_FAIL_ON:
         return take_grade(&options->fail_on);
     case NS_DIAGNOSE_MAX_LOST_MS:

@@ -279,7 +279,6 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
         .n_pids = options->all ? 0 : 1,
         .children = true,
         .all = options->all,
-        .interval_ns = (uint64_t)(options->interval_ms * 1e6),
     };
     int error = ns_watch_open(&wanted, &session->watch);
 
