@@ -45,24 +45,30 @@ CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/po
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
 	shim/base/arena.c shim/judge/look.c
 # Those with large arrays last: what every start of a process writes then lies together, on few pages.
-LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c shim/hold/deadline.c
+LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c
 # The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
 # config/image/build builds what the image runs.
 IMAGE_SRC := $(wildcard shim/image/*.c)
-SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
+# The library that observes: its folder, and what it needs of the other's.
+OBSERVE_SRC := $(wildcard shim/observe/*.c)
+OBSERVE_OBJ := $(patsubst %.c,$B/pic/%.o,$(OBSERVE_SRC) $(wildcard shim/base/*.c) shim/conn/kernel.c shim/judge/look.c \
+	shim/policy/match.c shim/report/log.c)
+SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC) $(OBSERVE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
 SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
 
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
-PROBE_SRC := $(wildcard tests/probes/*.c)
+PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
 # liburing is installed for this machine alone.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
-PROBE_SRC := $(filter-out tests/probes/life_uring.c,$(PROBE_SRC))
+PROBE_SRC := $(filter-out tests/probes/life/life_uring.c,$(PROBE_SRC))
 endif
-PROBES := $(PROBE_SRC:tests/probes/%.c=$B/probes/%)
+PROBES := $(patsubst %.c,$B/probes/%,$(notdir $(PROBE_SRC)))
+PROBE_H := $(wildcard tests/probes/*.h tests/probes/*/*.h)
+vpath %.c $(sort $(dir $(PROBE_SRC)))
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 
@@ -70,7 +76,7 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
 .PHONY: all
-all: $B/libnagleshim.so $B/nagleshim $(COMPLETIONS) ## build the library and the command
+all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
 
 $(CJSON_C): | compiler
 	@tests/deps cjson
@@ -103,24 +109,27 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
-# The deadline thread has no thread-local memory, which a sanitizer's own code takes for granted.
-$B/pic/shim/hold/deadline.o $B/pic/shim/hold/bare.o $B/pic/shim/traffic/push.o: private override CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+# The page of diagnose and the specification of cdi are part of the command, by the assembler's .incbin.
+$B/obj/shim/cli/host/cdi.o: config/container/cdi.json
+$B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
 
 # The export list is the call table and nothing else.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim $< -o $@
 
-$B/libnagleshim.so: $(SHIM_OBJ) $B/exports.map
-	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(SHIM_OBJ) -nostartfiles \
-		-Wl,--version-script=$B/exports.map -Wl,-soname,libnagleshim.so -Wl,-z,relro,-z,now \
+$B/libnagleshim.so: $(SHIM_OBJ)
+$B/libnagleshim-observe.so: $(OBSERVE_OBJ)
+$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map
+	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
+		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
 
 $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
 
 # The only program of the container image, which has no C library.
-$B/copy: shim/image/copy.c $(wildcard shim/hold/bare.h shim/image/*.h)
+$B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
@@ -140,7 +149,8 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 
 # Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
-	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o diagnosis.o diagnosis_words.o diagnosis_policy.o diagnosis_text.o)
+	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
+TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
@@ -150,13 +160,13 @@ $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
 
 # What a probe loads: shorter stem, so make takes this rule and not the next.
-$B/probes/%.so: tests/probes/%.so.c $(wildcard tests/probes/*.h)
+$B/probes/%.so: %.so.c $(PROBE_H)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -pthread -ldl
+	$(CC) $(ALL_CFLAGS) -Itests/probes -shared -fPIC -o $@ $< -pthread -ldl
 
-$B/probes/%: tests/probes/%.c $(wildcard tests/probes/*.h)
+$B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $< -pthread -ldl $(PROBE_LIBS)
+	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
 $B/probes/life_uring: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
@@ -196,13 +206,13 @@ $B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victi
 	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
 	cp .deps/victims/axum/target/debug/axum-queue $@
 
-# The differential fuzzer: the program that a library is loaded into, and the driver, which it is not.
-DIFFERENTIAL := $B/differential/program $B/differential/differential $B/differential/faults.so
+# The differential fuzzer: the program that a library is loaded into, and the runner, which is its peer.
+DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
 
-$B/differential/differential: $(wildcard tests/differential/driver/*) tests/differential/shared.h
+$B/differential/runner: $(wildcard tests/differential/runner/*) tests/differential/shared.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
 
@@ -210,14 +220,13 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty victims heavy-victims differential
+.PHONY: examples probes units lwip chatty victims differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio
-heavy-victims: $B/victims/peer $B/victims/axum-queue
+victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
 chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two commands of the README -------------------------------------------------------------------------
@@ -231,7 +240,7 @@ check: ## get what the tests need, build, and run them all
 	@tests/run --plan
 	@tests/deps check
 	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers victims differential
+	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
@@ -256,6 +265,11 @@ check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
 	@$(MAKE) --no-print-directory -s all $B/copy examples
 	@examples/sidecar/test
 
+.PHONY: check-bare
+check-bare: ## both commands of the README in a new Debian that has only gcc and make (as root; systems in .deps/bare)
+	@tests/deps bare
+	@tests/systems/bare
+
 .PHONY: check-peers
 check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and curl, with and without
 	@tests/deps peers
@@ -263,10 +277,10 @@ check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and cu
 	@tests/systems/peers/run $(SUITES)
 
 .PHONY: check-victims
-check-victims: ## those of the victims that have to be built from other sources: with Go and with Rust
+check-victims: ## more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples heavy-victims
-	@tests/run heavy.bats
+	@$(MAKE) --no-print-directory -s all examples victims
+	@tests/run more-victims.bats
 
 .PHONY: image check-fleet
 image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -277,7 +291,7 @@ check-fleet: ## Kubernetes' own API server, the image, a Debian that boots, the 
 	@tests/deps fleet
 	@tests/fleet/build
 	@$(MAKE) --no-print-directory -s all examples image
-	@tests/run tests/fleet/*/*.bats
+	@JOBS=1 tests/run tests/fleet/*/*.bats
 
 deps: ## install what building and testing need (says what first)
 	@tests/deps all
@@ -297,7 +311,7 @@ $B/fuzz/obj/%.o: %.c | $(CJSON_C)
 	@mkdir -p $(@D)
 	clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
-$B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h tests/unit/*.h)
+$B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 	@mkdir -p $(@D)
 	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
 
@@ -308,7 +322,7 @@ fuzzers: $(FUZZERS)
 fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
-	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/run fuzz.bats
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 
 fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
 	@tests/deps check
@@ -326,14 +340,14 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-f
 check-asan check-ubsan: ## the tests that can, with AddressSanitizer and UBSan in the library
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
-	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so units
+	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so build/asan/libnagleshim-observe.so units
 	@tests/sanitized asan
 
 check-tsan: ## the same with ThreadSanitizer
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
-		build/tsan/libnagleshim.so units
+		build/tsan/libnagleshim.so build/tsan/libnagleshim-observe.so units
 	@tests/sanitized tsan
 
 check-valgrind: ## the life-cycle tests under memcheck and helgrind
@@ -342,24 +356,29 @@ check-valgrind: ## the life-cycle tests under memcheck and helgrind
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants
-check-mutants: ## leave one step of the shim out after the other, and see which test notices
+check-mutants: ## change the library at random places, and see which changes no test notices (MUTANTS='-n 60')
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units
-	@tests/mutants/run $(MUTANTS)
+	@tests/deps mutants
+	@$(MAKE) --no-print-directory -s all examples probes units differential
+	@tests/mutants $(MUTANTS)
 
 # --- install ------------------------------------------------------------------------------------------------
 .PHONY: install uninstall
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
+# What diagnose preloads; the command looks for it beside the library.
+OBSERVER = $(LIBDIR)/libnagleshim-observe.so
 install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
 	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
 		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
 		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
-	install -m 0644 $B/libnagleshim.so $(DESTDIR)$(LIBRARY).new
-	mv -f $(DESTDIR)$(LIBRARY).new $(DESTDIR)$(LIBRARY)
+	@# A process that has the old file mapped keeps it.
+	for library in $(LIBRARY) $(OBSERVER); do \
+		install -m 0644 $B/$${library##*/} $(DESTDIR)$$library.new && \
+		mv -f $(DESTDIR)$$library.new $(DESTDIR)$$library || exit; done
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
 	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
@@ -370,8 +389,9 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	@# The paths of this installation; in a container the library and the policies stay where they are.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
 		$(SHARED)/systemd/nagleshim.conf
-	sed -i -E 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
-		$(SHARED)/container/*
+	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
+		-e 's#(hostPath": ")/usr/local/lib/libnagleshim\.so#\1$(LIBRARY)#; s#(hostPath": ")/etc/nagleshim#\1$(POLICIES)#' \
+		-e 's#(hostPath": ")/usr/local/share/#\1$(DATADIR)/#' $(SHARED)/container/*
 	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(SHARED)/default.json $(SHARED)/policies/*.json
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
@@ -394,7 +414,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
 uninstall: ## remove what install put there, and the directories that are empty then
-	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(BINDIR)/nagleshim \
+	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(OBSERVER) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
 		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \
@@ -453,7 +473,7 @@ help: ## this list
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
 	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
-	@echo "  make check-mutants MUTANTS='burst join_late unit' leaves out only these steps"
+	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
 	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

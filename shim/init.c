@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Start-up and exit. The only place that reads the environment, and the one that says in which
- * order things begin. Must never stop the program, print on stdout, or speak on stderr but about a
- * policy that NAGLESHIM_POLICY names or a level that NAGLESHIM_LOG cannot have, or when that asks.
- */
-#include "hold/deadline.h"
-#include "life/handover.h"
-#include "life/life.h"
+/* Start-up and exit, and the only reader of the environment. Must never stop the program or print
+ * on stdout. Prints on stderr only if NAGLESHIM_LOG asks for it, or if NAGLESHIM_POLICY or
+ * NAGLESHIM_LOG itself is wrong. */
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/push.h"
 #include "calls/loader.h"
-#include "calls/observed.h"
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/real.h"
-#include "traffic/observe.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 #include "conn/kernel.h"
-#include "conn/recorder.h"
 #include "report/report.h"
 #include "report/status.h"
 
@@ -30,7 +25,7 @@ static struct ns_ruleset rules;
 static bool ignores_deepbind;
 static bool working;
 
-/* What patterns and the search for a policy look at. exe has room for PATH_MAX. musl passes no
+/* What patterns and the search for a policy compare. exe has room for PATH_MAX. musl passes no
  * arguments to constructors. */
 static void process_facts(struct ns_process *process, char *exe, int argc, char **argv)
 {
@@ -43,7 +38,7 @@ static void process_facts(struct ns_process *process, char *exe, int argc, char 
     process->args = passed && argc > 0 ? argv + 1 : NULL;
 }
 
-/* Arguments of a process whose libc does not hand them to constructors. */
+/* The arguments of a process whose libc does not pass them to constructors. */
 static char *const *arguments_from_proc(void)
 {
     enum { SIZE = 64 * 1024, MOST = 4096 };
@@ -67,12 +62,15 @@ static char *const *arguments_from_proc(void)
 
 static void complain(const struct ns_policy_found *found)
 {
-    static char text[PATH_MAX + 600]; /* stays: it is the reason in the status section */
-    ns_status_aside(ns_policy_error_text(found, text, sizeof text));
-    /* A fleet's directory must not make every process speak; `nagleshim check` shows it. */
+    static char text[PATH_MAX + 600]; /* static: the status section keeps it */
+    ns_status_disabled(ns_policy_error_text(found, text, sizeof text));
+    /* A broken policy in a directory is not reported by every process; `nagleshim check` shows it.
+     */
     bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
-    if (asked || ns_log_to_file())
+    if (asked || ns_log_to_file()) {
         ns_log(NS_LOG_ERROR, "%s; no socket is touched", text);
+        ns_report_is_written();
+    }
 }
 
 static bool wants_arguments(const struct ns_policy *policy)
@@ -91,8 +89,8 @@ static bool find_rules(int argc, char **argv)
     struct ns_process process = {0};
     const char *named = getenv("NAGLESHIM_POLICY");
     const char *dir = getenv("NAGLESHIM_POLICY_DIR");
-    /* Who we are takes a look into /proc. Without a directory to search nobody asks, and the
-     * built-in policy does not either. */
+    /* The facts are read from /proc. They are not needed without a directory to search, nor by the
+     * built-in policy. */
     bool known = (!named || !*named) && ns_policy_has_directory(dir);
     if (known)
         process_facts(&process, exe, argc, argv);
@@ -115,64 +113,23 @@ static bool find_rules(int argc, char **argv)
     if (!process.args && wants_arguments(found.policy))
         process.args = arguments_from_proc();
     if (ns_ruleset_build(&rules, found.policy, &process) != 0) {
-        ns_status_aside("there was no memory for its rules");
+        ns_status_disabled("there was no memory for its rules");
         return false;
     }
     ns_status_rules(found.policy, &rules);
     ignores_deepbind = found.policy->ignores_deepbind;
     if (rules.n_rules == 0)
-        ns_status_aside(found.policy->enabled ? "no rule of its policy is for this program"
-                                              : "its policy says \"enabled\": false");
+        ns_status_disabled(found.policy->enabled ? "no rule of its policy is for this program"
+                                                 : "its policy says \"enabled\": false");
     ns_log(NS_LOG_DEBUG, "policy %s: %zu of %zu rules are for this process",
            found.path[0] ? found.path : "built in", rules.n_rules, found.policy->n_rules);
     return rules.n_rules > 0;
 }
 
-static uint32_t shortest_delay(void)
-{
-    uint32_t shortest = NS_MAX_DELAY_US_MOST;
-    for (size_t i = 0; i < rules.n_rules; i++)
-        if (ns_rule_holds(rules.rules[i]) && rules.rules[i]->max_delay_us < shortest)
-            shortest = rules.rules[i]->max_delay_us;
-    return shortest;
-}
-
-static bool observes(void)
-{
-    for (size_t i = 0; i < rules.n_rules; i++)
-        if (rules.rules[i]->send == NS_SEND_OBSERVE)
-            return true;
-    return false;
-}
-
-static void observer_exits(void)
-{
-    ns_observe_thread_exits();
-    ns_settle();
-}
-
-static void open_recorder(void)
-{
-    const char *directory = getenv("NAGLESHIM_RECORD"), *word = getenv("NAGLESHIM_EXPERIMENT");
-    enum ns_experiment experiment = NS_EXPERIMENT_NONE;
-    if (word && strcmp(word, "push") == 0)
-        experiment = NS_EXPERIMENT_PUSH;
-    else if (word && strcmp(word, "acknowledge") == 0)
-        experiment = NS_EXPERIMENT_ACKNOWLEDGE;
-    else if (word && *word)
-        ns_log(NS_LOG_DEBUG,
-               "NAGLESHIM_EXPERIMENT must be push or acknowledge, not '%s'; nothing is tried",
-               word);
-    if (!directory || !*directory)
-        return;
-    ns_recorder_open(directory, experiment);
-    ns_observed_open();
-}
-
-/* Sockets that the process was started with. Only what a service manager or inetd hands over is
- * given its rule now, since a server on stdio may never make a call that we see; any other socket
- * may be its parent's, and waits for its first use. */
-static void look_at_inherited(unsigned limit)
+/* Sockets that the process was started with. Those of a service manager or inetd get their rule
+ * now, since a server on stdio may never make a call that the library sees. Any other socket may be
+ * the parent's, and gets its rule at its first use. */
+static void register_inherited(unsigned limit)
 {
     enum { MOST = 1024 };
     struct pollfd fds[MOST];
@@ -184,13 +141,14 @@ static void look_at_inherited(unsigned limit)
     const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
     for (unsigned i = 0; i < count; i++) {
-        if (fds[i].revents & POLLNVAL || !ns_kernel_is_socket((int)i)) /* not open, or not one */
+        if (fds[i].revents & POLLNVAL ||
+            !ns_kernel_is_socket((int)i)) /* not open, or not a socket */
             continue;
         bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
         if (touch)
             ns_handover_started_with((int)i);
         else
-            ns_life_inherited((int)i);
+            ns_socket_arrived((int)i, true);
     }
 }
 
@@ -203,17 +161,17 @@ static bool is_off(void)
 __attribute__((constructor)) static void begin(int argc, char **argv)
 {
     int saved = errno;
-    /* First what every call stands on, switched off or not: a first look-up in a signal handler
-     * would come at the wrong time. */
+    /* First, also if the library is switched off: a lookup in a signal handler would come too late.
+     */
     ns_real_load_all();
-    /* The kill switch works whatever else is broken. A set-user-ID program is not ours to change,
-     * though ld.so may load us there from a trusted directory. */
+    /* NAGLESHIM_OFF works whatever else is broken. A set-user-ID program is never changed, though
+     * ld.so may load the library there from a trusted directory. */
     if (is_off()) {
         ns_status_begin(NS_STATUS_OFF);
         return;
     }
     if (getauxval(AT_SECURE)) {
-        ns_status_aside("it runs with more rights than its user's (set-user-ID and its like)");
+        ns_status_disabled("it runs with more rights than its user's (set-user-ID and its like)");
         return;
     }
     bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
@@ -222,23 +180,18 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
                "NAGLESHIM_LOG must be off, error, info or debug, not '%s'; 'error' is used",
                getenv("NAGLESHIM_LOG"));
     ns_report_open(program_invocation_name);
-    /* No rules: no table, so that every call passes at its first look. */
+    /* Without rules there is no table, so that every call passes at its first test. */
     if (find_rules(argc, argv)) {
         if (ignores_deepbind)
             ns_loader_ignore_deepbind();
         struct rlimit files = {.rlim_cur = 1024};
         getrlimit(RLIMIT_NOFILE, &files);
         unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
-        ns_life_open(&rules);
-        if (rules.holds)
-            ns_deadline_open(shortest_delay(),
-                             (struct ns_deadline_pushes){ns_push, ns_push_overdue});
-        ns_debts_open(observes() ? observer_exits : ns_settle);
-        if (observes())
-            open_recorder();
-        /* The hard limit may let it raise the soft one later. */
+        ns_socket_open(&rules);
+        ns_pending_open(ns_flush_pending);
+        /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
-        look_at_inherited(limit);
+        register_inherited(limit);
         working = true;
         ns_status_begin(NS_STATUS_ACTIVE);
     }
@@ -249,7 +202,7 @@ __attribute__((destructor)) static void end(void)
 {
     int saved = errno;
     if (working)
-        ns_settle_process();
+        ns_flush_process();
     ns_report_end();
     errno = saved;
 }

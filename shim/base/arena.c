@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A bump allocator over mmap. Owns nothing but ns_arena_step. Must never call malloc. Not
- * async-signal-safe. */
+/* See arena.h. A bump allocator over mmap. Must never call malloc. */
 #include "base/arena.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* Pages that are not touched cost nothing. */
+/* Untouched pages cost no memory. */
 size_t ns_arena_step = 256 * 1024;
 
 struct ns_arena_chunk {

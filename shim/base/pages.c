@@ -16,7 +16,7 @@ void *ns_pages_put(void *place, void *expected, size_t size)
     errno = saved;
     if (pages == MAP_FAILED)
         return NULL;
-    /* sequentially consistent: whoever sees the pointer sees the zeroes */
+    /* sequentially consistent: a thread that sees the pointer sees the zeros */
     if (__atomic_compare_exchange_n((any_pointer *)place, &was, pages, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST))
         return pages;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory by the page, for what threads and signal handlers share and nobody frees: without malloc
- * and without a lock. errno unchanged; async-signal-safe. */
+/* Pages that threads and signal handlers share and that are never freed, without malloc and without
+ * a lock. errno is unchanged; async-signal-safe. */
 #ifndef NS_PAGES_H
 #define NS_PAGES_H
 
 #include <stddef.h>
 
-/* Have the atomic pointer at place, which was expected, point to size bytes of zeroes. Returns what
- * it points to now: another's, if another was faster; NULL without memory. */
+/* Replace the atomic pointer at place, if it is expected, by size bytes of zeros. Returns its value
+ * then, which may be another thread's pages; NULL if there is no memory. */
 void *ns_pages_put(void *place, void *expected, size_t size);
 
 #endif

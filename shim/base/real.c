@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up the next definition of each interposed call. Owns ns_real. Must never call an interposed
- * function: it is what they stand on. Looking up is not async-signal-safe; using the table is. */
+/* See real.h. Owns ns_real. Must never call an interposed function. Looking up is not
+ * async-signal-safe; using the table is. */
 #include "base/real.h"
 
 #include "base/symbol.h"
@@ -10,10 +10,9 @@
 #include <string.h>
 
 struct ns_real ns_real;
-static void (*after_load)(void);
 
-/* What stands in for a call that the libc lacks. They take no parameters and are called with some,
- * which the ABIs of x86-64 and aarch64 allow: the caller removes what it passed. */
+/* Replacements for calls that the libc lacks. They have no parameters but are called with some,
+ * which the ABIs of x86-64 and aarch64 allow: the caller removes the arguments. */
 static long missing_MINUS_ONE(void)
 {
     errno = ENOSYS;
@@ -47,7 +46,7 @@ static int missing_ZERO(void)
     return 0;
 }
 
-/* One string and no pointers, which would be a relocation each: every start of a process pays them.
+/* One string instead of pointers, each of which would be a relocation at every start of a process.
  */
 static const char names[] =
 #define NS_CALL(result, name, parameters, failure) #name "\0"
@@ -91,8 +90,8 @@ _Static_assert((int)NS_CALL_COUNT <= NS_SYMBOL_MOST, "found in one pass");
 _Static_assert(sizeof(struct ns_real) == NS_CALL_COUNT * sizeof(void *), "one pointer per row");
 typedef void *__attribute__((may_alias)) any_pointer;
 
-/* What ns_real_optional is asked for. Looked up at start-up with the rest: after a fork the lock of
- * the loader may belong to a thread that the child does not have. */
+/* The functions for ns_real_optional. Looked up at start-up: after a fork a thread that the child
+ * does not have may hold the loader's lock. */
 #define EACH_OPTIONAL(_)                                                                           \
     _(gnu_get_libc_version)                                                                        \
     _(pthread_key_create)                                                                          \
@@ -112,8 +111,8 @@ static bool is_old_glibc(void)
     return found && strverscmp(version(), "2.34") < 0;
 }
 
-/* Before 2.34 glibc had the thread calls in libpthread and forkpty in libutil, and a program may
- * load those late: for a plugin, say. */
+/* Before 2.34 glibc had the thread calls in libpthread and forkpty in libutil, which a program may
+ * load late, for example with a plugin. */
 static bool may_come(const char *name)
 {
     static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dlopen"};
@@ -129,7 +128,8 @@ void ns_real_load_all(void)
     void *found[NS_CALL_COUNT] = {NULL};
     ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
     ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
-    /* Loaded with dlopen we come last, and what is next was loaded before us. */
+    /* If the library was loaded with dlopen, it is the last object, and the calls are in earlier
+     * ones. */
     if (!found[NS_CALL_write])
         ns_symbol_find(NS_SYMBOL_FIRST, names, NS_CALL_COUNT, found);
     for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
@@ -138,16 +138,9 @@ void ns_real_load_all(void)
             call = stand_in((enum ns_call_id)id);
         __atomic_store_n((any_pointer *)&ns_real + id, call, __ATOMIC_RELEASE);
     }
-    if (after_load)
-        after_load();
 }
 
-void ns_real_on_load(void (*loaded)(void))
-{
-    after_load = loaded;
-}
-
-/* One look at an object's tables serves all: whoever comes first looks all of them up. */
+/* All are looked up together, which needs one pass over the objects' tables. */
 void *ns_real_load(enum ns_call_id id)
 {
     ns_real_load_all();
@@ -168,7 +161,7 @@ void *ns_real_optional(const char *name)
     for (unsigned i = 0; i < OPTIONAL_COUNT; i++, known += strlen(known) + 1)
         if (optional[i] && strcmp(known, name) == 0)
             return optional[i];
-    /* Not there when the process started; a plugin may have brought libpthread since. */
+    /* A plugin may have loaded libpthread since the start. */
     ns_symbol_find(NS_SYMBOL_FIRST, name, 1, &found);
     return found;
 }

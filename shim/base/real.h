@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The next definition of every interposed call: what the application would have reached without us.
- * Whatever the shim itself asks of one of these calls goes through this table, since by its own
- * name it would come back to us. But for the search for a policy (policy/find.c), which the command
- * has, too: it reads its files before the table of descriptors is open, and our calls pass it on.
- * Calls that are not interposed (mmap, getsockname, readlink) are made by their own names, and the
- * deadline thread makes system calls of its own (hold/bare.h). */
+/* The next definition of every interposed call, which the application would call without the
+ * library. The library makes its own calls through this table, since by name they would be the
+ * exported functions. Exception: the search for a policy (policy/find.c), which the command uses,
+ * too. It runs before the descriptor table is open, when the exported functions pass everything
+ * through. Calls that are not interposed (mmap, getsockname, readlink) are made by name. */
 #ifndef NS_REAL_H
 #define NS_REAL_H
 
@@ -41,37 +40,34 @@ struct ns_real {
 #undef NS_CALL
 };
 
-/* Written once per entry, with the same value whoever writes it; so no lock. */
+/* Without a lock: every thread writes the same values. */
 extern struct ns_real ns_real;
 
-/* The next definition of one call, looked up if it was not yet: a constructor that runs before ours
- * calls us early. Never NULL: where the libc lacks the call, a function that fails with ENOSYS. */
+/* The next definition of a call. Looks it up if necessary, since another library's constructor may
+ * run before this one's. Never NULL: if the libc lacks the call, a function that fails with ENOSYS.
+ */
 #define NS_REAL(name)                                                                              \
     (__builtin_expect(ns_real.name != NULL, 1)                                                     \
          ? ns_real.name                                                                            \
          : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))
 
-/* The same where start-up is known to be done (ns_fd_is_open says so); not for calls
- * that a glibc before 2.34 has in libpthread or libutil. */
+/* The same after start-up (if ns_fd_is_open). Not for calls that glibc before 2.34 has in
+ * libpthread or libutil. */
 #define NS_NEXT(name) (ns_real.name)
 
-/* Look a call up, and all others with it; returns what to call. Where a glibc before 2.34 lacks a
- * call of libpthread or libutil its entry stays NULL, and the next call looks again: the library
- * may have been loaded since. errno unchanged. Not async-signal-safe. */
+/* Look up all calls. Returns the function to call for id. If a call of libpthread or libutil (glibc
+ * before 2.34) is missing, its entry stays NULL and the next call looks it up again, since the
+ * library may be loaded later. errno is unchanged. Not async-signal-safe. */
 void *ns_real_load(enum ns_call_id id);
 
-/* Look all of them up. errno unchanged. Not async-signal-safe. */
+/* Look up all calls. errno is unchanged. Not async-signal-safe. */
 void ns_real_load_all(void);
-
-/* Have loaded called after each time that all were looked up: for whoever has put something else
- * into the table, which is gone then. */
-void ns_real_on_load(void (*loaded)(void));
 
 /* Does the libc have this call? After ns_real_load_all. */
 int ns_real_has(enum ns_call_id id);
 
-/* A function of libc that is not interposed and that an old libc keeps in a library of its own
- * (libpthread): NULL if this process has not loaded it. */
+/* A function that is not interposed and that old libcs have in libpthread; NULL if the process has
+ * not loaded it. */
 void *ns_real_optional(const char *name);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks functions up in the symbol tables of the loaded objects, in the loader's order. Must never
- * allocate, nor call a function that the shim interposes. Not async-signal-safe.
+/* See symbol.h. Must never allocate or call an interposed function. Not async-signal-safe.
  *
- * Not dlsym, for four reasons. Before glibc 2.34 it is in libdl, which every process would have to
- * load for us. Before glibc 2.36 its RTLD_NEXT answers with the oldest version of a symbol
- * (BZ 14932), and the old pthread_cond_wait is another function. It may call calloc, which may be
- * the program's own and not ready yet. And a hundred calls of it are a third of what the shim adds
- * to the start of a process. */
+ * It does not use dlsym, for four reasons. Before glibc 2.34 dlsym is in libdl, which every process
+ * would have to load. Before glibc 2.36 RTLD_NEXT finds the oldest version of a symbol (BZ 14932),
+ * and the old pthread_cond_wait is another function. dlsym may call calloc, which may be the
+ * program's own and not ready yet. And a hundred calls of dlsym are a third of what the library
+ * adds to the start of a process. */
 #include "base/symbol.h"
 
 #include <elf.h>
@@ -58,7 +57,7 @@ static uint32_t sysv_hash(const char *name)
     return hash;
 }
 
-/* Does the address lie in what is loaded of the object? */
+/* Is the address in a loaded segment of the object? */
 static bool is_within(const struct dl_phdr_info *info, uintptr_t address)
 {
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
@@ -74,7 +73,7 @@ static bool read_dynamic(const ElfW(Dyn) * entry, const struct dl_phdr_info *inf
 {
     *object = (struct object){.base = info->dlpi_addr};
     for (; entry->d_tag != DT_NULL; entry++) {
-        /* glibc adds the base in place, but for read-only sections; musl does not. */
+        /* glibc adds the base in place, except in read-only sections; musl does not. */
         uintptr_t at = entry->d_un.d_ptr;
         const void *table = (const void *)(is_within(info, at) ? at : info->dlpi_addr + at);
         if (entry->d_tag == DT_SYMTAB)
@@ -100,14 +99,15 @@ static bool defines(const struct object *object, uint32_t index, const char *nam
            strcmp(object->strings + symbol->st_name, name) == 0;
 }
 
-/* Is it the version that programs are linked with today? The others are kept for old ones. */
+/* Is it the default version? The others are for programs that were linked earlier. */
 static bool is_default(const struct object *object, uint32_t index)
 {
     const ElfW(Half) hidden = 0x8000;
     return !object->versions || !(object->versions[index] & hidden);
 }
 
-/* The two below return the default version of a function, else any, else STN_UNDEF. */
+/* These two return the default version of a function, otherwise any version, otherwise STN_UNDEF.
+ */
 static uint32_t in_gnu_hash(const struct object *object, const struct wanted *wanted)
 {
     const uint32_t *head = object->gnu_hash, hash = wanted->hash;
@@ -149,7 +149,7 @@ static uint32_t in_sysv_hash(const struct object *object, const struct wanted *w
     return best;
 }
 
-/* A function that its library chooses at start-up: glibc's libpthread had vfork so until 2.25. */
+/* An indirect function (STT_GNU_IFUNC), such as vfork in libpthread until glibc 2.25. */
 static void *resolve(const struct object *object, uint32_t index)
 {
     const ElfW(Sym) *symbol = &object->symbols[index];
@@ -182,8 +182,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *context)
         bool good = index != STN_UNDEF && is_default(&object, index);
         if (good || (index != STN_UNDEF && !*wanted->found))
             *wanted->found = resolve(&object, index);
-        /* An old version will do if no object has another: glibc's libpthread had old ones of
-         * functions that are in libc. */
+        /* An old version is used only if no object has the default one: glibc's libpthread had old
+         * versions of functions that are in libc. */
         if (!good)
             search->wanted[left++] = *wanted;
     }

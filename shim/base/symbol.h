@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions by name in the objects of this process, read from their own symbol tables. */
+/* Finds functions by name in the symbol tables of the loaded objects. */
 #ifndef NS_SYMBOL_H
 #define NS_SYMBOL_H
 
 #include <stddef.h>
 
 enum ns_symbol_from {
-    NS_SYMBOL_FIRST, /* from the program on, as dlsym(RTLD_DEFAULT) looks */
-    NS_SYMBOL_NEXT,  /* from the object after ours on, as dlsym(RTLD_NEXT) looks */
+    NS_SYMBOL_FIRST, /* from the program on, as dlsym(RTLD_DEFAULT) */
+    NS_SYMBOL_NEXT,  /* from the object after this library on, as dlsym(RTLD_NEXT) */
 };
 
 enum { NS_SYMBOL_MOST = 128 };
 
-/* Look count functions up, NS_SYMBOL_MOST at most, in one pass over all objects but our own. names:
- * their names, one after another, each with its NUL. found[i], which is NULL before, becomes the
- * address of the ith one; it stays NULL if no object has it. Takes the loader's lock and allocates
- * nothing; not async-signal-safe. errno unchanged. */
+/* Look up count functions, NS_SYMBOL_MOST at most, in all objects except this library. names: their
+ * names one after another, each with its NUL. found[i], which must be NULL, becomes the address of
+ * function i, and stays NULL if no object has it. Takes the loader's lock and allocates nothing.
+ * errno is unchanged. Not async-signal-safe. */
 void ns_symbol_find(enum ns_symbol_from from, const char *names, size_t count, void **found);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls by number: the C library's open, write and close are points of cancellation, where
- * the calls that ours stand in are none, and its stat and fstat have a new symbol version in every
- * other libc. Async-signal-safe; result and errno as the call leaves them. */
+/* System calls by number: libc's open, write and close are cancellation points, while some
+ * interposed calls are not, and stat and fstat have other symbol versions in other libcs. Result
+ * and errno are the call's. Async-signal-safe. */
 #ifndef NS_SYSTEM_H
 #define NS_SYSTEM_H
 
@@ -12,8 +12,8 @@
 
 #define NS_SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
 
-/* A descriptor of ours that was just made, as one above 2: 0 to 2 are the application's, closed or
- * not. -1 if fd is none or there is no room for another; fd itself is closed then. */
+/* Move a descriptor that was just made above 2, since 0 to 2 are the application's, closed or not.
+ * Returns -1 if fd is negative or no descriptor is left; then fd is closed. */
 static inline int ns_system_high(long fd)
 {
     if (fd < 0 || fd > 2)

@@ -1,91 +1,69 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of exported functions share. No policy here: look up, tell what is about to
- * happen, call, tell what came of it. */
+/* Shared by the files of exported functions. Each function finds the connection, runs the
+ * before-hook, makes the real call and runs the after-hook. None contains mode-specific code.
+ * Nothing declared here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_CALLS_H
 #define NS_CALLS_H
 
 #include "traffic/held.h"
 #include "traffic/in.h"
-#include "life/handover.h"
-#include "life/life.h"
+#include "socket/handover.h"
+#include "socket/socket.h"
 #include "traffic/out.h"
 #include "conn/process.h"
-#include "base/real.h"
-#include "traffic/settle.h"
+#include "base/wrapper.h"
+#include "traffic/flush.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
 #include <unistd.h>
 
-/* Exported: libc's name and prototype, and nothing else is. */
-#define NS_EXPORT __attribute__((visibility("default")))
-
-/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
-ssize_t __read_chk(int, void *, size_t, size_t);
-ssize_t __recv_chk(int, void *, size_t, size_t, int);
-ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
-int __vdprintf_chk(int, int, const char *, va_list);
-int __dprintf_chk(int, int, const char *, ...);
-int __poll_chk(struct pollfd *, nfds_t, int, size_t);
-int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
-
-/* Before a call that will wait, whatever for. */
+/* Before a call that may wait for anything. */
 static inline void ns_before_wait(void)
 {
     ns_epoch_ends();
-    if (ns_owes())
-        ns_settle();
+    if (ns_pending_any())
+        ns_flush_pending();
 }
 
-/* Before a look that may also be a busy wait (waits: ns_look_begins) and does not tell what it
- * found. */
-static inline void ns_before_look(void)
+/* Before a probe whose result does not say whether it found something. */
+static inline void ns_before_probe(void)
 {
-    bool waits = ns_look_begins();
-    if (ns_owes()) {
+    bool waits = ns_probe_begins();
+    if (ns_pending_any()) {
         if (waits)
-            ns_settle();
+            ns_flush_pending();
         else
-            ns_settle_quiet();
+            ns_flush_quiet();
     }
 }
 
-/* May a wait of that time, NULL being without an end, take any? */
-static inline bool ns_takes_time(const struct timespec *time)
-{
-    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
-}
-
-/* Before dup2 or one of its kin puts fd onto copy: forget copy, if the call is going to work. */
+/* Before dup2 or dup3 puts fd onto copy: forgets copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 
-/* Before close_range. */
+/* Before close_range with these arguments. */
 void ns_before_close_range(unsigned low, unsigned high, int flags);
 
-/* Before a child that shares our sockets is made; replaced: to become another program. */
+/* Before a child is made that gets this process's sockets. replaced: the child becomes another
+ * program. */
 void ns_before_child(bool replaced);
 
-/* The same for a child of clone(), which shares what its flags say. */
+/* The same before clone() with these flags. */
 void ns_before_clone(unsigned long flags);
 
 /* In a child that has its own memory. */
 void ns_in_child(void);
 
-/* Before this process becomes another program, and before it ends: others may have its sockets. */
+/* Before this process becomes another program, and before it ends. */
 void ns_before_exec(void);
 void ns_before_end(void);
 
-/* Does a futex() with that operation wait? */
-bool ns_futex_waits(int operation);
-
-/* Does a call of seccomp() or prctl() set a filter? strict and filter: which of the two modes it
- * asks for. And before one is set. */
-bool ns_sets_filter(bool strict, bool filter, long program);
+/* Before a seccomp filter is installed. */
 void ns_before_filter(void);
 
-/* After message was sent or received: of descriptors that left (SCM_RIGHTS) others will use the
- * sockets; those that came in are looked at anew. Lengths as the kernel has read them. */
-void ns_rights_leave(const struct msghdr *message);
-void ns_rights_arrive(const struct msghdr *message);
+/* After message was sent or received with descriptors (SCM_RIGHTS): other processes use the sockets
+ * that left, and those that arrived are looked up. */
+void ns_rights_sent(const struct msghdr *message);
+void ns_rights_received(const struct msghdr *message);
 
 #endif

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* dlopen. Who calls it decides where the loader looks (DT_RUNPATH of the caller, its namespace), so
- * the libc's must see the program's return address: the exported one looks the libc's up and jumps
- * to it, leaving the stack as it found it. All that it may change is the mode: see
- * ns_loader_ignore_deepbind. */
+/* dlopen. The loader searches according to the caller (its DT_RUNPATH, its namespace), so libc's
+ * dlopen must see the program's return address. The exported one therefore jumps to libc's and
+ * leaves the stack as it was. It changes only the mode: see ns_loader_ignore_deepbind. */
 #include "calls/loader.h"
 
 #include "base/real.h"
 
 #include <dlfcn.h>
 
-/* What is left of a mode: read by the stub. */
+/* The stub masks the mode with this. */
 __attribute__((used, visibility("hidden"))) int ns_loader_mode_mask = -1;
 
 void ns_loader_ignore_deepbind(void)

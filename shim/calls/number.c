@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported syscall(): system calls that a program makes by number. numbers.def says which of
- * them matter. As async-signal-safe as the calls themselves. */
+/* The exported syscall(): system calls that a program makes by number. numbers.def lists those that
+ * matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "hold/deadline.h"
 
-#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -19,13 +17,13 @@ static void nothing(const long a[6])
 
 static void closes(const long a[6])
 {
-    if (!ns_is_elsewhere())
-        ns_life_closing((int)a[0]);
+    if (!ns_has_other_fds())
+        ns_socket_closing((int)a[0]);
 }
 
 static void replaces(const long a[6])
 {
-    if (!ns_is_elsewhere())
+    if (!ns_has_other_fds())
         ns_before_replacing((int)a[0], (int)a[1]);
 }
 
@@ -44,24 +42,11 @@ static void splices(const long a[6])
     ns_handover_unseen((int)a[2]);
 }
 
-/* It may write to any socket, past us. */
+/* It may write to any socket unseen. */
 static void writes_anywhere(const long a[6])
 {
     (void)a;
     ns_handover_all_unseen();
-}
-
-bool ns_futex_waits(int operation)
-{
-    switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET:
-    case FUTEX_LOCK_PI:
-    case FUTEX_WAIT_REQUEUE_PI:
-        return true;
-    default:
-        return false;
-    }
 }
 
 static void may_wait_for_futex(const long a[6])
@@ -105,13 +90,7 @@ static void may_filter(const long a[6])
         ns_before_filter();
 }
 
-static void changes_privileges(const long a[6])
-{
-    (void)a;
-    ns_deadline_stop();
-}
-
-/* --- after one that worked: with its result, too --- */
+/* --- after a successful call: with its arguments and its result --- */
 
 static void no_more(const long a[6], long result)
 {
@@ -121,7 +100,7 @@ static void no_more(const long a[6], long result)
 
 static void makes_socket(const long a[6], long result)
 {
-    ns_life_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
+    ns_socket_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
 }
 
 static void duplicates(const long a[6], long result)
@@ -132,7 +111,7 @@ static void duplicates(const long a[6], long result)
 static void receives(const long a[6], long result)
 {
     (void)a;
-    ns_life_inherited((int)result);
+    ns_socket_arrived((int)result, true);
 }
 
 static void may_be_child(const long a[6], long result)
@@ -148,19 +127,12 @@ static void may_be_clone(const long a[6], long result)
         may_be_child(a, result);
 }
 
-static void has_changed_privileges(const long a[6], long result)
-{
-    (void)a;
-    (void)result;
-    ns_deadline_stop(); /* see privilege.c */
-}
-
 struct number {
     void (*before)(const long a[6]);
     void (*after)(const long a[6], long result);
 };
 
-/* What a number means to us. */
+/* The hooks of a number. */
 static struct number meaning(long number)
 {
     switch (number) {
@@ -176,8 +148,8 @@ static struct number meaning(long number)
     }
 }
 
-/* syscall takes up to six arguments of register size; reading six where fewer were passed reads
- * what the registers and the stack happen to hold, and passes it on unused, as libc's own does. */
+/* syscall takes up to six arguments of register size. If fewer were passed, the others are whatever
+ * the registers and the stack contain, and the kernel ignores them, as with libc's own syscall. */
 NS_EXPORT long syscall(long number, ...)
 {
     long a[6];
@@ -200,7 +172,7 @@ NS_EXPORT long syscall(long number, ...)
     struct number means = meaning(number);
     means.before(a);
     long result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (result >= 0 && !ns_is_elsewhere())
+    if (result >= 0 && !ns_has_other_fds())
         means.after(a, result);
     return result;
 }

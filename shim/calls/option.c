@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that read and change a descriptor's options. As async-signal-safe as they are.
- */
+/* The exported calls that read and change a descriptor's options. As async-signal-safe as the calls
+ * themselves. */
 #include "calls/calls.h"
-#include "life/option.h"
+#include "socket/option.h"
 
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
-static struct ns_conn *conn_of(int fd)
-{
-    ns_life_uses_socket(fd);
-    struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || !ns_conn_is_ours(conn))
-        return NULL;
-    /* Also where the descriptors are others than the table's: most likely this one is the same. */
-    if (NS_GET(conn, kind) == NS_CONN_ASK && !ns_is_elsewhere())
-        ns_life_adopt(fd, conn);
-    return ns_conn_is_ours(conn) ? conn : NULL;
-}
-
 NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
-    struct ns_conn *conn = conn_of(fd);
+    struct ns_conn *conn = ns_socket_use(fd, true);
     return conn ? ns_option_set(fd, conn, level, option, value, len)
                 : NS_REAL(setsockopt)(fd, level, option, value, len);
 }
 
 NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
-    struct ns_conn *conn = conn_of(fd);
+    struct ns_conn *conn = ns_socket_use(fd, true);
     return conn ? ns_option_get(fd, conn, level, option, value, len)
                 : NS_REAL(getsockopt)(fd, level, option, value, len);
 }
@@ -36,7 +24,7 @@ NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *
 static void set_nonblock(int fd, bool nonblock)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (conn && ns_conn_is_ours(conn) && !ns_is_elsewhere())
+    if (conn && ns_conn_is_ours(conn) && !ns_has_other_fds())
         NS_PUT(conn, nonblock, nonblock);
 }
 
@@ -50,23 +38,23 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     if (__builtin_expect(request == FIONBIO, 0) && result == 0)
         set_nonblock(fd, *(const int *)argument != 0);
     if (__builtin_expect(request == FIONREAD, 0) && result == 0) {
-        struct ns_conn *conn = ns_life_ruled(fd);
+        struct ns_conn *conn = ns_socket_ruled(fd, false);
         if (conn && !*(const int *)argument)
             ns_in_nothing(fd, conn);
     }
     return result;
 }
 
-/* After a fcntl that worked. */
+/* After a successful fcntl. */
 static void after_fcntl(int fd, int command, long argument, int result)
 {
     if (command == F_SETFL)
         set_nonblock(fd, (argument & O_NONBLOCK) != 0);
-    else if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && !ns_is_elsewhere())
+    else if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && !ns_has_other_fds())
         ns_handover_duplicated(fd, result);
 }
 
-/* Every fcntl takes at most one argument, an int, a long or a pointer: a long carries them all. */
+/* fcntl takes at most one argument: an int, a long or a pointer. A long carries each of them. */
 #define NS_FCNTL(name)                                                                             \
     NS_EXPORT int name(int fd, int command, ...)                                                   \
     {                                                                                              \

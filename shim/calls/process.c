@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that make, replace and end processes. Bytes that are held would outlive an
- * exec or an exit by 200 ms where another process has the socket too: they are pushed first. As
- * async-signal-safe as the calls themselves. */
+/* The exported calls that make, replace and end processes, and those that install a seccomp filter.
+ * If another process has the socket, too, held bytes would leave 200 ms after an exec or an exit,
+ * so they are pushed first. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "conn/recorder.h"
 #include "report/report.h"
-#include "hold/deadline.h"
 
 #include <alloca.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 extern char **environ;
 
-/* Asking whether we are elsewhere also forgets an earlier vfork, which the new child must not
- * inherit. */
 void ns_before_child(bool replaced)
 {
-    if (ns_is_elsewhere())
-        return;
-    ns_handover_begins(replaced);
-    ns_deadline_stop(); /* programs count their threads here (Python 3.12 warns) */
+    if (!ns_has_other_fds()) /* which also forgets an earlier vfork, so that the child does */
+        ns_handover_begins(replaced);
 }
 
 void ns_in_child(void)
 {
     ns_process_forked();
-    ns_handover_forked();
-    ns_deadline_forked();
     ns_report_forked();
-    ns_recorder_forked();
 }
 
 NS_EXPORT pid_t fork(void)
@@ -51,7 +44,7 @@ NS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* Two forks inside libc; who returns is the child. */
+/* Forks inside libc; only the child returns. */
 NS_EXPORT int daemon(int keep_directory, int keep_files)
 {
     ns_before_child(false);
@@ -59,7 +52,7 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
     if (result == 0) {
         if (!keep_files) /* 0 to 2 are /dev/null now */
             for (int fd = 0; fd < 3; fd++)
-                ns_life_closing(fd);
+                ns_socket_closing(fd);
         ns_in_child();
     }
     return result;
@@ -72,58 +65,31 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
     pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++) /* the terminal now */
-            ns_life_closing(fd);
+            ns_socket_closing(fd);
         ns_in_child();
     }
     return pid;
 }
 
-/* In a vfork child the debts are the parent's, which settles them itself. */
+/* What is pending in a child of vfork is its parent's, which sends it itself. */
 void ns_before_exec(void)
 {
-    if (!ns_is_elsewhere())
-        ns_handover_begins(true); /* a program that replaces us knows as little as a child */
+    if (!ns_has_other_fds())
+        ns_handover_begins(true);
 }
 
-NS_EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
-{
-    ns_before_exec();
-    return NS_REAL(execve)(path, arguments, environment);
-}
+#define NS_CALL(...)
+#define NS_BEFORE(type, name, parameters, arguments, before, failure)                              \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        before;                                                                                    \
+        return NS_REAL(name) arguments;                                                            \
+    }
+#include "base/calls.def"
+#undef NS_CALL
 
-NS_EXPORT int execv(const char *path, char *const *arguments)
-{
-    ns_before_exec();
-    return NS_REAL(execv)(path, arguments);
-}
-
-NS_EXPORT int execvp(const char *file, char *const *arguments)
-{
-    ns_before_exec();
-    return NS_REAL(execvp)(file, arguments);
-}
-
-NS_EXPORT int execvpe(const char *file, char *const *arguments, char *const *environment)
-{
-    ns_before_exec();
-    return NS_REAL(execvpe)(file, arguments, environment);
-}
-
-NS_EXPORT int fexecve(int fd, char *const *arguments, char *const *environment)
-{
-    ns_before_exec();
-    return NS_REAL(fexecve)(fd, arguments, environment);
-}
-
-NS_EXPORT int execveat(int directory, const char *path, char *const *arguments,
-                       char *const *environment, int flags)
-{
-    ns_before_exec();
-    return NS_REAL(execveat)(directory, path, arguments, environment, flags);
-}
-
-/* The list forms, as an array. first is the first argument, list the others; the array lives on the
- * caller's stack, since a child of vfork may not allocate. */
+/* The list forms of exec are made as the array forms. The array is on the caller's stack, since a
+ * child of vfork may not allocate. first is the first argument, list the others. */
 static size_t list_length(va_list list, const char *first)
 {
     size_t count = 1;
@@ -177,38 +143,10 @@ NS_EXPORT int execle(const char *path, const char *first, ...)
     return NS_REAL(execve)(path, arguments, environment);
 }
 
-NS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                          const posix_spawnattr_t *attributes, char *const *arguments,
-                          char *const *environment)
-{
-    ns_before_child(true);
-    return NS_REAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
-}
-
-NS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const *arguments,
-                           char *const *environment)
-{
-    ns_before_child(true);
-    return NS_REAL(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
-}
-
-NS_EXPORT int system(const char *command)
-{
-    ns_before_child(true);
-    return NS_REAL(system)(command);
-}
-
-NS_EXPORT FILE *popen(const char *command, const char *mode)
-{
-    ns_before_child(true);
-    return NS_REAL(popen)(command, mode);
-}
-
 void ns_before_end(void)
 {
-    if (!ns_is_elsewhere())
-        ns_settle_process();
+    if (!ns_has_other_fds())
+        ns_flush_process();
     ns_report_end();
 }
 
@@ -242,16 +180,16 @@ NS_EXPORT void _Exit(int status)
 
 void ns_before_clone(unsigned long flags)
 {
-    if (ns_is_elsewhere())
+    if (ns_has_other_fds())
         return;
     if (!(flags & CLONE_VM))
         ns_before_child(false);
-    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_aside())
+    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_disabled())
         atomic_store(&ns_clone_parent, getpid());
 }
 
-/* A child that shares our memory and not our descriptors. Every clone() takes at most three
- * arguments more, of register size. */
+/* The child may share this memory and not the descriptors. clone() takes at most three more
+ * arguments of register size. */
 NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
 {
     long more[3];
@@ -262,4 +200,35 @@ NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument,
     va_end(arguments);
     ns_before_clone((unsigned long)flags);
     return NS_REAL(clone)(body, stack, flags, argument, more[0], more[1], more[2]);
+}
+
+NS_EXPORT int unshare(int flags)
+{
+    bool leaves = flags & CLONE_FILES && !ns_has_other_fds() && ns_process_has_threads();
+    int result = NS_REAL(unshare)(flags);
+    if (result == 0 && leaves) /* this thread has its own descriptor table now */
+        ns_vfork_parent = NS_PROCESS_NONE;
+    return result;
+}
+
+/* A filter may kill the process at a setsockopt, and even at a call that asks whether it would. */
+void ns_before_filter(void)
+{
+    if (!ns_has_other_fds())
+        ns_handover_disable();
+}
+
+NS_EXPORT int prctl(int option, ...)
+{
+    unsigned long argument[4];
+    va_list arguments;
+    va_start(arguments, option);
+    for (int i = 0; i < 4; i++)
+        argument[i] = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    if (option == PR_SET_SECCOMP &&
+        ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
+                       (long)argument[1]))
+        ns_before_filter();
+    return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
 }

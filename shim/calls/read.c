@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported reads. A read that would block is a wait: where this thread owes ACKs it is first
- * made without waiting, and only when there is nothing are they sent. Never reads ahead, never
+/* The exported reads. A read that blocks is a wait: if ACKs are pending on this thread, it is first
+ * made without waiting, and the ACKs are sent only if there is no data. Never reads ahead, never
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "conn/kernel.h"
 
 #include <limits.h>
 
-/* The patient read found nothing. Returns whether the read is to be made again, as asked; then
- * errno is what it was before, saved. */
+/* After a read without waiting. Returns true if there was no data: then errno is saved again, and
+ * the caller makes the read as asked. */
 static bool found_nothing(ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
         return false;
     errno = saved;
-    ns_settle();
+    ns_flush_pending();
     return true;
 }
 
-/* A read of something that is not a governed socket waits where there is nothing, unless it is one
- * of a file. */
+/* Before a read of something else than a ruled connection. It may wait, unless it is a file. */
 static inline void before_other_read(int fd)
 {
-    if (!ns_owes() || !ns_owed())
+    if (!ns_pending_any() || !ns_pending_kinds())
         return;
     if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
         ns_fd_fill(fd, NS_FD_FILE);
-    if (!ns_fd_is_open(fd) || ns_fd_look(fd) != NS_FD_FILE)
-        ns_settle_unless_ready(fd, POLLIN);
+    if (!ns_fd_is_open(fd) || ns_fd_lookup(fd) != NS_FD_FILE)
+        ns_flush_unless_ready(fd, POLLIN);
 }
 
-/* The result of a read, and errno: LOOK is the call made without waiting, CALL as asked. conn is
- * NULL where no rule governs fd. */
-#define NS_READ(fd, conn, flags, LOOK, CALL)                                                       \
+/* A complete read. conn: NULL if no rule governs fd. PROBE is the call made without waiting, CALL
+ * the call as asked. Its value is the result. */
+#define PROBE_THEN_READ(fd, conn, flags, PROBE, CALL)                                              \
     ({                                                                                             \
         ssize_t count;                                                                             \
         int saved = errno;                                                                         \
         if (__builtin_expect(conn != NULL, 1)) {                                                   \
             if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)                                     \
                 count = CALL;                                                                      \
-            else if (count = LOOK, found_nothing(count, saved))                                    \
+            else if (count = PROBE, found_nothing(count, saved))                                   \
                 count = CALL;                                                                      \
             ns_in_end(fd, conn, count, errno, flags);                                              \
         } else {                                                                                   \
@@ -50,66 +49,66 @@ static inline void before_other_read(int fd)
         count;                                                                                     \
     })
 
-/* Out of line, so that what passes through stays short. */
-__attribute__((noinline)) static ssize_t read_governed(int fd, struct ns_conn *conn, void *data,
-                                                       size_t size)
+/* Out of line, so that the path of other descriptors stays short. */
+__attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
 {
-    if (size - 1 >= SSIZE_MAX) /* read returns at once for no size, and refuses what recv cuts */
+    if (size - 1 >= SSIZE_MAX) /* read treats these sizes in another way than recv */
         return NS_REAL(read)(fd, data, size);
-    conn = ns_life_if_ruled(fd, conn);
-    return NS_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
-                   NS_REAL(read)(fd, data, size));
+    struct ns_conn *conn = ns_socket_ruled(fd, false);
+    return PROBE_THEN_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
+                           NS_REAL(read)(fd, data, size));
 }
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
     if (!ns_fd_is_open(fd))
-        return read_governed(fd, NULL, data, size);
-    struct ns_conn *conn = ns_fd_look(fd);
+        return read_governed(fd, data, size);
+    struct ns_conn *conn = ns_fd_lookup(fd);
     bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_ours(conn);
-    if (__builtin_expect(passes && !ns_owes(), 1))
+    if (__builtin_expect(passes && !ns_pending_any(), 1))
         return NS_NEXT(read)(fd, data, size);
-    return read_governed(fd, conn, data, size);
+    return read_governed(fd, data, size);
 }
 
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
                            socklen_t *len)
 {
-    struct ns_conn *conn = ns_life_ruled_socket(fd);
-    return NS_READ(fd, conn, flags,
-                   NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
-                   NS_REAL(recvfrom)(fd, data, size, flags, from, len));
+    struct ns_conn *conn = ns_socket_ruled(fd, true);
+    return PROBE_THEN_READ(fd, conn, flags,
+                           NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
+                           NS_REAL(recvfrom)(fd, data, size, flags, from, len));
 }
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    struct ns_conn *conn = ns_life_ruled_socket(fd);
-    return NS_READ(fd, conn, flags, NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT),
-                   NS_REAL(recv)(fd, data, size, flags));
+    struct ns_conn *conn = ns_socket_ruled(fd, true);
+    return PROBE_THEN_READ(fd, conn, flags, NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT),
+                           NS_REAL(recv)(fd, data, size, flags));
 }
 
-/* The kernel writes into the message only where there is something. */
+/* The kernel writes into the message only if there is data, so that a probe is harmless. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    struct ns_conn *conn = ns_life_ruled_socket(fd);
-    ssize_t result = NS_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
-                             NS_REAL(recvmsg)(fd, message, flags));
+    struct ns_conn *conn = ns_socket_ruled(fd, true);
+    ssize_t result =
+        PROBE_THEN_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
+                        NS_REAL(recvmsg)(fd, message, flags));
     if (!conn && result >= 0 && (uint32_t)message->msg_controllen)
-        ns_rights_arrive(message);
+        ns_rights_received(message);
     return result;
 }
 
-/* Before a read that cannot be made without waiting in any other way. */
+/* Before a read of which there is no form that does not wait. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
-    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PATIENT)
+    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PROBE_FIRST)
         before_other_read(fd);
     return conn;
 }
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct ns_conn *conn = before_vector(fd, ns_life_ruled(fd), 0);
+    struct ns_conn *conn = before_vector(fd, ns_socket_ruled(fd, false), 0);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
     if (conn)
         ns_in_end(fd, conn, result, errno, 0);
@@ -119,7 +118,7 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
     struct ns_conn *conn =
-        before_vector(fd, ns_life_ruled(fd), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
+        before_vector(fd, ns_socket_ruled(fd, false), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
     if (conn)
         ns_in_end(fd, conn, result, errno, 0);
@@ -129,18 +128,18 @@ NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t o
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)
 {
-    struct ns_conn *conn = before_vector(fd, ns_life_ruled_socket(fd), flags);
+    struct ns_conn *conn = before_vector(fd, ns_socket_ruled(fd, true), flags);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
     if (conn)
         ns_in_end(fd, conn, result, errno, flags);
     for (int i = 0; !conn && i < result; i++)
         if ((uint32_t)messages[i].msg_hdr.msg_controllen)
-            ns_rights_arrive(&messages[i].msg_hdr);
+            ns_rights_received(&messages[i].msg_hdr);
     return result;
 }
 
-/* The fortified forms check the buffer and read. Overflowing it is the libc's to report, so the
- * libc's own form is called then; otherwise ours is. */
+/* The fortified forms check the size of the buffer and read. If it is too small, libc's own form is
+ * called, which reports it. */
 NS_EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
 {
     return size > room ? NS_REAL(__read_chk)(fd, data, size, room) : read(fd, data, size);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as they
- * are. A child of vfork shares our memory: what it does to its descriptors must not reach the
- * table. */
-#include "hold/deadline.h"
+/* The exported calls that make, connect, share and close descriptors. As async-signal-safe as the
+ * calls themselves. What a child of vfork, which shares this memory, does to its descriptors must
+ * not change the table. */
 #include "calls/calls.h"
 
 #include <limits.h>
 #include <linux/close_range.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 NS_EXPORT int socket(int domain, int type, int protocol)
 {
     int fd = NS_REAL(socket)(domain, type, protocol);
-    if (fd >= 0 && !ns_is_elsewhere())
-        ns_life_created(fd, domain, type, protocol);
+    if (fd >= 0 && !ns_has_other_fds())
+        ns_socket_created(fd, domain, type, protocol);
     return fd;
 }
 
@@ -23,15 +23,15 @@ NS_EXPORT int socket(int domain, int type, int protocol)
 static void before_accept(int fd)
 {
     ns_epoch_ends();
-    ns_life_uses_socket(fd);
-    if (ns_owes())
-        ns_settle_unless_ready(fd, POLLIN);
+    ns_socket_arrived(fd, false);
+    if (ns_pending_any())
+        ns_flush_unless_ready(fd, POLLIN);
 }
 
 static int after_accept(int listener, int fd, int flags)
 {
-    if (fd >= 0 && !ns_is_elsewhere())
-        ns_life_accepted(listener, fd, flags);
+    if (fd >= 0 && !ns_has_other_fds())
+        ns_socket_accepted(listener, fd, flags);
     return fd;
 }
 
@@ -50,36 +50,34 @@ NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int
 NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     ns_before_wait();
-    ns_life_uses_socket(fd);
-    ns_life_connecting(fd, remote, len);
+    ns_socket_arrived(fd, false);
+    ns_socket_connecting(fd, remote, len);
     return NS_REAL(connect)(fd, remote, len);
 }
 
 NS_EXPORT int listen(int fd, int backlog)
 {
-    ns_life_uses_socket(fd);
-    ns_life_listening(fd);
+    ns_socket_arrived(fd, false);
+    ns_socket_listening(fd);
     return NS_REAL(listen)(fd, backlog);
 }
 
 NS_EXPORT int close(int fd)
 {
-    if (!ns_is_elsewhere())
-        ns_life_closing(fd);
+    if (!ns_has_other_fds())
+        ns_socket_closing(fd);
     return NS_REAL(close)(fd);
 }
 
-/* CLOEXEC marks and closes nothing; a wrong call closes nothing either. */
+/* CLOSE_RANGE_CLOEXEC closes nothing, nor does an invalid call. */
 void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
-    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_is_elsewhere())
+    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_has_other_fds())
         return;
-    if (flags)
-        ns_deadline_stop(); /* which is a thread, too */
     if (flags && ns_process_has_threads())
-        ns_vfork_parent = NS_PROCESS_NONE; /* the others keep theirs */
+        ns_vfork_parent = NS_PROCESS_NONE; /* other threads keep the table */
     else
-        ns_life_closing_range(low, high);
+        ns_socket_closing_range(low, high);
 }
 
 NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
@@ -104,37 +102,37 @@ static void close_each_from(unsigned first)
 NS_EXPORT void closefrom(int low)
 {
     unsigned first = low > 0 ? (unsigned)low : 0;
-    if (!ns_is_elsewhere())
-        ns_life_closing_range(first, UINT_MAX);
+    if (!ns_has_other_fds())
+        ns_socket_closing_range(first, UINT_MAX);
     if (ns_real_has(NS_CALL_closefrom))
         NS_REAL(closefrom)(low);
-    else /* it cannot say that it closed nothing */
+    else /* closefrom cannot report an error */
         close_each_from(first);
 }
 
 NS_EXPORT int dup(int fd)
 {
     int copy = NS_REAL(dup)(fd);
-    if (copy >= 0 && !ns_is_elsewhere())
+    if (copy >= 0 && !ns_has_other_fds())
         ns_handover_duplicated(fd, copy);
     return copy;
 }
 
-/* dup2 and dup3 close what was there, if the descriptor to copy is good. */
+/* dup2 and dup3 close copy if fd is valid. */
 void ns_before_replacing(int fd, int copy)
 {
     struct ns_conn *conn = fd == copy ? NULL : ns_fd_conn(copy);
     int saved = errno;
-    /* Where the shim stands aside the table may be wrong, and the question could kill. */
+    /* After a seccomp filter fcntl could kill the process. */
     if (conn && ns_conn_is_ours(conn) &&
-        (ns_process_is_aside() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
-        ns_life_closing(copy);
+        (ns_process_is_disabled() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
+        ns_socket_closing(copy);
     errno = saved;
 }
 
 NS_EXPORT int dup2(int fd, int copy)
 {
-    bool child = ns_is_elsewhere();
+    bool child = ns_has_other_fds();
     if (!child)
         ns_before_replacing(fd, copy);
     int result = NS_REAL(dup2)(fd, copy);
@@ -145,7 +143,7 @@ NS_EXPORT int dup2(int fd, int copy)
 
 NS_EXPORT int dup3(int fd, int copy, int flags)
 {
-    bool child = ns_is_elsewhere();
+    bool child = ns_has_other_fds();
     if (!child && !(flags & ~O_CLOEXEC))
         ns_before_replacing(fd, copy);
     int result = NS_REAL(dup3)(fd, copy, flags);
@@ -159,15 +157,60 @@ NS_EXPORT int fclose(FILE *stream)
     int saved = errno;
     int fd = fileno(stream);
     errno = saved;
-    if (fd >= 0 && !ns_is_elsewhere())
-        ns_life_closing(fd); /* libc closes it inside itself */
+    if (fd >= 0 && !ns_has_other_fds())
+        ns_socket_closing(fd); /* libc closes it without close() */
     return NS_REAL(fclose)(stream);
 }
 
 NS_EXPORT FILE *fdopen(int fd, const char *mode)
 {
     FILE *stream = NS_REAL(fdopen)(fd, mode);
-    if (stream) /* stdio reads and writes inside libc */
+    if (stream) /* stdio reads and writes without read() and write() */
         ns_handover_unseen(fd);
     return stream;
+}
+
+/* --- descriptors in messages (SCM_RIGHTS, unix(7)) --- */
+
+/* Calls visit for each descriptor in the message. Lengths are read as 32 bits, the kernel's limit:
+ * in musl the members are that wide, followed by padding that is not cleared. */
+static void each_right(const struct msghdr *message, void (*visit)(int fd))
+{
+    const unsigned char *at = message->msg_control;
+    size_t left = at ? (uint32_t)message->msg_controllen : 0;
+    while (left >= sizeof(struct cmsghdr)) {
+        struct cmsghdr header;
+        memcpy(&header, at, sizeof header);
+        size_t len = (uint32_t)header.cmsg_len;
+        if (len < sizeof header || len > left)
+            return;
+        if (header.cmsg_level == SOL_SOCKET && header.cmsg_type == SCM_RIGHTS)
+            for (size_t i = CMSG_LEN(0); i + sizeof(int) <= len; i += sizeof(int)) {
+                int fd;
+                memcpy(&fd, at + i, sizeof fd);
+                visit(fd);
+            }
+        size_t step = CMSG_ALIGN(len);
+        if (step > left)
+            return;
+        at += step;
+        left -= step;
+    }
+}
+
+static void arrives(int fd)
+{
+    ns_socket_arrived(fd, true);
+}
+
+void ns_rights_sent(const struct msghdr *message)
+{
+    each_right(message, ns_handover_unseen);
+}
+
+void ns_rights_received(const struct msghdr *message)
+{
+    int saved = errno;
+    each_right(message, arrives);
+    errno = saved;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* vfork. It returns twice into its caller's frame, so it cannot be called from a C function of
- * ours: the exported one notes who calls, and jumps to the libc's, leaving the stack as it found
- * it. Async-signal-safe, as vfork is. */
+/* vfork. It returns twice into its caller's frame, so no C function can call it. The exported one
+ * notes the caller's process and jumps to libc's, with the stack as it was. Async-signal-safe, as
+ * vfork is. */
 #include "calls/calls.h"
 
 /* Called from the stub; returns where to jump. */
 void *ns_vfork_begin(void);
 __attribute__((used)) void *ns_vfork_begin(void)
 {
-    /* A child that vforks: its parent is still the one to remember. */
-    if (!ns_is_elsewhere() && !ns_process_is_aside()) {
+    /* In a child of vfork that calls vfork, the first parent stays noted. */
+    if (!ns_has_other_fds() && !ns_process_is_disabled()) {
         ns_handover_begins(true);
         ns_vfork_parent = getpid();
     }

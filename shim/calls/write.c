@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported writes. Each says what is about to be written, makes the call, and tells what the
- * kernel took. Where a rule holds the bytes (auto-cork) the call is made in the form of send, with
- * MSG_MORE; everywhere else as the application made it. Never copies or keeps a byte. As
- * async-signal-safe as the calls themselves. */
+/* The exported writes. Each runs ns_out_begin, the call and ns_out_end. A write that is held
+ * (auto-cork) is made as a send with MSG_MORE, any other as the application made it. Never copies
+ * or keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "traffic/push.h"
-#include "conn/heal.h"
+#include "conn/fds.h"
 #include "conn/kernel.h"
 
 #include <limits.h>
@@ -13,7 +12,7 @@
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
-/* Before a write on conn (NULL: no rule governs it); plain says that it is not to be held. */
+/* Before a write on conn (NULL: no rule governs fd). plain: do not hold it. */
 static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, int flags,
                                     bool plain)
 {
@@ -22,13 +21,13 @@ static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, i
     return one;
 }
 
-/* An address that is none, sent along with held bytes. A connected TCP socket ignores it
- * (tcp_sendmsg never looks at msg_name); everything else that the descriptor could have become
- * behind our back, UDP above all, where MSG_MORE would merge datagrams, refuses the call before it
- * takes a byte. So the check that the descriptor is still TCP needs no call of its own. */
+/* An invalid address that is passed with held bytes. A connected TCP socket ignores it (tcp_sendmsg
+ * never reads msg_name). Anything else that the descriptor may have become unseen refuses the call
+ * before it takes a byte, above all UDP, where MSG_MORE would merge datagrams. So no extra call has
+ * to check that the descriptor is still TCP. */
 static const sa_family_t hold_address = 0xffff;
 
-/* errno values that a held write gets from something that is not a connected TCP socket. */
+/* Is it an errno value of a held write to something else than a connected TCP socket? */
 static bool is_stale(int error)
 {
     return error == EINVAL || error == EISCONN || error == EOPNOTSUPP || error == EAFNOSUPPORT ||
@@ -36,8 +35,8 @@ static bool is_stale(int error)
            error == ENOPROTOOPT;
 }
 
-/* After a held write. Returns whether it counts; otherwise nothing was sent, errno is saved again,
- * and the call is to be made as the application asked. */
+/* After a held write. Returns false if fd is no connected TCP socket: nothing was sent, errno is
+ * saved again, and the caller makes the call as the application asked. */
 static bool is_held(struct ns_write *one, ssize_t result, int saved)
 {
     if (__builtin_expect(result >= 0 || !is_stale(errno), 1)) {
@@ -58,7 +57,7 @@ static bool send_held(struct ns_write *one, const void *data, size_t size, ssize
     return is_held(one, *result, saved);
 }
 
-/* writev and its kin; what the vector says is the kernel's to read. */
+/* writev and pwritev2. Only the kernel reads the vector. */
 static bool writev_held(struct ns_write *one, const struct iovec *vector, int count,
                         ssize_t *result)
 {
@@ -78,13 +77,13 @@ static bool writev_held(struct ns_write *one, const struct iovec *vector, int co
         return is_held(one, *result, saved);
     errno = saved;
     ns_held_after(one, *result);
-    /* writev tells of it by a signal, and where there are no bytes not at all */
+    /* writev reports it by SIGPIPE, and with no bytes not at all */
     one->holds = false;
     return false;
 }
 
-/* The message is not ours to change, nor to read: it may lie nowhere. So the kernel is asked what
- * fd is. */
+/* The message must not be changed, nor read, since the pointer may be bad. So the kernel is asked
+ * what fd is. */
 static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssize_t *result)
 {
     if (!ns_kernel_is_still_tcp(one->fd)) {
@@ -96,15 +95,16 @@ static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssi
     return true;
 }
 
-/* The exported functions only tell apart what passes and what does not: what passes ends in a jump,
- * since after a system call this deep a return is mispredicted. */
-static inline bool passes(int fd)
+/* Is conn, the table's entry, nothing that the library governs, with nothing pending? Such writes
+ * end in a jump to libc, without saving registers, since a return is mispredicted after a system
+ * call. */
+static inline bool passes(const struct ns_conn *conn)
 {
-    return __builtin_expect(ns_fd_passes(fd) && !ns_owes(), 1);
+    return (!ns_fd_is_conn(conn) || !ns_conn_is_ours(conn)) && !ns_pending_any();
 }
 
-/* One more write of a burst that is being held. Where fd has become something else behind our back
- * the write is made as asked, and errno may be changed by a call that works. */
+/* One more write of a held burst. If fd has become something else unseen, the write is made as
+ * asked; errno may then be changed although the call works. */
 __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
 {
     ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
@@ -115,16 +115,15 @@ __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, siz
     }
     if (!conn || !is_stale(errno))
         return result;
-    ns_conn_heal(fd, conn);
+    ns_fd_refresh(fd, conn);
     return flags ? send(fd, data, size, flags) : write(fd, data, size);
 }
 
-__attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_conn *conn,
-                                                        const void *data, size_t size)
+__attribute__((noinline)) static ssize_t write_governed(int fd, const void *data, size_t size)
 {
     ssize_t result;
-    /* write refuses a size that send would cut. */
-    struct ns_write one = begin(fd, ns_life_if_ruled(fd, conn), size, 0, size > SSIZE_MAX);
+    /* write refuses sizes that send would cut. */
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), size, 0, size > SSIZE_MAX);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(write)(fd, data, size);
@@ -132,42 +131,46 @@ __attribute__((noinline)) static ssize_t write_governed(int fd, struct ns_conn *
     return result;
 }
 
-/* How a write is to be made. */
+/* How to make a write. */
 enum way {
-    AT_ONCE,  /* with nothing to tell afterwards */
-    AS_MORE,  /* as one more of a burst that is being held */
-    GOVERNED, /* it is not as simple as that */
+    AT_ONCE,  /* without hooks */
+    AS_MORE,  /* as one more write of a held burst */
+    GOVERNED, /* with hooks */
 };
 
-/* conn: what the table says of fd. */
+/* conn: the table's entry of fd. */
 __attribute__((always_inline)) static inline enum way way_of(int fd, struct ns_conn *conn,
                                                              size_t size)
 {
-    if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) <= NS_CONN_ALONE)
-        return ns_owes() ? GOVERNED : AT_ONCE;
-    if (NS_GET(conn, kind) != NS_CONN_RULED)
+    if (!ns_fd_is_conn(conn) || NS_GET(conn, kind) != NS_CONN_RULED)
         return GOVERNED;
     if (ns_out_passes(fd, conn))
         return AT_ONCE;
     return ns_held_goes_on(fd, conn, size) ? AS_MORE : GOVERNED;
 }
 
-NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
+__attribute__((noinline)) static ssize_t write_socket(int fd, const void *data, size_t size,
+                                                      struct ns_conn *conn)
 {
-    if (!ns_fd_is_open(fd))
-        return write_governed(fd, NULL, data, size);
-    struct ns_conn *conn = ns_fd_look(fd);
     enum way way = way_of(fd, conn, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(write)(fd, data, size);
-    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, conn, data, size);
+    return way == AS_MORE ? send_more(fd, data, size, 0) : write_governed(fd, data, size);
+}
+
+NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
+{
+    if (!ns_fd_is_open(fd))
+        return write_governed(fd, data, size);
+    struct ns_conn *conn = ns_fd_lookup(fd);
+    return passes(conn) ? NS_NEXT(write)(fd, data, size) : write_socket(fd, data, size, conn);
 }
 
 __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data, size_t size,
                                                        int flags)
 {
     ssize_t result;
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), size, flags, false);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), size, flags, false);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(send)(fd, data, size, flags);
@@ -175,21 +178,27 @@ __attribute__((noinline)) static ssize_t send_governed(int fd, const void *data,
     return result;
 }
 
-NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
+__attribute__((noinline)) static ssize_t send_socket(int fd, const void *data, size_t size,
+                                                     int flags, struct ns_conn *conn)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_look(fd) : NS_FD_UNKNOWN;
-    bool plain = conn != NS_FD_UNKNOWN && !(flags & NS_NEVER_HELD);
-    enum way way = plain ? way_of(fd, conn, size) : GOVERNED;
+    enum way way = flags & NS_NEVER_HELD ? GOVERNED : way_of(fd, conn, size);
     if (__builtin_expect(way == AT_ONCE, 1))
         return NS_NEXT(send)(fd, data, size, flags);
     return way == AS_MORE ? send_more(fd, data, size, flags) : send_governed(fd, data, size, flags);
+}
+
+NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
+    return conn != NS_FD_UNKNOWN && passes(conn) ? NS_NEXT(send)(fd, data, size, flags)
+                                                 : send_socket(fd, data, size, flags, conn);
 }
 
 NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
                          const struct sockaddr *to, socklen_t len)
 {
     ssize_t result;
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), size, flags, to != NULL);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), size, flags, to != NULL);
     if (one.holds && send_held(&one, data, size, &result))
         return result;
     result = NS_REAL(sendto)(fd, data, size, flags, to, len);
@@ -200,18 +209,18 @@ NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 NS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t result;
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), NS_UNKNOWN_SIZE, flags, false);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), NS_UNKNOWN_SIZE, flags, false);
     if (one.holds && sendmsg_held(&one, message, &result))
         return result;
     result = NS_REAL(sendmsg)(fd, message, flags);
     if (one.conn)
         ns_out_end(&one, result);
     else if (result >= 0 && (uint32_t)message->msg_controllen)
-        ns_rights_leave(message);
+        ns_rights_sent(message);
     return result;
 }
 
-/* Beyond UIO_MAXIOV writev and sendmsg fail in different ways. */
+/* With more than UIO_MAXIOV elements writev and sendmsg fail in different ways. */
 static inline bool fits(int count)
 {
     return count > 0 && count <= IOV_MAX;
@@ -220,9 +229,9 @@ static inline bool fits(int count)
 NS_EXPORT ssize_t writev(int fd, const struct iovec *vector, int count)
 {
     ssize_t result;
-    if (passes(fd))
+    if (ns_fd_is_open(fd) && passes(ns_fd_lookup(fd)))
         return NS_REAL(writev)(fd, vector, count);
-    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, !fits(count));
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, !fits(count));
     if (one.holds && writev_held(&one, vector, count, &result))
         return result;
     result = NS_REAL(writev)(fd, vector, count);
@@ -234,8 +243,8 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 {
     ssize_t result;
     int waits = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
-    struct ns_write one =
-        begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, waits, offset != -1 || flags || !fits(count));
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, waits,
+                                offset != -1 || flags || !fits(count));
     if (one.holds && writev_held(&one, vector, count, &result))
         return result;
     result = NS_REAL(pwritev2)(fd, vector, count, offset, flags);
@@ -245,20 +254,20 @@ NS_EXPORT ssize_t pwritev2(int fd, const struct iovec *vector, int count, off_t 
 
 NS_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    struct ns_write one = begin(fd, ns_life_ruled_socket(fd), SIZE_MAX, flags, true);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, true), SIZE_MAX, flags, true);
     int result = NS_REAL(sendmmsg)(fd, messages, count, flags);
     ns_out_end(&one, result);
     for (int i = 0; !one.conn && i < result; i++)
         if ((uint32_t)messages[i].msg_hdr.msg_controllen)
-            ns_rights_leave(&messages[i].msg_hdr);
+            ns_rights_sent(&messages[i].msg_hdr);
     return result;
 }
 
-/* --- what the kernel has: from a file or a pipe --- */
+/* --- from a file or a pipe --- */
 
 NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 {
-    struct ns_write one = begin(to, ns_life_ruled(to), size, 0, true);
+    struct ns_write one = begin(to, ns_socket_ruled(to, false), size, 0, true);
     ssize_t result = NS_REAL(sendfile)(to, from, offset, size);
     ns_out_end(&one, result);
     return result;
@@ -266,26 +275,25 @@ NS_EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size)
 
 NS_EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
 {
-    struct ns_write one = begin(to, ns_life_ruled(to), size, 0, true);
+    struct ns_write one = begin(to, ns_socket_ruled(to, false), size, 0, true);
     ssize_t result = NS_REAL(sendfile64)(to, from, offset, size);
     ns_out_end(&one, result);
     return result;
 }
 
-/* One of the two is a pipe. SPLICE_F_NONBLOCK is the pipe's (splice(2)): the socket waits if it is
- * one that does. */
+/* One of the two is a pipe. SPLICE_F_NONBLOCK is about the pipe (splice(2)). */
 NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
                          unsigned flags)
 {
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
-    struct ns_conn *source = ns_life_ruled(from);
-    if (source && !(flags & SPLICE_F_NONBLOCK) && !NS_GET(source, nonblock)) {
+    struct ns_conn *source = ns_socket_ruled(from, false);
+    if (source && !NS_GET(source, nonblock)) {
         ns_epoch_ends();
         ns_push(from, source);
-        if (ns_owes())
-            ns_settle_unless_ready(from, POLLIN);
+        if (ns_pending_any())
+            ns_flush_unless_ready(from, POLLIN);
     }
-    struct ns_write one = begin(to, ns_life_ruled(to), size, more, true);
+    struct ns_write one = begin(to, ns_socket_ruled(to, false), size, more, true);
     ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);
     ns_out_end(&one, result);
     if (source)
@@ -293,11 +301,11 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
     return result;
 }
 
-/* --- what is formatted, and leaves inside the C library --- */
+/* --- formatted output, which libc writes by itself --- */
 
 NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, true);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, true);
     int result = NS_REAL(vdprintf)(fd, format, arguments);
     ns_out_end(&one, result);
     return result;
@@ -314,7 +322,7 @@ NS_EXPORT int dprintf(int fd, const char *format, ...)
 
 NS_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
 {
-    struct ns_write one = begin(fd, ns_life_ruled(fd), NS_UNKNOWN_SIZE, 0, true);
+    struct ns_write one = begin(fd, ns_socket_ruled(fd, false), NS_UNKNOWN_SIZE, 0, true);
     int result = NS_REAL(__vdprintf_chk)(fd, flag, format, arguments);
     ns_out_end(&one, result);
     return result;

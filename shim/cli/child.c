@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the programs that diagnose and compare start. It must not alter what a program finds: the
- * signals that were ignored or blocked before are so again, and no descriptor of ours is open in
- * it. Not async-signal-safe. */
+/* Owns the programs that diagnose and compare start. A program must find the same signal mask,
+ * ignored signals and limits as from a shell, and none of this command's descriptors. Not
+ * async-signal-safe. */
 #include "cli/child.h"
 
 #include "cli/cli.h"
@@ -34,8 +34,7 @@ void ns_child_restore(void)
 {
     if (was_ignored)
         signal(SIGCHLD, SIG_IGN);
-    /* Whoever watches many processes raises it, and a run of compare comes after another's watch.
-     */
+    /* Watching many processes raises the limit. */
     setrlimit(RLIMIT_NOFILE, &files_before);
 }
 
@@ -44,32 +43,28 @@ int ns_child_signals(void)
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
     sigset_t set;
-    int fd;
 
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    /* Of a report that nobody reads any more, the rest is still to be done. */
+    /* If the report's reader closes the pipe, the program's status still counts. */
     sigaddset(&set, SIGPIPE);
-    for (size_t i = 0; i < sizeof(handed) / sizeof(handed[0]); i++)
-        /* nohup, and a shell's background, ignore some: they stay ignored. */
+    for (size_t i = 0; i < sizeof handed / sizeof handed[0]; i++)
+        /* nohup and a shell's background jobs ignore some: they stay ignored. */
         if (sigaction(handed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaddset(&set, handed[i]);
     if (sigprocmask(SIG_BLOCK, &set, &mask_before) != 0)
         return -errno;
-    fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
 static bool redirect(const struct ns_child_options *options)
 {
-    int null;
-
     if (!options->quiet)
         return true;
-    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     return null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO &&
-           dup2(null, STDOUT_FILENO) == STDOUT_FILENO &&
-           (options->errors < 0 || dup2(options->errors, STDERR_FILENO) == STDERR_FILENO);
+           dup2(null, STDOUT_FILENO) == STDOUT_FILENO;
 }
 
 static void change_environment(const char *const *changes)
@@ -85,9 +80,8 @@ static void change_environment(const char *const *changes)
 static _Noreturn void become(const struct ns_child_options *options, int gate, int failure)
 {
     char byte;
-    int error;
 
-    /* A parent that has ended has nothing to release. */
+    /* Without this byte, the parent has ended. */
     if (read(gate, &byte, 1) == 1) {
         change_environment(options->environment);
         if (redirect(options)) {
@@ -95,8 +89,8 @@ static _Noreturn void become(const struct ns_child_options *options, int gate, i
             ns_child_restore();
             execvp(options->argv[0], options->argv);
         }
-        error = errno;
-        if (write(failure, &error, sizeof(error)) != sizeof(error))
+        int error = errno;
+        if (write(failure, &error, sizeof error) != sizeof error)
             _exit(127);
     }
     _exit(127);
@@ -136,14 +130,14 @@ int ns_child_release(struct ns_child *child)
     close(child->gate);
     /* Closed by a successful execve. */
     if (n == 1)
-        n = read(child->failure, &error, sizeof(error));
+        n = read(child->failure, &error, sizeof error);
     close(child->failure);
     child->gate = child->failure = -1;
     if (n == 0)
         return 0;
     waitpid(child->pid, NULL, 0);
     child->ended = true;
-    return n == (ssize_t)sizeof(error) && error ? -error : -EIO;
+    return n == (ssize_t)sizeof error && error ? -error : -EIO;
 }
 
 static bool is_ending(uint32_t signal)
@@ -158,7 +152,7 @@ static bool is_stopped(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-/* One that is stopped gets its signal only when it goes on. */
+/* A stopped process receives the signal only after SIGCONT. */
 static void send_signal(pid_t pid, int number)
 {
     kill(pid, number);
@@ -166,8 +160,8 @@ static void send_signal(pid_t pid, int number)
         kill(pid, SIGCONT);
 }
 
-/* A shell that waits for this command is to see that its program has stopped; fg then continues
- * both, as they are one process group. Where nobody would continue it the kernel ignores this. */
+/* If the program is stopped, stop, too: the shell then shows the job as stopped, and fg continues
+ * the whole process group. The kernel ignores this signal in an orphaned process group. */
 static void stop_as(pid_t pid)
 {
     if (is_stopped(pid) && tcgetpgrp(STDERR_FILENO) == getpgrp())
@@ -179,13 +173,12 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
     struct signalfd_siginfo info;
     bool asked = false;
 
-    while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
             continue;
-        /* To whoever has no program they mean to end. */
+        /* Without a child, every one of them ends this command. */
         asked = asked || !child || is_ending(info.ssi_signo);
-        /* A terminal's ^C goes to the whole foreground group, the program among them; kill(1) to us
-         * alone. */
+        /* A terminal's ^C goes to the whole foreground group; kill(1) only to this process. */
         if (child && !child->ended && info.ssi_code <= 0)
             send_signal(child->pid, (int)info.ssi_signo);
     }
@@ -200,7 +193,7 @@ bool ns_child_has_ended(struct ns_child *child)
     if (pid == child->pid) {
         child->ended = true;
         child->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    } else if (pid < 0 && errno == ECHILD) { /* somebody else has waited for it */
+    } else if (pid < 0 && errno == ECHILD) { /* it was waited for elsewhere */
         child->ended = true;
         child->status = NS_EXIT_RUN_FAILED;
     }

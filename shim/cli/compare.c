@@ -1,77 +1,76 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim compare`: the same program without and with the shim, by turns, and whether the
- * difference is more than chance. Both arms are watched from outside alike, so that what the
- * watching costs is no difference. Not async-signal-safe. */
-#include "cli/compare.h"
-
+/* Owns `nagleshim compare`: it runs a program without and with the library, and tests whether the
+ * difference is significant. Both kinds of runs are watched from outside, so that watching makes no
+ * difference. Not async-signal-safe. */
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/diagnose.h"
-#include "cli/process/injection.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
+#include "cli/process/environment.h"
+#include "cli/process/preload.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
+
+#include "judge/statistics.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("compare", __VA_ARGS__)
 
-enum { RUNS_DEFAULT = 7, RUNS_LEAST = 2, WORDS_MOST = 300 };
+/* With fewer than 5 runs of each kind, no difference can be significant. */
+enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000 };
+enum { WITHOUT, WITH, ARMS };
+enum { STALLS, DELAYED_ACKS, SEGMENTS, COUNTS };
+
+/* The runs of one kind. */
+struct arm {
+    unsigned n;
+    double ms[RUNS_MOST];    /* run times; sorted at the end */
+    uint64_t counts[COUNTS]; /* sums */
+    double median_ms;
+};
 
 struct comparison {
     const char *policy, *json;
     struct ns_outfile output;
     char **program;
-    bool help;
-    struct ns_comparison result;
+    unsigned wanted; /* runs of each kind */
+    struct arm arms[ARMS];
+    double p;
     char *preload, *policy_variable;
     int signals;
     bool interrupted;
 };
 
-static bool take_runs(unsigned *runs)
-{
-    unsigned long value;
-
-    if (!ns_parse_number(optarg, RUNS_LEAST, NS_COMPARE_RUNS_MOST, &value)) {
-        SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, NS_COMPARE_RUNS_MOST,
-            optarg);
-        return false;
-    }
-    *runs = (unsigned)value;
-    return true;
-}
-
 static bool take_options(int argc, char **argv, struct comparison *comparison)
 {
+    unsigned long runs = RUNS_DEFAULT;
     int option;
 
-    comparison->result.wanted = RUNS_DEFAULT;
     while ((option = ns_verbs_next_option("compare", argc, argv)) != -1) {
         if (option == NS_COMPARE_RUNS) {
-            if (!take_runs(&comparison->result.wanted))
+            if (!ns_parse_number(optarg, RUNS_LEAST, RUNS_MOST, &runs)) {
+                SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, RUNS_MOST,
+                    optarg);
                 return false;
+            }
         } else if (option == NS_COMPARE_POLICY) {
             comparison->policy = optarg;
         } else if (option == NS_COMPARE_JSON) {
             comparison->json = optarg;
-        } else if (option == NS_COMPARE_HELP) {
-            comparison->help = true;
-            return true;
         } else {
             ns_say_option("compare", argv, option);
             return false;
         }
     }
+    comparison->wanted = (unsigned)runs;
     comparison->program = argv + optind;
     if (optind >= argc)
         SAY("no program is named; see 'nagleshim compare --help'");
@@ -84,13 +83,13 @@ static bool take_policy(struct comparison *comparison)
 
     if (!comparison->policy)
         return true;
-    return ns_injection_policy("compare", comparison->policy, path) &&
+    return ns_environment_policy_file("compare", comparison->policy, path) &&
            asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) >= 0;
 }
 
 static bool take_library(struct comparison *comparison)
 {
-    char *list = ns_injection_preload("compare");
+    char *list = ns_preload_list("compare");
 
     if (!list || asprintf(&comparison->preload, "LD_PRELOAD=%s", list) < 0)
         comparison->preload = NULL;
@@ -98,19 +97,19 @@ static bool take_library(struct comparison *comparison)
     return comparison->preload != NULL;
 }
 
-/* A counter of this network namespace, from a file that has names and numbers on lines of their
- * own. */
+/* A counter of this network namespace. The file has a line of names and a line of values for each
+ * group. */
 static uint64_t read_counter(const char *file, const char *group, const char *name)
 {
-    char names[4096], values[4096], *rest_names, *rest_values, *word, *number;
+    char names[4096], values[4096], *rest_names, *rest_values;
     FILE *stream = fopen(file, "re");
     uint64_t result = 0;
 
-    while (stream && fgets(names, sizeof(names), stream) && fgets(values, sizeof(values), stream)) {
+    while (stream && fgets(names, sizeof names, stream) && fgets(values, sizeof values, stream)) {
         if (strncmp(names, group, strlen(group)) != 0)
             continue;
-        word = strtok_r(names, " \n", &rest_names);
-        number = strtok_r(values, " \n", &rest_values);
+        char *word = strtok_r(names, " \n", &rest_names);
+        char *number = strtok_r(values, " \n", &rest_values);
         while (word && number && strcmp(word, name) != 0) {
             word = strtok_r(NULL, " \n", &rest_names);
             number = strtok_r(NULL, " \n", &rest_values);
@@ -123,73 +122,45 @@ static uint64_t read_counter(const char *file, const char *group, const char *na
     return result;
 }
 
-/* What the program has said last on standard error, on one line. */
-static void read_words(int errors, char words[WORDS_MOST])
+static void read_counters(uint64_t counts[COUNTS])
 {
-    off_t size = lseek(errors, 0, SEEK_END);
-    off_t from = size > WORDS_MOST - 1 ? size - (WORDS_MOST - 1) : 0;
-    ssize_t n = pread(errors, words, WORDS_MOST - 1, from);
-
-    words[n > 0 ? n : 0] = '\0';
-    while (n > 0 && words[n - 1] == '\n')
-        words[--n] = '\0';
-    for (char *c = words; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = ' ';
+    counts[STALLS] = 0; /* the kernel does not count them */
+    counts[DELAYED_ACKS] = read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
+    counts[SEGMENTS] = read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
 }
 
-/* The shim out of the way where LD_PRELOAD has it for both. */
-static const char *const *environment_of(const struct comparison *comparison, unsigned arm,
-                                         const char *list[4])
+static void count(struct arm *arm, const struct ns_diagnosis *diagnosis,
+                  const uint64_t before[COUNTS])
 {
-    list[0] = arm == NS_ARM_WITH ? comparison->preload : "NAGLESHIM_OFF=1";
-    list[1] = arm == NS_ARM_WITH ? "NAGLESHIM_OFF" : NULL;
-    list[2] = arm == NS_ARM_WITH ? comparison->policy_variable : NULL;
-    list[3] = NULL;
-    return list;
-}
+    uint64_t now[COUNTS];
 
-static void count(struct ns_comparison_arm *arm, const struct ns_diagnosis *diagnosis,
-                  uint64_t segments, uint64_t delayed)
-{
-    uint64_t stalls = 0;
-
+    read_counters(now);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        stalls += diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe;
-    arm->ms[arm->n] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
-    arm->stalls += stalls;
-    arm->segments += segments;
-    arm->delayed_acks += delayed;
-    arm->n++;
+        now[STALLS] += diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe;
+    for (unsigned i = 0; i < COUNTS; i++)
+        arm->counts[i] += now[i] - before[i];
+    arm->ms[arm->n++] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
 }
 
-static uint64_t segments_now(void)
+/* A run. Returns an exit status if the comparison cannot continue. */
+static int run_once(struct comparison *comparison, unsigned number)
 {
-    return read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
-}
-
-static uint64_t delayed_now(void)
-{
-    return read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
-}
-
-/* One run of one arm. The exit status, where it cannot go on. */
-static int run_once(struct comparison *comparison, unsigned arm, int errors)
-{
-    const char *list[4];
+    /* Without the library, NAGLESHIM_OFF disables it if LD_PRELOAD names it anyway. */
+    const char *const environments[ARMS][4] = {
+        [WITHOUT] = {"NAGLESHIM_OFF=1"},
+        [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
+    };
     struct ns_diagnose_options options = {
-        .verb = "compare", .program = comparison->program, .outside = true, .silent = true};
-    struct ns_child_options wish = {.argv = comparison->program,
-                                    .environment = environment_of(comparison, arm, list),
-                                    .quiet = true,
-                                    .errors = errors};
-    uint64_t segments = segments_now(), delayed = delayed_now();
+        .verb = "compare", .program = comparison->program, .outside = true};
+    struct ns_child_options wanted = {
+        .argv = comparison->program, .environment = environments[number], .quiet = true};
     struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};
+    uint64_t before[COUNTS];
     struct ns_child child;
-    char words[WORDS_MOST];
-    int error = ns_child_fork(&child, &wish);
 
+    read_counters(before);
+    int error = ns_child_fork(&child, &wanted);
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));
         return NS_EXIT_ERROR;
@@ -197,38 +168,33 @@ static int run_once(struct comparison *comparison, unsigned arm, int errors)
     ns_diagnose_watch(&options, &child, comparison->signals, &diagnosis, &end);
     comparison->interrupted = end.interrupted;
     if (!end.failure && !end.interrupted && end.status != 0) {
-        read_words(errors, words);
-        SAY("a run %s the shim ended with status %d, so that its time means nothing%s%s",
-            arm == NS_ARM_WITH ? "with" : "without", end.status, *words ? "; it said: " : "",
-            words);
+        SAY("a run %s the library failed with status %d, so nothing can be compared",
+            number == WITH ? "with" : "without", end.status);
         end.failure = NS_EXIT_ERROR;
     } else if (!end.failure && !end.interrupted) {
-        count(&comparison->result.arms[arm], &diagnosis, segments_now() - segments,
-              delayed_now() - delayed);
+        count(&comparison->arms[number], &diagnosis, before);
     }
+    for (unsigned i = 0; i < end.n_notes; i++)
+        free(end.notes[i]);
     ns_diagnosis_release(&diagnosis);
     return end.failure;
 }
 
-/* Each pair in an order of chance: what drifts or alternates on the machine takes neither side. */
+/* Each pair in random order, so that slow changes of the machine favour neither kind. */
 static int run_all(struct comparison *comparison)
 {
     int status = NS_EXIT_YES;
     bool progress = isatty(STDERR_FILENO);
 
-    for (unsigned pair = 0; pair < comparison->result.wanted && status == NS_EXIT_YES; pair++) {
+    for (unsigned pair = 0; pair < comparison->wanted && status == NS_EXIT_YES; pair++) {
         unsigned char coin = 0;
 
         if (getrandom(&coin, 1, 0) != 1)
             coin = (unsigned char)pair;
         for (unsigned i = 0; i < 2 && status == NS_EXIT_YES && !comparison->interrupted; i++) {
-            int errors = memfd_create("errors", MFD_CLOEXEC);
-
             if (progress)
-                fprintf(stderr, "\r\033[Krun %u of %u", 2 * pair + i + 1,
-                        2 * comparison->result.wanted);
-            status = run_once(comparison, (coin ^ i) & 1, errors);
-            close(errors);
+                fprintf(stderr, "\r\033[Krun %u of %u", 2 * pair + i + 1, 2 * comparison->wanted);
+            status = run_once(comparison, (coin ^ i) & 1);
         }
     }
     if (progress)
@@ -236,14 +202,83 @@ static int run_all(struct comparison *comparison)
     return status;
 }
 
+static void conclude(struct comparison *comparison)
+{
+    struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
+
+    comparison->p = ns_statistics_mann_whitney(without->ms, without->n, with->ms, with->n);
+    without->median_ms = ns_statistics_median(without->ms, without->n);
+    with->median_ms = ns_statistics_median(with->ms, with->n);
+}
+
+static const char *verdict(const struct comparison *comparison)
+{
+    static char text[80];
+    double without = comparison->arms[WITHOUT].median_ms, with = comparison->arms[WITH].median_ms;
+    bool faster = with < without;
+
+    if (comparison->p >= NS_P_SIGNIFICANT)
+        return "no significant difference";
+    double factor = faster ? without / with : with / without;
+    snprintf(text, sizeof text, "%.*f times %s with the library", factor < 10 ? 1 : 0, factor,
+             faster ? "faster" : "slower");
+    return text;
+}
+
+static double each(const struct arm *arm, unsigned count)
+{
+    return arm->n ? (double)arm->counts[count] / arm->n : 0;
+}
+
+static void print(const struct comparison *comparison)
+{
+    const struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
+    const struct {
+        const char *name;
+        double without, with;
+    } lines[] = {
+        {"ms a run, median", without->median_ms, with->median_ms},
+        {"ms a run, longest", without->ms[without->n - 1], with->ms[with->n - 1]},
+        {"stalls a run, seen from outside", each(without, STALLS), each(with, STALLS)},
+        {"delayed ACKs a run, all programs", each(without, DELAYED_ACKS), each(with, DELAYED_ACKS)},
+        {"segments a run, all programs", each(without, SEGMENTS), each(with, SEGMENTS)},
+    };
+
+    fprintf(stderr, "nagleshim compare: %s (%u and %u runs, p = %.2g)\n\n", verdict(comparison),
+            without->n, with->n, comparison->p);
+    fprintf(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        fprintf(stderr, "%-34s%14.1f%18.1f\n", lines[i].name, lines[i].without, lines[i].with);
+}
+
+static void add_arm(cJSON *object, const char *name, const struct arm *arm)
+{
+    cJSON *entry = cJSON_AddObjectToObject(object, name);
+
+    cJSON_AddNumberToObject(entry, "runs", arm->n);
+    cJSON_AddNumberToObject(entry, "median_ms", arm->median_ms);
+    cJSON_AddNumberToObject(entry, "longest_ms", arm->ms[arm->n - 1]);
+    cJSON_AddNumberToObject(entry, "stalls", each(arm, STALLS));
+    cJSON_AddNumberToObject(entry, "delayed_acks", each(arm, DELAYED_ACKS));
+    cJSON_AddNumberToObject(entry, "segments", each(arm, SEGMENTS));
+    cJSON *list = cJSON_AddArrayToObject(entry, "ms");
+    for (unsigned i = 0; i < arm->n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(arm->ms[i]));
+}
+
 static bool write_json(struct comparison *comparison)
 {
-    char *text;
-    bool ok;
+    cJSON *object = ns_output_object();
 
-    ns_compare_fill_json(ns_output_object(), &comparison->result);
-    text = ns_output_take(NS_EXIT_YES);
-    ok = ns_outfile_write(&comparison->output, text);
+    if (!comparison->json)
+        return true;
+    cJSON_AddStringToObject(object, "verdict", verdict(comparison));
+    cJSON_AddNumberToObject(object, "p", comparison->p);
+    cJSON_AddBoolToObject(object, "differs", comparison->p < NS_P_SIGNIFICANT);
+    add_arm(object, "without", &comparison->arms[WITHOUT]);
+    add_arm(object, "with", &comparison->arms[WITH]);
+    char *text = ns_output_take(NS_EXIT_YES);
+    bool ok = ns_outfile_write(&comparison->output, text);
     free(text);
     return ok;
 }
@@ -251,50 +286,40 @@ static bool write_json(struct comparison *comparison)
 static int compare(struct comparison *comparison)
 {
     static struct ns_reach reach;
-    const char *reason;
-    int status;
 
     ns_reach_inspect(comparison->program[0], &reach);
-    reason = ns_reach_reason(reach.verdict);
+    const char *reason = ns_reach_reason(reach.verdict);
     if (reason)
-        SAY("warning: the shim cannot reach it: %s %s", reach.file, reason);
-    if (comparison->result.wanted < ns_compare_runs_least())
-        SAY("warning: these are too few runs to tell a difference from chance: it takes --runs %u",
-            ns_compare_runs_least());
+        SAY("warning: the library cannot be loaded: %s %s", reach.file, reason);
     comparison->signals = ns_child_signals();
     if (comparison->signals < 0) {
-        SAY("cannot take signals: %s", strerror(-comparison->signals));
+        SAY("cannot receive signals: %s", strerror(-comparison->signals));
         return NS_EXIT_ERROR;
     }
-    status = run_all(comparison);
+    int status = run_all(comparison);
     if (status != NS_EXIT_YES)
         return status;
-    if (comparison->result.arms[0].n == 0 || comparison->result.arms[1].n == 0) {
-        SAY("it was interrupted before both had run");
+    if (comparison->arms[WITHOUT].n == 0 || comparison->arms[WITH].n == 0) {
+        SAY("interrupted before a run of each kind");
         return NS_EXIT_ERROR;
     }
-    ns_compare_conclude(&comparison->result);
-    if (comparison->json && !write_json(comparison))
+    conclude(comparison);
+    if (!write_json(comparison))
         return NS_EXIT_ERROR;
-    ns_compare_print(stderr, &comparison->result);
+    print(comparison);
     return NS_EXIT_YES;
 }
 
 int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
-    int status;
 
     if (!take_options(argc, argv, &comparison))
         return NS_EXIT_ERROR;
-    if (comparison.help) {
-        ns_help_print("compare");
-        return NS_EXIT_YES;
-    }
     if (!take_policy(&comparison) || !take_library(&comparison) ||
         !ns_outfile_open(&comparison.output, "compare", comparison.json))
         return NS_EXIT_ERROR;
-    status = compare(&comparison);
+    int status = compare(&comparison);
     ns_outfile_drop(&comparison.output);
     return status;
 }

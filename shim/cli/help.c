@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the form of the help texts. What they say is in verbs.def, and in the lists that the code
- * itself has (modes, environment variables, keys). Each verb's fits a screen of 24 lines of 80
- * columns; a test says so. */
+/* Owns the form of the help texts. Their words are in verbs.def and in the lists of modes, policy
+ * keys and environment variables that the code itself uses. */
 #include "cli/cli.h"
 
 #include "cli/verbs.h"
@@ -9,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Each way to use the verb on a line: what stands before the first, and before the others. */
+/* One line for each way to use the verb; before is printed before the first one. */
 static void print_usage(FILE *stream, const struct ns_verb *verb, const char *before)
 {
     for (const char *way = verb->usage;; way++) {
@@ -52,21 +51,21 @@ static void print_environment(void)
 static void print_main(void)
 {
     printf("usage: nagleshim COMMAND [OPTIONS]\n"
-           "Ends the stalls of Nagle's algorithm and delayed ACKs in programs as they are.\n"
+           "Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n"
            "\n"
            "commands:\n");
-    for (size_t i = 0; ns_verbs_at(i); i++)
-        printf("  %-9s %s\n", ns_verbs_at(i)->word, ns_verbs_at(i)->summary);
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        printf("  %-9s %s\n", verb->word, verb->summary);
     putchar('\n');
 #define NS_TOPIC(word, print, text) printf("%s: nagleshim help %s\n", text, #word);
 #include "cli/verbs.def"
 #undef NS_TOPIC
-    printf("exit status: each command's --help says it\n");
+    printf("exit status: see each command's --help\n");
 }
 
 enum { COLUMNS = 80 };
 
-/* The words that an option takes, below its text; further left if they would not fit. */
+/* The words that an option takes, below its text; further left if they are too long. */
 static void print_words(enum ns_takes takes, int indent)
 {
     static const enum ns_words lists[] = {
@@ -75,19 +74,17 @@ static void print_words(enum ns_takes takes, int indent)
         [NS_TAKES_ROLE] = NS_WORDS_ROLE,
         [NS_TAKES_LOG] = NS_WORDS_LOG,
     };
+    char text[COLUMNS] = "";
     struct ns_word word;
-    int length = 0;
+    size_t length = 0;
 
     if (takes < NS_TAKES_SEND)
         return;
-    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name; i++)
-        length += (i == 0 ? 0 : 2) + (int)strlen(word.name);
-    if (indent + length > COLUMNS)
-        indent = COLUMNS - length;
-    printf("%*s", indent, "");
-    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name; i++)
-        printf("%s%s", i == 0 ? "" : ", ", word.name);
-    putchar('\n');
+    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name && length < sizeof text; i++)
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : "", word.name);
+    indent = indent + (int)length > COLUMNS ? COLUMNS - (int)length : indent;
+    printf("%*s%s\n", indent, "", text);
 }
 
 /* "-p, --policy FILE" */
@@ -101,21 +98,20 @@ static int write_option(const struct ns_verb_option *option, char *text, size_t 
 
 static void print_options(const char *verb)
 {
-    const struct ns_verb_option *option;
     char text[64];
     int width = 0;
 
-    for (size_t i = 0; (option = ns_verbs_option_at(i)); i++) {
-        int length = write_option(option, text, sizeof(text));
+    for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
+        int length = write_option(option, text, sizeof text);
 
         if (strcmp(option->verb, verb) == 0 && length > width)
             width = length;
     }
     printf("\noptions:\n");
-    for (size_t i = 0; (option = ns_verbs_option_at(i)); i++) {
+    for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         if (strcmp(option->verb, verb) != 0)
             continue;
-        write_option(option, text, sizeof(text));
+        write_option(option, text, sizeof text);
         printf("  %-*s  %s\n", width, text, option->text);
         print_words(option->takes, width + 4);
     }
@@ -123,10 +119,9 @@ static void print_options(const char *verb)
 
 static void print_exits(const char *verb)
 {
-    const struct ns_verb_exit *row;
     const char *title = "\nexit status:\n";
 
-    for (size_t i = 0; (row = ns_verbs_exit_at(i)); i++) {
+    for (const struct ns_verb_exit *row = ns_verb_exits; row->verb; row++) {
         if (strcmp(row->verb, verb) != 0)
             continue;
         printf("%s  %-5s  %s\n", title, row->status, row->text);
@@ -145,7 +140,7 @@ static bool print_topic(const char *wanted)
 #undef NS_TOPIC
     };
 
-    for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++) {
+    for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++) {
         if (strcmp(wanted, topics[i].word) == 0) {
             topics[i].print();
             return true;
@@ -171,6 +166,6 @@ bool ns_help_print(const char *command)
 
 void ns_help_usage(void)
 {
-    for (size_t i = 0; ns_verbs_at(i); i++)
-        print_usage(stderr, ns_verbs_at(i), i == 0 ? "usage: " : "       ");
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        print_usage(stderr, verb, verb == ns_verbs ? "usage: " : "       ");
 }

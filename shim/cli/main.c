@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the choice of the subcommand and the last look at stdout. The subcommands do the work; this
- * file must not know their options. */
+/* Owns the choice of the subcommand, and the check that stdout was written. It must not know the
+ * subcommands' options. */
 #include "cli/child.h"
 #include "cli/cli.h"
 
@@ -18,37 +18,24 @@
 int ns_version_main(int argc, char **argv)
 {
     if (argc > 1) {
-        ns_say("version", "'%s': nothing may follow; see 'nagleshim help'", argv[1]);
+        ns_say("version", "'%s': version takes no argument; see 'nagleshim help'", argv[1]);
         return NS_EXIT_ERROR;
     }
     puts("nagleshim " NS_VERSION);
     return NS_EXIT_YES;
 }
 
-/* command: "help", which knows more words; NULL: the first word of all. */
 static void say_unknown(const char *command, const char *word)
 {
-    static const char *const options[] = {"--version", "--help"};
-    static const char *const topics[] = {
-#define NS_TOPIC(word, print, text) #word,
-#include "cli/verbs.def"
-#undef NS_TOPIC
-    };
     struct ns_suggest suggest = {.word = word};
-    bool is_option = !command && *word == '-';
-    const char *kind = is_option ? "option" : "command";
 
-    for (size_t i = 0; is_option && i < sizeof(options) / sizeof(options[0]); i++)
-        ns_suggest_try(&suggest, options[i]);
-    for (size_t i = 0; !is_option && ns_verbs_at(i); i++)
-        ns_suggest_try(&suggest, ns_verbs_at(i)->word);
-    for (size_t i = 0; command && i < sizeof(topics) / sizeof(topics[0]); i++)
-        ns_suggest_try(&suggest, topics[i]);
-    if (suggest.known)
-        ns_say(command, "unknown %s '%s'; did you mean '%s'? see 'nagleshim help'", kind, word,
-               suggest.known);
-    else
-        ns_say(command, "unknown %s '%s'; see 'nagleshim help'", kind, word);
+    ns_suggest_try(&suggest, "--version");
+    ns_suggest_try(&suggest, "--help");
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        ns_suggest_try(&suggest, verb->word);
+    ns_say(command, "unknown %s '%s'; %s%s%ssee 'nagleshim help'",
+           *word == '-' ? "option" : "command", word, suggest.known ? "did you mean '" : "",
+           suggest.known ? suggest.known : "", suggest.known ? "'? " : "");
 }
 
 int ns_help_main(int argc, char **argv)
@@ -66,35 +53,33 @@ int ns_help_main(int argc, char **argv)
 
 static int dispatch(int argc, char **argv)
 {
-    /* --version and --help are the words without the dashes. */
-    bool is_letter = argc > 1 && strcmp(argv[1], "-h") == 0;
-    bool is_option =
-        is_letter ||
-        (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0));
-    const char *word = is_letter ? "help" : argc > 1 ? argv[1] + (is_option ? 2 : 0) : "";
-    const struct ns_verb *verb = ns_verbs_find(word);
-    const char *json; /* where to; "": the option takes no value */
-
     if (argc < 2) {
         ns_help_usage();
         return NS_EXIT_ERROR;
     }
+    const char *word = argv[1];
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
+        word = "help";
+    else if (strcmp(word, "--version") == 0)
+        word = "version";
+    const struct ns_verb *verb = ns_verbs_find(word);
     if (!verb) {
         say_unknown(NULL, argv[1]);
         return NS_EXIT_ERROR;
     }
-    /* One place for it: --help first must work before the subcommand asks for anything else. */
-    if (argc == 3 && !is_option && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) &&
-        ns_help_print(argv[1]))
+    if (word == argv[1] && ns_verbs_value(word, "help", argc - 1, argv + 1)) {
+        ns_help_print(word);
         return NS_EXIT_YES;
-    json = ns_verbs_value(verb->word, "json", argc - 1, argv + 1);
-    if (json && !ns_verbs_value(verb->word, "help", argc - 1, argv + 1))
+    }
+    /* The file to write to; "" if the option takes no value. */
+    const char *json = ns_verbs_value(verb->word, "json", argc - 1, argv + 1);
+    if (json)
         ns_output_start(verb->word, *json == '\0' || strcmp(json, "-") == 0);
     return ns_output_end(verb->main(argc - 1, argv + 1));
 }
 
-/* A file that took the number of a closed standard descriptor would get the messages that are meant
- * for that. Neither what is started nor a write finds them open. */
+/* A file that is opened with the number of a closed standard descriptor would get its messages.
+ * /dev/null takes the number instead, with the wrong access, so that a write still fails. */
 static void keep_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -104,14 +89,12 @@ static void keep_standard(void)
 
 int main(int argc, char **argv)
 {
-    int status;
-
     keep_standard();
     ns_child_await();
 
-    /* By lines, so that stdout and stderr keep their order where both go to one file. */
+    /* By lines, so that stdout and stderr keep their order if both go to one file. */
     setvbuf(stdout, NULL, _IOLBF, 0);
-    status = dispatch(argc, argv);
+    int status = dispatch(argc, argv);
 
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_DENIED) {

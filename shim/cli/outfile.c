@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See outfile.h. Must never cut or remove a file that was there before there is something to write
- * to it. Not async-signal-safe. */
+/* Owns the files of outfile.h. It must not truncate or remove an existing file before there is
+ * something to write. Not async-signal-safe. */
 #include "cli/outfile.h"
 
 #include "cli/cli.h"
@@ -40,18 +40,6 @@ bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name
     return file->fd >= 0;
 }
 
-bool ns_outfile_is_same(const struct ns_outfile *one, const struct ns_outfile *other)
-{
-    struct stat st, other_st;
-
-    if (one->fd < 0 || other->fd < 0 || fstat(one->fd, &st) != 0 ||
-        fstat(other->fd, &other_st) != 0)
-        return false;
-    /* /dev/null may be named for each. */
-    return strcmp(one->name, other->name) == 0 ||
-           (st.st_dev == other_st.st_dev && st.st_ino == other_st.st_ino && !S_ISCHR(st.st_mode));
-}
-
 FILE *ns_outfile_begin(struct ns_outfile *file)
 {
     struct stat st;
@@ -82,14 +70,12 @@ bool ns_outfile_end(struct ns_outfile *file, FILE *stream)
 
 bool ns_outfile_write(struct ns_outfile *file, const char *text)
 {
-    FILE *stream;
-
     if (!text) {
         say_failure(file, ENOMEM);
         ns_outfile_drop(file);
         return false;
     }
-    stream = ns_outfile_begin(file);
+    FILE *stream = ns_outfile_begin(file);
     if (stream)
         fprintf(stream, "%s\n", text);
     return stream && ns_outfile_end(file, stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the object of --json: what is said is kept here until the end, so that it is one valid JSON
- * text whatever went wrong on the way. Must not decide what is said. Where memory is short the
- * object lacks something, and cJSON takes the NULL. Not async-signal-safe. */
+/* Owns the object of --json. It is printed at the end, so that stdout is one valid JSON text
+ * whatever goes wrong. If memory is short, the object lacks members; cJSON accepts NULL. Not
+ * async-signal-safe. */
 #include "cli/output.h"
 
 #include "cli/cli.h"
@@ -28,19 +28,19 @@ cJSON *ns_output_object(void)
     return object;
 }
 
-/* The text with U+FFFD for each byte that is no UTF-8; JSON forbids those. */
+/* The text with U+FFFD for each invalid byte; JSON must be UTF-8. Allocated. */
 static char *clean(const char *text)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
     size_t left = strlen(text);
-    char *copy = malloc(left * (sizeof(replacement) - 1) + 1), *to = copy;
+    char *copy = malloc(left * (sizeof replacement - 1) + 1), *to = copy;
 
     while (copy && left > 0) {
         size_t length = ns_scan_utf8(text, left);
         size_t step = length ? length : 1;
 
-        memcpy(to, length ? text : replacement, length ? length : sizeof(replacement) - 1);
-        to += length ? length : sizeof(replacement) - 1;
+        memcpy(to, length ? text : replacement, length ? length : sizeof replacement - 1);
+        to += length ? length : sizeof replacement - 1;
         text += step;
         left -= step;
     }
@@ -100,17 +100,16 @@ void ns_output_list(const char *list, const char *text)
 void ns_output_fact(const char *list, const char *name, const char *format, ...)
 {
     char text[TEXT_MOST];
-    cJSON *entry;
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (!object) {
         printf("%s: %s\n", name, text);
         return;
     }
-    entry = ns_output_entry(list);
+    cJSON *entry = ns_output_entry(list);
     ns_output_text(entry, "name", name);
     ns_output_text(entry, "text", text);
 }
@@ -133,20 +132,18 @@ void ns_output_start(const char *verb, bool printed)
     is_printed = printed;
     cJSON_AddStringToObject(object, "command", verb);
     cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
-    /* In its place among the first members; the number comes at the end. */
+    /* ns_output_take replaces the number. */
     cJSON_AddNumberToObject(object, "status", NS_EXIT_ERROR);
     cJSON_AddArrayToObject(object, "messages");
 }
 
 char *ns_output_take(int status)
 {
-    char *text;
-
     if (!object)
         return NULL;
     cJSON_ReplaceItemInObjectCaseSensitive(
         object, "status", status < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(status));
-    text = cJSON_Print(object);
+    char *text = cJSON_Print(object);
     cJSON_Delete(object);
     object = NULL;
     return text;
@@ -154,11 +151,9 @@ char *ns_output_take(int status)
 
 int ns_output_end(int status)
 {
-    char *text;
-
     if (!object)
         return status;
-    text = ns_output_take(status);
+    char *text = ns_output_take(status);
     if (is_printed && text)
         puts(text);
     else if (is_printed)

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* The two forms of what check, explain and doctor find out: lines of text as they go, or with
- * --json one object at the end. What reads it may rely on the members that nagleshim.1 lists. */
+/* The two forms of what a command finds: lines of text as they come, or one JSON object at the end.
+ * nagleshim.1 lists the members that callers may rely on. Functions that add to the object do
+ * nothing in the text form. */
 #ifndef NS_OUTPUT_H
 #define NS_OUTPUT_H
 
 #include <cJSON.h>
 #include <stdbool.h>
 
-/* From here on nothing goes to stdout but the object. printed: by ns_output_end; else whoever
- * writes it takes it before. */
+/* Switch to JSON: stdout gets nothing but the object. printed: ns_output_end prints it; otherwise
+ * the caller takes it with ns_output_take. */
 void ns_output_start(const char *verb, bool printed);
 bool ns_output_is_json(void);
 
-/* The text of the object, with this status in it, to be freed; the object is gone. -1: no status is
- * known yet. NULL: there is no object, or no memory. */
+/* The text of the object, with this status (-1: null) in it, to be freed. The object is gone then.
+ * NULL if there is no object or no memory. */
 char *ns_output_take(int status);
 
-/* Prints the object, if there is one to be printed. Returns the status to exit with. */
+/* Prints the object, if one is to be printed. Returns the status to exit with. */
 int ns_output_end(int status);
 
-/* A line "name: text" of the text form, and an entry of this list in the object. Each entry has the
- * members "name" and "text". */
+/* A line "name: text", or an entry with the members "name" and "text" in this list. */
 __attribute__((format(printf, 3, 4))) void ns_output_fact(const char *list, const char *name,
                                                           const char *format, ...);
 
-/* A line of the text form alone; the object has it in other members. */
+/* A line of the text form only. */
 __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ...);
 
-/* A text for a list of the object; none in the text form. */
+/* A text in a list of the object. */
 void ns_output_list(const char *list, const char *text);
 
-/* Members of the object; nothing in the text form. The list is made if it is not there. */
-cJSON *ns_output_object(void); /* NULL in the text form */
+/* The object, and a new entry in one of its lists; NULL in the text form. */
+cJSON *ns_output_object(void);
 cJSON *ns_output_entry(const char *list);
 
-/* An empty list, so that it is there whatever comes. */
+/* Make a list, so that it is there even if it stays empty. */
 void ns_output_expect(const char *list);
 
-/* Any bytes as a member: what is not UTF-8 becomes U+FFFD. object NULL: nothing; text NULL: null.
- */
+/* Any bytes as a member, with U+FFFD for invalid UTF-8. Does nothing if object is NULL; text NULL
+ * is null. */
 void ns_output_text(cJSON *object, const char *name, const char *text);
 
 /* The same as an item of a list. */

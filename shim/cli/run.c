@@ -2,19 +2,16 @@
 /* Owns `nagleshim run`: it puts the library and the policy into the environment and executes the
  * program in its own place. It must not fork, leave a descriptor open, or touch signals: the
  * program starts as it would without this command. Not async-signal-safe. */
+#include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-
-#include "cli/diagnose/diagnose.h"
 #include "cli/process/environment.h"
-#include "cli/process/forewarn.h"
-#include "cli/process/injection.h"
-#include "cli/process/reach.h"
+#include "cli/process/preload.h"
+#include "cli/process/subject.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
 
-#include <cJSON.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -23,11 +20,11 @@
 #include <unistd.h>
 
 #define SAY(...) ns_say("run", __VA_ARGS__)
+#define WARN(...) ns_say("run", "warning: " __VA_ARGS__)
 
 struct run_options {
     const char *policy, *send, *ack, *log;
     unsigned max_delay_us; /* 0: not given */
-    bool help;
 };
 
 static bool take_word(enum ns_words list, const char *option, const char **word)
@@ -69,9 +66,6 @@ static bool take_option(int option, char **argv, struct run_options *options)
         return take_delay(&options->max_delay_us);
     case NS_RUN_LOG:
         return take_word(NS_WORDS_LOG, "--log", &options->log);
-    case NS_RUN_HELP:
-        options->help = true;
-        return true;
     default:
         ns_say_option("run", argv, option);
         return false;
@@ -88,9 +82,6 @@ static bool is_clear(const struct run_options *options)
     if (options->policy && (options->send || options->ack || options->max_delay_us))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
-    else if (send == NS_SEND_OBSERVE && options->ack &&
-             strcmp(options->ack, ns_ack_name(NS_ACK_APP)) != 0)
-        SAY("--ack must be app, or left out, beside --send observe, which changes nothing");
     else if (options->max_delay_us && !ns_send_modes[send].holds)
         SAY("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
     else
@@ -102,12 +93,9 @@ static bool take_options(int argc, char **argv, struct run_options *options)
 {
     int option;
 
-    while ((option = ns_verbs_next_option("run", argc, argv)) != -1) {
+    while ((option = ns_verbs_next_option("run", argc, argv)) != -1)
         if (!take_option(option, argv, options))
             return false;
-        if (options->help)
-            return true;
-    }
     if (!is_clear(options))
         return false;
     if (optind >= argc) {
@@ -125,74 +113,103 @@ static bool put_environment(const char *name, const char *value)
     return false;
 }
 
+static bool put_policy_of_options(const struct run_options *options)
+{
+    char send[64] = "", ack[64] = "", delay[64] = "", text[512];
+
+    /* The words have been checked against lists, and need no escapes. */
+    if (options->send)
+        snprintf(send, sizeof send, ",\"send\":\"%s\"", options->send);
+    if (options->ack)
+        snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", options->ack);
+    if (options->max_delay_us)
+        snprintf(delay, sizeof delay, ",\"max_delay_us\":%u", options->max_delay_us);
+    snprintf(text, sizeof text,
+             "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}", send, ack,
+             delay);
+    return put_environment("NAGLESHIM_POLICY", text);
+}
+
+/* Under `nagleshim diagnose`: the library that observes is replaced by the one that cures. */
+static void leave_observation(void)
+{
+    const char *list = getenv("LD_PRELOAD");
+
+    if (!getenv("NAGLESHIM_RECORD") || !list || !strstr(list, NS_OBSERVER_NAME))
+        return;
+    unsetenv("NAGLESHIM_RECORD");
+    SAY("note: the program runs with the shim, so that 'nagleshim diagnose' only sees it from "
+        "outside; use 'nagleshim compare -- PROGRAM' to measure the shim's effect");
+}
+
 /* The program must not start without the policy that was named: a broken one is an error. */
-static bool put_policy_file(const char *file)
+static bool put_policy(const struct run_options *options)
 {
     char path[PATH_MAX];
 
-    return ns_injection_policy("run", file, path) && put_environment("NAGLESHIM_POLICY", path);
-}
-
-/* The policy of --send, --ack and --max-delay-us as JSON; NULL if there is no memory. */
-static char *write_policy(const struct run_options *options)
-{
-    cJSON *policy = cJSON_CreateObject();
-    cJSON *rule = cJSON_CreateObject();
-    bool ok = cJSON_AddNumberToObject(policy, "version", 1) &&
-              cJSON_AddItemToArray(cJSON_AddArrayToObject(policy, "rules"), rule);
-    char *text;
-
-    if (!ok)
-        cJSON_Delete(rule);
-    ok = ok && cJSON_AddStringToObject(rule, "name", NS_POLICY_OF_RUN);
-    if (options->send)
-        ok = ok && cJSON_AddStringToObject(rule, "send", options->send);
-    if (options->ack)
-        ok = ok && cJSON_AddStringToObject(rule, "ack", options->ack);
-    if (options->max_delay_us)
-        ok = ok && cJSON_AddNumberToObject(rule, "max_delay_us", options->max_delay_us);
-    text = ok ? cJSON_PrintUnformatted(policy) : NULL;
-    cJSON_Delete(policy);
-    return text;
-}
-
-/* `nagleshim diagnose` looks at what it starts without the shim's help; who types run wants it. */
-static void leave_observation(void)
-{
-    const char *policy = getenv("NAGLESHIM_POLICY");
-
-    if (!policy || strcmp(policy, NS_OBSERVE_POLICY) != 0)
-        return;
-    unsetenv("NAGLESHIM_POLICY");
-    unsetenv("NAGLESHIM_RECORD");
-    unsetenv("NAGLESHIM_EXPERIMENT");
-    SAY("note: the program runs with the shim, so that 'nagleshim diagnose' sees it from outside "
-        "alone; 'nagleshim compare -- PROGRAM' tells what the shim gains");
-}
-
-static bool put_policy(const struct run_options *options)
-{
-    char *text;
-    bool ok;
-
-    leave_observation();
     if (options->policy)
-        return put_policy_file(options->policy);
-    if (!options->send && !options->ack && !options->max_delay_us)
-        return true;
-    text = write_policy(options);
-    ok = put_environment("NAGLESHIM_POLICY", text);
-    free(text);
-    return ok;
+        return ns_environment_policy_file("run", options->policy, path) &&
+               put_environment("NAGLESHIM_POLICY", path);
+    if (options->send || options->ack || options->max_delay_us)
+        return put_policy_of_options(options);
+    return true;
 }
 
 static bool put_library(void)
 {
-    char *list = ns_injection_preload("run");
+    char *list = ns_preload_list("run");
     bool ok = list && put_environment("LD_PRELOAD", list);
 
     free(list);
     return ok;
+}
+
+static void warn_of_environment(const char *text)
+{
+    WARN("%s", text);
+}
+
+static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
+{
+    for (size_t i = 0; i < policy->n_rules; i++)
+        if (ns_match_process(&policy->rules[i], process))
+            return true;
+    return false;
+}
+
+/* The policy that the program will get from the environment as it is now. */
+static void warn_of_policy(const struct ns_process *process)
+{
+    static struct ns_policy_found found;
+    const struct ns_policy_request request = {
+        .policy = getenv("NAGLESHIM_POLICY"),
+        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+        .argv0 = process->argv0,
+        .exe = process->exe,
+    };
+    char text[PATH_MAX + sizeof found.where.message + 32];
+
+    ns_policy_find(&request, &found, NULL, NULL);
+    if (!found.policy)
+        WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
+             ns_policy_error_text(&found, text, sizeof text));
+    else if (!found.policy->enabled)
+        WARN("%s: \"enabled\" is false: the shim leaves every socket alone", found.path);
+    else if (found.origin != NS_POLICY_BUILTIN && !is_for(found.policy, process))
+        WARN("%s: no rule is for %s: the shim leaves its sockets alone; programs that it starts "
+             "may have a rule",
+             found.path, ns_path_base(process->exe ? process->exe : process->argv0));
+}
+
+static void warn_of_program(const struct ns_reach *reach)
+{
+    const char *reason = ns_reach_reason(reach->verdict);
+
+    if (reason && reach->is_script)
+        WARN("the shim will not reach %s: its interpreter %s %s", reach->program, reach->file,
+             reason);
+    else if (reason)
+        WARN("the shim will not reach %s: it %s", reach->program, reason);
 }
 
 static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
@@ -214,22 +231,19 @@ int ns_run_main(int argc, char **argv)
 
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
-    if (options.help) {
-        ns_help_print("run");
-        return NS_EXIT_YES;
-    }
+    leave_observation();
     if (!put_policy(&options) || !put_library() ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    ns_forewarn_of_environment();
+    ns_environment_judge(warn_of_environment);
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])
-        ns_forewarn_of_policy(&subject);
-    ns_forewarn_of_program(&subject.reach, argc, argv);
+        warn_of_policy(&subject.process);
+    warn_of_program(&subject.reach);
     ns_child_restore();
     execvp(argv[0], argv);
     return report_exec_failure(argv[0], &subject.reach, errno);

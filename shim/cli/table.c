@@ -1,28 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the columns of a table. It must not know what they mean, and what it is given must be free
- * of control characters. Not async-signal-safe. */
+/* Owns the layout of a table. Its texts must be sanitized. Not async-signal-safe. */
 #include "cli/table.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-enum {
-    LINE = 80,
-    LAST_LEAST = 20, /* a narrower last column would be a column of letters: it goes below */
-    BELOW = 2,       /* blanks before it there */
-};
-
-unsigned ns_table_line(void)
-{
-    struct winsize size = {0};
-
-    if (!isatty(STDOUT_FILENO))
-        return 0;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : LINE;
-}
 
 size_t ns_table_bytes(const char *text, size_t places)
 {
@@ -82,39 +62,4 @@ void ns_table_text(const struct ns_table *table, const char *const *cells, const
     fputs(last, out);
     fclose(out);
     buffer[size - 1] = '\0';
-}
-
-/* As much of a text as goes into a line: to the last blank, or within a word that is longer. */
-static size_t piece_of(const char *text, size_t width)
-{
-    size_t most = ns_table_bytes(text, width), n = most;
-
-    if (text[most] == '\0')
-        return most;
-    while (n > 0 && text[n] != ' ')
-        n--;
-    return n > 0 ? n : most;
-}
-
-void ns_table_row(const struct ns_table *table, const char *const *cells, const char *last)
-{
-    size_t indent = 0, left = 0;
-
-    for (unsigned i = 0; i < table->columns; i++) {
-        write_cell(table, i, cells[i], stdout);
-        indent += table->width[i] + 1;
-    }
-    if (table->line && table->line < indent + LAST_LEAST) {
-        indent = table->line > 2 * BELOW ? BELOW : 0;
-        printf("\n%*s", (int)indent, "");
-    }
-    if (table->line)
-        left = table->line - indent;
-    while (table->line && ns_table_places(last) > left) {
-        size_t n = piece_of(last, left);
-
-        printf("%.*s\n%*s", (int)n, last, (int)indent, "");
-        last += n + (last[n] == ' ');
-    }
-    puts(last);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Past every letter, so that a wrong option can be told from its value. */
+/* Values past every letter. */
 enum ns_option {
     NS_OPTION_BASE = 256,
 #define NS_VERB_OPTION(verb, id, name, letter, value, kind, text) NS_##id,
@@ -14,16 +14,15 @@ enum ns_option {
 #undef NS_VERB_OPTION
 };
 
-/* What the value of an option is. */
+/* The kind of an option's value. */
 enum ns_takes {
     NS_TAKES_NOTHING,
     NS_TAKES_TEXT,
     NS_TAKES_FILE,
     NS_TAKES_PROGRAM,
     NS_TAKES_PID,
-    /* one word of a few, which the option's text tells */
+    /* one of a few words that the option's text lists */
     NS_TAKES_GRADE,
-    NS_TAKES_EXPERIMENT,
     /* one word of a list; see enum ns_words */
     NS_TAKES_SEND,
     NS_TAKES_ACK,
@@ -35,7 +34,7 @@ struct ns_verb {
     const char *word;
     int (*main)(int argc, char **argv);
     const char *usage, *summary, *about;
-    bool runs_a_program; /* the first word that is no option ends the options */
+    bool runs_a_program; /* the first word that is not an option ends the options */
 };
 
 struct ns_verb_option {
@@ -52,21 +51,20 @@ struct ns_verb_exit {
     const char *verb, *status, *text;
 };
 
-/* Row by row; NULL past the last. */
-const struct ns_verb *ns_verbs_at(size_t position);
-const struct ns_verb_option *ns_verbs_option_at(size_t position);
-const struct ns_verb_exit *ns_verbs_exit_at(size_t position);
+/* Each ends with a row of zeros. */
+extern const struct ns_verb ns_verbs[];
+extern const struct ns_verb_option ns_verb_options[];
+extern const struct ns_verb_exit ns_verb_exits[];
 
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
 
-/* getopt_long with the verb's options: the next one's enum ns_option, optarg its value; -1 at the
- * end; '?' or ':' for what ns_say_option explains. */
+/* getopt_long with the verb's options: an enum ns_option, with its value in optarg; -1 at the end;
+ * or '?' or ':', which are for ns_say_option. main has handled --help. */
 int ns_verbs_next_option(const char *verb, int argc, char **argv);
 
-/* The value that this option of the verb (the name of its long form) has on this command line,
- * whatever is wrong with the others: "" if it takes none; NULL if it is not there. Nothing has been
- * taken from argv afterwards. */
+/* The value of the verb's option with this long name on the command line, whatever is wrong with
+ * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */
 const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv);
 
 #endif

@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* What a connection's own writes say of the next one: the decision tables of "send", as pure
- * functions on values of eight bytes, which know nothing of descriptors, threads or the kernel;
- * tested as such. A burst is what one thread writes to one connection between two waits. */
+/* How the earlier writes of a connection decide about the next one: the decision tables of "send".
+ * Pure functions on values of eight bytes, without descriptors, threads or the kernel. A burst is
+ * what one thread writes to one connection between two waits. */
 #ifndef NS_BURST_H
 #define NS_BURST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* --- adaptive: TCP_NODELAY, taken off while a connection writes on and on without waiting --- */
+/* --- adaptive: TCP_NODELAY is off during long bursts --- */
 
 struct ns_burst {
-    uint16_t writes; /* of the burst under way; stops at the type's end */
-    uint16_t at;     /* in ticks: of the second write, and while Nagle joins of the last one */
-    uint8_t longs;   /* how many bursts in a row were long, at most NS_BURST_SURE */
-    uint8_t doubt;   /* how often the end of a burst was late, timely ones taken off */
-    uint8_t timely;  /* long bursts since doubt last changed */
-    uint8_t look;    /* of the thread, at the last write: see ns_thread.looks */
+    uint16_t writes; /* in the current burst; stops at UINT16_MAX */
+    uint16_t at;     /* milliseconds: of the second write; while joining, of the last write */
+    uint8_t longs;   /* long bursts in a row, at most NS_BURST_SURE */
+    uint8_t doubt;   /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
+    uint8_t timely;  /* long bursts since doubt changed */
+    uint8_t probe;   /* ns_thread.probes at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
 
 enum {
-    NS_BURST_LONG = 4, /* writes that make a burst long */
-    NS_BURST_SURE = 2, /* so many long ones in a row, and the next is one from its first write on */
-    NS_BURST_PAUSE = 8, /* ms: as soon as the kernel's least delayed ACK may have been waited for */
+    NS_BURST_LONG = 4,  /* writes that make a burst long */
+    NS_BURST_SURE = 2,  /* after so many long bursts the next is joined from its first write on */
+    NS_BURST_PAUSE = 8, /* ms: the shortest delayed ACK that the peer may have waited for */
     NS_BURST_DOUBT_MOST = 8,
-    NS_BURST_STREAM = 64, /* so many joined writes are a stream, which may pause where it likes */
-    NS_BURST_TIMELY = 32, /* so many long bursts make up for a late one */
+    NS_BURST_STREAM = 64, /* so many joined writes are a stream, whose pauses are not doubted */
+    NS_BURST_TIMELY = 32, /* so many long bursts cancel one late end */
 };
 
-/* Time is counted in milliseconds, of which only differences below a minute matter. */
+/* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
 static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
 {
     return (uint16_t)(now - burst->at) >= limit;
 }
 
-/* How many writes without a wait it takes until Nagle may join the next. */
-static inline unsigned ns_burst_patience(const struct ns_burst *burst)
+/* After how many writes without a wait Nagle's algorithm may join the next. */
+static inline unsigned ns_burst_threshold(const struct ns_burst *burst)
 {
     return (unsigned)NS_BURST_LONG << burst->doubt;
 }
 
-/* The end of a burst lay there for so long that somebody may have waited for it. */
+/* The end of a burst was sent so late that the peer may have waited for it. */
 static inline void ns_burst_doubted(struct ns_burst *burst)
 {
     burst->longs = 0;
@@ -50,8 +50,8 @@ static inline void ns_burst_doubted(struct ns_burst *burst)
         burst->doubt++;
 }
 
-/* A burst begins: the thread has waited since the last write, or is another one, or the peer has
- * answered; and nothing of the last one can be held any more. */
+/* A burst begins: since the last write the thread has waited, or it is another thread, or the peer
+ * has answered. Nothing of the previous burst is held. */
 static inline void ns_burst_begin(struct ns_burst *burst)
 {
     if (burst->writes >= NS_BURST_LONG) {
@@ -67,31 +67,31 @@ static inline void ns_burst_begin(struct ns_burst *burst)
     burst->writes = 0;
 }
 
-/* Does the next write need to know the time? */
+/* Does ns_burst_write need the time for the next write? */
 static inline bool ns_burst_is_timed(const struct ns_burst *burst, bool joins)
 {
     unsigned next = burst->writes + 1u;
-    return joins || next == 2 || next == ns_burst_patience(burst) ||
+    return joins || next == 2 || next == ns_burst_threshold(burst) ||
            (next == 1 && burst->longs == NS_BURST_SURE);
 }
 
 enum ns_burst_step {
-    NS_BURST_GO_ON, /* as it is */
-    NS_BURST_JOIN,  /* before this write TCP_NODELAY is to be taken off */
-    NS_BURST_LATE,  /* it is to be put back: what was joined before has waited for too long */
+    NS_BURST_GO_ON, /* nothing to do */
+    NS_BURST_JOIN,  /* take TCP_NODELAY off before this write */
+    NS_BURST_LATE,  /* set it again: what was joined has waited for too long */
 };
 
-/* One more write of the burst, at the time now (if ns_burst_is_timed). joins: TCP_NODELAY is off,
- * by a JOIN that was carried out. */
+/* Counts one more write. now: milliseconds, only needed if ns_burst_is_timed. joins: TCP_NODELAY is
+ * off because of an earlier NS_BURST_JOIN. */
 static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joins, uint16_t now)
 {
     enum ns_burst_step step = NS_BURST_GO_ON;
     if (burst->writes < UINT16_MAX)
         burst->writes++;
     if (joins) {
-        if (ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
-            /* Nobody saw what the program did meanwhile: perhaps a wait. */
-            if (burst->writes <= ns_burst_patience(burst) + NS_BURST_STREAM)
+        if (burst->writes > 1 && ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
+            /* The program may have waited unseen. */
+            if (burst->writes <= ns_burst_threshold(burst) + NS_BURST_STREAM)
                 ns_burst_doubted(burst);
             burst->writes = 1;
             step = NS_BURST_LATE;
@@ -104,8 +104,8 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
         }
     } else if (burst->writes == 2) {
         burst->at = now;
-    } else if (burst->writes == ns_burst_patience(burst)) {
-        /* So few in so long a time are no stream: the program waits where nobody sees it. */
+    } else if (burst->writes == ns_burst_threshold(burst)) {
+        /* So few writes in so long a time are no stream: the program waits unseen. */
         if (ns_burst_paused(burst, now, (unsigned)NS_BURST_PAUSE << burst->doubt))
             burst->writes = 1;
         else
@@ -115,26 +115,36 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
     return step;
 }
 
-/* What was joined leaves at the time now, because the thread is about to wait, or was answered. */
+/* What was joined is sent at the time now, whatever the reason: the burst has ended. */
 static inline void ns_burst_pushed(struct ns_burst *burst, uint16_t now)
 {
     if (ns_burst_paused(burst, now, NS_BURST_PAUSE))
         ns_burst_doubted(burst);
+    ns_burst_begin(burst);
 }
 
-/* --- auto-cork: every small write is held, and the last of a burst that can be foretold is not ---
- */
+/* --- auto-cork: small writes are held; the last write of a predictable burst is not --- */
 
 struct ns_cork {
-    uint8_t writes;   /* of the burst under way, at most NS_CORK_MANY */
-    uint8_t before;   /* how many the last burst had; 0: not known */
-    uint8_t expected; /* how many the last two had, if they had as many; otherwise 0 */
-    uint8_t foretold; /* the last write was sent as the last of a burst of the expected length */
-    uint32_t unused;
+    uint8_t writes;   /* in the current burst, at most NS_CORK_MANY */
+    uint8_t before;   /* in the previous burst; 0: unknown */
+    uint8_t expected; /* in each of the last two bursts if they were equally long, otherwise 0 */
+    uint8_t
+        predicted; /* the last write was sent as the last one of a burst of the expected length */
+    uint8_t late;  /* late bursts in a row; a very late one counts as NS_CORK_LATE_MOST */
+    uint8_t unused[3];
 };
 _Static_assert(sizeof(struct ns_cork) == sizeof(uint64_t), "loaded and stored as one word");
 
-enum { NS_CORK_MANY = UINT8_MAX };
+enum {
+    NS_CORK_MANY = UINT8_MAX,
+    /* Late bursts in a row after which the connection stops holding. A thread that loses its CPU in
+     * the middle of a burst makes one late; three in a row mean that the program waits where the
+     * library cannot see it. */
+    NS_CORK_LATE_MOST = 3,
+    NS_CORK_VERY_LATE_MS = 100, /* so late means such a wait for certain */
+    NS_CORK_STREAM = 64,        /* a burst of so many writes is a stream, which is never late */
+};
 
 /* A burst begins, and nothing is held. */
 static inline void ns_cork_begin(struct ns_cork *cork)
@@ -144,14 +154,15 @@ static inline void ns_cork_begin(struct ns_cork *cork)
         cork->before = cork->writes;
     }
     cork->writes = 0;
-    cork->foretold = 0;
+    cork->predicted = 0;
 }
 
-/* One more write of the burst: is it to be held? small: it is of a kind and size that may be. */
+/* Counts one more write of the burst. Returns whether to hold it. small: its kind and size allow
+ * holding. */
 static inline bool ns_cork_write(struct ns_cork *cork, bool small)
 {
-    if (cork->foretold) { /* longer than foretold: learn anew, and go on holding */
-        cork->foretold = 0;
+    if (cork->predicted) { /* longer than expected: forget the length and hold again */
+        cork->predicted = 0;
         cork->expected = 0;
         cork->before = NS_CORK_MANY;
     }
@@ -162,18 +173,26 @@ static inline bool ns_cork_write(struct ns_cork *cork, bool small)
     if (cork->writes != cork->expected)
         return true;
     /* The last write of a burst like the two before it takes the others with it and saves the push.
-     * If it is not the last, what follows is a second segment, no more. */
-    cork->foretold = 1;
+     * If the burst goes on, that costs one more segment. */
+    cork->predicted = 1;
     cork->writes = 0;
+    cork->late = 0;
     return false;
 }
 
-/* What was held has been pushed: before a wait, or, late, at the deadline. */
-static inline void ns_cork_pushed(struct ns_cork *cork, bool late)
+/* The held bytes of a burst were pushed, late_ms milliseconds after they were due; 0: in time.
+ * Returns whether the connection is to stop holding. */
+static inline bool ns_cork_pushed(struct ns_cork *cork, uint64_t late_ms)
 {
-    cork->expected = !late && cork->writes == cork->before ? cork->writes : 0;
-    cork->before = late ? NS_CORK_MANY : cork->writes;
+    bool known = !late_ms && cork->writes < NS_CORK_MANY;
+    if (!late_ms || cork->writes >= NS_CORK_STREAM)
+        cork->late = 0;
+    else
+        cork->late = late_ms >= NS_CORK_VERY_LATE_MS ? NS_CORK_LATE_MOST : cork->late + 1;
+    cork->expected = known && cork->writes == cork->before ? cork->writes : 0;
+    cork->before = known ? cork->writes : NS_CORK_MANY;
     cork->writes = 0;
+    return cork->late >= NS_CORK_LATE_MOST;
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of the connections. Owns the slabs, which are never given back, and the list of free
- * objects. Must never take a lock or allocate with malloc: signal handlers come here.
- * Async-signal-safe. */
+/* See conn.h. Owns the memory of the connections, in slabs that are never freed, and the list of
+ * free objects. Must never take a lock or allocate with malloc: signal handlers come here. */
 #include "conn/conn.h"
 
 #include "base/pages.h"
@@ -9,26 +8,24 @@
 
 enum {
     COUNT = 1024, /* objects a slab */
-    SLABS = 1024, /* so many sockets at a time; those beyond them are left alone */
+    SLABS = 1024, /* more sockets than fit into these are left alone */
 };
 
-/* The links of the free objects lie beside them and not in them, where a thread that still uses one
- * might write. */
+/* The links of the free objects are not in the objects, where a thread that still uses one may
+ * write. */
 struct slab {
     struct ns_conn conns[COUNT];
-    _Atomic uint32_t
-        next[COUNT]; /* 1 more than the number of the next free one; 0: it is the last */
+    _Atomic uint32_t next[COUNT]; /* 1 + the number of the next free object; 0: none */
 };
 
-/* The first slab is static: a program with fewer sockets than that costs no system call here, and
- * untouched pages of it cost no memory. */
+/* The first slab is static: for fewer sockets there is no system call, and untouched pages cost no
+ * memory. */
 static struct slab first __attribute__((aligned(64)));
 static struct slab *_Atomic slabs[SLABS] = {&first};
-static _Atomic uint32_t made; /* objects that were ever in use */
+static _Atomic uint32_t made; /* objects that were ever used */
 
-/* The free object to be taken next. Low half: 1 more than its number, 0 if there is none; high
- * half: a count of changes, so that an object that went and came back in between makes the exchange
- * fail. */
+/* The first free object. Low half: 1 + its number, 0 if there is none; high half: a count of
+ * changes, so that the exchange fails if the object was taken and returned in between. */
 static _Atomic uint64_t free_list;
 
 static uint64_t changed(uint64_t list, uint32_t next)
@@ -56,7 +53,7 @@ static struct ns_conn *take_new(void)
     for (;;) {
         uint32_t index = number / COUNT;
         struct slab *slab = index < SLABS ? atomic_load(&slabs[index]) : NULL;
-        if (!slab && index < SLABS && !ns_process_is_aside())
+        if (!slab && index < SLABS && !ns_process_is_disabled())
             slab = ns_pages_put(&slabs[index], NULL, sizeof *slab);
         if (!slab)
             return NULL;
@@ -95,7 +92,7 @@ static void reset(struct ns_conn *conn)
     NS_PUT(conn, wrote, 0);
     NS_PUT(conn, joins, 0);
     NS_PUT(conn, heard, 0);
-    NS_PUT(conn, domain, 0);
+    NS_PUT(conn, whole, 0);
     NS_PUT(conn, delack, 0);
     NS_PUT(conn, ack_state, 0);
     NS_PUT(conn, burst, 0);
@@ -136,6 +133,6 @@ void ns_conn_drop(struct ns_conn *conn)
 {
     if (atomic_fetch_sub(&conn->references, 1) != 1)
         return;
-    NS_PUT(conn, kind, NS_CONN_NONE); /* so that another thread stops using the rest */
+    NS_PUT(conn, kind, NS_CONN_NONE); /* another thread that still sees it stops using it */
     give_back(conn);
 }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of a TCP socket, in one object for each, which every descriptor of it names
- * (fds.h). It may be wrong: closes and options reach the kernel without us. So what it says is a
- * guess that its users must survive, and NS_CONN_NONE and NS_CONN_ALONE (pass everything through)
- * are always safe.
+/* What the library knows of a TCP socket: one object for each, which every descriptor of it names
+ * (fds.h). It may be wrong, since some closes and options reach the kernel unseen. Its users must
+ * survive that; NS_CONN_NONE and NS_CONN_ALONE (pass everything through) are always safe.
  *
- * The members are written by whichever thread uses the socket, with relaxed stores: each is a hint
- * of its own, none guards another, and those that are read together are checked by the kernel's
- * answer. Members that do need an order say so. The memory of an object only ever holds such
- * objects, so that a thread that still uses one that has been released reads and writes hints of
- * another connection at worst. Everything here is async-signal-safe; errno is unchanged. */
+ * Any thread that uses the socket writes the members, with relaxed stores: each is a hint by
+ * itself, none guards another, and the kernel's answer checks those that are read together. Members
+ * that need an order say so. The memory of an object only ever holds such objects: a thread that
+ * still uses a released one at worst reads and writes hints of another connection.
+ *
+ * The states of burst.h and ack.h are members, which is why these pure decision tables are in this
+ * folder. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_CONN_H
 #define NS_CONN_H
 
+#include "base/relaxed.h"
 #include "conn/ack.h"
 #include "conn/burst.h"
 #include "policy/policy.h"
@@ -21,18 +23,18 @@
 
 enum ns_conn_kind {
     NS_CONN_NONE = 0, /* released: no descriptor names it */
-    NS_CONN_ALONE,    /* no rule governs it: it is left alone */
-    /* From here on: a socket that we have to do with. */
-    NS_CONN_ASK,   /* came from outside: choose its rule at its first use */
+    NS_CONN_ALONE,    /* no rule governs it */
+    /* From here on: a socket that a rule governs or may govern. */
+    NS_CONN_ASK,   /* came from outside: its rule is chosen at its first use */
     NS_CONN_FRESH, /* made by socket(), neither connected nor listening */
     NS_CONN_LISTENER,
     NS_CONN_RULED, /* a connection that a rule governs */
 };
 
-/* The options of one socket that a rule rewrites, by sockopt.h's indexes. */
+/* The options of one socket that a rule rewrites, indexed as in sockopt.h. */
 struct ns_view {
-    _Atomic uint32_t hidden;   /* bits: the application is answered from value */
-    _Atomic uint32_t deferred; /* bits: asked before the rule was known; asked holds the value */
+    _Atomic uint32_t hidden;   /* bits: getsockopt answers from value */
+    _Atomic uint32_t deferred; /* bits: set before the rule was known, to asked */
     _Atomic int value[NS_SOCKOPT_COUNT];
     _Atomic int asked[NS_SOCKOPT_COUNT];
 };
@@ -44,52 +46,51 @@ struct ns_conn {
     _Atomic uint8_t send; /* enum ns_send */
     _Atomic uint8_t ack;  /* enum ns_ack */
     _Atomic uint8_t nonblock;
-    _Atomic uint8_t app_nodelay;    /* what the application asked of TCP_NODELAY */
-    _Atomic uint8_t kernel_nodelay; /* what the kernel has */
+    _Atomic uint8_t app_nodelay;    /* the TCP_NODELAY that the application has set */
+    _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has */
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
-    _Atomic uint8_t immediate;      /* why bytes are not to be held or joined here: bits below */
-    _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: a short read is not ours to make */
+    _Atomic uint8_t immediate;      /* why bytes must not be held or joined: bits below */
+    _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: no read without waiting */
     _Atomic uint8_t origin;         /* bits below */
-    _Atomic uint8_t wrote;          /* a write has left: what follows may find it in flight */
-    _Atomic uint8_t joins;          /* Nagle may hold bytes of this burst: see push.h */
+    _Atomic uint8_t wrote;          /* something was sent, and may be in flight */
+    _Atomic uint8_t joins;          /* Nagle's algorithm may hold bytes of this burst */
     _Atomic uint8_t heard;          /* data was read since the last push */
-    _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
+    _Atomic uint8_t whole;          /* struct ns_whole; of a listener the generation: process.h */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint32_t ack_state;     /* struct ns_ack_state */
-    /* ns_thread.epoch of the last write: it differs once that thread has waited, and for another
-     * thread. 0: the peer has answered since. */
+    /* ns_thread.epoch at the last write. Differs from a thread's epoch if that thread has waited
+     * since, or did not write. 0: the peer has answered since. */
     _Atomic uint32_t burst_epoch;
-    _Atomic uint32_t listed_by;  /* the thread on whose list of debts it is; 0: none */
+    _Atomic uint32_t listed_by;  /* token of the thread on whose list it is; 0: none */
     _Atomic uint32_t references; /* descriptors that name it; 0: it is free */
-    union { /* what is kept from one write to the next; which, is send's to say */
-        _Atomic uint64_t burst; /* adaptive and flush-before-read: struct ns_burst */
-        _Atomic uint64_t cork;  /* auto-cork: struct ns_cork */
-        _Atomic uint64_t seat;  /* observe: ns_seat.tag of its seat, see recorder.c; 0: none yet */
+    union {                      /* what is kept from one write to the next; send says which */
+        _Atomic uint64_t burst;  /* adaptive and flush-before-read: struct ns_burst */
+        _Atomic uint64_t cork;   /* auto-cork: struct ns_cork */
     };
-    /* auto-cork: CLOCK_MONOTONIC nanoseconds by which held bytes are to leave; 0: none are held.
+    /* auto-cork: CLOCK_MONOTONIC nanoseconds after which held bytes are late; 0: none are held.
      * Stored after the call that held them and cleared before the push, sequentially consistent
      * both, so that a push either covers the bytes or leaves the mark. */
     _Atomic uint64_t held_until;
     const struct ns_rule *_Atomic rule;
-    /* NULL until a rule rewrites an option here. It stays with the object for good, since a reader
-     * may be in it. */
+    /* NULL until a rule rewrites an option here. Never freed, since a thread may be reading it. */
     struct ns_view *_Atomic view;
 };
 _Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
 
-/* held_until: overdue, and somebody is pushing, or was until a signal handler jumped away. */
-enum { NS_HELD_OVERDUE = 1 };
+/* held_until: bytes are about to be held or pushed, or a signal handler has jumped out of that. */
+enum { NS_HELD_PUSHING = 1 };
 
 /* immediate */
 enum {
     NS_IMMEDIATE_NO_PUSH = 1, /* kTLS, or pushing does not work */
-    NS_IMMEDIATE_UNSEEN = 2,  /* others write, too, or the program waits where we do not see it */
+    NS_IMMEDIATE_LATE = 4,    /* held bursts were late here, or on other connections */
+    NS_IMMEDIATE_UNSEEN = 2,  /* something else writes, too, or the program waits unseen */
 };
 
 enum ns_delack {
     NS_DELACK_UNASKED,
-    NS_DELACK_OURS,  /* and the application is not told */
-    NS_DELACK_THEIRS /* bounded already, by the application or by who made the socket */
+    NS_DELACK_OURS,  /* limited by the library, and hidden from the application */
+    NS_DELACK_THEIRS /* limited by the application or by the process that made the socket */
 };
 
 /* app_corks */
@@ -101,23 +102,19 @@ enum {
 
 /* origin */
 enum {
-    NS_LISTENER_SETTLED = 1, /* a listener whose rule is that of every socket it accepts */
-    NS_LISTENER_ADOPTED =
-        2,            /* one from outside, and perhaps somebody else's: nothing is set there */
-    NS_HANDED_ON = 4, /* a connection, by another program, which may have had a shim, too */
+    NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
+    NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
+    NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
+    NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
 };
 
-#define NS_GET(conn, member) atomic_load_explicit(&(conn)->member, memory_order_relaxed)
-#define NS_PUT(conn, member, value)                                                                \
-    atomic_store_explicit(&(conn)->member, (value), memory_order_relaxed)
-
-/* Does it want more of us than to be passed through? */
+/* Is it more than passed through? */
 static inline bool ns_conn_is_ours(const struct ns_conn *conn)
 {
     return NS_GET(conn, kind) > NS_CONN_ALONE;
 }
 
-/* A member that is a small struct, taken and put back whole. Two threads that use one socket at a
+/* Access to a member that is a small struct, as one word. Two threads that use a socket at the same
  * time may lose a count, which costs a segment. */
 #define NS_WORD_MEMBER(type, name, word_type, member)                                              \
     static inline struct type name(const struct ns_conn *conn)                                     \
@@ -140,33 +137,35 @@ static inline bool ns_conn_is_ours(const struct ns_conn *conn)
 NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
 NS_WORD_MEMBER(ns_cork, ns_conn_cork, uint64_t, cork)
 NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint32_t, ack_state)
+NS_WORD_MEMBER(ns_whole, ns_conn_whole, uint8_t, whole)
 
-/* What the kernel's TCP_NODELAY is to be under the connection's rule. */
+/* The TCP_NODELAY that the kernel should have under the connection's rule. */
 static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 {
     return ns_send_modes[NS_GET(conn, send)].nodelay || NS_GET(conn, app_nodelay);
 }
 
-/* What is owed on a connection. */
-enum { NS_OWES_PUSH = 1, NS_OWES_ACK = 2, NS_OWES_ALL = 3 };
+/* What is pending on a connection. */
+enum { NS_PENDING_PUSH = 1, NS_PENDING_ACK = 2, NS_PENDING_ALL = 3 };
 
-static inline unsigned ns_conn_owes(struct ns_conn *conn)
+static inline unsigned ns_conn_pending(struct ns_conn *conn)
 {
-    unsigned debts = 0;
+    unsigned kinds = 0;
     if (NS_GET(conn, joins) || atomic_load(&conn->held_until))
-        debts = NS_OWES_PUSH;
-    if (ns_ack_owes(ns_conn_ack(conn)))
-        debts |= NS_OWES_ACK;
-    return debts;
+        kinds = NS_PENDING_PUSH;
+    if (ns_ack_is_pending(ns_conn_ack(conn)))
+        kinds |= NS_PENDING_ACK;
+    return kinds;
 }
 
-/* A new object with one reference, NS_CONN_ALONE and otherwise zeroes; NULL without memory. */
+/* A new object with one reference, NS_CONN_ALONE and otherwise zero. NULL if there is no memory. */
 struct ns_conn *ns_conn_make(void);
 
-/* One reference more. Returns false if there was none left: then it is somebody else's by now. */
+/* Take a reference. Returns false if there was none left: the object may be another connection's.
+ */
 bool ns_conn_hold(struct ns_conn *conn);
 
-/* One reference less; the last one releases the object. */
+/* Drop a reference. The last one releases the object. */
 void ns_conn_drop(struct ns_conn *conn);
 
 #endif

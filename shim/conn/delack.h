@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The bound on the kernel's own delayed ACK, where it has one (TCP_DELACK_MAX_US, Linux 6.17 or
- * so): for the ACKs whose wait we do not see (stdio, a futex). Nothing here blocks; errno is
- * unchanged; async-signal-safe. */
+/* The limit of the kernel's delayed ACK (TCP_DELACK_MAX_US, since about Linux 6.17), for ACKs
+ * before waits that the library cannot see (stdio, a futex). Without the option these functions do
+ * nothing. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_DELACK_H
 #define NS_DELACK_H
 
@@ -9,20 +9,20 @@
 
 enum {
     NS_DELACK_OPTION = 46, /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
-    /* The least that a kernel with HZ=250 takes, two ticks; others round up or refuse. */
+    /* Two ticks at HZ=250, the least that such a kernel takes. Others round up or refuse. */
     NS_DELACK_US = 8000,
 };
 
-/* Set the bound, unless the socket has one. */
+/* Set the limit, unless the socket has one. */
 void ns_delack_bound(int fd, struct ns_conn *conn);
 
-/* Has fd our bound already? Remembers it. */
+/* Does fd have the library's limit already? Notes it in conn. */
 bool ns_delack_is_bound(int fd, struct ns_conn *conn);
 
-/* Take our bound off. */
+/* Remove the library's limit. */
 void ns_delack_unbound(int fd, struct ns_conn *conn);
 
-/* Microseconds that a socket has by itself, as far as is known. */
+/* The limit in microseconds that a new socket has, or the kernel's default if it is not known. */
 int ns_delack_of_fresh(void);
 
 #endif

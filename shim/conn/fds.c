@@ -5,7 +5,9 @@
 #include "conn/fds.h"
 
 #include "base/pages.h"
+#include "conn/kernel.h"
 #include "conn/process.h"
+#include "report/log.h"
 
 _Atomic unsigned ns_fd_limit;
 static _Atomic unsigned used; /* no connection has this number or a higher one */
@@ -27,15 +29,14 @@ static void is_used(unsigned number)
         ;
 }
 
-/* The place of fd; NULL where there is none, nor is to be one: for what needs none, or without
- * memory. */
+/* The entry of fd; NULL if there is none, and none is needed for said, or there is no memory. */
 static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
 {
     unsigned number = (unsigned)fd;
     if (!ns_fd_is_open(fd))
         return NULL;
     struct ns_conn *_Atomic *chunk = atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
-    if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_aside())
+    if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
         chunk =
             ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
     if (chunk && ns_fd_is_conn(said))
@@ -47,7 +48,7 @@ static void drop(struct ns_conn *said)
 {
     if (!ns_fd_is_conn(said))
         return;
-    /* Lists of debts are by number: under this one nobody finds it any more. */
+    /* Lists of pending work are by number; under this one it cannot be found any more. */
     atomic_store(&said->listed_by, 0);
     ns_conn_drop(said);
 }
@@ -70,7 +71,7 @@ void ns_fd_fill(int fd, struct ns_conn *said)
 struct ns_conn *ns_fd_make(int fd)
 {
     struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NS_FD_UNKNOWN;
-    return ns_fd_set(fd, conn) ? conn : NULL; /* without memory: not what was there before */
+    return ns_fd_set(fd, conn) ? conn : NULL; /* also without memory the old entry goes */
 }
 
 void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void *context)
@@ -79,7 +80,7 @@ void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void
     for (unsigned number = 0; number < end; number++) {
         struct ns_conn *conn = ns_fd_conn((int)number);
         if (!atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_relaxed))
-            number |= NS_FD_CHUNK - 1; /* the whole chunk was never used */
+            number |= NS_FD_CHUNK - 1; /* skip a chunk that was never used */
         else if (conn && ns_conn_is_ours(conn))
             visit((int)number, conn, context);
     }
@@ -89,7 +90,19 @@ int ns_fd_other(const struct ns_conn *conn, int but)
 {
     unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
     for (unsigned number = 0; number < end; number++)
-        if (number != (unsigned)but && ns_fd_look((int)number) == conn)
+        if (number != (unsigned)but && ns_fd_lookup((int)number) == conn)
             return (int)number;
     return -1;
+}
+
+void ns_fd_refresh(int fd, struct ns_conn *conn)
+{
+    if (ns_has_other_fds() || ns_fd_conn(fd) != conn)
+        return;
+    NS_DEBUG(fd, "a call failed as it does on no TCP socket: asked again what it is");
+    if (!ns_process_is_disabled() && ns_kernel_ask(fd).tcp)
+        /* A kernel that does not take held writes: from now on plain ones. */
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
+    else
+        ns_fd_set(fd, NS_FD_UNKNOWN);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the kernel about sockets. Owns nothing; must never change a socket but in ns_kernel_set,
- * block or change errno. Async-signal-safe. */
+/* See kernel.h. Owns nothing. Only ns_kernel_set may change a socket. */
 #include "conn/kernel.h"
 
 #include "base/system.h"
 
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,22 +43,6 @@ bool ns_kernel_has_ulp(int fd)
     return result == 0 && len > 0;
 }
 
-socklen_t ns_kernel_tcp_info(int fd, void *info, socklen_t size)
-{
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
-    errno = saved;
-    return result == 0 ? size : 0;
-}
-
-uint32_t ns_kernel_unsent(int fd)
-{
-    int unsent = 0, saved = errno;
-    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
-    errno = saved;
-    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
-}
-
 int ns_kernel_set(int fd, int level, int option, int value)
 {
     int saved = errno, result = 0;
@@ -76,12 +58,12 @@ bool ns_kernel_is_still_tcp(int fd)
     return protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP;
 }
 
-/* S_IFMT of its mode; 0 if there is no such descriptor. */
+/* The file type of fd (S_IFMT); 0 if fd is not open. */
 static mode_t format_of(int fd)
 {
     struct stat status;
     int saved = errno;
-    /* The kernel's struct stat is the libcs' own on 64-bit machines. */
+    /* On 64-bit machines the kernel's struct stat is the libc's. */
     long result = NS_SYSTEM(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
     errno = saved;
     return result == 0 ? status.st_mode & S_IFMT : 0;
@@ -135,19 +117,9 @@ struct ns_address ns_kernel_remote(int fd)
     return name_of(fd, getpeername);
 }
 
-/* The kernel refuses more room than the address has. */
-struct ns_address ns_kernel_peer(int fd, int domain)
+int ns_kernel_would_be(int like, int level, int option, int value, int *answer)
 {
-    struct sockaddr_storage address;
-    socklen_t len = domain == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERNAME, &address, &len);
-    errno = saved;
-    return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
-}
-
-int ns_kernel_would_be(int domain, int level, int option, int value, int *answer)
-{
+    int domain = ns_kernel_get(like, SOL_SOCKET, SO_DOMAIN);
     int saved = errno;
     int fd = ns_system_high(NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
     int result = fd < 0 ? 1 : ns_kernel_set(fd, level, option, value);

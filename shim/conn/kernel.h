@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What we ask the kernel about a socket: what it is, who its ends are, what its options and its
- * queues say; and the way to set an option. Nobody else asks, but the log about stderr (log.c), a
- * wait whether it would be one (settle.c), and option.c for the application. errno is unchanged by
- * all of these; none blocks; all are async-signal-safe. */
+/* Questions to the kernel about a socket, and the way to set an option. Nothing here blocks; errno
+ * is unchanged; all is async-signal-safe. */
 #ifndef NS_KERNEL_H
 #define NS_KERNEL_H
 
@@ -11,7 +9,7 @@
 /* Do socket()'s arguments make a TCP or MPTCP socket? */
 bool ns_kernel_is_tcp(int domain, int type, int protocol);
 
-/* Is fd still a TCP or MPTCP socket, of whatever domain? One system call. */
+/* Is fd a TCP or MPTCP socket? One system call. */
 bool ns_kernel_is_still_tcp(int fd);
 
 /* Is fd a regular file? */
@@ -23,41 +21,29 @@ struct ns_kernel_kind {
     int domain;
 };
 
-/* Is fd a socket at all? Asked by fstat, which a seccomp filter that forbids the network's calls
- * allows. */
+/* Is fd a socket? Uses fstat, which seccomp filters that forbid network calls allow. */
 bool ns_kernel_is_socket(int fd);
 
-/* Ask the kernel what fd is: SO_DOMAIN, SO_TYPE, SO_PROTOCOL (socket(7)). Anything but a TCP socket
- * costs one system call. */
+/* What fd is, by SO_DOMAIN, SO_TYPE and SO_PROTOCOL (socket(7)). domain is -errno if fd is not a
+ * socket. One system call if fd is not a socket of IPv4 or IPv6. */
 struct ns_kernel_kind ns_kernel_ask(int fd);
 
-/* getsockname and getpeername, as the matcher wants them. */
+/* getsockname and getpeername. known is false if there is no such address. */
 struct ns_address ns_kernel_local(int fd);
 struct ns_address ns_kernel_remote(int fd);
 
-/* The second by an option (SO_PEERNAME), for an observed program, in which getsockopt and an ioctl
- * are all that is added; domain: AF_INET or AF_INET6. */
-struct ns_address ns_kernel_peer(int fd, int domain);
-
-/* One integer option, or -errno; a value below 0 is not told from an error, so only for options
- * that have none. */
+/* The value of an integer option, or -errno. Only for options that are never negative. */
 int ns_kernel_get(int fd, int level, int option);
 
-/* TCP_INFO, of which no more than size bytes; returns how many there are, or 0. */
-socklen_t ns_kernel_tcp_info(int fd, void *info, socklen_t size);
-
-/* How many bytes written to fd no segment has carried yet; 0 also where the kernel does not say. */
-uint32_t ns_kernel_unsent(int fd);
-
-/* Has fd an upper-layer protocol (kTLS, TCP_ULP)? */
+/* Does fd have an upper-layer protocol (kTLS, TCP_ULP)? */
 bool ns_kernel_has_ulp(int fd);
 
-/* 0 or -errno. */
+/* Set an integer option. 0 or -errno. */
 int ns_kernel_set(int fd, int level, int option, int value);
 
-/* What a fresh socket of this domain would say to setsockopt(value) (0 or -errno; 1 if none could
- * be made), and then to getsockopt (*answer): the kernel's own doubling, bounds and permissions.
- * Makes a socket and closes it; its descriptor is never below 3. */
-int ns_kernel_would_be(int domain, int level, int option, int value, int *answer);
+/* Try setsockopt(value) on a new socket of the same domain as like. Returns its 0 or -errno, or 1
+ * if no socket could be made. *answer is then what getsockopt returns: the kernel doubles and
+ * limits some values. The socket is closed; its descriptor is never below 3. */
+int ns_kernel_would_be(int like, int level, int option, int value, int *answer);
 
 #endif

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/vfs.h>
 
-#include "hold/bare.h"
+#include "image/raw_syscall.h"
 
 /* The kernel's own, which <sys/statvfs.h> has by another name. */
 enum { NOEXEC = 8 };
@@ -29,7 +29,7 @@ static size_t length(const char *text)
 
 static void say(const char *text)
 {
-    ns_bare_syscall(SYS_write, 2, (long)text, (long)length(text), 0, 0);
+    ns_raw_syscall(SYS_write, 2, (long)text, (long)length(text), 0, 0);
 }
 
 static const char *reason(long error)
@@ -100,9 +100,9 @@ static long copy_bytes(long from, long to)
     static char buffer[65536];
     long n;
 
-    while ((n = ns_bare_syscall(SYS_read, from, (long)buffer, sizeof(buffer), 0, 0)) > 0)
+    while ((n = ns_raw_syscall(SYS_read, from, (long)buffer, sizeof(buffer), 0, 0)) > 0)
         for (long done = 0; done < n;) {
-            long wrote = ns_bare_syscall(SYS_write, to, (long)(buffer + done), n - done, 0, 0);
+            long wrote = ns_raw_syscall(SYS_write, to, (long)(buffer + done), n - done, 0, 0);
 
             if (wrote < 0)
                 return wrote;
@@ -118,17 +118,17 @@ static long write_new(long from, const char *path)
     long error, to;
 
     /* Left by one that was ended half-way. */
-    ns_bare_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
-    to = ns_bare_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                         0444, 0);
+    ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
+    to = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                        0444, 0);
     if (to < 0)
         return to;
     error = copy_bytes(from, to);
     if (error == 0)
-        error = ns_bare_syscall(SYS_fchmod, to, 0444, 0, 0, 0);
-    ns_bare_syscall(SYS_close, to, 0, 0, 0, 0);
+        error = ns_raw_syscall(SYS_fchmod, to, 0444, 0, 0, 0);
+    ns_raw_syscall(SYS_close, to, 0, 0, 0, 0);
     if (error != 0)
-        ns_bare_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
+        ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
     return error;
 }
 
@@ -140,15 +140,15 @@ static int copy_file(const char *directory, const char *file)
 
     if (!join(path, directory, "/", name, "") || !join(new_path, directory, "/.", name, ".new"))
         return failed("write into ", directory, -ENAMETOOLONG);
-    from = ns_bare_syscall(SYS_openat, AT_FDCWD, (long)file, O_RDONLY | O_CLOEXEC, 0, 0);
+    from = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)file, O_RDONLY | O_CLOEXEC, 0, 0);
     if (from < 0)
         return failed("read ", file, from);
     error = write_new(from, new_path);
-    ns_bare_syscall(SYS_close, from, 0, 0, 0, 0);
+    ns_raw_syscall(SYS_close, from, 0, 0, 0, 0);
     if (error == 0) {
-        error = ns_bare_syscall(SYS_renameat2, AT_FDCWD, (long)new_path, AT_FDCWD, (long)path, 0);
+        error = ns_raw_syscall(SYS_renameat2, AT_FDCWD, (long)new_path, AT_FDCWD, (long)path, 0);
         if (error != 0)
-            ns_bare_syscall(SYS_unlinkat, AT_FDCWD, (long)new_path, 0, 0, 0);
+            ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)new_path, 0, 0, 0);
     }
     return error == 0 ? 0 : failed("write ", path, error);
 }
@@ -166,7 +166,7 @@ int copy_main(const long *stack)
         say("usage: copy DIRECTORY FILE...\n");
         return 2;
     }
-    error = ns_bare_syscall(SYS_statfs, (long)arguments[1], (long)&about, 0, 0, 0);
+    error = ns_raw_syscall(SYS_statfs, (long)arguments[1], (long)&about, 0, 0, 0);
     if (error == 0 && (about.f_flags & NOEXEC))
         error = -ENOEXEC;
     if (error != 0)

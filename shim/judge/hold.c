@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* See hold.h. Owns nothing. Each condition of the proof has its line here; tests/unit/test_judge.c
- * has a case that needs it. */
+/* See hold.h. Each condition of the proof has its own line here and a case in
+ * tests/unit/test_judge.c. */
 #include "judge/hold.h"
 
 #include <netinet/tcp.h>
 
-/* The kernel's estimate changes while it holds, and what is sent in one piece is paced in one
- * piece. */
+/* The kernel's estimate of the rate changes during a hold, and a piece is paced as a whole. */
 enum { PACING_SLACK = 2 };
 
 uint64_t ns_hold_in_flight(const struct ns_look *look)
@@ -35,7 +34,7 @@ enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before
         return NS_HELD_NOT;
     if (look->unsent == 0 || look->unsent >= look->mss)
         return NS_HELD_NOT;
-    if (look->unacked == 0) /* nothing that Nagle's algorithm could wait for */
+    if (look->unacked == 0) /* there is no ACK that Nagle's algorithm could wait for */
         return NS_HELD_NOT;
     if (look->unacked >= look->cwnd)
         return NS_HELD_NOT;
@@ -54,16 +53,16 @@ bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
     return (double)held_ns < PACING_SLACK * seconds * 1e9;
 }
 
-enum ns_cause ns_hold_cause(const struct ns_look *look, const struct ns_look *before)
+enum ns_delay ns_hold_delay(const struct ns_look *look, const struct ns_look *before)
 {
-    /* The window first: a probe of a window that is shut looks like a loss. */
+    /* The window first: a probe of a full window looks like a loss. */
     if (look->unsent > 0 && (look->flags & NS_LOOK_KNOWS_WINDOW) && !window_is_open(look))
-        return NS_CAUSE_WINDOW;
+        return NS_DELAY_WINDOW;
     if (!is_calm(look, before))
-        return NS_CAUSE_LOSS;
+        return NS_DELAY_LOSS;
     if (look->unsent == 0)
-        return NS_CAUSE_PEER;
+        return NS_DELAY_PEER;
     if ((look->flags & NS_LOOK_CORK) || (look->unacked == 0 && look->unsent < look->mss))
-        return NS_CAUSE_CORK;
-    return NS_CAUSE_PACING;
+        return NS_DELAY_CORK;
+    return NS_DELAY_PACING;
 }

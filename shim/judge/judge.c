@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what is kept of a connection between looks: is it held, has it been let go and is the answer
- * outstanding. What a look means by itself is hold.c, what it all comes to is verdict.c. Never
- * claims more than the looks show: between two looks it assumes what costs least. */
+/* See judge.h. Owns the state of a connection between samples: free, held, or released and not yet
+ * answered. hold.c decides what a single sample means, verdict.c what all of them mean. Between two
+ * samples it assumes the times that cost least, so that it never claims more than they show. */
 #include "judge/judge.h"
 
 #include "judge/hold.h"
@@ -10,7 +10,7 @@
 
 enum { FREE, HELD, RELEASED };
 enum { MS = 1000000 };
-/* Looks from outside that a hold has to be seen in: at one look anything may be on its way. */
+/* A hold must be in two samples from outside: a single one may catch any segment on its way. */
 enum { LOOKS_LEAST = 2 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -28,19 +28,19 @@ static bool is_inside(const struct ns_look *look)
     return look->kind != NS_LOOK_SAMPLE;
 }
 
-/* The shortest hold that can be told from none: when bytes left the kernel tells by the tick. */
+/* The shortest hold that can be recognised: the kernel's send times are exact to a tick. */
 static uint64_t shortest(const struct ns_judge *judge)
 {
     return judge->tick_ns + MS;
 }
 
-/* How soon an answer follows the release if it has waited for nothing else. */
+/* How long an answer takes after the release if it waited for nothing else. */
 static uint64_t prompt(const struct ns_judge *judge)
 {
     return ns_verdict_trip(&judge->verdict) + judge->tick_ns + MS;
 }
 
-/* Where what is held ends, in the stream of what is sent. */
+/* The end of the held bytes in the stream. */
 static uint64_t end_of(const struct ns_look *held)
 {
     return held->sent + held->unsent;
@@ -56,6 +56,7 @@ static uint32_t saturated(uint64_t ns)
     return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
+/* Nobody waited for the hold. */
 static void judge_late(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
     judge->hold.waited = judge->hold.certain = false;
@@ -67,8 +68,8 @@ static void judge_late(struct ns_judge *judge, const struct ns_look *look, struc
     judge->state = FREE;
 }
 
-/* The evidence of this answer, for or against all that seem certain. From outside also those a
- * little too late count: what is certain is cut off by the tick, and would always look prompt. */
+/* The evidence of this answer about all stalls that seem certain. From outside, answers that are a
+ * little too late count as well: certain ones alone would always look prompt. */
 static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t since)
 {
     struct ns_weigh_answer answer = {look->at, look->at - judge->wait.at, since};
@@ -86,11 +87,11 @@ static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t s
     ns_weigh_lag(&judge->weigh, &lag, judge->tick_ns);
 }
 
-/* How long after the release the answer came. */
+/* The time from the release to the answer. */
 static uint64_t gap(const struct ns_judge *judge, const struct ns_look *look)
 {
     bool alone = look->sent == end_of(&judge->held);
-    if (alone && look->received == judge->held.received) /* it came by another connection */
+    if (alone && look->received == judge->held.received) /* it came on another connection */
         return (uint64_t)look->since_sent_ms * MS;
     if (alone && look->since_sent_ms >= look->since_received_ms)
         return (uint64_t)(look->since_sent_ms - look->since_received_ms) * MS;
@@ -113,7 +114,7 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
     judge->state = FREE;
 }
 
-/* The bytes have left. Has anybody waited for what they asked for? */
+/* The bytes were sent. Did the program wait for an answer to them? */
 static bool judge_released(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
     uint64_t end = end_of(&judge->held);
@@ -124,7 +125,7 @@ static bool judge_released(struct ns_judge *judge, const struct ns_look *look, s
         judge->unanswered_at = look->at;
         return false;
     }
-    /* An answer that does not acknowledge the bytes was on its way without them. */
+    /* An answer that does not acknowledge the bytes did not depend on them. */
     bool has_it = (int64_t)(look->acked - end) >= judge->ahead;
     if (!arrived || judge->answered_early || !has_it) {
         judge->verdict.early += arrived;
@@ -139,7 +140,7 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
 {
     uint64_t begin = look->at;
     if (!is_inside(look)) {
-        /* The piece before left then, and the one that is held was written later. */
+        /* The piece before was sent then, and the held one was written later. */
         begin = ago(look, look->since_sent_ms);
         if (judge->verdict.looks > 1 && begin < judge->last.at)
             begin = judge->last.at;
@@ -152,33 +153,33 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
     judge->state = HELD;
 }
 
-/* From inside the wait says how long it took, when it ends. */
-static bool blame(struct ns_judge *judge, const struct ns_look *look, enum ns_cause cause,
+/* From inside, the length of the delay is known when the wait ends. */
+static bool blame(struct ns_judge *judge, const struct ns_look *look, enum ns_delay delay,
                   uint64_t length)
 {
     if (is_inside(look))
-        judge->stuck = (uint8_t)cause;
+        judge->stuck = (uint8_t)delay;
     else
-        ns_verdict_cause(&judge->verdict, cause, length);
+        ns_verdict_delay(&judge->verdict, delay, length);
     return false;
 }
 
-/* It has ended, and its end tells whether it was one; if not, what else it was. */
+/* The end of a hold shows whether it was one, or which other delay it was. */
 static bool is_proven(struct ns_judge *judge, const struct ns_look *look, uint64_t length)
 {
     const struct ns_look *held = &judge->held;
     if (length < shortest(judge))
         return false;
     if (look->retransmitted != held->retransmitted || look->congestion != 0)
-        return blame(judge, look, NS_CAUSE_LOSS, length);
+        return blame(judge, look, NS_DELAY_LOSS, length);
     if (look->kind == NS_LOOK_SAMPLE && judge->seen < LOOKS_LEAST)
         return false;
     if (ns_hold_is_paced(held, length))
-        return blame(judge, look, NS_CAUSE_PACING, length);
-    /* Without an ACK a timer of the kernel's may have sent the bytes, or the program itself. */
+        return blame(judge, look, NS_DELAY_PACING, length);
+    /* Without an ACK, a timer of the kernel or the program itself may have sent the bytes. */
     bool own = look->flags & NS_LOOK_NODELAY || !(look->flags & NS_LOOK_KNOWS_OPTIONS);
     if (!judge->hold.by_ack && own)
-        return blame(judge, look, NS_CAUSE_CORK, length);
+        return blame(judge, look, NS_DELAY_CORK, length);
     return true;
 }
 
@@ -189,7 +190,7 @@ static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct 
     uint64_t sent_at = ago(look, look->since_sent_ms), end = low + (look->at - low) / 2;
     uint64_t slack = (look->at - low) / 2;
     judge->state = FREE;
-    if (look->sent == held->sent) /* it has not left, and something else holds it now */
+    if (look->sent == held->sent) /* nothing was sent: something else holds it now */
         return false;
     if (look->sent == end_of(held)) {
         end = sent_at < low ? low : sent_at;
@@ -216,11 +217,10 @@ static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct 
 static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
     struct ns_look *held = &judge->held;
-    bool same = look->sent == held->sent && !(look->flags & NS_LOOK_PUSHED) &&
-                ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
+    bool same = look->sent == held->sent && ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
     if (!same || look->unsent < held->unsent)
         return end_hold(judge, look, hold);
-    if (look->kind == NS_LOOK_WRITE) { /* it does not wait for what it has asked for */
+    if (look->kind == NS_LOOK_WRITE) { /* the program does not wait for an answer */
         judge->hold.look = *look;
         judge->hold.end = look->at;
         if (look->at - judge->hold.begin >= shortest(judge)) {
@@ -230,7 +230,7 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
         judge->state = FREE;
         return false;
     }
-    if (look->unsent > held->unsent) { /* it was still writing: from now on it may wait */
+    if (look->unsent > held->unsent) { /* it was still writing; it may wait from now on */
         begin_hold(judge, look);
         return false;
     }
@@ -245,21 +245,21 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
     return false;
 }
 
-/* From outside, what stands still between changes: why, and how long. */
+/* From outside: how long nothing was sent or received, and why. */
 static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
 {
     const struct ns_look *last = &judge->last;
     bool answered = look->received > last->received, wrote = look->sent > last->sent;
     if (judge->verdict.looks > 1 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
-        bool counts = judge->stuck != NS_CAUSE_PEER || (answered && judge->spoke);
+        bool counts = judge->stuck != NS_DELAY_PEER || (answered && judge->spoke);
         if (judge->state == FREE && counts && length >= shortest(judge)) {
-            ns_verdict_cause(&judge->verdict, (enum ns_cause)judge->stuck, length);
+            ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
             if (answered && judge->spoke)
                 ns_verdict_wait(&judge->verdict, length, false);
         }
         judge->stuck_at = look->at;
-        judge->stuck = NS_CAUSE_PEER;
+        judge->stuck = NS_DELAY_PEER;
     }
     if (judge->verdict.looks <= 1)
         judge->stuck_at = look->at;
@@ -271,34 +271,34 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
         judge->spoke = true;
 }
 
-static void note_cause(struct ns_judge *judge, const struct ns_look *look)
+static void note_delay(struct ns_judge *judge, const struct ns_look *look)
 {
     const struct ns_look *before = judge->verdict.looks > 1 ? &judge->last : NULL;
     if (ns_hold_at(look, before) != NS_HELD_NOT)
         return;
-    enum ns_cause cause = ns_hold_cause(look, before);
-    if (cause != NS_CAUSE_PEER && judge->stuck != NS_CAUSE_WINDOW)
-        judge->stuck = (uint8_t)cause;
+    enum ns_delay delay = ns_hold_delay(look, before);
+    if (delay != NS_DELAY_PEER && judge->stuck != NS_DELAY_WINDOW)
+        judge->stuck = (uint8_t)delay;
 }
 
-/* A wait in which nothing was held: why was it long? */
+/* The end of a wait without a hold: why was it long? */
 static void end_wait(struct ns_judge *judge, const struct ns_look *look)
 {
     uint64_t length = look->at - judge->wait.at;
-    note_cause(judge, look);
+    note_delay(judge, look);
     ns_verdict_wait(&judge->verdict, length, false);
     if (look->received > judge->wait.received)
         judge->verdict.requests++;
     if (length >= shortest(judge))
-        ns_verdict_cause(&judge->verdict, (enum ns_cause)judge->stuck, length);
+        ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
 }
 
 static void watch_wait(struct ns_judge *judge, const struct ns_look *look, bool ended)
 {
     if (look->kind == NS_LOOK_WAIT) {
         judge->wait = *look;
-        judge->stuck = NS_CAUSE_PEER;
-        note_cause(judge, look);
+        judge->stuck = NS_DELAY_PEER;
+        note_delay(judge, look);
     } else if (look->kind == NS_LOOK_WOKE && judge->wait.at > 0) {
         judge->verdict.waited_ns += look->at - judge->wait.at;
         if (judge->state == FREE && !ended)
@@ -333,11 +333,10 @@ static bool starts_over(const struct ns_judge *judge, const struct ns_look *look
                                         look->received < last->received || look->sent < last->sent);
 }
 
-/* May this look begin a hold? */
+/* Can this sample begin a hold? */
 static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
 {
-    if (judge->state != FREE || look->flags & NS_LOOK_PUSHED ||
-        (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
+    if (judge->state != FREE || (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
         return false;
     enum ns_held held = ns_hold_at(look, judge->verdict.looks > 1 ? &judge->last : NULL);
     if (held == NS_HELD_UNPROVABLE &&
@@ -350,9 +349,9 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 {
     bool ended = false;
     if (judge->verdict.looks > 0 && look->at < judge->last.at)
-        return false; /* out of order, it would say anything */
+        return false; /* out of order, it would be misleading */
 
-    /* Another connection: nothing holds across it. */
+    /* A new connection: no hold continues across it. */
     if (starts_over(judge, look)) {
         judge->state = FREE;
         judge->wait.at = 0;
@@ -370,7 +369,7 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
     if (is_inside(look))
         watch_wait(judge, look, ended);
     else
-        note_cause(judge, look);
+        note_delay(judge, look);
     if (may_begin(judge, look))
         begin_hold(judge, look);
     judge->outstanding = judge->state == RELEASED;

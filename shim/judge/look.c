@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See look.h. Owns nothing. Includes the kernel's own tcp_info, which is newer than libc's and
- * excludes it. */
+/* See look.h. Includes the kernel's tcp_info, which is newer than libc's and conflicts with it. */
 #include "judge/look.h"
 
 #include <linux/tcp.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* See statistics.h. Owns nothing; never allocates. Not async-signal-safe. */
+/* See statistics.h. Not async-signal-safe. */
 #include "judge/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Up to this size, of each, the distribution is counted out; it needs no more room than this. */
+/* Up to this size of both samples the exact distribution is computed, in an array of this room. */
 enum { EXACT_MOST = 20 };
 
 static int by_value(const void *left, const void *right)
@@ -23,24 +23,12 @@ static void sort(double *values, size_t n)
 double ns_statistics_median(double *values, size_t n)
 {
     sort(values, n);
-    return ns_statistics_quantile(values, n, 0.5);
+    return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-double ns_statistics_quantile(const double *sorted, size_t n, double part)
-{
-    if (n == 0)
-        return 0;
-    double place = fmin(fmax(part, 0), 1) * (double)(n - 1);
-    size_t below = (size_t)place;
-    if (below + 1 >= n)
-        return sorted[n - 1];
-    double above = place - (double)below;
-    return above > 0 ? sorted[below] * (1 - above) + sorted[below + 1] * above : sorted[below];
-}
-
-/* What the ranks of both samples together come to. */
+/* The ranks of both samples together. */
 struct ranks {
-    double left; /* the sum of left's; ties share the mean of theirs */
+    double left; /* sum of the ranks of left; ties share their mean rank */
     double ties; /* the sum of t^3 - t over groups of t equal values */
 };
 
@@ -62,8 +50,8 @@ static struct ranks rank(const double *left, size_t n_left, const double *right,
     return ranks;
 }
 
-/* The part of all orders of m and n values in which U is at most u: the coefficients of the
- * Gaussian binomial, which is a product of (1 - q^(n+i)) / (1 - q^i). */
+/* The part of all orders of m and n values in which U is at most u. The numbers of orders are the
+ * coefficients of the Gaussian binomial, the product of (1 - q^(n+i)) / (1 - q^i). */
 static double part_of_orders(size_t m, size_t n, double u)
 {
     double ways[EXACT_MOST * EXACT_MOST + 1] = {1};
@@ -97,8 +85,8 @@ double ns_statistics_mann_whitney(double *left, size_t n_left, double *right, si
         return fmin(1, 2 * part_of_orders(n_left, n_right, u));
     double variance = m * n / 12 * (all + 1 - ranks.ties / (all * (all - 1)));
     if (!(variance > 0))
-        return 1; /* they are all the same */
-    /* Half a step, since U is whole and the normal distribution is not. */
+        return 1; /* all values are equal */
+    /* Continuity correction: U is an integer. */
     double distance = fmax(m * n / 2 - u - 0.5, 0);
     return erfc(distance / sqrt(2 * variance));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See verdict.h. Owns the sums and what may be claimed from them; sees no look. */
+/* See verdict.h. Owns the sums and what may be claimed from them; never sees a single sample. */
 #include "judge/verdict.h"
 
 #include "judge/statistics.h"
@@ -7,23 +7,23 @@
 #include <math.h>
 
 enum { US = 1000, MS = 1000000 };
-/* Chance lets an answer follow a release closely now and then: with fewer stalls among all that may
- * be, it could be all of them. */
+/* By chance an answer follows a release closely now and then. With fewer stalls than this part of
+ * the possible ones, all of them may be chance. */
 enum { CHANCE = 8 };
-/* Arrivals within the tick: fewer say nothing. Measured at 250 ticks a second they concentrate by
- * 0.98 to 1.00 behind a late ACK, by 0.02 to 0.27 behind slow peers. Softirqs and the program take
- * no longer than this between the tick and the arrival. */
+/* Arrivals within the tick; fewer say nothing. Measured at 250 ticks a second, their concentration
+ * is 0.98 to 1.00 behind a delayed ACK and 0.02 to 0.27 behind slow peers. Between the tick and the
+ * arrival, softirqs and the program take no longer than this. */
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
-/* Twice the kernel's TCP_DELACK_MIN; its estimate of when to acknowledge seldom grows beyond. */
+/* Twice the kernel's TCP_DELACK_MIN; its adaptive delay seldom exceeds this. */
 enum { LATE_ACK_MOST_MS = 80 };
-/* Fewer requests of which nothing was held, or a smaller part of them than a fourth of the others,
- * are no measure: they may be slow for reasons of their own. */
+/* Fewer waits without a hold, or less than a quarter of the number with one, are no reference: they
+ * may be slow for reasons of their own. */
 enum { FREE_LEAST = 3, FREE_PART = 4 };
-/* So many phases sooner, too: one processor moves the coarse clock on, and the timers of another
- * may fire shortly before it does. */
+/* Phases before the tick that count as behind it: one processor advances the coarse clock, and the
+ * timers of another may fire shortly before. */
 enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
-/* Means of two kinds of waits that are alike differ by less. */
+/* Means of two kinds of waits count as equal up to this factor. */
 #define ALIKE 1.5
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
@@ -48,12 +48,12 @@ void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held)
     verdict->free_ns += held ? 0 : ns;
 }
 
-void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t ns)
+void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns)
 {
-    if (cause == NS_CAUSE_PEER && ns <= ns_verdict_trip(verdict))
-        cause = NS_CAUSE_WIRE;
-    verdict->causes[cause]++;
-    verdict->causes_ns[cause] += ns;
+    if (delay == NS_DELAY_PEER && ns <= ns_verdict_trip(verdict))
+        delay = NS_DELAY_WIRE;
+    verdict->delays[delay]++;
+    verdict->delays_ns[delay] += ns;
 }
 
 void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since,
@@ -82,7 +82,7 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->late_acks++;
 }
 
-/* The middle of a bucket. */
+/* The middle of a bucket, in ns. */
 static double middle(size_t bucket)
 {
     return (double)((uint64_t)US * 3 << bucket >> 1);
@@ -94,21 +94,21 @@ void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERD
     double brief = 0, lengthy = 0;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
         *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];
-    /* What the buckets do not tell the sum does: the brief ones are a small part of it. */
+    /* The buckets are coarse, but the sum is exact, and short waits are a small part of it. */
     double scale = lengthy > 0 ? fmax((double)waited_ns - brief, 0) / lengthy : 0;
     verdict->waited_ns += waited_ns;
     verdict->free_ns += waited_ns;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
-        double each = middle(n) * fmin(fmax(scale, 2.0 / 3), 4.0 / 3); /* the bucket's ends */
+        double each = middle(n) * fmin(fmax(scale, 2.0 / 3), 4.0 / 3); /* within the bucket */
         verdict->waits[n] += buckets[n];
         verdict->requests += buckets[n];
         verdict->free += buckets[n];
         if (middle(n) < (double)least_ns)
             continue;
-        enum ns_cause cause =
-            each <= (double)ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
-        verdict->causes[cause] += buckets[n];
-        verdict->causes_ns[cause] += (uint64_t)(each * buckets[n]);
+        enum ns_delay delay =
+            each <= (double)ns_verdict_trip(verdict) ? NS_DELAY_WIRE : NS_DELAY_PEER;
+        verdict->delays[delay] += buckets[n];
+        verdict->delays_ns[delay] += (uint64_t)(each * buckets[n]);
     }
 }
 
@@ -126,10 +126,10 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     }
     if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)
         return;
-    /* What took longer no late ACK of ours has held back: the peer's own cork may, for 200 ms. */
+    /* Our delayed ACK never takes longer; the peer's own cork does, for 200 ms. */
     if (waited_ns / all > (uint64_t)LATE_ACK_MOST_MS * MS + ns_verdict_trip(verdict))
         return;
-    /* A peer's own timer may keep to a tick, but not to the place of our tick. */
+    /* A timer of the peer may follow a tick, too, but not the phase of ours. */
     if ((double)behind < concentrated * (double)all)
         return;
     verdict->receiving += all;
@@ -138,11 +138,11 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
 
 void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns)
 {
-    if (n == 0 || verdict->receiving > 0) /* which is why they came late */
+    if (n == 0 || verdict->receiving > 0) /* the delayed ACK explains them */
         return;
-    enum ns_cause cause = ns / n <= ns_verdict_trip(verdict) ? NS_CAUSE_WIRE : NS_CAUSE_PEER;
-    verdict->causes[cause] += n;
-    verdict->causes_ns[cause] += ns;
+    enum ns_delay delay = ns / n <= ns_verdict_trip(verdict) ? NS_DELAY_WIRE : NS_DELAY_PEER;
+    verdict->delays[delay] += n;
+    verdict->delays_ns[delay] += ns;
 }
 
 void ns_verdict_doubt(struct ns_verdict *verdict)
@@ -153,25 +153,26 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
     verdict->proof.certain = false;
 }
 
-/* Do the requests of which nothing was held take as long as those that were? Then the hold makes no
- * difference: the peer thinks as long, or keeps to a clock of its own. */
+/* Do requests without a hold take as long as those with one? Then the hold makes no difference: the
+ * peer needs that long, or follows a clock of its own. */
 static bool is_no_slower(const struct ns_verdict *verdict)
 {
     uint64_t held = 0;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
         held += verdict->held_waits[n];
-    /* From outside what takes long may be held in the other direction. */
+    /* Seen from outside, a long wait may be a hold in the other direction. */
     if (!verdict->asks || verdict->receiving > 0 || held == 0 || verdict->free < FREE_LEAST ||
         verdict->free * FREE_PART < held)
         return false;
     double as_held = (double)verdict->held_waits_ns / (double)held;
     double free = (double)verdict->free_ns / (double)verdict->free;
-    /* The fewer the holds, the less their mean says. */
+    /* The mean of few holds is less exact. */
     return fabs(as_held - free) <= (verdict->free > held ? 2.0 : 1.0) * verdict->slack_ns;
 }
 
-/* Do the answers take as long after the release as requests do of which nothing was held? Then they
- * seem to have waited for it: a peer that thinks on the first piece takes as long as ever. */
+/* Do answers take as long after the release as they take for requests without a hold? Then they
+ * seem to have waited for it: a peer that works on the first piece would take as long as ever from
+ * the first write on. */
 static bool follows_release(const struct ns_verdict *verdict)
 {
     if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0)
@@ -180,7 +181,7 @@ static bool follows_release(const struct ns_verdict *verdict)
     double answered = (double)verdict->answered_ns / holds;
     double whole = answered + (double)verdict->most_ns / holds;
     double free = (double)verdict->free_ns / (double)verdict->free;
-    double most = answered * ALIKE + verdict->slack_ns; /* when bytes left is told by the tick */
+    double most = answered * ALIKE + verdict->slack_ns; /* release times are exact to a tick */
     return free > answered / ALIKE && free < most && free < whole / 2;
 }
 
@@ -198,8 +199,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
-    /* A peer that speaks before it has got what is held keeps to a clock of its own, if only so
-     * many answers are to be had as looks from outside see. */
+    /* A peer that answers before it has received the held bytes follows a clock of its own. This
+     * only counts from outside, where few answers are seen. */
     if (verdict->stalls > 0 &&
         (is_no_slower(verdict) || (verdict->calls == 0 && verdict->early > verdict->stalls)))
         ns_verdict_doubt(verdict);
@@ -245,9 +246,9 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->receiving_ns += one->receiving_ns;
     sum->segments += one->segments;
     sum->calls += one->calls;
-    for (size_t i = 0; i < NS_CAUSE_COUNT; i++) {
-        sum->causes[i] += one->causes[i];
-        sum->causes_ns[i] += one->causes_ns[i];
+    for (size_t i = 0; i < NS_DELAY_COUNT; i++) {
+        sum->delays[i] += one->delays[i];
+        sum->delays_ns[i] += one->delays_ns[i];
     }
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++) {
         sum->waits[i] += one->waits[i];
@@ -273,6 +274,31 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->doubt = one->doubt;
     add_counts(sum, one);
     ns_verdict_grade(sum);
+}
+
+void ns_verdict_clear_receiving(struct ns_verdict *verdict)
+{
+    verdict->receiving = verdict->receiving_ns = 0;
+    ns_verdict_grade(verdict);
+}
+
+struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict)
+{
+    struct ns_conclusion conclusion = {
+        .stalls = verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY,
+        .holds = verdict->stalls > 0 || verdict->receiving == 0,
+    };
+    uint64_t lost = !conclusion.holds         ? verdict->receiving_ns
+                    : verdict->certain_ns > 0 ? verdict->certain_ns
+                                              : verdict->most_ns;
+    conclusion.certain = conclusion.holds && verdict->certain_ns > 0;
+    if (!conclusion.stalls)
+        return conclusion;
+    conclusion.stalled = !conclusion.holds     ? verdict->receiving
+                         : verdict->stalls > 0 ? verdict->stalls
+                                               : verdict->maybe;
+    conclusion.lost_ms = (double)lost / MS;
+    return conclusion;
 }
 
 const char *ns_grade_name(enum ns_grade grade)

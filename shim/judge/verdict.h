@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the judge finds of a connection, and the sums of it: counted as it is found, graded when it
- * is asked for. Pure; nothing blocks, allocates or fails. Not async-signal-safe. */
+/* What the judge has counted on one connection, sums of such counts, and the conclusion drawn from
+ * them. The conclusion is drawn here and nowhere else: text, JSON, page and policy print it.
+ * Pure; nothing blocks, allocates or fails. Not async-signal-safe. */
 #ifndef NS_VERDICT_H
 #define NS_VERDICT_H
 
@@ -8,122 +9,132 @@
 
 #include <stdbool.h>
 
-/* In the order of how much is claimed, but for CANNOT_TELL. */
+/* From the weakest claim to the strongest; CANNOT_TELL claims nothing. */
 enum ns_grade {
     NS_GRADE_CANNOT_TELL, /* see enum ns_doubt */
     NS_GRADE_NONE,
-    NS_GRADE_LATE,   /* late, but nobody waited: bytes were held, and no answer depended on them */
-    NS_GRADE_LIKELY, /* signs, and no proof: the peer seems to be held by our late ACK, or bytes
+    NS_GRADE_LATE,   /* bytes were held, but no answer depended on them */
+    NS_GRADE_LIKELY, /* signs, but no proof: the peer seems to wait for our delayed ACK, or bytes
                         were held and their answers took as long after the release as others take */
     NS_GRADE_PROVEN,
 };
 
-/* What else made a wait long, or held bytes. */
-enum ns_cause {
-    NS_CAUSE_PEER,   /* nothing was unsent: the peer, or what it waits for, took its time */
-    NS_CAUSE_WINDOW, /* the peer's window was shut: it does not read */
-    NS_CAUSE_LOSS,   /* segments were lost and sent again */
-    NS_CAUSE_WIRE,   /* no longer than the round trip */
-    NS_CAUSE_CORK,   /* the program's own TCP_CORK or MSG_MORE, until the kernel's 200 ms */
-    NS_CAUSE_PACING, /* congestion control or pacing had its reasons */
-    NS_CAUSE_COUNT
+/* Other reasons why a wait took long or bytes stayed unsent. */
+enum ns_delay {
+    NS_DELAY_PEER,   /* nothing was unsent: the peer, or what the peer waits for, took long */
+    NS_DELAY_WINDOW, /* the peer's receive window was full */
+    NS_DELAY_LOSS,   /* segments were lost and retransmitted */
+    NS_DELAY_WIRE,   /* no longer than the round trip */
+    NS_DELAY_CORK,   /* the program's own TCP_CORK or MSG_MORE, for up to 200 ms */
+    NS_DELAY_PACING, /* congestion control or pacing */
+    NS_DELAY_COUNT
 };
 
 enum ns_doubt {
     NS_DOUBT_NOTHING,
-    NS_DOUBT_NO_LOOKS,  /* too few, or none while data was on its way */
-    NS_DOUBT_NO_UNSENT, /* a kernel without tcpi_notsent_bytes */
-    NS_DOUBT_NO_WINDOW, /* a kernel without tcpi_snd_wnd: a shut window looks the same */
-    NS_DOUBT_ANSWERS,   /* bytes were held, and their answers came later than the release explains:
-                           whether they would have come sooner only the experiment tells */
+    NS_DOUBT_NO_LOOKS,  /* too few samples, or none while data was in flight */
+    NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
+    NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
+    NS_DOUBT_ANSWERS, /* bytes were held, and their answers came later than the release explains */
 };
 
-/* A hold, from the look that first saw it to its release. */
+/* A hold, from the sample that first saw it to its release. */
 struct ns_hold {
-    uint64_t begin, end; /* CLOCK_MONOTONIC ns; end: when the bytes left */
+    uint64_t begin, end; /* CLOCK_MONOTONIC ns; end: when the bytes were sent */
     uint64_t cost;       /* ns that the program lost */
-    uint32_t slack;      /* ns: begin and end may be wrong by so much each */
-    bool by_ack;         /* released when an ACK came; otherwise by a timer of the kernel's */
-    bool waited;         /* the program waited for an answer that came after it */
-    bool certain; /* the answer followed the release so closely that nothing else took the time;
-                     otherwise cost is what was lost at most */
-    struct ns_look look; /* that proves it */
+    uint32_t slack;      /* ns: possible error of begin and of end */
+    bool by_ack;         /* an ACK released it, and not a timer of the kernel */
+    bool waited;         /* the program waited for an answer, which came after the release */
+    bool certain;        /* the answer followed the release so closely that nothing else took the
+                            time; otherwise cost is an upper bound */
+    struct ns_look look; /* the sample that proves it */
 };
 
 enum { NS_VERDICT_BUCKETS = 32, NS_PHASES = 16 };
 
 struct ns_verdict {
     enum ns_grade grade;
-    enum ns_doubt doubt; /* why, for CANNOT_TELL */
-    uint64_t looks;
-    uint64_t requests; /* answers that followed something written; from outside at least so many */
-    uint64_t stalls; /* holds that the program waited for, and whose answer followed the release */
-    uint64_t late_acks;   /* stalls that lasted longer than a round trip: the peer's ACK was late */
-    uint64_t maybe;       /* holds before an answer that came later than the release explains */
-    uint64_t late;        /* holds that nobody waited for */
-    uint64_t early;       /* of these, before whose release the peer spoke all the same */
-    uint64_t unprovable;  /* what would be a hold, had the kernel told all that proves it */
-    uint64_t answered_ns; /* from release to answer: of the stalls, and of those that may be */
-    uint64_t held_waits_ns; /* in waits with a hold */
-    uint64_t free;          /* waits for answers before which nothing was held */
-    uint64_t free_ns;       /* in these */
-    uint64_t certain_ns;    /* lost for certain: by the stalls */
-    uint64_t most_ns;       /* lost at most: by the stalls and by those that may be */
-    uint64_t watched_ns;    /* from the first look to the last */
-    uint64_t waited_ns;     /* in waits for answers; from outside: 0 */
-    uint64_t shortest_ns, longest_ns, held_ns; /* of the stalls; held_ns: their sum */
-    uint64_t receiving;    /* answers of the peer that our late ACK seems to have held back */
-    uint64_t receiving_ns; /* what they cost at most */
-    uint64_t causes[NS_CAUSE_COUNT], causes_ns[NS_CAUSE_COUNT]; /* what else: how often, how long */
-    uint64_t segments;                                          /* sent meanwhile */
-    uint64_t calls;    /* writes and reads of the program; from outside: 0 */
-    bool asks;         /* seen from inside, and no server, whose waits are for the next request */
-    uint32_t rtt_us;   /* the smallest known; 0: not known */
-    uint32_t slack_ns; /* of one hold, the largest */
-    struct ns_hold proof; /* the stall, else what may be one, whose times are known best; end 0:
-                             there is none */
-    /* How many waits took from 2^n to 2^(n+1) microseconds: all, and those with a hold. */
+    enum ns_doubt doubt;    /* the reason for CANNOT_TELL */
+    uint64_t looks;         /* samples */
+    uint64_t requests;      /* answers after a write; from outside a lower bound */
+    uint64_t stalls;        /* certain holds */
+    uint64_t late_acks;     /* stalls longer than a round trip: the peer's ACK was late */
+    uint64_t maybe;         /* holds whose answer came later than the release explains */
+    uint64_t late;          /* holds for which nobody waited */
+    uint64_t early;         /* those of them whose answer came before the release */
+    uint64_t unprovable;    /* holds for whose proof the kernel reported too little */
+    uint64_t answered_ns;   /* from release to answer, of stalls and maybe */
+    uint64_t held_waits_ns; /* length of waits with a hold */
+    uint64_t free;          /* waits for answers without a hold */
+    uint64_t free_ns;       /* length of these */
+    uint64_t certain_ns;    /* lost by the stalls */
+    uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
+    uint64_t watched_ns;    /* from the first sample to the last */
+    uint64_t waited_ns;     /* in waits for answers; from outside 0 */
+    uint64_t shortest_ns, longest_ns, held_ns; /* of the stalls; held_ns is their sum */
+    uint64_t receiving;    /* answers of the peer that our delayed ACK seems to have held back */
+    uint64_t receiving_ns; /* upper bound: what these cost */
+    uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
+    uint64_t segments;    /* sent meanwhile */
+    uint64_t calls;       /* writes and reads of the program; from outside 0 */
+    bool asks;            /* seen from inside, and not a server, which waits for requests */
+    uint32_t rtt_us;      /* smallest known; 0: unknown */
+    uint32_t slack_ns;    /* largest slack of a hold */
+    struct ns_hold proof; /* the stall (or maybe) whose times are known best; end 0: none */
+    /* Waits that took 2^n to 2^(n+1) microseconds: all, and those with a hold. */
     uint32_t waits[NS_VERDICT_BUCKETS], held_waits[NS_VERDICT_BUCKETS];
 };
 
-/* Add what was found of one connection to that of a group of them. */
+/* Add the counts of one connection to those of a group, and grade the sum. */
 void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one);
 
 /* "proven", "likely", "late but nobody waited", "none", "cannot tell". */
 const char *ns_grade_name(enum ns_grade grade);
 
-/* The rest is for the judge. */
+/* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
+void ns_verdict_clear_receiving(struct ns_verdict *verdict);
 
-/* A hold that was waited for, certain or not, and how long after it the answer came. */
+/* Everything that the reports say about a verdict. */
+struct ns_conclusion {
+    bool stalls;      /* proven or likely */
+    bool holds;       /* this end holds the bytes; otherwise the peer does, until our ACK */
+    bool certain;     /* lost_ms is a measurement, not an upper bound */
+    uint64_t stalled; /* requests that stalled, or seem to have */
+    double lost_ms;   /* by these */
+};
+
+struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict);
+
+/* The functions below are for the judge. */
+
+/* Count a hold for which the program waited; since: ns from its release to the answer. */
 void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since,
                       uint64_t tick_ns);
 
-/* A wait for an answer. */
+/* Count a wait for an answer. */
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);
 
-/* Something else took so long. The peer's time is the wire's if it is no longer than a round trip.
- */
-void ns_verdict_cause(struct ns_verdict *verdict, enum ns_cause cause, uint64_t ns);
+/* Count another delay. One of the peer that is no longer than a round trip is the wire's. */
+void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns);
 
-/* Waits for answers in which nothing was unsent, as ns_judge_waits takes them. Those below least_ns
- * were not long. */
+/* See ns_judge_waits. Waits shorter than least_ns count as no delay. */
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
                       uint64_t waited_ns, uint64_t least_ns);
 
-/* Parts of answers, as ns_judge_parts takes them. After the arrivals. */
+/* See ns_judge_parts. Call it after ns_verdict_arrivals. */
 void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns);
 
-/* Arrivals, as ns_judge_arrivals takes them. */
+/* See ns_judge_arrivals. */
 void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
                          uint64_t waited_ns, uint64_t tick_ns);
 
-/* The stalls may be none. */
+/* Downgrade every stall from certain to possible. */
 void ns_verdict_doubt(struct ns_verdict *verdict);
 
-/* Set grade and doubt by what has been counted, taking back what the whole of it speaks against. */
+/* Set grade and doubt from the counts. Stalls that the other counts contradict become doubtful. */
 void ns_verdict_grade(struct ns_verdict *verdict);
 
-/* A round trip, and a quarter of one for its variation, in ns. */
+/* A round trip and a quarter of it for jitter, in ns. */
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* See weigh.h. Owns nothing. */
+/* See weigh.h. */
 #include "judge/weigh.h"
 
 #include <stdlib.h>
 
-/* With fewer waits nothing can be said. */
+/* Fewer waits say nothing. */
 enum { LEAST = 4 };
-/* The places of answers behind releases keep within a sixteenth of a tick: measured 0.05 to 0.15 ms
- * of 4, where a peer that thinks for 44 ms had 0.55 at least. */
+/* Answers that follow a release come within a sixteenth of a tick. Measured with a tick of 4 ms:
+ * 0.05 to 0.15 ms; for a peer that takes 44 ms at least 0.55 ms. */
 enum { NARROW = 16 };
-/* From outside: places that are known to three quarters of a tick tell something; this many of
- * them, and so large a part of them at one place, speak for the release. Answers at any time have
- * two thirds of theirs at the fullest place, as looks are half a tick apart. */
+/* From outside: only answers whose place is known to three quarters of a tick count. With at least
+ * so many of them, this percentage at one place speaks for the release. Answers at random times
+ * have two thirds at the fullest place, as samples are half a tick apart. */
 enum { PLACED_LEAST = 16, FULL = 90 };
-/* If a fourth comes somewhat too late to be certain, the others may be the near end of the same. */
+/* If a quarter of the answers is somewhat too late to be certain, the others may be the early part
+ * of the same distribution. */
 enum { SLOW = 4 };
 
 static int by_value(const void *left, const void *right)
@@ -22,8 +23,8 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The width of the narrowest part that holds `within` of n sorted values; *first: where it begins.
- * With a period values go round. */
+/* The width of the narrowest interval with `within` of n sorted values; *first: its begin. With a
+ * period, values wrap around. */
 static uint32_t narrowest(const uint32_t *sorted, uint32_t n, uint32_t within, uint32_t period,
                           uint32_t *first)
 {
@@ -39,10 +40,10 @@ static uint32_t narrowest(const uint32_t *sorted, uint32_t n, uint32_t within, u
     return least;
 }
 
-/* Is the half of the waits that is most alike in length spread more widely over the tick than its
- * lengths are? What waits for the release is as long as the release makes it: where it was begun
- * sooner or later within the tick, its length differs by so much, and its end does not. Half of
- * that half must be together, since others that use the processor make some answers late. */
+/* Take the half of the waits whose lengths are closest together. Do their ends vary more within the
+ * tick than their lengths do? The end of a wait for the release is fixed to the tick, so its length
+ * varies with its begin. Only half of that half must be close together, since a busy processor
+ * delays some answers. */
 static bool is_unlike(const struct ns_weigh *weigh, uint64_t tick_ns)
 {
     uint32_t values[NS_WEIGH_BLOCK], first = 0, n = 0;
@@ -55,7 +56,7 @@ static bool is_unlike(const struct ns_weigh *weigh, uint64_t tick_ns)
     qsort(values, weigh->n, sizeof values[0], by_value);
     uint32_t lengths = narrowest(values, weigh->n, half, 0, &first);
     for (uint32_t i = 0; i < weigh->n; i++) {
-        if (weigh->answers[i].length_us - first <= lengths) /* shorter ones wrap */
+        if (weigh->answers[i].length_us - first <= lengths) /* unsigned: shorter ones wrap */
             values[n++] = weigh->answers[i].place_us;
     }
     qsort(values, n, sizeof values[0], by_value);
@@ -82,7 +83,7 @@ void ns_weigh_lag(struct ns_weigh *weigh, const struct ns_weigh_lag *lag, uint64
 {
     weigh->lags++;
     weigh->slow += lag->slow;
-    /* One that is very late, since others use the processor, is not worth many that are not. */
+    /* One very late answer of a busy machine must not outweigh many others. */
     weigh->lag_ns += lag->ns < (double)tick_ns ? lag->ns : (double)tick_ns;
     uint64_t part = tick_ns / NS_WEIGH_PLACES;
     if (part == 0 || lag->high - lag->low > tick_ns / 4 * 3 || weigh->placed == UINT16_MAX)
@@ -92,7 +93,7 @@ void ns_weigh_lag(struct ns_weigh *weigh, const struct ns_weigh_lag *lag, uint64
         weigh->places[at % NS_WEIGH_PLACES]++;
 }
 
-/* From outside: do answers come at any time within the tick, or long after the release? */
+/* From outside: do answers come at random places of the tick, or long after the release? */
 static bool lags(const struct ns_weigh *weigh, double most_ns, double tick_ns)
 {
     uint32_t fullest = 0;
@@ -114,7 +115,7 @@ bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t mo
 {
     if (weigh->blocks > 0 ? weigh->unlike * 2 >= weigh->blocks : is_unlike(weigh, tick_ns))
         return true;
-    /* Most come on the next tick: what had to wait for a processor, after the peer had thought. */
+    /* Most come a tick later: the peer did not wait for the release, and the processor was busy. */
     if (weigh->all >= LEAST && weigh->since_ns / weigh->all > (double)most_ns)
         return true;
     return lags(weigh, (double)most_ns, (double)tick_ns);

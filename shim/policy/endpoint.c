@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the spelling of an address range and a port range. Strict, because a policy that means
- * another network than its author thinks is worse than one that is refused: no leading zeros, no
- * bits set beyond the prefix, no host names (resolving could block, and the answer changes). Never
- * allocates. Not async-signal-safe (snprintf). */
+/* See endpoint.h. Owns the spelling of address and port ranges. Strict, since a policy that means
+ * another network than its author believes is worse than one that is refused: no leading zeros, no
+ * bits set beyond the prefix, no host names (resolving could block, and the answer changes). */
 #include "policy/endpoint.h"
 
 #include <arpa/inet.h>
@@ -26,7 +25,7 @@ static struct span span_until(struct span *rest, char c)
     return head;
 }
 
-/* A decimal number without leading zeros, at most `most`; -1 if it is none. */
+/* A decimal number without leading zeros, not above most; otherwise -1. */
 static int span_number(struct span digits, int most)
 {
     int value = 0;
@@ -69,8 +68,7 @@ static bool set_beyond(const struct in6_addr *addr, unsigned prefix)
     return false;
 }
 
-/* ADDRESS or ADDRESS/BITS of one family. Bits that are set beyond the prefix are the caller's to
- * tell: see tell_network. */
+/* ADDRESS or ADDRESS/BITS of one family. For bits beyond the prefix see tell_network. */
 static const char *read_address(struct span text, int family, struct ns_endpoint *endpoint)
 {
     char digits[INET6_ADDRSTRLEN];
@@ -98,7 +96,7 @@ static const char *read_address(struct span text, int family, struct ns_endpoint
     return set_beyond(&result, endpoint->prefix) ? beyond_prefix : NULL;
 }
 
-/* The address has bits set beyond its prefix: say which network it is in. */
+/* The message for an address with bits set beyond its prefix: names the network it is in. */
 static void tell_network(const struct ns_endpoint *endpoint, char *problem, size_t size)
 {
     struct in6_addr network = endpoint->addr;
@@ -128,8 +126,8 @@ static const char *read_bracketed(struct span text, struct ns_endpoint *endpoint
     return read_ports((struct span){rest.at + 2, rest.len - 2}, endpoint);
 }
 
-/* fd00::1:443 is an address whose last part is 443, and who wrote it may have meant port 443. One
- * without "::" has its eight parts, and a part of one digit is seldom a port. */
+/* fd00::1:443 is an address whose last part is 443; port 443 may be meant. An address without "::"
+ * has eight parts, so there it is clear. A part of one digit is seldom a port. */
 static bool ends_like_a_port(const char *text)
 {
     const char *last = strrchr(text, ':') + 1;
@@ -165,7 +163,7 @@ static const char *read_endpoint(const char *text, struct ns_endpoint *endpoint)
     return problem ? problem : read_ports((struct span){rest.at + 1, rest.len - 1}, endpoint);
 }
 
-/* What is often written instead of an endpoint has a sentence of its own. */
+/* Frequent mistakes have messages of their own. */
 static const char *judge_form(const char *text)
 {
     if (*text == '\0')
@@ -216,7 +214,7 @@ char *ns_endpoint_tell_port(const struct ns_endpoint *endpoint, char *buffer, si
     static const uint8_t zeros[12];
     unsigned high = bytes[12] * 256u + bytes[13], low = bytes[14] * 256u + bytes[15];
     char address[INET6_ADDRSTRLEN];
-    /* inet_ntop writes the last four bytes of these as an IPv4 address. */
+    /* inet_ntop would write the last four bytes of these as an IPv4 address. */
     if (memcmp(bytes, zeros, sizeof zeros) == 0)
         snprintf(address, sizeof address, "::%x:%x", high, low);
     else if (IN6_IS_ADDR_V4MAPPED(&endpoint->addr))

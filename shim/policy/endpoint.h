@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The endpoints of a policy, from text: 10.0.0.0/8, 7000-7010, 10.0.0.1:80, [fd00::/8]:443. Pure;
- * does not allocate, resolves no names. */
+/* The endpoints of a policy, from text: 10.0.0.0/8, 7000-7010, 10.0.0.1:80, [fd00::/8]:443. Pure:
+ * resolves no names and allocates nothing. Not async-signal-safe. */
 #ifndef NS_POLICY_ENDPOINT_H
 #define NS_POLICY_ENDPOINT_H
 
 #include "policy/policy.h"
 
-/* Returns 0 or -EINVAL; problem then says what is wrong and what is allowed, to be read after the
- * endpoint itself ("... is not an endpoint: ..."). */
+/* Returns 0 or -EINVAL. In the latter case problem says what is wrong and what is allowed, as the
+ * end of "... is not an endpoint: ...". */
 int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size);
 
-/* Of one that ends_like_a_port: what it is, and how to write what may have been meant. Returns
+/* For an endpoint that ends_like_a_port: says what it means, and how to write a port. Returns
  * buffer. */
 char *ns_endpoint_tell_port(const struct ns_endpoint *endpoint, char *buffer, size_t size);
 

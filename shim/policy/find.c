@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the search for a policy and the reading of its file. Never blocks on what it opens, never
- * uses a descriptor below 3 (a daemon that closed its own would find ours in their place), reads no
- * environment, prints nothing. Allocates; not async-signal-safe. */
+/* See find.h. Owns the search for a policy and the reading of its file. Never blocks on a file that
+ * it opens, and never opens one below descriptor 3, which a daemon may have closed on purpose.
+ * Reads no environment and prints nothing. */
 #include "policy/find.h"
 
 #include "base/path.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The bytes of a file, and what they are compiled with. */
+/* The bytes of a file, and the memory for compiling them. */
 struct content {
     char *bytes;
     size_t len;
@@ -36,7 +36,7 @@ static int open_quietly(const char *path)
     return error;
 }
 
-/* One byte more than a policy may have is enough to see that it is too large. */
+/* Reads one byte more than a policy may have, to see that it is too large. */
 static int read_all(int fd, struct content *content)
 {
     content->bytes = ns_arena_alloc(&content->scratch, NS_POLICY_SIZE_MOST + 1);
@@ -56,14 +56,13 @@ static int read_all(int fd, struct content *content)
     return 0;
 }
 
-static int read_path(const struct ns_policy_request *request, const char *path,
-                     struct content *content)
+static int read_path(const char *path, struct content *content)
 {
-    int fd = request->open ? request->open(path, request->open_context) : open_quietly(path);
+    int fd = open_quietly(path);
     if (fd < 0)
         return fd;
-    /* Not fstat: its symbol is GLIBC_2.33, and the shim must load on older ones. A pipe or a
-     * terminal cannot seek, a directory refuses the read, a device ends at the size limit. */
+    /* Not fstat, whose symbol is of GLIBC_2.33, while the library must load on older ones. Pipes
+     * and terminals cannot seek, a directory refuses the read, a device ends at the size limit. */
     int result = lseek(fd, 0, SEEK_CUR) < 0 ? -errno : read_all(fd, content);
     close(fd);
     return result;
@@ -106,7 +105,7 @@ static void load(const struct ns_policy_request *request, const char *path, bool
                  struct ns_policy_found *found)
 {
     struct content content = {0};
-    int error = is_stdin ? read_all(STDIN_FILENO, &content) : read_path(request, path, &content);
+    int error = is_stdin ? read_all(STDIN_FILENO, &content) : read_path(path, &content);
     if (error)
         could_not_read(found, error);
     else
@@ -130,8 +129,9 @@ void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
         strcat(found->where.message, "; '-' is standard input");
 }
 
-/* NULL, or the base name of a path, if it can be the name of a policy file; its length is *len. A
- * login shell's "-bash" is bash, and an upgraded program's "app (deleted)" is app. */
+/* The base name of a path if it can be the name of a policy file, otherwise NULL; its length is
+ * *len. The "-bash" of a login shell becomes bash, the "app (deleted)" of an upgraded program app.
+ */
 static const char *usable_base(const char *path, size_t *len)
 {
     if (!path)
@@ -143,15 +143,14 @@ static const char *usable_base(const char *path, size_t *len)
     if (*len == 0 || *len > NAME_MAX - strlen(".json") || strcmp(base, ".") == 0 ||
         strcmp(base, "..") == 0)
         return NULL;
-    /* Programs write whole sentences into argv[0]; one with control characters would spoil a log.
-     */
+    /* Programs write sentences into argv[0]. Control characters would damage a log. */
     for (size_t i = 0; i < *len; i++)
         if ((unsigned char)base[i] < ' ' || base[i] == 0x7F)
             return NULL;
     return base;
 }
 
-/* True if the search ends here: the file is there, good or bad. */
+/* Returns true if the search ends here, because the file exists. */
 static bool try_file(const struct ns_policy_request *request, const char *path,
                      struct ns_policy_found *found, ns_policy_tried *tried, void *context)
 {
@@ -218,9 +217,8 @@ static bool try_directory(const struct ns_policy_request *request, const char *d
     return false;
 }
 
-/* Directory by directory, and not name by name: whoever owns the first may say with one
- * default.json what every program gets, whatever those behind it have for single programs, and
- * leaves the rest to them by having none. */
+/* Directory by directory, not name by name: so a default.json in the first directory applies to
+ * every program, whatever the other directories contain. */
 static bool try_directories(const struct ns_policy_request *request, struct ns_policy_found *found,
                             ns_policy_tried *tried, void *context)
 {
@@ -246,7 +244,7 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
         compile(&content, found, request->all);
         ns_arena_free(&content.scratch);
     } else if (named[0]) {
-        /* Not ns_policy_read: "-" is a file here, for standard input is the application's. */
+        /* Not ns_policy_read: standard input is the application's, so "-" is a file here. */
         start(found, NS_POLICY_NAMED, named);
         load(request, named, false, found);
         if (tried)
@@ -260,7 +258,7 @@ void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_fo
 char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size)
 {
     const struct ns_policy_error *where = &found->where;
-    const char *path = found->path[0] ? found->path : "''"; /* somebody's variable was empty */
+    const char *path = found->path[0] ? found->path : "''"; /* the variable was empty */
     if (where->line)
         snprintf(buffer, size, "%s:%u:%u: %s", path, where->line, where->column, where->message);
     else

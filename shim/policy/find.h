@@ -10,8 +10,7 @@
 
 #define NS_POLICY_DIR_DEFAULT NS_SYSCONFDIR /* the Makefile's */
 
-/* The name of the rule that `nagleshim run` makes of its options. Who reads of it has no policy
- * that he knows of. */
+/* The name of the rule that `nagleshim run` makes of its options. */
 #define NS_POLICY_OF_RUN "options of nagleshim run"
 
 enum ns_policy_origin {
@@ -21,67 +20,64 @@ enum ns_policy_origin {
     NS_POLICY_IN_DIRECTORY,
 };
 
-/* Values as the environment has them; NULL or "" where a variable is not set. */
+/* The values of environment variables, NULL or "" if not set, and the names of the process. */
 struct ns_policy_request {
     const char *policy;     /* NAGLESHIM_POLICY */
     const char *policy_dir; /* NAGLESHIM_POLICY_DIR: see struct ns_policy_directories */
     const char *argv0;      /* may be NULL */
     const char *exe;        /* path of the executable, may be NULL */
-    /* What opens a file for reading instead of open(2), or NULL: for a process that lives in
-     * another root than the caller. Returns a descriptor, or -errno. */
-    int (*open)(const char *path, const void *context);
-    const void *open_context;
-    const struct ns_policy_errors *all; /* who wants every mistake of the file taken; may be NULL */
+    /* Receives every error of the file that is used; may be NULL. */
+    const struct ns_policy_errors *all;
 };
 
 struct ns_policy_found {
     enum ns_policy_origin origin;
-    const struct ns_policy *policy; /* NULL if the source is unreadable or wrong: stand aside */
+    const struct ns_policy *policy; /* NULL if the source is unreadable or wrong */
     int error;                      /* 0; -EINVAL: see where; another -errno: could not be read */
-    struct ns_policy_error where;   /* for -EINVAL: the place; for the others only message is set */
+    struct ns_policy_error where;   /* for -EINVAL with line and column, otherwise only message */
     char path[PATH_MAX]; /* the file; "NAGLESHIM_POLICY" for inline JSON; "" for built in */
 };
 
-/* The directories that NAGLESHIM_POLICY_DIR names, in their order: paths with colons between them.
- * An empty one, as the whole of it is where it is not set, is NS_POLICY_DIR_DEFAULT. */
+/* The directories of NAGLESHIM_POLICY_DIR in their order, separated by colons. An empty path, also
+ * that of an unset variable, is NS_POLICY_DIR_DEFAULT. */
 struct ns_policy_directories {
     const char *rest; /* NULL past the last */
 };
 
-/* list may be NULL; it must stay. */
+/* list may be NULL; it must stay in memory. */
 struct ns_policy_directories ns_policy_directories(const char *list);
 
-/* False past the last; else *path is the next, of *length bytes. Async-signal-safe. */
+/* Returns false after the last directory. Otherwise *path is the next one, of *length bytes, not
+ * terminated. Async-signal-safe. */
 bool ns_policy_next_directory(struct ns_policy_directories *directories, const char **path,
                               size_t *length);
 
-/* Is one of them there? */
+/* Does any directory of list exist? */
 bool ns_policy_has_directory(const char *list);
 
-/* One file looked at: error is 0 if it is the one taken, or -errno (-ENOENT or -ENOTDIR: not there,
- * so the search went on). */
+/* Called for each file that is tried. error: 0 if the file is used, or -errno; after -ENOENT and
+ * -ENOTDIR the search goes on. */
 typedef void ns_policy_tried(void *context, const char *path, int error);
 
-/* Find and compile the policy of a process. tried (may be NULL) is called for every file looked at,
- * in order. Never fails: the result is in found. found->policy is the caller's; ns_policy_free may
- * be given the built-in one too. */
+/* Find and compile the policy of a process. tried may be NULL. Always sets found. The caller frees
+ * found->policy with ns_policy_free, also the built-in one. */
 void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found,
                     ns_policy_tried *tried, void *context);
 
-/* Read and compile one file ("-" is standard input). Fills found as ns_policy_find does, with
- * origin NS_POLICY_NAMED. Regular files only (and standard input), at most NS_POLICY_SIZE_MOST
- * bytes. No descriptor below 3 is ever read from (but standard input) or left open. */
+/* Read and compile a regular file of at most NS_POLICY_SIZE_MOST bytes, or standard input ("-").
+ * Sets found as ns_policy_find does, with NS_POLICY_NAMED. */
 void ns_policy_read(const char *path, struct ns_policy_found *found);
 
-/* The same for a file that was named or found in a directory, as origin says, where no name is
- * standard input's; and every mistake is told to all, which may be NULL. */
+/* The same with another origin, for which "-" is a file. all, which may be NULL, receives every
+ * error.
+ */
 void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
                        struct ns_policy_found *found, const struct ns_policy_errors *all);
 
-/* Why a file could not be read, of an error other than -EINVAL. */
+/* Why a file could not be read. error: -errno, not -EINVAL. */
 const char *ns_policy_error_reason(int error);
 
-/* "file:line:column: message", or "file: message" where there is no place. Returns buffer. */
+/* "file:line:column: message", or "file: message" without a place. Returns buffer. */
 char *ns_policy_error_text(const struct ns_policy_found *found, char *buffer, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a policy may say: each key of keys.def, its kind, its range. Turns the cJSON
- * tree into a struct ns_policy, whole or not at all. Never prints, exits or aborts: it runs in
- * strangers' processes. Allocates; not async-signal-safe. */
+/* Owns what a policy may contain: each key of keys.def, its kind and its range. Turns a cJSON tree
+ * into a struct ns_policy, completely or not at all. Never prints, exits or aborts, since it runs
+ * in other programs' processes. Allocates; not async-signal-safe. */
 #include "policy/policy.h"
 
 #include "policy/endpoint.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A policy being read: which required keys were there. */
+/* A policy while it is read, and which required keys were found. */
 struct draft {
     struct ns_policy *policy;
     bool has_version, has_rules;
@@ -31,47 +31,23 @@ static int read_name(struct ns_reader *reader, const cJSON *item, void *into)
     return ns_reader_string(reader, item, NS_NAME_LENGTH_MOST, &rule->name);
 }
 
-static const char *send_word(unsigned value)
-{
-    return ns_send_name((enum ns_send)value);
-}
-
-static const char *ack_word(unsigned value)
-{
-    return ns_ack_name((enum ns_ack)value);
-}
-
-static const char *role_word(unsigned value)
-{
-    return ns_role_name((enum ns_role)value);
-}
-
-static int read_send(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    unsigned value = rule->send;
-    int result = ns_reader_word(reader, item, send_word, 0, &value);
-    rule->send = (enum ns_send)value;
-    return result;
-}
-
-static int read_ack(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    unsigned value = rule->ack;
-    int result = ns_reader_word(reader, item, ack_word, 0, &value);
-    rule->ack = (enum ns_ack)value;
-    return result;
-}
-
-static int read_role(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    unsigned value = rule->role;
-    int result = ns_reader_word(reader, item, role_word, NS_ROLE_CLIENT, &value);
-    rule->role = (enum ns_role)value;
-    return result;
-}
+/* A key of a rule whose value is a word of modes.def. */
+#define READ_WORD(key, first)                                                                      \
+    static const char *key##_word(unsigned value)                                                  \
+    {                                                                                              \
+        return ns_##key##_name((enum ns_##key)value);                                              \
+    }                                                                                              \
+    static int read_##key(struct ns_reader *reader, const cJSON *item, void *into)                 \
+    {                                                                                              \
+        struct ns_rule *rule = into;                                                               \
+        unsigned value = rule->key;                                                                \
+        int result = ns_reader_word(reader, item, key##_word, first, &value);                      \
+        rule->key = (enum ns_##key)value;                                                          \
+        return result;                                                                             \
+    }
+READ_WORD(send, 0)
+READ_WORD(ack, 0)
+READ_WORD(role, NS_ROLE_CLIENT)
 
 static int read_max_delay(struct ns_reader *reader, const cJSON *item, void *into)
 {
@@ -84,63 +60,72 @@ static int read_max_delay(struct ns_reader *reader, const cJSON *item, void *int
     return result;
 }
 
-static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***list)
+/* Reads entry i of a list into list[i]. */
+typedef int entry_reader(struct ns_reader *reader, const cJSON *entry, void *list, size_t i);
+
+static int read_pattern(struct ns_reader *reader, const cJSON *entry, void *list, size_t i)
 {
-    const cJSON *entry;
-    size_t n;
-    int result = ns_reader_list(reader, item, &entry, &n);
-    if (result)
-        return result;
-    *list = ns_arena_alloc(reader->memory, (n + 1) * sizeof **list);
-    if (!*list)
-        return -ENOMEM;
-    int worst = 0;
-    for (size_t i = 0; i < n && ns_reader_goes_on(reader, result); i++, entry = entry->next) {
-        result = ns_reader_string(reader, entry, NS_PATTERN_LENGTH_MOST, &(*list)[i]);
-        worst = result ? result : worst;
-    }
-    return worst;
+    return ns_reader_string(reader, entry, NS_PATTERN_LENGTH_MOST, (char **)list + i);
 }
 
-static int read_process(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    return read_patterns(reader, item, &rule->process);
-}
-
-static int read_args(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    return read_patterns(reader, item, &rule->args);
-}
-
-static int read_endpoint(struct ns_reader *reader, const cJSON *item, struct ns_endpoint *endpoint)
+static int read_endpoint(struct ns_reader *reader, const cJSON *entry, void *list, size_t i)
 {
     char problem[240], quote[44];
-    if (!cJSON_IsString(item))
-        return ns_reader_expected_string(reader, item, "a string");
-    if (ns_endpoint_parse(item->valuestring, endpoint, problem, sizeof problem) == 0)
+    if (!cJSON_IsString(entry))
+        return ns_reader_expected_string(reader, entry, "a string");
+    if (ns_endpoint_parse(entry->valuestring, (struct ns_endpoint *)list + i, problem,
+                          sizeof problem) == 0)
         return 0;
-    return ns_reader_fail(reader, item, NS_TEXT_VALUE, "\"%s\" is not an endpoint: %s",
-                          ns_reader_quote(item->valuestring, quote, sizeof quote), problem);
+    return ns_reader_fail(reader, entry, NS_TEXT_VALUE, "\"%s\" is not an endpoint: %s",
+                          ns_reader_quote(entry->valuestring, quote, sizeof quote), problem);
 }
 
-static int read_endpoints(struct ns_reader *reader, const cJSON *item, struct ns_endpoint **list,
-                          size_t *n)
+/* A string or a list of strings. *list gets *n entries of size bytes, and one of zeros behind them.
+ */
+static int read_list(struct ns_reader *reader, const cJSON *item, size_t size, entry_reader *read,
+                     void **list, size_t *n)
 {
     const cJSON *entry;
     int result = ns_reader_list(reader, item, &entry, n);
     if (result)
         return result;
-    *list = ns_arena_alloc(reader->memory, *n * sizeof **list);
+    *list = ns_arena_alloc(reader->memory, (*n + 1) * size);
     if (!*list)
         return -ENOMEM;
     int worst = 0;
     for (size_t i = 0; i < *n && ns_reader_goes_on(reader, result); i++, entry = entry->next) {
-        result = read_endpoint(reader, entry, &(*list)[i]);
+        result = read(reader, entry, *list, i);
         worst = result ? result : worst;
     }
     return worst;
+}
+
+static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***list)
+{
+    void *patterns = NULL;
+    size_t n;
+    int result = read_list(reader, item, sizeof **list, read_pattern, &patterns, &n);
+    *list = patterns;
+    return result;
+}
+
+static int read_endpoints(struct ns_reader *reader, const cJSON *item, struct ns_endpoint **list,
+                          size_t *n)
+{
+    void *endpoints = NULL;
+    int result = read_list(reader, item, sizeof **list, read_endpoint, &endpoints, n);
+    *list = endpoints;
+    return result;
+}
+
+static int read_process(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    return read_patterns(reader, item, &((struct ns_rule *)into)->process);
+}
+
+static int read_args(struct ns_reader *reader, const cJSON *item, void *into)
+{
+    return read_patterns(reader, item, &((struct ns_rule *)into)->args);
 }
 
 static int read_local(struct ns_reader *reader, const cJSON *item, void *into)
@@ -268,28 +253,6 @@ static const struct ns_reader_key rule_keys[] = {
 #undef NS_RULE_KEY
 };
 
-/* A rule that observes does nothing else. */
-static int judge_observing(struct ns_reader *reader, const cJSON *item, struct ns_rule *rule)
-{
-    int worst = 0;
-    if (rule->send != NS_SEND_OBSERVE || !cJSON_IsObject(item))
-        return 0;
-    rule->ack = NS_ACK_APP; /* what an absent "ack" means here */
-    for (const cJSON *child = item->child; child && ns_reader_goes_on(reader, worst);
-         child = child->next) {
-        if (strcmp(child->string, "ack") == 0 && cJSON_IsString(child) &&
-            strcmp(child->valuestring, ns_ack_name(NS_ACK_BEFORE_WAIT)) == 0)
-            worst = ns_reader_fail(reader, child, NS_TEXT_VALUE,
-                                   "\"ack\" must be \"app\", or left out, in a rule with \"send\": "
-                                   "\"observe\", which changes nothing");
-        else if (strcmp(child->string, "sockopt") == 0)
-            worst = ns_reader_fail(reader, child, NS_TEXT_KEY,
-                                   "\"sockopt\" is not for a rule with \"send\": \"observe\", "
-                                   "which changes nothing");
-    }
-    return worst;
-}
-
 static int read_version(struct ns_reader *reader, const cJSON *item, void *into)
 {
     struct draft *draft = into;
@@ -345,10 +308,6 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
         rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
         int result = ns_reader_object(reader, child, "a rule", rule_keys,
                                       sizeof rule_keys / sizeof *rule_keys, rule);
-        if (ns_reader_goes_on(reader, result)) {
-            int judged = judge_observing(reader, child, rule);
-            result = judged ? judged : result;
-        }
         worst = result ? result : worst;
         if (!ns_reader_goes_on(reader, result))
             break;
@@ -370,7 +329,7 @@ static bool has_key(const struct ns_reader_key *keys, size_t n, const char *key)
     return false;
 }
 
-/* The object that a key belongs in; NULL if it is none. Of a key of several, the innermost. */
+/* The object that a key belongs in, the innermost if there are several; NULL if it is no key. */
 static const char *home_of(const char *key)
 {
     if (has_key(match_keys, sizeof match_keys / sizeof *match_keys, key))
@@ -389,7 +348,7 @@ static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
     const cJSON *root = reader->root;
     int result = ns_reader_object(reader, root, "a policy", policy_keys,
                                   sizeof policy_keys / sizeof *policy_keys, &draft);
-    if (!ns_reader_goes_on(reader, result) || !cJSON_IsObject(root) || reader->is_beginning)
+    if (!ns_reader_goes_on(reader, result) || !cJSON_IsObject(root))
         return result;
     if (!draft.has_version)
         result =
@@ -400,7 +359,7 @@ static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
     return result;
 }
 
-/* The policy of a tree, in memory. */
+/* Turn a tree into a policy, which lies in reader->memory. */
 static int compile(struct ns_reader *reader, struct ns_policy **policy)
 {
     struct ns_policy *draft = ns_arena_alloc(reader->memory, sizeof *draft);
@@ -415,22 +374,6 @@ static int compile(struct ns_reader *reader, struct ns_policy **policy)
     return 0;
 }
 
-/* The mistakes that stand before the place where the text stops being JSON, and that one. */
-static void judge_beginning(struct ns_arena *scratch, const char *text, size_t len,
-                            const struct ns_policy_error *stop, const struct ns_policy_errors *all)
-{
-    struct ns_arena memory = {0};
-    struct ns_policy_error first;
-    struct ns_reader reader = {
-        .error = &first, .memory = &memory, .all = all, .home = home_of, .is_beginning = true};
-    struct ns_policy *policy;
-    if (ns_text_parse_beginning(text, len, stop, scratch, &reader.text, &reader.root,
-                                &reader.unfinished) == 0)
-        compile(&reader, &policy);
-    ns_arena_free(&memory);
-    all->report(all->context, stop);
-}
-
 static int parse(struct ns_arena *scratch, const char *text, size_t len, struct ns_policy **policy,
                  struct ns_policy_error *error, const struct ns_policy_errors *all)
 {
@@ -439,7 +382,7 @@ static int parse(struct ns_arena *scratch, const char *text, size_t len, struct 
         .text = text, .error = error, .memory = &memory, .all = all, .home = home_of};
     int result = ns_text_parse(text, len, scratch, &reader.root, error);
     if (result == -EINVAL && all)
-        judge_beginning(scratch, text, len, error, all);
+        all->report(all->context, error);
     if (!result)
         result = compile(&reader, policy);
     if (result)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the question which rule governs a socket. Does no I/O, keeps no state, sees nothing but its
- * arguments. ns_ruleset_build, ns_match_process and ns_match_explain are for start-up and the
- * command; the others are async-signal-safe. */
+/* See match.h. Owns no state and does no I/O. */
 #include "policy/match.h"
 
 #include "base/path.h"
@@ -19,7 +17,7 @@ struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
     sa_family_t family;
     if (!address || len < (socklen_t)sizeof *address)
         return result;
-    /* Copied out: the caller's pointer need not be aligned for either type. */
+    /* Copied, since address need not be aligned. */
     memcpy(&family, (const char *)address + offsetof(struct sockaddr, sa_family), sizeof family);
     if (family == AF_INET && len >= (socklen_t)sizeof v4) {
         memcpy(&v4, address, sizeof v4);
@@ -29,7 +27,7 @@ struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
         result.known = true;
     } else if (family == AF_INET6 &&
                len >= (socklen_t)offsetof(struct sockaddr_in6, sin6_scope_id)) {
-        /* SIN6_LEN_RFC2133: the kernel takes addresses without sin6_scope_id. */
+        /* SIN6_LEN_RFC2133: the kernel accepts addresses without sin6_scope_id. */
         memcpy(&v6, address, offsetof(struct sockaddr_in6, sin6_scope_id));
         result.addr = v6.sin6_addr;
         result.port = ntohs(v6.sin6_port);
@@ -57,7 +55,7 @@ bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_addres
            same_prefix(&pattern->addr, &address->addr, pattern->prefix);
 }
 
-/* Does a key hold for this address? A NULL list is an absent key. */
+/* Does a key match this address? A NULL list is an absent key. */
 static bool endpoints_hold(const struct ns_endpoint *list, size_t n,
                            const struct ns_address *address)
 {
@@ -81,8 +79,8 @@ static bool pattern_matches(const char *pattern, const char *path)
     return fnmatch(pattern, ns_path_base(path), 0) == 0;
 }
 
-/* The kernel appends " (deleted)" to /proc/self/exe when the file was replaced while it runs, as
- * every upgrade does. Returns path itself, or its beginning in buffer. */
+/* The kernel appends " (deleted)" to /proc/self/exe if the file was removed or replaced, as by an
+ * upgrade. Returns path, or a copy without the suffix in buffer. */
 static const char *without_deleted(const char *path, char *buffer, size_t size)
 {
     static const char suffix[] = " (deleted)";
@@ -142,8 +140,7 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
         set->rules[set->n_rules++] = rule;
         set->needs_local |= rule->local != NULL;
         set->needs_remote |= rule->remote != NULL;
-        set->holds |= ns_rule_holds(rule);
-        /* Nothing comes after a rule that takes every socket. */
+        /* A rule that matches every socket is the last one. */
         if (rule->role == NS_ROLE_UNKNOWN && !rule->local && !rule->remote)
             break;
     }
@@ -184,7 +181,7 @@ enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_pr
         return NS_MISMATCH_PROCESS;
     if (!args_hold(rule, process))
         return NS_MISMATCH_ARGS;
-    /* What is known says more than what is not: a reason that stands comes first. */
+    /* A reason that depends on known facts comes first. */
     if (rule->role != NS_ROLE_UNKNOWN && facts->role != NS_ROLE_UNKNOWN &&
         rule->role != facts->role)
         return NS_MISMATCH_ROLE;
@@ -195,7 +192,7 @@ enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_pr
     return socket_mismatch(rule, facts);
 }
 
-/* The addresses that sockets accepted on `local` may have, as a prefix. */
+/* The local addresses that sockets accepted on local may have, as a prefix. */
 static struct ns_endpoint accepted_on(const struct ns_address *local)
 {
     struct ns_endpoint range = {.port_low = local->port, .port_high = local->port};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rule governs a socket. Pure functions: no I/O, no state, no allocation but in
- * ns_ruleset_build. That one, ns_match_process and ns_match_explain use fnmatch and are for
- * start-up and the command; everything else here may be called from a signal handler. */
+/* Which rule governs a socket. Pure functions. ns_ruleset_build (which allocates), ns_match_process
+ * and ns_match_explain use fnmatch and are for start-up and the command. All others are
+ * async-signal-safe. */
 #ifndef NS_MATCH_H
 #define NS_MATCH_H
 
@@ -9,15 +9,15 @@
 
 #include <sys/socket.h>
 
-/* What is known of this process. A NULL string matches no pattern. */
+/* The names of this process. A NULL string matches no pattern. */
 struct ns_process {
-    const char *exe; /* target of /proc/self/exe; a trailing " (deleted)" is dropped in matching */
-    const char *execfn; /* AT_EXECFN: what execve was given */
+    const char *exe;    /* target of /proc/self/exe; matched without " (deleted)" */
+    const char *execfn; /* AT_EXECFN: the path that was given to execve */
     const char *argv0;
-    char *const *args; /* argv[1] and on, NULL-terminated; NULL if not known */
+    char *const *args; /* from argv[1] on, NULL-terminated; NULL if not known */
 };
 
-/* One end of a connection, as the matcher wants it. */
+/* One end of a connection. */
 struct ns_address {
     bool known;
     struct in6_addr addr; /* IPv4 as IPv4-mapped */
@@ -31,46 +31,44 @@ struct ns_socket_facts {
 
 enum { NS_RULES_FEW = 16 };
 
-/* The rules of a policy that this process can ever match, in their order. */
+/* The rules of a policy whose "process" and "args" match this process, in their order. */
 struct ns_ruleset {
     const struct ns_rule **rules;
     size_t n_rules;
-    const struct ns_rule *few[NS_RULES_FEW]; /* where most lists have room */
-    struct ns_arena memory;                  /* of a longer one */
+    const struct ns_rule *few[NS_RULES_FEW]; /* used if there is room */
+    struct ns_arena memory;                  /* otherwise */
     bool needs_local, needs_remote;          /* some rule asks for the address */
-    bool holds;                              /* some rule holds bytes back (auto-cork) */
 };
 
-/* From a socket address; anything but AF_INET and AF_INET6, or a short len, gives known = false. */
+/* known is false if address is not a complete address of AF_INET or AF_INET6. */
 struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len);
 
 bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_address *address);
 
-/* Is every address and port of range one of the pattern's? */
+/* Does pattern contain every address and port of range? */
 bool ns_match_holds_all(const struct ns_endpoint *pattern, const struct ns_endpoint *range);
 
-/* Do the rule's "process" and "args" hold for this process? */
+/* Do the rule's "process" and "args" match this process? */
 bool ns_match_process(const struct ns_rule *rule, const struct ns_process *process);
 
-/* 0 or -ENOMEM. policy must outlive set, which must not be copied. A policy that is not enabled
- * gives an empty set. */
+/* The rules for a process. 0 or -ENOMEM. policy must outlive set, which must not be copied. The set
+ * of a policy that is not enabled is empty. */
 int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
                      const struct ns_process *process);
 void ns_ruleset_release(struct ns_ruleset *set);
 
-/* The first rule that holds, NULL if none does. An address that is not known matches no pattern. */
+/* The first rule that matches, or NULL. An unknown address matches no pattern. */
 const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
                                       const struct ns_socket_facts *facts);
 
-/* The rule of a listener on local: the first one that a server socket accepted there could match;
- * NULL if there is none, or if that rule or one before it that could match asks for "remote".
- * *settled is set when every socket accepted there has just this rule (or none), so that nobody
- * needs to ask again. A local address of 0.0.0.0 or :: could match any address of a pattern. */
+/* The rule of a listener on local: the first one that an accepted socket could match; NULL if there
+ * is none, or if that rule depends on "remote". *settled: every accepted socket has this rule, or
+ * none, so that they need not be matched. A listener on 0.0.0.0 or :: could match any "local". */
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
                                         const struct ns_address *local, bool *settled);
 
-/* Why this rule does not hold, for `nagleshim explain`: the first key that fails whatever is not
- * known yet, else the first that fails because its fact is not known. */
+/* Why a rule does not match, for `nagleshim explain`: the first key that known facts contradict;
+ * otherwise the first key whose fact is not known. */
 enum ns_mismatch {
     NS_MATCHES,
     NS_MISMATCH_PROCESS,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the life of a compiled policy, the policy that is built in, and the words of the format.
- * Never changes a policy that is in use. ns_policy_builtin and the names are async-signal-safe;
- * freeing is not. */
+/* See policy.h. Owns the built-in policy and the words of the format. Never changes a policy that
+ * is in use. */
 #include "policy/policy.h"
 
 static char builtin_name[] = "every-tcp-socket";
 
-/* config/default.json says the same; test_policy holds them against each other. */
+/* The same as config/default.json, which test_policy compares. */
 static struct ns_rule builtin_rule = {
     .name = builtin_name,
     .send = NS_SEND_DEFAULT,
@@ -61,6 +60,6 @@ void ns_policy_free(struct ns_policy *policy)
 {
     if (!policy || policy == &builtin)
         return;
-    struct ns_arena memory = policy->memory; /* the policy lies in it */
+    struct ns_arena memory = policy->memory; /* it contains the policy */
     ns_arena_free(&memory);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The compiled policy: immutable once built, shared by every thread without a lock because nothing
- * writes to it after ns_policy_parse has returned it. */
+/* The compiled policy. Nothing writes to it after ns_policy_parse has returned it, so every thread
+ * reads it without a lock. */
 #ifndef NS_POLICY_H
 #define NS_POLICY_H
 
@@ -36,25 +36,25 @@ enum {
     NS_MAX_DELAY_US_DEFAULT = 200,
     NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
     NS_POLICY_NESTING_MOST = 8,       /* objects and arrays inside each other */
-    NS_POLICY_ERRORS_MOST = 100,      /* told of one text: finding the place of each walks it */
+    NS_POLICY_ERRORS_MOST = 100,      /* reported for one text: finding each place walks the text */
 };
 
-/* An address range and a port range. IPv4 is kept as IPv4-mapped IPv6 (RFC 4291, 2.5.5.2), so that
- * one comparison serves both and a mapped peer matches an IPv4 pattern. */
+/* An address range and a port range. IPv4 addresses are IPv4-mapped IPv6 addresses (RFC 4291,
+ * 2.5.5.2), so that a mapped peer matches an IPv4 pattern. */
 struct ns_endpoint {
     struct in6_addr addr;
-    uint8_t prefix;               /* leading bits that must agree, 0 to 128; 0: any address */
+    uint8_t prefix;               /* leading bits to compare, 0 to 128; 0: any address */
     uint16_t port_low, port_high; /* host byte order, both ends included; 0 to 65535: any port */
-    bool ends_like_a_port; /* fd00::1:443, which is an address, and looks like one with a port */
+    bool ends_like_a_port; /* such as fd00::1:443, an address that looks like one with a port */
 };
 
 /* One entry of a rule's "sockopt" object. */
 enum ns_sockopt_verb {
     NS_SOCKOPT_PASS,   /* as if the entry were not there */
-    NS_SOCKOPT_IGNORE, /* the application is told that it worked */
-    NS_SOCKOPT_SET,    /* at creation, and instead of what the application asks */
-    NS_SOCKOPT_MIN,    /* no less than value, when the application asks */
-    NS_SOCKOPT_MAX,    /* no more than value, when the application asks */
+    NS_SOCKOPT_IGNORE, /* setsockopt does nothing and succeeds */
+    NS_SOCKOPT_SET,    /* set to value, also if the application does not set it */
+    NS_SOCKOPT_MIN,    /* setsockopt sets at least value */
+    NS_SOCKOPT_MAX,    /* setsockopt sets at most value */
 };
 
 struct ns_sockopt_action {
@@ -64,9 +64,9 @@ struct ns_sockopt_action {
 };
 
 struct ns_rule {
-    char *name;     /* NULL if the file gives none */
+    char *name;     /* NULL if it has none */
     unsigned index; /* position in the file, from 0 */
-    /* match: a NULL list means that the key was absent */
+    /* "match"; NULL: the key was absent */
     char **process;    /* NULL-terminated */
     char **args;       /* NULL-terminated */
     enum ns_role role; /* NS_ROLE_UNKNOWN: the key was absent */
@@ -74,11 +74,11 @@ struct ns_rule {
     size_t n_local;
     struct ns_endpoint *remote;
     size_t n_remote;
-    /* what to do */
+    /* what the rule does */
     enum ns_send send;
     enum ns_ack ack;
     uint32_t max_delay_us;
-    bool has_max_delay; /* the file gives it */
+    bool has_max_delay; /* the key was present */
     struct ns_sockopt_action *sockopts;
     size_t n_sockopts;
 };
@@ -90,7 +90,7 @@ struct ns_send_mode {
 };
 extern const struct ns_send_mode ns_send_modes[NS_SEND_COUNT];
 
-/* Does the rule hold bytes back, and need the deadline thread? */
+/* Does the rule hold bytes back? */
 static inline bool ns_rule_holds(const struct ns_rule *rule)
 {
     return ns_send_modes[rule->send].holds;
@@ -101,32 +101,31 @@ struct ns_policy {
     bool ignores_deepbind; /* "rtld_deepbind": "ignore" */
     struct ns_rule *rules;
     size_t n_rules;
-    struct ns_arena memory; /* all of the above, and the policy itself; empty if it is static */
+    struct ns_arena memory; /* holds the policy and its rules; empty for the built-in one */
 };
 
 /* Where a text is wrong. line and column count from 1; a column counts bytes. */
 struct ns_policy_error {
     unsigned line, column;
-    char message[512]; /* what is wrong, and what is allowed; no newline */
+    char message[512]; /* what is wrong and what is allowed, without a newline */
 };
 
-/* Who wants to hear of every mistake, and not only of the first: report is called for each, but for
- * no more than NS_POLICY_ERRORS_MOST. A text that stops being JSON is judged up to there, and that
- * comes last; otherwise what is missing does. */
+/* Callback that receives every error, at most NS_POLICY_ERRORS_MOST. Missing keys come last. A text
+ * that is not JSON has one error. */
 struct ns_policy_errors {
     void (*report)(void *context, const struct ns_policy_error *error);
     void *context;
 };
 
-/* Compile len bytes of JSON. On success *policy is the new policy, to be freed with ns_policy_free.
- * Returns 0, -EINVAL (error says where and why: the first place where the text stops being JSON,
- * else the first mistake in the order of the text, else what is missing) or -ENOMEM (error is
- * filled too). One thread at a time; not async-signal-safe. */
+/* Compile len bytes of JSON. On success *policy is the new policy, which the caller frees with
+ * ns_policy_free. Returns 0, -EINVAL or -ENOMEM; then error is set. It is the place where the text
+ * is not JSON, otherwise the first error in the order of the text, otherwise a missing key. One
+ * thread at a time; not async-signal-safe. */
 int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
                     struct ns_policy_error *error);
 
-/* The same with what only the compiling needs in scratch, which may hold the text already. all may
- * be NULL: the first mistake ends the reading. */
+/* The same with temporary data in scratch, which may hold the text already. all may be NULL; then
+ * the first error ends the reading. */
 int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
                        struct ns_policy **policy, struct ns_policy_error *error,
                        const struct ns_policy_errors *all);
@@ -134,24 +133,18 @@ int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
 /* NULL and the built-in policy are allowed. */
 void ns_policy_free(struct ns_policy *policy);
 
-/* What is in force when no policy is found: one rule, every TCP socket, send adaptive, ack
- * before-wait. Statically allocated; never freed. */
+/* The policy that applies if none is found: one rule for every TCP socket, send adaptive, ack
+ * before-wait. Static; ns_policy_free ignores it. */
 const struct ns_policy *ns_policy_builtin(void);
 
-/* The words of the policy file for an enumeration value ("auto-cork", "before-wait", "client";
- * "unknown" is no word of the file). NULL beyond the last one, so that a loop can list them. */
+/* The word of a policy file for a value ("auto-cork", "before-wait", "client"; "unknown" is no such
+ * word). NULL beyond the last value, so that a loop can list them. Async-signal-safe. */
 const char *ns_send_name(enum ns_send send);
 const char *ns_ack_name(enum ns_ack ack);
 const char *ns_role_name(enum ns_role role);
 
-/* Calls report for each rule that no socket can get, since rules before it take them all. */
-void ns_policy_unused_rules(const struct ns_policy *policy,
-                            void (*report)(void *context, const struct ns_rule *rule,
-                                           const char *text),
-                            void *context);
-
-/* Calls report once for each thing that is allowed but probably not meant (one half of a rule
- * alone, a rule that an earlier one hides, ...). rule is NULL for the policy as a whole. */
+/* Calls report for everything that is allowed but probably not intended, such as a rule that is
+ * never used. rule is NULL for the policy as a whole. */
 void ns_policy_warnings(const struct ns_policy *policy,
                         void (*report)(void *context, const struct ns_rule *rule, const char *text),
                         void *context);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns how one value is taken from the tree and how a wrong one is reported. Knows kinds of values,
- * not the keys of a policy. Never prints. Allocates; not async-signal-safe. */
+/* See reader.h. Knows kinds of values, not the keys of a policy. Never prints. */
 #include "policy/reader.h"
 
 #include <errno.h>
@@ -18,8 +17,6 @@ int ns_reader_fail(struct ns_reader *reader, const cJSON *item, enum ns_text_par
     struct ns_policy_error error;
     size_t offset = ns_text_locate(reader->text, reader->root, item, part);
     va_list args;
-    if (reader->unfinished && offset == reader->unfinished)
-        return -EINVAL;
     va_start(args, format);
     vsnprintf(error.message, sizeof error.message, format, args);
     va_end(args);
@@ -59,7 +56,7 @@ const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t 
     return buffer;
 }
 
-/* What item is, for the end of a message. */
+/* Describes item for the end of a message. */
 static const char *describe(const cJSON *item, char *buffer, size_t size)
 {
     char quote[QUOTE_SIZE];
@@ -80,7 +77,7 @@ static const char *describe(const cJSON *item, char *buffer, size_t size)
     return buffer;
 }
 
-/* what: "a rule"; NULL: its key, or an entry of a list. advice goes behind it all. */
+/* what: "a rule"; NULL: use the key, or "this entry" in a list. advice ends the message. */
 static int expected_of(struct ns_reader *reader, const cJSON *item, const char *what,
                        const char *expected, const char *advice)
 {
@@ -126,7 +123,7 @@ static int unknown_key(struct ns_reader *reader, const cJSON *item, const char *
                           what, allowed, advice);
 }
 
-/* One member of an object; seen has a bit for each key that there was. */
+/* Reads one member of an object. *seen has a bit for each key that was found. */
 static int read_member(struct ns_reader *reader, const cJSON *child, const char *what,
                        const struct ns_reader_key *keys, size_t n_keys, uint32_t *seen, void *into)
 {
@@ -161,8 +158,7 @@ int ns_reader_object(struct ns_reader *reader, const cJSON *item, const char *wh
 int ns_reader_integer(struct ns_reader *reader, const cJSON *item, int least, int most, int *value)
 {
     double number = item->valuedouble;
-    /* 1.0 and 1e2 are integers here, as they are in JSON Schema: the value counts, not its
-     * spelling. */
+    /* 1.0 and 1e2 are integers, as in JSON Schema. */
     if (cJSON_IsNumber(item) && number >= least && number <= most && number == (int)number) {
         *value = (int)number;
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the readers of json.c share: values of each kind out of a cJSON tree, and messages
- * for what is not as it must be. Allocates; not async-signal-safe. */
+/* Reads values of each kind from a cJSON tree, and reports wrong ones. For json.c. Allocates; not
+ * async-signal-safe. */
 #ifndef NS_POLICY_READER_H
 #define NS_POLICY_READER_H
 
@@ -16,15 +16,11 @@ enum {
 struct ns_reader {
     const char *text;
     const cJSON *root;
-    struct ns_policy_error *error;      /* the first */
-    const struct ns_policy_errors *all; /* NULL: the first ends the reading */
+    struct ns_policy_error *error;      /* the first error */
+    const struct ns_policy_errors *all; /* NULL: the first error ends the reading */
     unsigned n_errors;
-    const char *(*home)(const char *key); /* the object that has this key; NULL: none has */
-    /* Of a text that was cut off inside an object or list that is still empty: the place where that
-     * opens. That it is empty is no mistake. 0: none. */
-    size_t unfinished;
-    bool is_beginning;       /* of a text that is cut off: what is missing may have come later */
-    struct ns_arena *memory; /* of the policy */
+    const char *(*home)(const char *key); /* the object that this key belongs in, or NULL */
+    struct ns_arena *memory;              /* of the policy */
 };
 
 /* One key that an object may have. read returns 0 or -errno, into is the object being filled. */
@@ -33,45 +29,44 @@ struct ns_reader_key {
     int (*read)(struct ns_reader *reader, const cJSON *item, void *into);
 };
 
-/* All below: 0, -EINVAL with reader->error filled, or -ENOMEM. */
+/* All functions that return int: 0, -EINVAL with reader->error set, or -ENOMEM. */
 
-/* Fail at item or its key. Always -EINVAL. */
+/* Report an error at item or its key. Always -EINVAL. */
 __attribute__((format(printf, 4, 5))) int ns_reader_fail(struct ns_reader *reader,
                                                          const cJSON *item, enum ns_text_part part,
                                                          const char *format, ...);
 
-/* After this result of one entry, are the next ones to be read? */
+/* After this result of one entry, should the next ones be read? */
 bool ns_reader_goes_on(const struct ns_reader *reader, int result);
 
-/* item is not what it must be: `"key" must be <expected>, not <what it is>`. Always -EINVAL. */
+/* Report `"key" must be <expected>, not <what item is>`. Always -EINVAL. */
 int ns_reader_expected(struct ns_reader *reader, const cJSON *item, const char *expected);
 
-/* item is no string, where a string must be; of a number it is told how to write it as one. */
+/* The same where a string is expected: for a number the message says how to write it as one. */
 int ns_reader_expected_string(struct ns_reader *reader, const cJSON *item, const char *expected);
 
-/* Each member of an object with its key's reader; what: "a rule". */
+/* Read each member of an object with the reader of its key. what: "a rule", for messages. */
 int ns_reader_object(struct ns_reader *reader, const cJSON *item, const char *what,
                      const struct ns_reader_key *keys, size_t n_keys, void *into);
 
 int ns_reader_integer(struct ns_reader *reader, const cJSON *item, int least, int most, int *value);
 
-/* One of the words name(first), name(first + 1) ... up to NULL. */
+/* One of the words name(first), name(first + 1), ... up to NULL. */
 int ns_reader_word(struct ns_reader *reader, const cJSON *item, const char *(*name)(unsigned),
                    unsigned first, unsigned *value);
 
-/* A string of 1 to most characters, none of them a control character. The copy is in
- * reader->memory.
- */
+/* A string of 1 to most characters without control characters. The copy lies in reader->memory. */
 int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, char **value);
 
-/* A string or a list of strings: how many entries, and the first of them (->next has the others).
+/* A string or a list of strings: sets the first entry (the others follow by ->next) and their
+ * number.
  */
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n);
 
 /* "; did you mean \"name\"?" in buffer if a key is similar to the unknown one, "" otherwise. */
 const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t size);
 
-/* A user's text for a message: short, on one line, in buffer. */
+/* A user's text for a message, shortened and on one line, in buffer. */
 const char *ns_reader_quote(const char *text, char *buffer, size_t size);
 
 #endif

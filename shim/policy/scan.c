@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the lexical rules that cJSON is lax about: numbers such as 007 and 1., raw control
- * characters, escapes, surrogates, NUL, UTF-8, whitespace, and nesting (which must be bounded
- * before cJSON recurses). It knows tokens and brackets, not grammar: whether a comma, a colon or a
- * value is in its place is for cJSON to say. Never allocates, never recurses. Async-signal-safe. */
+/* See scan.h. Owns the lexical rules that cJSON does not enforce: numbers such as 007 and 1., raw
+ * control characters, escapes, surrogates, NUL, UTF-8, whitespace, and the limit of nesting, since
+ * cJSON recurses. Knows tokens and brackets; cJSON checks the grammar. Never allocates or recurses.
+ */
 #include "policy/scan.h"
 
 #include "policy/policy.h"
 
 #include <string.h>
 
-/* A number that matters has a few digits; older cJSON cuts longer ones at 63 bytes. */
+/* Older cJSON cuts numbers after 63 bytes. */
 enum { NUMBER_LENGTH_MOST = 60 };
 
 static bool is_digit(char c)
@@ -17,7 +17,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* In a word or a number: what must not be torn apart into two tokens. */
+/* A character of a word or a number: adjacent ones are one token. */
 static bool is_word(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -76,7 +76,7 @@ static int hex_escape(const char *p, size_t left)
     return code;
 }
 
-/* *at stands on a backslash; on success it is moved past the escape. */
+/* *at is at a backslash; on success it is moved behind the escape. */
 static const char *scan_escape(const char *text, size_t len, size_t *at)
 {
     const char *p = text + *at;
@@ -102,7 +102,7 @@ static const char *scan_escape(const char *text, size_t len, size_t *at)
     return NULL;
 }
 
-/* Past the bytes of a string that are what they are: most of a policy. */
+/* Skips the plain characters of a string. */
 static size_t skip_plain(const char *text, size_t len, size_t at)
 {
     /* signed: bytes beyond ASCII are negative */
@@ -111,7 +111,7 @@ static size_t skip_plain(const char *text, size_t len, size_t at)
     return at;
 }
 
-/* *at stands on the opening quote; on success it is moved past the closing one. */
+/* *at is at the opening quote; on success it is moved behind the closing one. */
 static const char *scan_string(const char *text, size_t len, size_t *at)
 {
     size_t open = *at;
@@ -147,7 +147,7 @@ static size_t skip_digits(const char *text, size_t end, size_t at)
     return at;
 }
 
-/* *at stands on a digit, sign or dot; on success it is moved past the number. */
+/* *at is at a digit, sign or dot; on success it is moved behind the number. */
 static const char *scan_number(const char *text, size_t len, size_t *at)
 {
     size_t start = *at, end = start, part;
@@ -225,19 +225,4 @@ const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan)
             return problem;
     }
     return NULL;
-}
-
-void ns_scan_whole(const char *text, size_t len, struct ns_scan *scan)
-{
-    struct ns_scan at = {0};
-    *scan = at;
-    while ((at.at = skip_blanks(text, len, at.at)) < len) {
-        char c = text[at.at];
-        if (c == ',')
-            *scan = at;
-        if (scan_token(text, len, &at))
-            return;
-        if (c == '{' || c == '[' || c == '}' || c == ']')
-            *scan = at;
-    }
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How far a scan got, and what it stands in. */
+/* How far a scan came, and which containers are open there. */
 struct ns_scan {
     size_t at;       /* where the problem is, or len */
     size_t token;    /* where the token with the problem starts */
@@ -14,22 +14,17 @@ struct ns_scan {
     unsigned arrays; /* bit n: the container at depth n + 1 is a list */
 };
 
-/* Walk len bytes from token to token. Returns NULL, or what is wrong at scan->at, and allowed
- * there. */
+/* Scan len bytes. Returns NULL, or what is wrong at scan->at and what is allowed there. */
 const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan);
-
-/* How far the text consists of whole values: *scan is what stands open behind the last of them, or
- * behind the bracket that opens the container of the next. */
-void ns_scan_whole(const char *text, size_t len, struct ns_scan *scan);
 
 /* Is the innermost open container an object? */
 bool ns_scan_in_object(const struct ns_scan *scan);
 
-/* Bytes of the UTF-8 sequence at p; 0 if it is none (RFC 3629: no overlong forms, no surrogates).
- */
+/* The length of the UTF-8 sequence at p; 0 if it is invalid (RFC 3629: no overlong forms, no
+ * surrogates). */
 size_t ns_scan_utf8(const char *p, size_t left);
 
-/* What JSON calls whitespace. */
+/* Is c whitespace in JSON? */
 bool ns_scan_is_blank(char c);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the table of socket options and the arithmetic of a rule's actions. Makes no system call and
- * allocates nothing. Everything here is async-signal-safe. */
+/* See sockopt.h. Owns the table of socket options. */
 #include "policy/sockopt.h"
 
 #include <limits.h>
@@ -43,7 +42,7 @@ const struct ns_sockopt_action *ns_sockopt_action(const struct ns_rule *rule, in
     return NULL;
 }
 
-/* Does the kernel take a negative value of this option for a huge one? */
+/* Does the kernel treat a negative value of this option as a very large one? */
 static bool is_unsigned(unsigned index)
 {
     switch (index) {

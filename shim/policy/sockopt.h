@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The integer socket options that a policy may name (sockopts.def), and what a rule makes of a
- * value that the application asks for. Pure: no system calls here. */
+/* The integer socket options that a policy may name (sockopts.def), and how a rule changes a value
+ * that the application sets. Pure; all is async-signal-safe. */
 #ifndef NS_SOCKOPT_H
 #define NS_SOCKOPT_H
 
@@ -10,8 +10,7 @@
 struct ns_sockopt {
     const char *name; /* as the policy file and the headers spell it */
     int level, option;
-    int least,
-        most; /* what the policy may ask for; the kernel's own bounds, with their source there */
+    int least, most; /* the kernel's bounds; sockopts.def names their source */
 };
 
 enum {
@@ -27,10 +26,10 @@ extern const struct ns_sockopt ns_sockopts[NS_SOCKOPT_COUNT];
 int ns_sockopt_by_name(const char *name);
 int ns_sockopt_by_number(int level, int option);
 
-/* The rule's action on a table row; NULL if it has none. Async-signal-safe. */
+/* The rule's action for the option with this index, or NULL. */
 const struct ns_sockopt_action *ns_sockopt_action(const struct ns_rule *rule, int index);
 
-/* The value to give the kernel where the application asks for value; not for NS_SOCKOPT_IGNORE. */
+/* The value to set if the application asks for value. Not for NS_SOCKOPT_IGNORE. */
 int ns_sockopt_rewrite(const struct ns_sockopt_action *action, int value);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns how near a misspelling must be. It must know no list of words. Never allocates, never
- * prints; async-signal-safe. */
+/* See suggest.h. Owns how similar a misspelling must be; knows no list of words. */
 #include "policy/suggest.h"
 
 #include <string.h>
 
 enum {
-    LENGTH_MOST = 40,  /* letters; longer words are no misspelling of ours */
-    DISTANCE_MOST = 3, /* letters to change in a long word; in a short one a third of them */
+    LENGTH_MOST = 40,  /* letters; longer words are not compared */
+    DISTANCE_MOST = 3, /* letters to change in a long word; a third of them in a short one */
 };
 
 static unsigned least(unsigned a, unsigned b)
@@ -15,18 +14,18 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Not tolower, which asks for the locale. */
+/* Not tolower, which depends on the locale. */
 static char at(const char *word, size_t position)
 {
     char c = word[position - 1];
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* How many letters must be put in, taken out, replaced, or swapped with the next one to make one
- * word of the other. Neither is longer than LENGTH_MOST. */
+/* How many letters must be inserted, removed, replaced, or swapped with the next one to turn a into
+ * b. Neither is longer than LENGTH_MOST. */
 static unsigned distance(const char *a, const char *b)
 {
-    /* cost[i][j]: of the first i letters of a and the first j of b */
+    /* cost[i][j]: for the first i letters of a and the first j of b */
     unsigned char cost[LENGTH_MOST + 1][LENGTH_MOST + 1];
     size_t rows = strlen(a), columns = strlen(b);
     for (size_t j = 0; j <= columns; j++)

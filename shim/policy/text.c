@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the way from bytes to a cJSON tree, and from a place in the tree back to line and column.
- * cJSON is the parser; scan.c says what cJSON would let pass. cJSON keeps no positions, so
- * they are found, once something is wrong, by walking the text beside the tree. Never judges what a
- * policy says. Allocates; not async-signal-safe. */
+/* See text.h. cJSON is the parser; scan.c refuses what cJSON would accept. cJSON keeps no
+ * positions, so for an error they are found by walking the text together with the tree. Knows
+ * nothing of the content of a policy. */
 #include "policy/text.h"
 
 #include "policy/scan.h"
@@ -55,7 +54,7 @@ struct search {
 };
 
 /* Walk the text of node, which starts at p, until search->item is found. Returns the end of node.
- * As deep as the text is nested, which ns_scan_text has bounded. */
+ * Recurses as deep as the text is nested, which ns_scan_text limits. */
 static const char *walk(const char *p, const cJSON *node, struct search *search)
 {
     if (node == search->item && search->part == NS_TEXT_VALUE)
@@ -88,7 +87,7 @@ size_t ns_text_locate(const char *text, const cJSON *root, const cJSON *item,
     return search.found ? (size_t)(search.found - text) : 0;
 }
 
-/* The last byte before at that is no blank; 0 if there is none. */
+/* The last byte before at that is not blank; 0 if there is none. */
 static char before(const char *text, size_t at)
 {
     while (at > 0)
@@ -97,8 +96,7 @@ static char before(const char *text, size_t at)
     return 0;
 }
 
-/* Where cJSON has missed something else than a key it stops on the wrong byte, where it has missed
- * a key it stops one byte later. Returns the wrong byte in both cases. */
+/* cJSON stops at the wrong byte, or one byte later if it expected a key. Returns the wrong byte. */
 static size_t wrong_byte(const char *text, size_t at)
 {
     if (at < 2 || ns_scan_is_blank(text[at - 1]) || text[at - 1] == '"')
@@ -110,7 +108,7 @@ static size_t wrong_byte(const char *text, size_t at)
     return key_wanted && ns_scan_in_object(&scan) ? at - 1 : at;
 }
 
-/* What JSON allows at `at`, where it has been found wanting. */
+/* What JSON allows at at, where the text is wrong. */
 static const char *allowed(const char *text, size_t len, size_t at)
 {
     struct ns_scan scan;
@@ -149,7 +147,7 @@ static void explain_syntax(const char *text, size_t len, size_t at, struct ns_po
     snprintf(error->message, sizeof error->message, "%s; %s", what, allowed(text, len, at));
 }
 
-/* cJSON's hooks have no context: where its memory comes from while it parses. */
+/* cJSON's memory while it parses: its hooks have no context. */
 static struct ns_arena *parsing;
 
 static void *take(size_t size)
@@ -159,10 +157,10 @@ static void *take(size_t size)
 
 static void leave(void *piece)
 {
-    (void)piece; /* the arena is given back whole */
+    (void)piece; /* the arena is freed as a whole */
 }
 
-/* cJSON over len bytes. *at is where it stopped. */
+/* Runs cJSON over len bytes. *at is where it stopped. */
 static cJSON *parse_with(struct ns_arena *memory, const char *text, size_t len, bool to_its_nul,
                          size_t *at, bool *no_memory)
 {
@@ -170,22 +168,21 @@ static cJSON *parse_with(struct ns_arena *memory, const char *text, size_t len, 
     int kept = errno;
     parsing = memory;
     cJSON_InitHooks(&(cJSON_Hooks){take, leave});
-    errno = 0; /* cJSON does not tell a failed allocation from a wrong text; the arena does */
+    errno = 0; /* only the arena reports a failed allocation */
     cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, to_its_nul);
     *no_memory = !root && errno == ENOMEM;
     errno = kept;
     *at = (size_t)(end - text);
-    cJSON_InitHooks(NULL); /* the command makes trees of its own, which the arena must not have */
+    cJSON_InitHooks(NULL); /* the command makes trees of its own, outside the arena */
     return root;
 }
 
-/* The whole judgement, for a text that is not taken at first sight. problem is what ns_scan_text
- * has found, if anything. Needs a copy: cJSON is right about the place where a text ends too early
- * only if it finds a NUL there. */
+/* Finds the error of a text. problem is what ns_scan_text has found, or NULL. Needs a copy: cJSON
+ * reports the right place of an early end only if a NUL is there. */
 static int parse_copy(const char *text, size_t len, const struct ns_scan *scan, const char *problem,
                       struct ns_arena *memory, const cJSON **root, struct ns_policy_error *error)
 {
-    /* Grammar counts up to the token that breaks a lexical rule: what comes first is reported. */
+    /* The grammar is checked up to the lexical problem: the first error is reported. */
     size_t good = problem ? scan->token : len, at;
     bool no_memory;
     char *copy = ns_arena_alloc(memory, good + 1);
@@ -224,56 +221,4 @@ int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const c
     while (*root && at < len && ns_scan_is_blank(text[at]))
         at++;
     return *root && at == len ? 0 : parse_copy(text, len, &scan, problem, memory, root, error);
-}
-
-/* The reverse of ns_text_place. */
-static size_t offset_of(const char *text, size_t len, const struct ns_policy_error *place)
-{
-    unsigned line = 1;
-    size_t at = 0;
-    while (line < place->line && at < len)
-        line += text[at++] == '\n';
-    at += place->column - 1;
-    return at < len ? at : len;
-}
-
-/* The first `at` bytes and what closes the containers that scan says are open, if that is JSON. */
-static int parse_closed(const char *text, size_t at, const struct ns_scan *scan,
-                        struct ns_arena *memory, const char **copy, const cJSON **root)
-{
-    char *closed = ns_arena_alloc(memory, at + scan->depth + 1);
-    bool no_memory;
-    size_t used = at, end;
-    if (!closed)
-        return -ENOMEM;
-    memcpy(closed, text, at);
-    for (unsigned level = scan->depth; level > 0; level--)
-        closed[used++] = scan->arrays & 1u << (level - 1) ? ']' : '}';
-    closed[used] = '\0';
-    *root = parse_with(memory, closed, used + 1, true, &end, &no_memory);
-    *copy = closed;
-    return *root ? 0 : no_memory ? -ENOMEM : -EINVAL;
-}
-
-int ns_text_parse_beginning(const char *text, size_t len, const struct ns_policy_error *stop,
-                            struct ns_arena *memory, const char **copy, const cJSON **root,
-                            size_t *unfinished)
-{
-    size_t at = offset_of(text, len, stop);
-    struct ns_scan scan, whole;
-    *unfinished = 0;
-    if (ns_scan_text(text, at, &scan)) /* in the middle of a token */
-        at = scan.token;
-    ns_scan_whole(text, at, &whole);
-    /* A comma or a key may stand between the last whole value and the place of the mistake. */
-    int result = parse_closed(text, at, &scan, memory, copy, root);
-    if (result == -EINVAL) {
-        at = whole.at;
-        result = parse_closed(text, at, &whole, memory, copy, root);
-    }
-    while (at > 0 && ns_scan_is_blank(text[at - 1]))
-        at--;
-    if (at > 0 && (text[at - 1] == '{' || text[at - 1] == '['))
-        *unfinished = at - 1;
-    return result;
 }

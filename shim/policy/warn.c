@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the judgement of policies that are allowed but probably not meant. For `nagleshim check`;
- * never needed by the shim itself. Does not allocate; not async-signal-safe (snprintf). */
+/* Owns the warnings about policies that are valid but probably not intended, for `nagleshim check`.
+ * Does not allocate; not async-signal-safe (snprintf). */
 #include "policy/policy.h"
 
 #include "policy/endpoint.h"
@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A delayed ACK of Linux comes after 40 ms: bytes held for longer than that are a stall of our own.
- */
+/* Linux delays an ACK for 40 ms: bytes that are held for longer are a stall, too. */
 enum { DELAYED_ACK_US = 40000 };
 
 struct listener {
@@ -26,8 +25,6 @@ static void warn(const struct listener *to, const struct ns_rule *rule, const ch
 
 static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 {
-    if (rule->send == NS_SEND_OBSERVE) /* neither half is */
-        return;
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
     if (sends && !acks)
         warn(to, rule,
@@ -84,15 +81,15 @@ static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
     }
 }
 
-/* Comparisons that a policy is worth: one of thousands of rules is judged as far as they go. */
+/* The limit for policies with thousands of rules: what comes after it is not compared. */
 enum { COMPARISONS_MOST = 1000000 };
 
-/* Is every pattern of later one of earlier's? NULL: the key is absent, and everything matches. */
+/* Does earlier contain every pattern of later? NULL: the key is absent, and everything matches. */
 static bool takes_words(char *const *earlier, char *const *later, unsigned *left)
 {
     for (size_t i = 0; earlier && later && later[i]; i++) {
         size_t j = 0;
-        while (earlier[j] && *left > 0 && strcmp(earlier[j], later[i]) != 0)
+        while (*left && earlier[j] && strcmp(earlier[j], later[i]) != 0)
             j++, --*left;
         if (!earlier[j] || *left == 0)
             return false;
@@ -105,7 +102,7 @@ static bool takes_endpoints(const struct ns_endpoint *earlier, size_t n_earlier,
 {
     for (size_t i = 0; earlier && i < n_later; i++) {
         size_t j = 0;
-        while (j < n_earlier && *left > 0 && !ns_match_holds_all(&earlier[j], &later[i]))
+        while (*left && j < n_earlier && !ns_match_holds_all(&earlier[j], &later[i]))
             j++, --*left;
         if (j == n_earlier || *left == 0)
             return false;
@@ -113,7 +110,7 @@ static bool takes_endpoints(const struct ns_endpoint *earlier, size_t n_earlier,
     return !earlier || later;
 }
 
-/* Does the earlier rule hold wherever the later one does? */
+/* Does the earlier rule match whenever the later one does? */
 static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later, unsigned *left)
 {
     return (earlier->role == NS_ROLE_UNKNOWN || earlier->role == later->role) &&
@@ -127,7 +124,7 @@ static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later
 static void warn_hidden(const struct listener *to, const struct ns_policy *policy,
                         const struct ns_rule *rule, unsigned *left)
 {
-    for (size_t i = 0; i<rule->index && * left> 0; i++, --*left) {
+    for (size_t i = 0; *left && i < rule->index; i++, --*left) {
         const struct ns_rule *by = &policy->rules[i];
         char text[200];
         if (!takes_all(by, rule, left))
@@ -139,17 +136,6 @@ static void warn_hidden(const struct listener *to, const struct ns_policy *polic
         warn(to, rule, text);
         return;
     }
-}
-
-void ns_policy_unused_rules(const struct ns_policy *policy,
-                            void (*report)(void *context, const struct ns_rule *rule,
-                                           const char *text),
-                            void *context)
-{
-    struct listener to = {report, context};
-    unsigned left = COMPARISONS_MOST;
-    for (size_t i = 0; i < policy->n_rules; i++)
-        warn_hidden(&to, policy, &policy->rules[i], &left);
 }
 
 void ns_policy_warnings(const struct ns_policy *policy,

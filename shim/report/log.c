@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the log. Owns nothing but the level, the file's name, and what stderr was. Must never
- * write to stdout, keep a descriptor open, use one below 3, or write to a stderr that has become
- * something else. System calls by number: the libc's open and write are points of cancellation, and
- * socket() or _exit, where lines come from, are none. */
+/* See log.h. Owns the level, the file's name, and what stderr was. Must never keep a descriptor
+ * open, use one below 3, or write to a stderr that has become another file. System calls are made
+ * by number: the libc's open and write are cancellation points, and the calls that log are not. */
 #include "report/log.h"
 
 #include "base/system.h"
@@ -20,7 +19,7 @@ bool ns_log_debugs;
 static enum ns_log_level threshold = NS_LOG_ERROR;
 static char log_file[4096];
 
-/* stderr at start-up, where later lines may come. */
+/* stderr at start-up, if lines may be written later. */
 static struct {
     bool known;
     bool appends;   /* O_APPEND */
@@ -77,7 +76,7 @@ void ns_log_silence(void)
     ns_log_debugs = false;
 }
 
-/* Opened as a number of our own, or not at all. */
+/* Open a file as a descriptor above 2. */
 static int opened(const char *path, int flags)
 {
     /* NONBLOCK: a FIFO without a reader must not stop the program. */
@@ -86,10 +85,10 @@ static int opened(const char *path, int flags)
     return ns_system_high(fd);
 }
 
-/* The program has closed its stderr, as many do in an atexit handler. A file that was opened to be
- * appended to is opened anew: in any other what others write at their own place would be mixed with
- * ours. So is a terminal that is still this session's, which a daemon has left behind and whose
- * name may be somebody else's by now. Pipes and sockets have no name to open. -1: neither. */
+/* The program has closed its stderr, as many do in an atexit handler. Open it again if it was a
+ * file in append mode (in another mode the line could overwrite what others write), or a terminal
+ * that is still this session's (a daemon's old terminal may belong to another user now). Pipes and
+ * sockets have no name to open. -1: it cannot be opened. */
 static int stderr_again(void)
 {
     bool file = S_ISREG(stderr_was.file.st_mode) && stderr_was.appends;
@@ -110,8 +109,8 @@ static int stderr_again(void)
     return -1;
 }
 
-/* May a line be written there? Not to the peer of a program that inetd started, nor where it would
- * wait, or raise SIGPIPE. */
+/* May a line be written to stderr? Not if that is a TCP connection (inetd), nor if the write would
+ * wait or raise SIGPIPE. */
 static bool takes_line(void)
 {
     int domain;
@@ -142,8 +141,8 @@ static int destination(void)
     return takes_line() ? 2 : -1;
 }
 
-/* Would a line of that size raise SIGXFSZ, which ends the program (setrlimit(2), RLIMIT_FSIZE)?
- * Lines of other processes may come in between: so one of a whole line's size must fit twice. */
+/* Could a line raise SIGXFSZ, which ends the program (setrlimit(2), RLIMIT_FSIZE)? Other processes
+ * may write a line meanwhile: so there must be room for two of the largest. */
 static bool is_full(int fd)
 {
     struct rlimit most;

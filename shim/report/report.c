@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. Owns what was counted before a fork, and whether the line was said. Must never say
- * it twice, nor for another process. */
+/* See report.h. Owns what was counted before a fork, and whether the line was written. Must never
+ * write it twice, nor for another process. */
 #include "report/report.h"
 
 #include "base/path.h"
@@ -11,31 +11,32 @@
 #include <string.h>
 #include <unistd.h>
 
-static char name[64];
-static pid_t process; /* whose counts these are: a bare system call forks past us */
-static _Atomic bool said;
-static bool forked;
-static _Atomic bool left_listener; /* of no count, since what it accepts has its own rules */
+enum { COUNTERS = sizeof(struct ns_stats) / sizeof(uint64_t) };
 
-/* When the process was forked; zero in one that was not. */
-static struct ns_stats before;
-
-/* Since the process began, in the order of NS_COUNTERS. */
-struct counts {
-#define NS_COUNTER(name, text) uint64_t name;
+static const char *const counter_names[COUNTERS] = {
+#define NS_COUNTER(name, text) text,
     NS_COUNTERS(NS_COUNTER)
 #undef NS_COUNTER
 };
 
-static struct counts count(void)
+static char name[64];
+static pid_t process; /* whose counts these are: a fork by a raw system call is not seen */
+static _Atomic bool written;
+static bool forked;
+static _Atomic bool had_socket;   /* that no counter counts: a listener, or in a disabled library */
+static uint64_t before[COUNTERS]; /* the counters at the last fork */
+
+static uint64_t count(unsigned counter)
 {
-    struct counts counts;
-#define NS_COUNTER(name, text)                                                                     \
-    counts.name = atomic_load_explicit(&ns_stats.name, memory_order_relaxed) -                     \
-                  atomic_load_explicit(&before.name, memory_order_relaxed);
-    NS_COUNTERS(NS_COUNTER)
-#undef NS_COUNTER
-    return counts;
+    const _Atomic uint64_t *counters = &ns_stats.sockets; /* the first of them */
+    return atomic_load_explicit(&counters[counter], memory_order_relaxed) - before[counter];
+}
+
+#define SINCE_FORK(member) count(offsetof(struct ns_stats, member) / sizeof(uint64_t))
+
+static struct ns_status_rule *rules(void)
+{
+    return (struct ns_status_rule *)(uintptr_t)ns_status.rules;
 }
 
 void ns_report_open(const char *program)
@@ -49,43 +50,23 @@ void ns_report_open(const char *program)
 
 void ns_report_forked(void)
 {
-    /* What stood aside at start-up has said so, or will, where it began. */
-    if (atomic_load_explicit(&ns_status.state, memory_order_relaxed) != NS_STATUS_ACTIVE)
-        atomic_store(&said, true);
-    else
-        atomic_store(&said, false);
+    /* The parent reports why the library was disabled before the fork. */
+    bool active = NS_GET(&ns_status, state) == NS_STATUS_ACTIVE;
+    atomic_store(&written, !active);
     forked = true;
     if (ns_log_enabled(NS_LOG_INFO))
         process = getpid();
-    atomic_store(&left_listener, false);
-#define NS_COUNTER(name, text)                                                                     \
-    atomic_store_explicit(&before.name,                                                            \
-                          atomic_load_explicit(&ns_stats.name, memory_order_relaxed),              \
-                          memory_order_relaxed);
-    NS_COUNTERS(NS_COUNTER)
-#undef NS_COUNTER
-    struct ns_status_rule *rules = (struct ns_status_rule *)(uintptr_t)ns_status.rules;
+    atomic_store(&had_socket, false);
+    for (unsigned i = 0; i < COUNTERS; i++)
+        before[i] += count(i);
     for (uint32_t i = 0; i < ns_status.n_rules; i++)
-        rules[i].before = atomic_load_explicit(&rules[i].sockets, memory_order_relaxed);
+        rules()[i].before = NS_GET(&rules()[i], sockets);
 }
 
-/* "1 push", "2 pushes". */
-static void add_count(struct ns_line *line, uint64_t number, const char *one, const char *many)
-{
-    ns_line_add_number(line, number);
-    ns_line_add(line, number == 1 ? one : many);
-}
-
-/* Is it the rule that `nagleshim run` has made of its options? */
-static bool is_of_run(const char *rule)
-{
-    return rule && strcmp(rule, NS_POLICY_OF_RUN) == 0;
-}
-
-static void add_rule_name(struct ns_line *line, const char *rule, uint32_t index)
+static void add_rule(struct ns_line *line, const char *rule, uint32_t index)
 {
     ns_line_add(line, "rule ");
-    if (rule && !is_of_run(rule))
+    if (rule)
         ns_line_add(line, rule);
     else
         ns_line_add_number(line, (uint64_t)index + 1);
@@ -93,193 +74,122 @@ static void add_rule_name(struct ns_line *line, const char *rule, uint32_t index
 
 static void add_policy(struct ns_line *line)
 {
-    const struct ns_status_rule *rules = (const struct ns_status_rule *)(uintptr_t)ns_status.rules;
-    switch ((enum ns_policy_origin)ns_status.origin) {
-    case NS_POLICY_BUILTIN:
+    if (ns_status.origin == NS_POLICY_BUILTIN)
         ns_line_add(line, "the built-in policy");
-        break;
-    case NS_POLICY_INLINE:
-        ns_line_add(line,
-                    ns_status.n_rules == 1 && is_of_run((const char *)(uintptr_t)rules[0].name)
-                        ? "run's options"
-                        : "the policy in NAGLESHIM_POLICY");
-        break;
-    case NS_POLICY_NAMED:
-    case NS_POLICY_IN_DIRECTORY:
+    else if (ns_status.origin == NS_POLICY_INLINE)
+        ns_line_add(line, "the policy in NAGLESHIM_POLICY");
+    else
         ns_line_add(line, (const char *)(uintptr_t)ns_status.policy);
-        break;
-    }
 }
 
-/* The rules that took sockets: "rule a" where there is one, "rule a (3), rule b (1)" otherwise. */
+/* The rules that took sockets, and their policy. */
 static void add_rules(struct ns_line *line)
 {
     enum { MOST = 8 };
-    const struct ns_status_rule *rules = (const struct ns_status_rule *)(uintptr_t)ns_status.rules;
-    uint32_t taking = 0, named = 0;
-    for (uint32_t i = 0; i < ns_status.n_rules; i++)
-        taking += rules[i].sockets != rules[i].before;
-    for (uint32_t i = 0; i < ns_status.n_rules && named < MOST; i++) {
-        uint32_t sockets = rules[i].sockets - rules[i].before;
-        if (sockets == 0)
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < ns_status.n_rules; i++) {
+        const char *rule = (const char *)(uintptr_t)rules()[i].name;
+        if (rules()[i].sockets == rules()[i].before)
             continue;
-        if (named++ > 0)
-            ns_line_add(line, ", ");
-        add_rule_name(line, (const char *)(uintptr_t)rules[i].name, i);
-        if (taking > 1) {
-            ns_line_add(line, " (");
-            ns_line_add_number(line, sockets);
-            ns_line_add(line, ")");
+        if (rule && strcmp(rule, NS_POLICY_OF_RUN) == 0) {
+            ns_line_add(line, ", " NS_POLICY_OF_RUN);
+            return;
         }
+        if (named++ == MOST) {
+            ns_line_add(line, " and others");
+            break;
+        }
+        ns_line_add(line, ", ");
+        add_rule(line, rule, i);
     }
-    if (taking > MOST)
-        ns_line_add(line, " and others");
+    ns_line_add(line, " of ");
+    add_policy(line);
 }
 
-/* "4 TCP sockets, rule x of the built-in policy". */
-static void add_sockets(struct ns_line *line, const struct counts *counts)
+/* "4 TCP sockets, rule x of the built-in policy; counts: ..." */
+static void add_sockets(struct ns_line *line)
 {
-    uint64_t all = counts->sockets + counts->left_alone;
-    if (all == 0 && !forked) {
-        ns_line_add(line, "a listener and no connection, left alone: no rule of ");
-        add_policy(line);
-        ns_line_add(line, " matched all that it could accept");
-        return;
-    }
-    if (all == 0) {
-        ns_line_add(line, "TCP sockets of before the fork");
-        return;
-    }
-    add_count(line, all, " TCP socket", " TCP sockets");
-    if (forked)
-        ns_line_add(line, " since the fork");
-    if (counts->sockets > 0) {
-        ns_line_add(line, ", ");
-        add_rules(line);
-        ns_line_add(line, " of ");
-        add_policy(line);
-        if (counts->left_alone > 0) {
-            ns_line_add(line, ", ");
-            ns_line_add_number(line, counts->left_alone);
-            ns_line_add(line, " left alone");
-        }
+    uint64_t ruled = SINCE_FORK(sockets), all = ruled + SINCE_FORK(left_alone);
+    if (all > 0) {
+        ns_line_add_number(line, all);
+        ns_line_add(line, all == 1 ? " TCP socket" : " TCP sockets");
+        ns_line_add(line, forked ? " since the fork" : "");
     } else {
+        ns_line_add(line, forked ? "TCP sockets from before the fork" : "a listener");
+    }
+    if (ruled > 0) {
+        add_rules(line);
+    } else if (all > 0 || !forked) {
         ns_line_add(line, ", left alone: no rule of ");
         add_policy(line);
         ns_line_add(line, " matched");
     }
-}
-
-/* Nothing was done: what a rule that took sockets leaves to the program may be why. */
-static void add_no_deed(struct ns_line *line)
-{
-    const struct ns_status_rule *rules = (const struct ns_status_rule *)(uintptr_t)ns_status.rules;
-    bool send = false, ack = false;
-    for (uint32_t i = 0; i < ns_status.n_rules; i++) {
-        bool took = rules[i].sockets != rules[i].before;
-        send |= took && rules[i].send == NS_SEND_APP;
-        ack |= took && rules[i].ack == NS_ACK_APP;
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        ns_line_add(line, i ? ", " : "; counts: ");
+        ns_line_add(line, counter_names[i]);
+        ns_line_add(line, " ");
+        ns_line_add_number(line, count(i));
     }
-    ns_line_add(line, ": nothing was set or sent");
-    if (send || ack)
-        ns_line_add(line, "; left to the program by ");
-    if (send)
-        ns_line_add(line, "\"send\": \"app\"");
-    if (ack)
-        ns_line_add(line, send ? " and \"ack\": \"app\"" : "\"ack\": \"app\"");
 }
 
-/* What was done. */
-static void add_deeds(struct ns_line *line, const struct counts *counts)
+static bool has_counts(void)
 {
-    const struct {
-        uint64_t number;
-        const char *one, *many;
-    } deeds[] = {
-        {counts->nodelay, " socket given TCP_NODELAY", " sockets given TCP_NODELAY"},
-        {counts->joined, " burst joined into fewer segments", " bursts joined into fewer segments"},
-        {counts->bursts, " burst held to leave as one", " bursts held to leave as one each"},
-        {counts->pushes, " push before a wait", " pushes before a wait"},
-        {counts->late, " push at the deadline or after a pause",
-         " pushes at the deadline or after a pause"},
-        {counts->acks, " ACK sent before a wait", " ACKs sent before a wait"},
-    };
-    const char *separator = ": ";
-    for (unsigned i = 0; i < sizeof deeds / sizeof *deeds; i++)
-        if (deeds[i].number > 0) {
-            ns_line_add(line, separator);
-            add_count(line, deeds[i].number, deeds[i].one, deeds[i].many);
-            separator = ", ";
-        }
-    if (counts->sockets > 0 && *separator == ':')
-        add_no_deed(line);
-}
-
-/* The same for scripts: every count, by the name that `nagleshim doctor` gives it. */
-static void add_counts(struct ns_line *line, const struct counts *counts)
-{
-    const char *separator = "; counts: ";
-#define NS_COUNTER(name, text)                                                                     \
-    ns_line_add(line, separator);                                                                  \
-    ns_line_add(line, text " ");                                                                   \
-    ns_line_add_number(line, counts->name);                                                        \
-    separator = ", ";
-    NS_COUNTERS(NS_COUNTER)
-#undef NS_COUNTER
-}
-
-static bool any(const struct counts *counts)
-{
-    return left_listener || counts->sockets || counts->left_alone || counts->joined ||
-           counts->nodelay || counts->bursts || counts->pushes || counts->late || counts->acks;
+    uint64_t all = 0;
+    for (unsigned i = 0; i < COUNTERS; i++)
+        all |= count(i);
+    return all != 0;
 }
 
 void ns_report_end(void)
 {
-    static struct ns_line line; /* a signal handler's stack may be small; said guards it */
-    if (!ns_log_enabled(NS_LOG_INFO))
+    static struct ns_line line; /* a signal handler's stack may be small; written guards it */
+    if (!ns_log_enabled(NS_LOG_INFO) || process != getpid())
         return;
-    if (process != getpid())
-        return;
-    struct counts counts = count();
     /* acquire: with its reason */
     uint32_t state = atomic_load_explicit(&ns_status.state, memory_order_acquire);
-    bool aside = state == NS_STATUS_ASIDE;
-    bool speaks = aside || (state == NS_STATUS_ACTIVE &&
-                            (any(&counts) || (ns_log_enabled(NS_LOG_DEBUG) && !forked)));
-    if (!speaks || atomic_exchange(&said, true))
+    bool disabled = state == NS_STATUS_DISABLED, debugs = ns_log_enabled(NS_LOG_DEBUG) && !forked;
+    bool counts = has_counts();
+    if (!(disabled || state == NS_STATUS_ACTIVE) || !(counts || had_socket || debugs) ||
+        atomic_exchange(&written, true))
         return;
     int saved = errno;
     ns_line_begin(&line);
     ns_line_add(&line, name);
     ns_line_add(&line, ": ");
-    if (aside) {
-        ns_line_add(&line, "stood aside: ");
-        ns_line_add(&line, (const char *)(uintptr_t)atomic_load_explicit(&ns_status.reason,
-                                                                         memory_order_relaxed));
+    if (disabled) {
+        ns_line_add(&line, "disabled: ");
+        ns_line_add(&line, (const char *)(uintptr_t)NS_GET(&ns_status, reason));
+        ns_line_add(&line, counts ? "; before that " : "");
     }
-    if (any(&counts)) {
-        ns_line_add(&line, aside ? "; before that " : "");
-        add_sockets(&line, &counts);
-        add_deeds(&line, &counts);
-        add_counts(&line, &counts);
-    } else if (!aside) {
+    if (counts || (!disabled && had_socket))
+        add_sockets(&line);
+    else if (!disabled)
         ns_line_add(&line, "no TCP socket");
-    }
     ns_line_write(&line);
     errno = saved;
 }
 
-void ns_report_aside(void)
+void ns_report_is_written(void)
+{
+    atomic_store(&written, true);
+}
+
+void ns_report_disabled(void)
 {
     ns_report_end();
     ns_log_silence();
 }
 
+void ns_report_not_in_table(void)
+{
+    if (NS_GET(&ns_status, state) == NS_STATUS_DISABLED) /* and not before start-up */
+        atomic_store_explicit(&had_socket, true, memory_order_relaxed);
+}
+
 void ns_report_left_alone(int fd, bool listens)
 {
     if (listens)
-        atomic_store_explicit(&left_listener, true, memory_order_relaxed);
+        atomic_store_explicit(&had_socket, true, memory_order_relaxed);
     NS_DEBUG(fd, listens ? "listener left alone" : "no rule matches it: left alone");
 }
 
@@ -290,7 +200,7 @@ void ns_report_rule(int fd, const struct ns_rule *rule, bool listens)
     ns_line_add(&line, "fd ");
     ns_line_add_number(&line, (uint64_t)fd);
     ns_line_add(&line, ": ");
-    add_rule_name(&line, rule->name, (uint32_t)rule->index);
+    add_rule(&line, rule->name, (uint32_t)rule->index);
     ns_line_add(&line, listens ? " takes the listener, send " : " takes it, send ");
     ns_line_add(&line, ns_send_name(rule->send));
     ns_line_add(&line, ", ack ");

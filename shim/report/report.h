@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* The report: the one line by which a process says at its end what the shim did in it, or why it
- * did nothing; and, under NAGLESHIM_LOG=debug, which rule took a socket. Reads the status section
- * and the counters, and decides nothing. Nothing here blocks or allocates; errno is unchanged; all
- * of it but the opening is async-signal-safe. */
+/* The report: one line at the end of a process (NAGLESHIM_LOG=info) with what the library did in
+ * it, or why it was disabled; and, with NAGLESHIM_LOG=debug, which rule took a socket. Reads the
+ * status section and the counters, and decides nothing. Nothing here blocks or allocates; errno is
+ * unchanged; everything but ns_report_open is async-signal-safe. */
 #ifndef NS_REPORT_H
 #define NS_REPORT_H
 
 #include "report/log.h"
 #include "policy/match.h"
 
-/* Start-up: what the program calls itself. Copied; only where a report is asked for. */
+/* Start-up: the program's own name, which is copied if a report is asked for. */
 void ns_report_open(const char *program);
 
-/* The process ends: the line, unless it has been said. Nothing is said by a child that shares its
- * parent's memory, nor, under info, by a process that had no TCP socket and that the shim did not
- * stand aside in. */
+/* The process ends: write the line, unless it has been written. A child that shares its parent's
+ * memory writes none, nor, below debug, does a process without a TCP socket. */
 void ns_report_end(void);
 
-/* The shim stands aside for good, and no system call of ours may follow: what would be said at the
- * end is said now. */
-void ns_report_aside(void);
+/* The process needs no line at its end: a message has said what it would. */
+void ns_report_is_written(void);
+
+/* The library is disabled from now on, and no system call may follow: write the line now. */
+void ns_report_disabled(void);
 
 /* In a child that has its own memory: what was counted before is its parent's. */
 void ns_report_forked(void);
+
+/* A TCP socket was made that is not in the table. */
+void ns_report_not_in_table(void);
 
 /* No rule takes the socket fd: a connection, or a listener as a whole. */
 void ns_report_left_alone(int fd, bool listens);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the shim has done in this process. Relaxed counters: they order nothing and guard nothing,
- * and are read for people only. */
+/* What the library has done in this process. Relaxed counters, mostly for people to read: they
+ * order nothing and guard nothing. */
 #ifndef NS_STATS_H
 #define NS_STATS_H
 
-#include <stdatomic.h>
+#include "base/relaxed.h"
+
 #include <stdint.h>
 
 /* NS_COUNTER(name, text): the text is its name in the report and for the doctor. */
@@ -14,9 +15,13 @@
     NS_COUNTER(joined, "bursts joined")  /* adaptive: TCP_NODELAY was taken off */                 \
     NS_COUNTER(bursts, "bursts held") /* auto-cork: whose first bytes were sent with MSG_MORE */   \
     NS_COUNTER(pushes, "pushes")      /* before a wait */                                          \
-    NS_COUNTER(late, "late pushes")   /* by the deadline thread, or after a pause */               \
+    NS_COUNTER(late, "late pushes")   /* of bytes held for too long */                             \
     NS_COUNTER(acks, "ACKs")          /* before a wait */                                          \
-    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */
+    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */  \
+    NS_COUNTER(unheld, "stopped holding")  /* connections, since bursts were late there */
+
+/* After so many connections have stopped holding, new ones do not hold either. */
+enum { NS_UNHELD_MOST = 3 };
 
 struct ns_stats {
 #define NS_COUNTER(name, text) _Atomic uint64_t name;
@@ -26,12 +31,6 @@ struct ns_stats {
 
 extern struct ns_stats ns_stats;
 
-/* Not a read-modify-write: two threads at once may lose a count, and no thread pays for a locked
- * bus. */
-#define NS_ADD(counter, amount)                                                                    \
-    atomic_store_explicit(&(counter),                                                              \
-                          atomic_load_explicit(&(counter), memory_order_relaxed) + (amount),       \
-                          memory_order_relaxed)
 #define NS_COUNT(name) NS_ADD(ns_stats.name, 1)
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the status section and the note by which it is found. Must never be needed by the shim
- * itself: nothing here decides anything. Counting and standing aside are async-signal-safe. */
+/* Owns the status section, the note by which it is found, and the counters. Must never decide
+ * anything. ns_status_took and ns_status_disabled are async-signal-safe. */
 #include "report/status.h"
 
 #include "base/clock.h"
@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In .bss: a process that never gets through start-up says so by its zeroes. */
+/* In .bss: its zeroes say that start-up has not come to an end. */
 __attribute__((used)) struct ns_status ns_status;
+
+struct ns_stats ns_stats;
 
 /* The descriptor is the distance from itself to ns_status, which the linker knows: no relocation at
  * run time, no exported symbol, and no need of the file. */
@@ -69,20 +71,20 @@ void ns_status_begin(enum ns_status_state state)
     ns_status.counters = address(&ns_stats);
     ns_status.n_counters = sizeof ns_stats / sizeof(uint64_t);
     atomic_store_explicit(&ns_status.state, state, memory_order_relaxed);
-    /* release: whoever finds the magic finds the rest */
+    /* release: a reader that finds the magic finds the rest */
     atomic_store_explicit(&ns_status.magic, NS_STATUS_MAGIC, memory_order_release);
 }
 
-void ns_status_aside(const char *reason)
+void ns_status_disabled(const char *reason)
 {
     uint32_t state = atomic_load_explicit(&ns_status.state, memory_order_relaxed);
-    if (state == NS_STATUS_OFF || state == NS_STATUS_ASIDE)
+    if (state == NS_STATUS_OFF || state == NS_STATUS_DISABLED)
         return;
     atomic_store_explicit(&ns_status.reason, address(reason), memory_order_relaxed);
     if (state == NS_STATUS_ACTIVE) /* release: with its reason */
-        atomic_store_explicit(&ns_status.state, NS_STATUS_ASIDE, memory_order_release);
+        atomic_store_explicit(&ns_status.state, NS_STATUS_DISABLED, memory_order_release);
     else
-        ns_status_begin(NS_STATUS_ASIDE);
+        ns_status_begin(NS_STATUS_DISABLED);
 }
 
 void ns_status_took(const struct ns_rule *rule)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What `nagleshim doctor` reads of a running process, from outside and without its help. It stands
- * in the library's own memory and is found through an ELF note (status.c), so that it is there
- * under whatever name, in whatever mount namespace, and after the file was replaced.
+/* What `nagleshim doctor` and others read of a running process from outside. It is in the library's
+ * own memory and is found through an ELF note (status.c), so that it is found under any file name,
+ * in any mount namespace, and after the file was replaced.
  *
- * Everything but the counting is for start-up. Nothing here blocks; errno is unchanged. */
+ * Functions are for start-up unless they say otherwise. Nothing here blocks; errno is unchanged. */
 #ifndef NS_STATUS_H
 #define NS_STATUS_H
 
@@ -17,15 +17,15 @@
 
 enum { NS_STATUS_NOTE_TYPE = 1 };
 
-/* Goes up when a member changes its meaning or its place. One that is appended does not need it:
- * size tells whether it is there. */
+/* Goes up when a member changes its meaning or its place. Members may be appended without that:
+ * size shows whether they are there. */
 enum { NS_STATUS_VERSION = 1 };
 
 #define NS_STATUS_MAGIC UINT64_C(0x4e53737461747573)
 
 enum ns_status_state {
-    NS_STATUS_OFF = 1, /* NAGLESHIM_OFF */
-    NS_STATUS_ASIDE,   /* reason says why */
+    NS_STATUS_OFF = 1,  /* NAGLESHIM_OFF */
+    NS_STATUS_DISABLED, /* reason says why */
     NS_STATUS_ACTIVE,
 };
 
@@ -49,7 +49,7 @@ struct ns_status {
 
     _Atomic uint32_t state;  /* enum ns_status_state */
     uint32_t origin;         /* enum ns_policy_origin */
-    _Atomic uint64_t reason; /* text: why it stands aside; 0: it does not */
+    _Atomic uint64_t reason; /* text: why the library is disabled; 0: it is not */
     uint64_t policy;         /* text: the file; "NAGLESHIM_POLICY" for JSON in it; "": built in */
     uint64_t rules;          /* of struct ns_status_rule */
     uint64_t counters;       /* of uint64_t, in the order of NS_COUNTERS (stats.h) */
@@ -59,8 +59,8 @@ struct ns_status {
 
 extern struct ns_status ns_status;
 
-/* Before the search for the policy: a process may exec long after it was forked, so that its age
- * does not tell whether a file is newer than what was read. */
+/* Before the search for the policy. The time is kept, since the age of a process does not show
+ * whether a file is newer than what was read: it may exec long after it was forked. */
 void ns_status_looking(void);
 
 /* The policy's source. found must stay as it is. */
@@ -72,11 +72,11 @@ void ns_status_rules(const struct ns_policy *policy, const struct ns_ruleset *se
 /* The end of start-up. */
 void ns_status_begin(enum ns_status_state state);
 
-/* The shim stands aside, unless it never took part. The text must stay. Async-signal-safe. */
-void ns_status_aside(const char *reason);
-
-/* rule has taken a socket. A count may be lost where two threads come at once, as in stats.h.
+/* The library is disabled, unless NAGLESHIM_OFF has done that. The text must stay valid.
  * Async-signal-safe. */
+void ns_status_disabled(const char *reason);
+
+/* rule has taken a socket. Two threads at once may lose a count. Async-signal-safe. */
 void ns_status_took(const struct ns_rule *rule);
 
 #endif

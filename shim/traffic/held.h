@@ -1,31 +1,57 @@
 /* SPDX-License-Identifier: MIT */
-/* auto-cork: what is held with MSG_MORE, from the write that holds it to the push that sends it.
+/* auto-cork: bytes held with MSG_MORE, from the write that holds them to the push that sends them.
  * Nothing here makes the application's call, blocks or keeps a byte; errno is unchanged; all is
  * async-signal-safe. */
 #ifndef NS_HELD_H
 #define NS_HELD_H
 
 #include "traffic/push.h"
-#include "traffic/write.h"
 
-/* Is one more write to be held? Counts it. */
+#include <sys/socket.h>
+
+/* One write of the application. The caller sets the first five members. */
+struct ns_write {
+    int fd;
+    int flags;            /* of send; 0 for calls without flags */
+    size_t size;          /* bytes to write, or NS_UNKNOWN_SIZE */
+    struct ns_conn *conn; /* NULL: no rule governs fd */
+    /* Never hold it: several messages, or bytes that the kernel has (a file, a pipe). */
+    bool plain;
+    bool holds;              /* auto-cork: send it with MSG_MORE, then call ns_held_after */
+    struct ns_ack_state ack; /* before the call, which may carry an ACK */
+    uint64_t mark; /* auto-cork: held_until before the call, which may take those bytes along */
+};
+
+enum {
+    /* A write of this size or more is not small: joining it with others saves nothing. */
+    NS_LARGE = 16 * 1024,
+    /* The size of a vector, which only the kernel can measure: the pointer may be bad. */
+    NS_UNKNOWN_SIZE = 1,
+    /* Writes with these flags are not held: the application corks by itself, or the bytes must not
+     * be merged with others. */
+    NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY,
+};
+
+/* Counts one more write of size bytes with send's flags. Returns whether to hold it. */
 bool ns_held_wants(int fd, struct ns_conn *conn, size_t size, int flags);
 
-/* Bytes are about to be held on fd: whoever waits from now on pushes them. */
-void ns_held_foresee(int fd, struct ns_conn *conn);
+/* Before a write that will be held: lists fd, so that the next wait pushes. */
+void ns_held_expect(int fd, struct ns_conn *conn);
 
-/* After a write that was held, with its result. */
+/* After a write that was held. result is what the call returned. */
 void ns_held_after(const struct ns_write *one, ssize_t result);
 
-/* It cannot be made: it will be made as the application asked. */
+/* The held form of the write failed since fd is not a connected TCP socket. Sets holds to false;
+ * the caller makes the write as the application asked. */
 void ns_held_refused(struct ns_write *one);
 
-/* A plain write was to take along what was held, and took nothing: it still is. mark: held_until
- * before. */
-void ns_held_put_back(int fd, struct ns_conn *conn, uint64_t mark);
+/* A plain write should have sent the held bytes along, but failed: they are still held. mark:
+ * held_until before the write. */
+void ns_held_put_back(struct ns_conn *conn, uint64_t mark);
 
-/* A thread's burst is over, too, where it writes to another socket: what it writes first leaves
- * first, also to different peers, which may be one program. So it holds bytes on one at most. */
+/* A write to fd ends this thread's burst on any other connection. So bytes leave in the order in
+ * which they were written, also to different peers, which may be one program. A thread therefore
+ * holds bytes on one connection at most. */
 static inline void ns_held_turn_to(int fd)
 {
     int held = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed);
@@ -33,26 +59,28 @@ static inline void ns_held_turn_to(int fd)
         ns_push_turned(held - 1);
 }
 
-/* auto-cork: is this thread inside a burst on fd that is being held, and may one more write of it
- * be? Then it may be sent with MSG_MORE and nothing else: without a look at what fd is, since every
- * way to replace a descriptor that libc sees ends the burst. What is left is a program that does it
- * by bare system calls, or by io_uring, between two such writes. It counts it then. */
+/* Is this thread inside a held burst on fd, and may one more write of size bytes be held? Then it
+ * is counted here, and the caller sends it with MSG_MORE and calls ns_held_went_on. It is not
+ * checked again what fd is: every way to replace a descriptor that libc sees ends the burst. A
+ * program that does it by raw system calls or by io_uring between two writes of a burst is not
+ * noticed. A shortcut of ns_held_wants: see ns_out_passes for what it saves. */
 static inline bool ns_held_goes_on(int fd, struct ns_conn *conn, size_t size)
 {
     if (NS_GET(conn, send) != NS_SEND_AUTO_CORK || NS_GET(conn, burst_epoch) != ns_thread.epoch ||
-        NS_GET(conn, app_corks) || NS_GET(conn, held_until) <= NS_HELD_OVERDUE ||
-        !ns_owes_only(fd) || size - 1 >= NS_LARGE - 1)
+        NS_GET(conn, app_corks) || !ns_pending_only(fd) || size - 1 >= NS_LARGE - 1)
         return false;
+    uint64_t until = NS_GET(conn, held_until);
     struct ns_cork cork = ns_conn_cork(conn);
-    if (cork.writes == NS_CORK_MANY || cork.writes + 1 == cork.expected)
+    if (until <= NS_HELD_PUSHING || cork.writes + 1 == cork.expected || ns_push_is_late(until))
         return false;
-    cork.writes++;
+    if (cork.writes < NS_CORK_MANY)
+        cork.writes++;
     ns_thread.wrote = true;
     ns_conn_cork_put(conn, cork);
     return true;
 }
 
-/* After a write that ns_held_goes_on has allowed. */
+/* After a write that ns_held_goes_on has allowed, which returned result. */
 void ns_held_went_on(int fd, ssize_t result);
 
 #endif

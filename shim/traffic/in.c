@@ -1,76 +1,93 @@
 /* SPDX-License-Identifier: MIT */
-/* See in.h. Owns ns_conn.ack_state, which a write (out.c) and an ACK (push.c) change, too. */
+/* See in.h. Owns ns_conn.ack_state, which writes (out.c) and ACKs (push.c) change, too. */
 #include "traffic/in.h"
 
 #include "conn/delack.h"
-#include "conn/heal.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
 #include "traffic/push.h"
-#include "traffic/settle.h"
+#include "traffic/flush.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
 {
     if (NS_GET(conn, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
-        return NS_READ_PLAIN; /* does not wait: the poll that follows does */
+        return NS_READ_PLAIN; /* does not wait; a poll that follows does */
     ns_epoch_ends();
-    /* The answer to what was written here cannot be there yet. */
+    /* The answer to held bytes cannot have arrived. */
     if (NS_GET(conn, joins) || NS_GET(conn, held_until))
         ns_push(fd, conn);
-    /* A first read without waiting would cut these short. */
+    /* A probe would make the reads short that follow. */
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
-        ns_settle();
-        /* It waits inside the kernel until there is more than a first piece, which nobody but the
-         * kernel could acknowledge meanwhile. */
-        ns_acknowledge_from_now_on(fd, conn);
+        ns_flush_pending();
+        if (ns_whole_begins(ns_conn_whole(conn)))
+            ns_acknowledge_from_now_on(fd, conn);
+        ns_thread.whole_at = (uint16_t)ns_push_tick();
         return NS_READ_PLAIN;
     }
     if (__builtin_expect(NS_GET(conn, lowat), 0)) {
-        ns_settle();
+        ns_flush_pending();
         return NS_READ_PLAIN;
     }
-    return ns_owes() && ns_owed() ? NS_READ_PATIENT : NS_READ_PLAIN;
+    return ns_pending_any() && ns_pending_kinds() ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
 }
 
-/* This thread owes an ACK here, as state says. */
-static void owe(int fd, struct ns_conn *conn, struct ns_ack_state state)
+/* Lists fd if state says that an ACK is pending. */
+static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
 {
-    if (!ns_ack_owes(state))
+    if (!ns_ack_is_pending(state))
         return;
-    /* For the ACKs whose wait nobody sees (stdio, a futex). */
+    /* For ACKs before waits that the library cannot see (stdio, a futex). */
     if (!NS_GET(conn, delack))
         ns_delack_bound(fd, conn);
-    ns_owe(fd, conn);
+    ns_pending_add(fd, conn);
 }
 
-static void took(int fd, struct ns_conn *conn)
+/* The application has read data. */
+static void took(int fd, struct ns_conn *conn, int flags)
 {
     NS_PUT(conn, heard, 1);
-    NS_PUT(conn, burst_epoch, 0); /* this is the answer to the burst, or what it was one to */
+    NS_PUT(conn, burst_epoch, 0); /* what is written next is a new burst */
     if (NS_GET(conn, joins))
         ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     struct ns_ack_state state = ns_conn_ack(conn);
-    ns_ack_read(&state, (uint8_t)ns_thread.epoch);
+    if (__builtin_expect(flags & MSG_WAITALL, 0) && state.interactive && !NS_GET(conn, nonblock)) {
+        struct ns_whole whole = ns_conn_whole(conn);
+        ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
+        ns_conn_whole_put(conn, whole);
+    }
+    bool unseen = NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN || ns_process_is_child();
+    if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
+        state.interactive = 1,
+        state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
+    ns_ack_read(&state, ns_thread.epoch, ns_ack_is_timed(state) ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
-    owe(fd, conn, state);
+    if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
+        ns_delack_unbound(fd, conn);
+    list_ack(fd, conn, state);
 }
 
 void ns_in_nothing(int fd, struct ns_conn *conn)
 {
-    /* It looked for the answer to what is held here: that burst is over. */
-    if ((NS_GET(conn, joins) || NS_GET(conn, held_until)) &&
+    /* The application looked for the answer to what is held here. A stream looks for input now and
+     * then, too: what Nagle's algorithm joins goes only at a second look without a write between.
+     */
+    bool waits = ns_probe_begins();
+    if (((waits && NS_GET(conn, joins)) || NS_GET(conn, held_until)) &&
         NS_GET(conn, listed_by) == ns_thread.token)
         ns_push(fd, conn);
-    /* For an ACK, once is how an event loop finds the end of what is there. Twice is a busy poll,
-     * and the wait that would settle this never comes. */
+    /* An event loop reads once more to find the end of the data. Two such reads are a busy poll,
+     * and no wait will come that sends the ACK. */
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (!state.owed)
+    if (!state.pending)
         return;
     if (state.seen) {
-        ns_settle();
+        ns_flush_pending();
         return;
     }
     state.seen = 1;
@@ -82,14 +99,14 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
     if (__builtin_expect(flags & MSG_ERRQUEUE, 0) || !ns_fd_names(fd, conn))
         return;
     if (result > 0) {
-        if (!(flags & MSG_PEEK)) /* no option acknowledges what lies unread (tcp_cleanup_rbuf) */
-            took(fd, conn);
+        if (!(flags & MSG_PEEK)) /* no option acknowledges unread data (tcp_cleanup_rbuf) */
+            took(fd, conn, flags);
     } else if (result == 0) {
-        if (!(flags & MSG_PEEK)) /* the peer has ended its stream: nothing of it is held back */
+        if (!(flags & MSG_PEEK)) /* the peer has ended its stream, and waits for no ACK */
             NS_PUT(conn, ack_state, 0);
     } else if (error == EAGAIN) {
         ns_in_nothing(fd, conn);
     } else if (error == ENOTSOCK || error == EBADF) {
-        ns_conn_heal(fd, conn);
+        ns_fd_refresh(fd, conn);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a read does to a connection that a rule governs: ns_in_begin before the call, one of the
- * others after it. Nothing here makes the application's call or blocks; errno is unchanged; all is
- * async-signal-safe. */
+/* What happens around a read from a connection that a rule governs: ns_in_begin before the call,
+ * one of the others after it. Nothing here makes the application's call or blocks; errno is
+ * unchanged; all is async-signal-safe. */
 #ifndef NS_IN_H
 #define NS_IN_H
 
@@ -9,16 +9,18 @@
 
 #include <sys/types.h>
 
-/* How a read is to be made. */
+/* How to make a read. */
 enum ns_reading {
-    NS_READ_PLAIN,   /* as asked */
-    NS_READ_PATIENT, /* first without waiting; if there is nothing, ns_settle and as asked */
+    NS_READ_PLAIN, /* as the application asked */
+    /* First without waiting. If there is no data: ns_flush_pending, then as the application asked.
+     */
+    NS_READ_PROBE_FIRST,
 };
 
-/* Before a read, with recv's flags: settles what must be settled first. */
+/* Before a read with recv's flags. */
 enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags);
 
-/* After a read, with recv's flags, its result and its errno. */
+/* After a read with recv's flags, with its result and its errno. */
 void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);
 
 /* The application was told that there is no data. */

@@ -1,30 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* See push.h. Owns ns_conn.joins, which join.c sets. Must never push what the application itself
+/* See push.h. Owns ns_conn.joins, which out.c sets. Must never push what the application itself
  * corks. */
 #include "traffic/push.h"
 
+#include "base/clock.h"
 #include "report/log.h"
 #include "report/stats.h"
-#include "conn/heal.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
-#include "hold/bare.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <time.h>
 
-_Atomic bool ns_push_joined;
+enum { NS_PER_MS = 1000000 };
+
+_Atomic bool ns_push_any;
+
+bool ns_push_is_late(uint64_t until)
+{
+    return ns_clock_now(CLOCK_MONOTONIC_COARSE) > until;
+}
 
 uint16_t ns_push_clock(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint16_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+    return (uint16_t)(ns_clock_now(CLOCK_MONOTONIC_COARSE) / NS_PER_MS);
 }
 
-/* Set an option that makes the socket send. fd may have been closed past us, while another
- * descriptor of the connection is there. 0 or -errno. */
+unsigned ns_push_tick(void)
+{
+    return (unsigned)(ns_clock_now(CLOCK_MONOTONIC) / (NS_ACK_TICK_MS * NS_PER_MS));
+}
+
+bool ns_push_holds_no_more(void)
+{
+    return NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST;
+}
+
+/* Set an option that makes the socket send. If fd was closed by a way that the library cannot see,
+ * another descriptor of the connection is tried. 0 or -errno. */
 static int set(int fd, struct ns_conn *conn, int option, int value)
 {
     int error = ns_kernel_set(fd, IPPROTO_TCP, option, value);
@@ -37,35 +50,38 @@ static int set(int fd, struct ns_conn *conn, int option, int value)
 void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 {
     int wanted = ns_conn_wants_nodelay(conn);
-    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, joins) || ns_process_is_aside())
+    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, joins) || ns_process_is_disabled())
         return;
     if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
     else
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* nor could it be pushed */
-    if (wanted && NS_GET(conn, kernel_nodelay))
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* a push would fail, too */
+    uint8_t origin = NS_GET(conn, origin);
+    if (wanted && NS_GET(conn, kernel_nodelay) && !(origin & NS_COUNTED)) {
+        NS_PUT(conn, origin, origin | NS_COUNTED);
         NS_COUNT(nodelay);
+    }
     NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(conn, kernel_nodelay));
 }
 
 void ns_nodelay_failed(int fd, struct ns_conn *conn, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
-        ns_conn_heal(fd, conn);
-    else /* what cannot be pushed must not be held (a filter, an LSM) */
+        ns_fd_refresh(fd, conn);
+    else /* a filter or an LSM: what cannot be pushed must not be held */
         NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
 }
 
-/* TCP_NODELAY sends at once what is held, even while corked and even if it is on already (tcp(7)
- * and __tcp_sock_set_nodelay, net/ipv4/tcp.c). */
+/* Setting TCP_NODELAY sends at once what is held, also while corked and also if it is on already
+ * (tcp(7); __tcp_sock_set_nodelay, net/ipv4/tcp.c). ends: the burst ends here. */
 static void push_joined(int fd, struct ns_conn *conn, bool ends)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE;
-    atomic_store(&conn->joins, 0); /* first: a signal handler may join anew, and ns_join looks */
+    atomic_store(&conn->joins, 0); /* first: a signal handler may join again, and ns_join checks */
     NS_PUT(conn, heard, 0);
     if (NS_GET(conn, app_corks))
-        return; /* the application's to send, with what it has corked since */
+        return; /* the application sends it, with what it has corked since */
     int error = set(fd, conn, TCP_NODELAY, 1);
     if (error) {
         ns_nodelay_failed(fd, conn, error);
@@ -82,30 +98,44 @@ static void push_joined(int fd, struct ns_conn *conn, bool ends)
     ns_conn_burst_put(conn, burst);
 }
 
-/* Mark what is held as overdue, and not as gone, until it is: a signal handler may jump out of the
- * push. Returns false if nothing is held. */
+/* A held burst is about to be pushed. until: when it became late. */
+static void note_lateness(struct ns_conn *conn, uint64_t until)
+{
+    struct ns_cork cork = ns_conn_cork(conn);
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC_COARSE);
+    bool late = now > until;
+    if (late)
+        NS_COUNT(late);
+    bool stops = ns_cork_pushed(&cork, late ? (now - until) / NS_PER_MS + 1 : 0);
+    ns_conn_cork_put(conn, cork);
+    if (stops && !(NS_GET(conn, immediate) & NS_IMMEDIATE_LATE)) {
+        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_LATE);
+        NS_COUNT(unheld);
+    }
+}
+
+/* Mark held bytes as being pushed, not as gone: a signal handler may jump out of the push. Returns
+ * false if nothing is held. */
 static bool begin_push(struct ns_conn *conn)
 {
     uint64_t until = atomic_load(&conn->held_until);
-    while (until > NS_HELD_OVERDUE) {
-        if (!atomic_compare_exchange_weak(&conn->held_until, &until, NS_HELD_OVERDUE))
+    while (until > NS_HELD_PUSHING) {
+        if (!atomic_compare_exchange_weak(&conn->held_until, &until, NS_HELD_PUSHING))
             continue;
-        struct ns_cork cork = ns_conn_cork(conn);
-        ns_cork_pushed(&cork, false);
-        ns_conn_cork_put(conn, cork);
+        note_lateness(conn, until);
         return true;
     }
-    return until == NS_HELD_OVERDUE;
+    return until == NS_HELD_PUSHING;
 }
 
 static void push_held(int fd, struct ns_conn *conn)
 {
-    uint64_t overdue = NS_HELD_OVERDUE;
+    uint64_t pushing = NS_HELD_PUSHING;
     if (!begin_push(conn))
         return;
     int error = set(fd, conn, TCP_NODELAY, 1);
-    /* Bytes that somebody has held since keep their mark. */
-    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
+    /* Bytes that were held since keep their mark. */
+    atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
     if (error)
         ns_nodelay_failed(fd, conn, error);
     else
@@ -134,41 +164,30 @@ void ns_push_turned(int held)
     struct ns_conn *conn = ns_fd_conn(held);
     if (conn)
         ns_push(held, conn);
-    int now = held + 1; /* and after the push: a signal handler may jump out of it */
+    int now = held + 1; /* after the push: a signal handler may jump out of it */
     atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
-    if (conn && atomic_load(&conn->held_until)) /* what one has held there in between */
+    if (conn && atomic_load(&conn->held_until)) /* a handler has held bytes there meanwhile */
         ns_push(held, conn);
 }
 
-/* The mark says overdue, and not gone, until it is pushed. Bare system calls only, and no call into
- * the C library. */
-void ns_push_overdue(int fd, struct ns_conn *conn)
-{
-    int on = 1;
-    uint64_t overdue = NS_HELD_OVERDUE;
-    struct ns_cork cork = ns_conn_cork(conn);
-    ns_cork_pushed(&cork, true);
-    ns_conn_cork_put(conn, cork);
-    ns_bare_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    atomic_compare_exchange_strong(&conn->held_until, &overdue, 0);
-    NS_COUNT(late);
-}
-
-/* TCP_QUICKACK sends the ACK that is due. With an even value the connection stays in interactive
- * mode, so that the next answer carries its ACK again; with an odd one the kernel acknowledges by
- * itself from now on (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
+/* TCP_QUICKACK sends a pending ACK. An even value leaves the connection in interactive mode, in
+ * which the next answer carries its ACK; after an odd one the kernel acknowledges by itself
+ * (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
 void ns_acknowledge(int fd, struct ns_conn *conn)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (!state.owed)
+    if (!state.pending)
         return;
-    bool ends = ns_ack_sent(&state);
+    bool tests = NS_GET(conn, delack) == NS_DELACK_OURS;
+    enum ns_ack_step step = ns_ack_send(&state, tests, ns_push_tick());
     ns_conn_ack_put(conn, state);
-    int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
+    if (step == NS_ACK_SKIP)
+        return;
+    int error = set(fd, conn, TCP_QUICKACK, step == NS_ACK_END ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
-        ns_conn_heal(fd, conn);
+        ns_fd_refresh(fd, conn);
     else if (error)
-        NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without it: do not ask again */
+        NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without the option: do not try again */
     NS_COUNT(acks);
 }
 
@@ -177,7 +196,8 @@ void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.interactive || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
-    state = (struct ns_ack_state){.needless = state.needless, .pieces = state.pieces};
+    state = (struct ns_ack_state){
+        .needless = state.needless, .pieces = state.pieces, .answers = state.answers};
     ns_conn_ack_put(conn, state);
     set(fd, conn, TCP_QUICKACK, 1);
 }

@@ -1,43 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that makes a socket send: bytes that are held, and ACKs that are owed. (Where a
- * rule observes, and nothing is held or owed, the experiments of experiment.h do.) Nothing here
- * blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
+/* The only place that makes a socket send: bytes that are held back, and pending ACKs.
+ * Nothing here blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
-#include "hold/debts.h"
+#include "traffic/pending.h"
 
-/* May any connection of this process be joined (ns_conn.joins)? */
-extern _Atomic bool ns_push_joined;
+/* May any connection of this process have held or joined bytes? Set after the connection itself is
+ * marked. */
+extern _Atomic bool ns_push_any;
 
-/* Milliseconds, for ns_burst. */
+/* Is it later than until (nanoseconds of CLOCK_MONOTONIC)? Reads the coarse clock, which is cheap
+ * and never ahead: true is certain, false may be wrong by a tick (4 ms at HZ=250). */
+bool ns_push_is_late(uint64_t until);
+
+/* The time in milliseconds, for ns_burst. */
 uint16_t ns_push_clock(void);
+
+/* The time in ticks of NS_ACK_TICK_MS, for ns_ack_state and ns_whole. Not the coarse clock, which
+ * stands still while all processors are idle. */
+unsigned ns_push_tick(void);
+
+/* auto-cork: were bursts late on so many connections that new ones do not hold? */
+bool ns_push_holds_no_more(void);
 
 /* Make the kernel's TCP_NODELAY what the connection's rule wants, unless a burst is joined there.
  */
 void ns_enforce_nodelay(int fd, struct ns_conn *conn);
 
-/* TCP_NODELAY could not be changed (-errno): find out why. */
+/* Setting TCP_NODELAY failed with error (-errno): find out why. */
 void ns_nodelay_failed(int fd, struct ns_conn *conn, int error);
 
 /* Send what is held on fd, if anything is. */
 void ns_push(int fd, struct ns_conn *conn);
 
-/* The same where the thread that joined it has neither waited nor been answered, but after a pause
- * writes on. */
+/* The same after a pause in a joined burst, during which the thread neither waited nor read. */
 void ns_push_paused(int fd, struct ns_conn *conn);
 
-/* What the thread holds on fd is over since it turns to another socket. */
+/* The same for the connection on which this thread holds a burst, because it writes elsewhere. */
 void ns_push_turned(int held);
 
-/* Push what is overdue. Called by the deadline thread, which has no thread-local memory. */
-void ns_push_overdue(int fd, struct ns_conn *conn);
-
-/* Send the ACK that is owed on fd, if one is. */
+/* Send the ACK that is pending on fd, if one is. */
 void ns_acknowledge(int fd, struct ns_conn *conn);
 
-/* Have the kernel acknowledge by itself what is there on fd and what comes, until the application
- * writes again. */
+/* Let the kernel acknowledge by itself what has arrived on fd and what will arrive, until the
+ * application writes again. */
 void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See diag.h. Owns the form of the messages. Asks only: it must never send what changes a socket
+/* See diag.h. Owns the format of the messages. It must never send a message that changes a socket
  * (SOCK_DESTROY). Not async-signal-safe. */
 #include "watch/diag.h"
 
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-    DUMP_ROOM = 32 << 10,  /* the most that the kernel puts into one message of a dump */
-    ANSWER_ROOM = 1 << 10, /* an answer about one socket has half of it */
+    DUMP_ROOM = 32 << 10,  /* the largest message of a dump */
+    ANSWER_ROOM = 1 << 10, /* twice the size of an answer */
 };
 
 struct question {
@@ -33,8 +33,8 @@ int ns_diag_open(void)
 
 static void fill(struct question *question, uint16_t flags, uint32_t sequence, uint8_t family)
 {
-    memset(question, 0, sizeof(*question));
-    question->head.nlmsg_len = sizeof(*question);
+    memset(question, 0, sizeof *question);
+    question->head.nlmsg_len = sizeof *question;
     question->head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
     question->head.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
     question->head.nlmsg_seq = sequence;
@@ -45,10 +45,10 @@ static void fill(struct question *question, uint16_t flags, uint32_t sequence, u
 static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag_socket *out)
 {
     const struct inet_diag_msg *message = NLMSG_DATA(head);
-    unsigned left = (unsigned)(head->nlmsg_len - NLMSG_LENGTH(sizeof(*message)));
+    unsigned left = (unsigned)(head->nlmsg_len - NLMSG_LENGTH(sizeof *message));
     const struct rtattr *attribute = (const struct rtattr *)(message + 1);
 
-    if (head->nlmsg_len < NLMSG_LENGTH(sizeof(*message)))
+    if (head->nlmsg_len < NLMSG_LENGTH(sizeof *message))
         return false;
     *out = (struct ns_diag_socket){
         .key = {.id = message->id, .family = message->idiag_family},
@@ -64,13 +64,12 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
     return true;
 }
 
-/* The error that a message tells, 0 if it tells none: NLMSG_ERROR and NLMSG_DONE both begin with
- * it, and a list that breaks off ends with the latter. */
+/* The error in NLMSG_ERROR or NLMSG_DONE, which ends a failed list; 0: none. */
 static int error_of(const struct nlmsghdr *head)
 {
     const struct nlmsgerr *answer = NLMSG_DATA(head);
 
-    return head->nlmsg_len < NLMSG_LENGTH(sizeof(answer->error)) ? -EPROTO : answer->error;
+    return head->nlmsg_len < NLMSG_LENGTH(sizeof answer->error) ? -EPROTO : answer->error;
 }
 
 bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
@@ -91,7 +90,7 @@ static int ask_for_list(struct ns_diag_list *list, uint8_t family)
     fill(&question, NLM_F_DUMP, ++list->sequence, family);
     question.request.idiag_states = list->states;
     question.request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
-    return send(list->fd, &question, sizeof(question), 0) < 0 ? -errno : 0;
+    return send(list->fd, &question, sizeof question, 0) < 0 ? -errno : 0;
 }
 
 int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
@@ -101,8 +100,7 @@ int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
     return ask_for_list(list, AF_INET);
 }
 
-/* The end of a family's list: IPv6 comes after IPv4. ENOENT: nothing answers for that family, if it
- * is there at all. */
+/* The end of a family's list; IPv6 comes after IPv4. ENOENT: the kernel lacks this family. */
 static int end_family(struct ns_diag_list *list, int error)
 {
     if (list->family == AF_INET6)
@@ -123,11 +121,11 @@ int ns_diag_list_next(struct ns_diag_list *list,
     unsigned left;
 
     do
-        n = recv(list->fd, buffer, sizeof(buffer), 0);
+        n = recv(list->fd, buffer, sizeof buffer, 0);
     while (n < 0 && errno == EINTR);
     if (n <= 0)
         return n < 0 ? -errno : -EPROTO;
-    /* The kernel fills the next part when this one has been read. */
+    /* The kernel fills the next part when this one is read. */
     list->at = ns_clock_now(CLOCK_MONOTONIC);
     left = (unsigned)n;
     for (const struct nlmsghdr *head = (const void *)buffer; NLMSG_OK(head, left);
@@ -135,7 +133,7 @@ int ns_diag_list_next(struct ns_diag_list *list,
         struct ns_diag_socket seen;
 
         if (head->nlmsg_seq != list->sequence)
-            continue; /* of a list that was given up */
+            continue; /* of an abandoned list */
         if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
             return end_family(list, error_of(head));
         if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
@@ -157,7 +155,7 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
     int n;
 
     first += NS_DIAG_AT_ONCE;
-    memset(messages, 0, sizeof(messages));
+    memset(messages, 0, sizeof messages);
     for (size_t i = 0; i < n_keys; i++) {
         fill(&questions[i], 0, first + (uint32_t)i, keys[i]->family);
         questions[i].request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
@@ -166,9 +164,9 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
         parts[i] = (struct iovec){buffers[i], ANSWER_ROOM};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
     }
-    if (send(fd, questions, n_keys * sizeof(questions[0]), 0) < 0)
+    if (send(fd, questions, n_keys * sizeof questions[0], 0) < 0)
         return -errno;
-    /* The kernel has answered all of them before send came back. */
+    /* The kernel has answered all of them before send returns. */
     while ((n = recvmmsg(fd, messages, (unsigned)n_keys, MSG_DONTWAIT, NULL)) > 0)
         for (int i = 0; i < n; i++) {
             const struct nlmsghdr *head = (const void *)buffers[i];

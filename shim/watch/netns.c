@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See netns.h. Owns the entering of namespaces. This process must never change its own: a child
- * makes the socket and hands it over. Not async-signal-safe. */
+/* See netns.h. This process never enters another namespace: a child does, which shares its
+ * descriptors. Not async-signal-safe. */
 #include "watch/netns.h"
 
 #include "watch/diag.h"
@@ -9,9 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,49 +25,8 @@ static int open_sockets(int sockets[SOCKETS])
     return 0;
 }
 
-static int send_sockets(int over, const int sockets[SOCKETS])
-{
-    char byte = 0;
-    struct iovec part = {&byte, 1};
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(SOCKETS * sizeof(int))] = {0};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(SOCKETS * sizeof(int));
-    memcpy(CMSG_DATA(head), sockets, SOCKETS * sizeof(int));
-    return sendmsg(over, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-/* -EPIPE: the child ended without having sent them. */
-static int receive_sockets(int over, int sockets[SOCKETS])
-{
-    char byte;
-    size_t n;
-    struct iovec part = {&byte, 1};
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(SOCKETS * sizeof(int))];
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-    const struct cmsghdr *head;
-
-    if (recvmsg(over, &message, MSG_CMSG_CLOEXEC) <= 0)
-        return -EPIPE;
-    head = CMSG_FIRSTHDR(&message);
-    n = head ? (head->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-    if (head)
-        memcpy(sockets, CMSG_DATA(head), n * sizeof(int));
-    if (n == SOCKETS)
-        return 0;
-    /* There was no descriptor left for the others. */
-    while (n > 0)
-        close(sockets[--n]);
-    return -EMFILE;
-}
-
-/* Root may enter the namespace as it is; an ordinary user only by way of the user namespace that he
- * has made, as rootless containers have one. */
+/* Root may enter a namespace directly. An ordinary user must first enter his own user namespace, as
+ * of a rootless container. */
 static int enter(int network, int user)
 {
     if (setns(network, CLONE_NEWNET) == 0)
@@ -78,45 +36,48 @@ static int enter(int network, int user)
     return 0;
 }
 
-/* In the child: 0, or the errno that it exits with. */
-static int open_and_send(int network, int user, int over)
+struct entry {
+    int network, user;
+    const int *sockets;
+};
+
+/* In the child. Replaces the sockets, which it shares, by those of the namespace. Returns the exit
+ * status: 0 or an errno. */
+static int replace_sockets(void *argument)
 {
-    int sockets[SOCKETS];
-    int error = enter(network, user);
+    const struct entry *entry = argument;
+    int there[SOCKETS];
+    int error = enter(entry->network, entry->user);
 
     if (!error)
-        error = open_sockets(sockets);
-    if (!error)
-        error = send_sockets(over, sockets);
+        error = open_sockets(there);
+    for (int i = 0; i < SOCKETS && !error; i++)
+        if (dup3(there[i], entry->sockets[i], O_CLOEXEC) < 0 || close(there[i]) != 0)
+            error = -errno;
     return -error;
 }
 
-/* Sockets for netlink that a child has made in there; they stay there whoever has them. */
+/* Get netlink sockets that a child makes in the namespace; they stay bound to it. */
 static int open_there(int network, int user, int sockets[SOCKETS])
 {
-    int pair[2], error, status = 0;
-    pid_t child;
+    static _Alignas(16) char stack[64 << 10];
+    struct entry entry = {network, user, sockets};
+    int error = open_sockets(sockets), status = 0;
 
-    /* Not SOCK_DGRAM: who waits for a datagram is not told that the child has ended without one. */
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return -errno;
-    child = fork();
-    if (child == 0)
-        _exit(open_and_send(network, user, pair[1]));
+    if (error)
+        return error;
+    pid_t child = clone(replace_sockets, stack + sizeof stack, CLONE_FILES | SIGCHLD, &entry);
     error = child < 0 ? -errno : 0;
-    close(pair[1]);
-    if (!error)
-        error = receive_sockets(pair[0], sockets);
-    close(pair[0]);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
-    /* A child that was killed may have better luck the next time. */
-    if (error == -EPIPE)
-        error = WIFEXITED(status) && WEXITSTATUS(status) ? -WEXITSTATUS(status) : -EAGAIN;
+    if (!error) /* if the child was killed, try again */
+        error = WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
+    for (int i = 0; i < SOCKETS && error; i++)
+        close(sockets[i]);
     return error;
 }
 
-static int open_space(int directory, const struct stat *there, int sockets[SOCKETS])
+static int open_netns(int directory, const struct stat *there, int sockets[SOCKETS])
 {
     struct stat own;
     int network, user, error;
@@ -135,39 +96,39 @@ static int open_space(int directory, const struct stat *there, int sockets[SOCKE
     return error;
 }
 
-static int add_space(struct ns_netns ***spaces, size_t *n_spaces, int directory,
+static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
                      const struct stat *there, struct ns_netns **found)
 {
-    struct ns_netns **larger = realloc(*spaces, (*n_spaces + 1) * sizeof(**spaces));
-    struct ns_netns *space;
+    struct ns_netns **larger = realloc(*namespaces, (*n_namespaces + 1) * sizeof **namespaces);
+    struct ns_netns *netns;
     int sockets[SOCKETS], error;
 
     if (!larger)
         return -ENOMEM;
-    *spaces = larger;
-    space = calloc(1, sizeof(*space));
-    error = space ? open_space(directory, there, sockets) : -ENOMEM;
+    *namespaces = larger;
+    netns = calloc(1, sizeof *netns);
+    error = netns ? open_netns(directory, there, sockets) : -ENOMEM;
     if (!error && !ns_fd_limit_is_left(sockets[LIST])) {
         close(sockets[ASK]);
         close(sockets[LIST]);
         error = -EMFILE;
     }
-    /* One that may not be entered stays in the list, so that it is not tried over and over. Any
-     * other error is that of this process, which may be ending, or passes. */
+    /* A namespace that may not be entered is kept, so that it is not tried again. Other errors are
+     * about the process, which may be ending, or will pass. */
     if (error && error != -EPERM) {
-        free(space);
+        free(netns);
         return error;
     }
-    space->device = there->st_dev;
-    space->inode = there->st_ino;
-    space->fd = error ? error : sockets[ASK];
-    space->list_fd = error ? error : sockets[LIST];
-    larger[(*n_spaces)++] = *found = space;
+    netns->device = there->st_dev;
+    netns->inode = there->st_ino;
+    netns->fd = error ? error : sockets[ASK];
+    netns->list_fd = error ? error : sockets[LIST];
+    larger[(*n_namespaces)++] = *found = netns;
     return 0;
 }
 
-int ns_netns_find(struct ns_netns ***spaces, size_t *n_spaces, int directory, uint32_t round,
-                  struct ns_netns **found)
+int ns_netns_find(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
+                  uint32_t round, struct ns_netns **found)
 {
     struct stat there;
     int error;
@@ -175,40 +136,40 @@ int ns_netns_find(struct ns_netns ***spaces, size_t *n_spaces, int directory, ui
     *found = NULL;
     if (fstatat(directory, "ns/net", &there, 0) != 0)
         return -errno;
-    for (size_t i = 0; i < *n_spaces && !*found; i++)
-        if ((*spaces)[i]->inode == there.st_ino && (*spaces)[i]->device == there.st_dev)
-            *found = (*spaces)[i];
-    error = *found ? 0 : add_space(spaces, n_spaces, directory, &there, found);
+    for (size_t i = 0; i < *n_namespaces && !*found; i++)
+        if ((*namespaces)[i]->inode == there.st_ino && (*namespaces)[i]->device == there.st_dev)
+            *found = (*namespaces)[i];
+    error = *found ? 0 : add_netns(namespaces, n_namespaces, directory, &there, found);
     if (error)
         return error;
     (*found)->round = round;
     return (*found)->fd < 0 ? (*found)->fd : 0;
 }
 
-static void end_space(struct ns_netns *space)
+static void end_netns(struct ns_netns *netns)
 {
-    if (space->fd >= 0) {
-        close(space->fd);
-        close(space->list_fd);
+    if (netns->fd >= 0) {
+        close(netns->fd);
+        close(netns->list_fd);
     }
-    free(space);
+    free(netns);
 }
 
-void ns_netns_drop_unused(struct ns_netns **spaces, size_t *n_spaces, uint32_t round)
+void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, uint32_t round)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < *n_spaces; i++)
-        if (round - spaces[i]->round > 1)
-            end_space(spaces[i]);
+    for (size_t i = 0; i < *n_namespaces; i++)
+        if (round - namespaces[i]->round > 1)
+            end_netns(namespaces[i]);
         else
-            spaces[kept++] = spaces[i];
-    *n_spaces = kept;
+            namespaces[kept++] = namespaces[i];
+    *n_namespaces = kept;
 }
 
-void ns_netns_release(struct ns_netns **spaces, size_t n_spaces)
+void ns_netns_release(struct ns_netns **namespaces, size_t n_namespaces)
 {
-    for (size_t i = 0; i < n_spaces; i++)
-        end_space(spaces[i]);
-    free(spaces);
+    for (size_t i = 0; i < n_namespaces; i++)
+        end_netns(namespaces[i]);
+    free(namespaces);
 }

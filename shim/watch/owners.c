@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See owners.h. Owns the reading of descriptor tables and the table of sockets. Reads /proc only:
- * no process is stopped, and no descriptor of one is opened. Not async-signal-safe. */
+/* See owners.h. Reads the descriptor tables in /proc. It stops no process and opens none of its
+ * descriptors. Not async-signal-safe. */
 #include "watch/owners.h"
 
 #include "base/path.h"
@@ -30,48 +30,7 @@ static size_t place_of(const struct ns_owners *owners, uint64_t inode)
     return at;
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-    const struct ns_named_process *a = left, *b = right;
-
-    return (a->pid > b->pid) - (a->pid < b->pid);
-}
-
-static struct ns_named_process *find_named(const struct ns_owners *owners, pid_t pid)
-{
-    const struct ns_named_process key = {.pid = pid};
-
-    return owners->n_names == 0
-               ? NULL
-               : bsearch(&key, owners->names, owners->n_names, sizeof(key), compare_pids);
-}
-
-const struct ns_named_process *ns_owners_named(const struct ns_owners *owners, pid_t pid)
-{
-    return find_named(owners, pid);
-}
-
-/* Of processes that have no socket any more. */
-static void forget_names(struct ns_owners *owners)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < owners->n_names; i++)
-        owners->names[i].used = false;
-    for (size_t i = 0; i < owners->room; i++) {
-        struct ns_named_process *named =
-            owners->places[i].inode ? find_named(owners, owners->places[i].pid) : NULL;
-
-        if (named)
-            named->used = true;
-    }
-    for (size_t i = 0; i < owners->n_names; i++)
-        if (owners->names[i].used)
-            owners->names[kept++] = owners->names[i];
-    owners->n_names = kept;
-}
-
-/* Into a table with room for twice what is kept. */
+/* Move the slots that are kept to a table with room for more. */
 static bool rebuild(struct ns_owners *owners)
 {
     struct ns_owned *old = owners->places;
@@ -85,7 +44,7 @@ static bool rebuild(struct ns_owners *owners)
     owners->room = PLACES_FIRST;
     while (owners->room < kept * 4)
         owners->room *= 2;
-    owners->places = calloc(owners->room, sizeof(*owners->places));
+    owners->places = calloc(owners->room, sizeof *owners->places);
     if (!owners->places) {
         owners->places = old;
         owners->room = old_room;
@@ -96,7 +55,6 @@ static bool rebuild(struct ns_owners *owners)
             owners->places[place_of(owners, old[i].inode)] = old[i];
 #undef KEPT
     owners->used = kept;
-    forget_names(owners);
     free(old);
     return true;
 }
@@ -132,12 +90,12 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
         if (owners->processes[i].pid == pid &&
             faccessat(owners->processes[i].directory, "fd", F_OK, 0) == 0)
             return 0;
-    snprintf(path, sizeof(path), "/proc/%d", pid);
+    snprintf(path, sizeof path, "/proc/%d", pid);
     directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     error = ns_fd_limit_is_left(directory) ? 0 : -EMFILE;
-    larger = error ? NULL : realloc(owners->processes, (owners->n_processes + 1) * sizeof(*larger));
+    larger = error ? NULL : realloc(owners->processes, (owners->n_processes + 1) * sizeof *larger);
     if (!larger) {
         close(directory);
         return error ? error : -ENOMEM;
@@ -147,44 +105,21 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     return 0;
 }
 
-static struct ns_named_process *add_name(struct ns_owners *owners, pid_t pid)
+/* At once, since the process may end the next moment. */
+static void name_owner(const struct ns_owners *owners, struct ns_owned *place)
 {
-    struct ns_named_process *larger =
-        realloc(owners->names, (owners->n_names + 1) * sizeof(*larger));
-    size_t at = owners->n_names;
-
-    if (!larger)
-        return NULL;
-    owners->names = larger;
-    for (; at > 0 && larger[at - 1].pid > pid; at--)
-        larger[at] = larger[at - 1];
-    owners->n_names++;
-    larger[at].pid = pid;
-    return &larger[at];
-}
-
-/* Of the process whose descriptors are read: once a round, when a socket of its is new. */
-static void keep_name(struct ns_owners *owners)
-{
-    pid_t pid = owners->round.pid;
-    struct ns_named_process *named = find_named(owners, pid);
     struct ns_state state;
     char exe[PATH_MAX];
     ssize_t n;
 
-    owners->round.named = true;
     if (ns_state_read(dirfd(owners->round.list), "../stat", &state) != 0)
         return;
-    if (!named)
-        named = add_name(owners, pid);
-    if (!named)
-        return;
-    named->started = state.start;
-    n = readlinkat(dirfd(owners->round.list), "../exe", exe, sizeof(exe) - 1);
+    place->started = state.start;
+    n = readlinkat(dirfd(owners->round.list), "../exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = '\0';
     exe[ns_path_length(exe)] = '\0';
-    /* One that is ending has no executable any more. */
-    snprintf(named->name, sizeof(named->name), "%.*s", (int)sizeof(named->name) - 1,
+    /* A process that is ending has no executable. */
+    snprintf(place->name, sizeof place->name, "%.*s", (int)sizeof place->name - 1,
              *exe ? ns_path_base(exe) : state.name);
 }
 
@@ -194,7 +129,7 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     struct ns_owned *place;
     char target[64];
     uint64_t inode;
-    ssize_t n = readlinkat(dirfd(owners->round.list), name, target, sizeof(target) - 1);
+    ssize_t n = readlinkat(dirfd(owners->round.list), name, target, sizeof target - 1);
 
     target[n > 0 ? n : 0] = '\0';
     if (strncmp(target, "socket:[", 8) != 0)
@@ -204,37 +139,34 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     if (!place)
         return;
     owners->round.fresh += place->pid == 0;
-    if (place->pid == 0 && !owners->round.named)
-        keep_name(owners);
-    /* It was handed on if it was not found where it had been. */
-    if (place->pid == 0 || owners->stamp - place->stamp > 1)
+    /* If its process does not have it any more, this one inherited it. */
+    if (place->pid == 0 || owners->stamp - place->stamp > 1) {
         place->pid = pid;
+        name_owner(owners, place);
+    }
     place->stamp = owners->stamp;
 }
 
-/* A process that could not be read. The kernel's own threads have no sockets to look at, and of a
- * zombie nothing is left, but whose they are is asked first. */
+/* Count a process that could not be read. Kernel threads and zombies have no sockets, although
+ * permission is checked first for them as well. */
 static void count_failure(struct ns_owners *owners, int directory, int error)
 {
     struct ns_state state;
 
-    if (ns_fd_limit_is_short(error))
-        owners->round.unread++;
-    else if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
-                                  (state.is_kernel_thread || strchr("ZX", state.letter))))
+    if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
+                             (state.is_kernel_thread || strchr("ZX", state.letter))))
         owners->round.denied++;
 }
 
-/* Begin with the descriptors of a process: 0, -ESRCH: it has ended, or another error: they may not
- * be read. */
+/* Begin to read the descriptors of a process. -ESRCH: it has ended; other errors: not permitted. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 {
-    struct ns_netns *space;
-    int error = ns_netns_find(&owners->spaces, &owners->n_spaces, directory, owners->stamp, &space);
+    struct ns_netns *netns;
+    int error =
+        ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory, owners->stamp, &netns);
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     owners->round.pid = pid;
-    owners->round.named = false;
     owners->round.list = fd < 0 ? NULL : fdopendir(fd);
     if (owners->round.list)
         return 0;
@@ -255,7 +187,7 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
     pid_t pid;
     int fd;
 
-    snprintf(path, sizeof(path), "%s/children", thread);
+    snprintf(path, sizeof path, "%s/children", thread);
     fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
     stream = fd < 0 ? NULL : fdopen(fd, "r");
     if (!stream) {
@@ -263,8 +195,11 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
             close(fd);
         return;
     }
-    while (fscanf(stream, "%d", &pid) == 1)
-        owners->round.unread += ns_fd_limit_is_short(ns_owners_add(owners, pid));
+    while (fscanf(stream, "%d", &pid) == 1) {
+        int error = ns_owners_add(owners, pid);
+
+        owners->round.denied += error != 0 && error != -ESRCH;
+    }
     fclose(stream);
 }
 
@@ -285,7 +220,7 @@ static void find_children(struct ns_owners *owners, int directory)
     closedir(tasks);
 }
 
-/* Processes are added at the end while this goes on, and are read in the same round. */
+/* Children are added at the end of the list, and read in the same round. */
 static bool next_chosen(struct ns_owners *owners)
 {
     struct ns_watched_process process;
@@ -342,7 +277,7 @@ static void read_some_descriptors(struct ns_owners *owners)
 
 static int begin_round(struct ns_owners *owners)
 {
-    memset(&owners->round, 0, sizeof(owners->round));
+    memset(&owners->round, 0, sizeof owners->round);
     if (owners->all && !(owners->round.all = opendir("/proc")))
         return -errno;
     owners->round.goes_on = true;
@@ -356,7 +291,6 @@ static void end_round(struct ns_owners *owners)
         closedir(owners->round.all);
     owners->round.goes_on = false;
     owners->denied = owners->round.denied;
-    owners->unread = owners->round.unread;
     owners->fresh = owners->round.fresh;
 }
 
@@ -386,7 +320,6 @@ void ns_owners_release(struct ns_owners *owners)
     for (size_t i = 0; i < owners->n_processes; i++)
         close(owners->processes[i].directory);
     free(owners->processes);
-    free(owners->names);
     free(owners->places);
-    ns_netns_release(owners->spaces, owners->n_spaces);
+    ns_netns_release(owners->namespaces, owners->n_namespaces);
 }

@@ -12,27 +12,21 @@
 struct ns_netns;
 struct ns_connection;
 
-/* A socket, whatever its protocol, of a watched process, or of somebody else. */
+/* A socket of any protocol and any process. */
 struct ns_owned {
-    uint64_t inode;                   /* 0: an empty place */
-    pid_t pid;                        /* 0: none of the watched processes has it */
-    uint32_t stamp;                   /* of the round in which it was there last */
-    bool listed;                      /* a list has had it while nobody owned it */
+    uint64_t inode;                   /* 0: an empty slot */
+    pid_t pid;                        /* 0: not of a watched process */
+    uint32_t stamp;                   /* the last round that saw it */
+    bool listed;                      /* a list had it while no owner was known */
     struct ns_connection *connection; /* NULL: none, or none yet */
+    uint64_t started;                 /* of the process, see state.h; 0: unknown */
+    char name[64];                    /* the base name of its executable; "": unknown */
 };
 
 struct ns_watched_process {
     pid_t pid;
-    int directory; /* in /proc: another process that gets its number later is not taken for it */
-    bool denied;   /* it may not be looked into, in the last round */
-};
-
-/* What a process was called when a socket of its was found, for it may be gone the next moment. */
-struct ns_named_process {
-    pid_t pid;
-    bool used;        /* it has a socket */
-    uint64_t started; /* see state.h; 0: not known */
-    char name[64];    /* the base name of its executable; "": not known */
+    int directory; /* in /proc, so that a process that reuses the pid is not mistaken for it */
+    bool denied;   /* it could not be examined in the last round */
 };
 
 struct ns_owners {
@@ -41,40 +35,32 @@ struct ns_owners {
     uint32_t stamp;
     struct ns_watched_process *processes;
     size_t n_processes;
-    struct ns_named_process *names; /* by their pids */
-    size_t n_names;
     bool all, children;
-    uint64_t denied; /* processes that may not be looked into, in the last round */
-    uint64_t unread; /* those that there was no descriptor or no memory for */
-    unsigned fresh;  /* sockets of watched processes that it found for the first time */
-    struct {         /* the round that goes on */
+    uint64_t denied; /* processes that could not be examined, in the last round */
+    unsigned fresh;  /* new sockets of watched processes in the last round */
+    struct {         /* the current round */
         bool goes_on;
-        size_t next; /* process, of the chosen ones */
+        size_t next; /* index of the next process */
         DIR *all;    /* /proc */
-        DIR *list;   /* descriptors of a process */
+        DIR *list;   /* /proc/PID/fd */
         pid_t pid;
-        bool named;
-        uint64_t denied, unread;
+        uint64_t denied;
         unsigned fresh;
     } round;
-    struct ns_netns **spaces;
-    size_t n_spaces;
+    struct ns_netns **namespaces;
+    size_t n_namespaces;
 };
 
-/* 0, -ESRCH, or -ENOMEM. What may not be looked into is found by the next round. */
+/* Add a process. 0, -ESRCH or -ENOMEM. Missing permission is only noticed by the next round. */
 int ns_owners_add(struct ns_owners *owners, pid_t pid);
 
-/* Go on reading the descriptors of all processes, those of new children too, until that time
- * (CLOCK_MONOTONIC ns): a process may have very many. 1: it goes on; 0: the round is complete.
- * Forgets processes that have ended, and sockets that were not seen for a while and are no
- * connection. */
+/* Continue to read the descriptors of all processes and new children until this time
+ * (CLOCK_MONOTONIC ns), since there may be very many. 1: there is more; 0: the round is complete.
+ * Forgets ended processes, and sockets that were not seen for a while and are not a connection. */
 int ns_owners_step(struct ns_owners *owners, uint64_t until);
 
-/* The place of a socket, made if make is set; NULL if there is none, or no memory. */
+/* The slot of a socket, which is made if make is set; NULL: none, or no memory. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
-
-/* What is known of a process that has a socket; NULL if nothing is. */
-const struct ns_named_process *ns_owners_named(const struct ns_owners *owners, pid_t pid);
 
 void ns_owners_release(struct ns_owners *owners);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See sampler.h. Owns which connections are under close look, and gives what is seen to their
- * judges. */
+/* See sampler.h. Owns the set of sampled connections, and passes samples to their judges. */
 #include "watch/sampler.h"
 
 #include "base/clock.h"
@@ -11,23 +10,22 @@
 
 enum {
     INTERVAL_MS = 2,
-    INTERVAL_MANY_MS = 4, /* where connections have to take turns */
+    INTERVAL_MANY_MS = 4, /* if connections take turns */
     TURN_MS = 250,
     BUSY_MS = 2000,  /* since the last traffic */
-    IDLE_ROUNDS = 5, /* one without traffic is looked at in each fifth round */
-    LATE_MS = 20,    /* a hold lasts 40 ms, and two looks must fall into it */
-    SHARE = 20,      /* looks take one part in so many of a processor */
+    IDLE_ROUNDS = 5, /* connections without traffic are sampled in every fifth round */
+    LATE_MS = 20,    /* a hold lasts 40 ms and needs two samples */
+    SHARE = 20,      /* samples take 1/SHARE of a processor */
     ROOM_LEAST = 16,
-    SEARCH_MOST = 8192, /* connections that are gone through for the next turn */
+    SEARCH_MOST = 8192, /* connections that are considered for the next turn */
 };
 
-void ns_sampler_begin(struct ns_sampler *closely, uint64_t interval_ns)
+void ns_sampler_begin(struct ns_sampler *sampler)
 {
-    *closely = (struct ns_sampler){
+    *sampler = (struct ns_sampler){
         .room = ROOM_LEAST,
         .idle = true,
-        .fixed = interval_ns != 0,
-        .interval = interval_ns ? interval_ns : INTERVAL_MS * MS,
+        .interval = INTERVAL_MS * MS,
     };
 }
 
@@ -68,60 +66,60 @@ static void take_look(const struct ns_sampler_call *call, struct ns_connection *
         call->held(call->context, &connection->watched, &hold);
 }
 
-void ns_sampler_leave(struct ns_sampler *closely, struct ns_connection *connection)
+void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection)
 {
-    for (size_t i = 0; connection->is_close && i < closely->n; i++)
-        if (closely->connections[i] == connection) {
-            closely->connections[i] = closely->connections[--closely->n];
-            connection->is_close = false;
+    for (size_t i = 0; connection->is_sampled && i < sampler->n; i++)
+        if (sampler->connections[i] == connection) {
+            sampler->connections[i] = sampler->connections[--sampler->n];
+            connection->is_sampled = false;
         }
 }
 
-static void bring(struct ns_sampler *closely, struct ns_connection *connection, uint64_t now)
+static void bring(struct ns_sampler *sampler, struct ns_connection *connection, uint64_t now)
 {
-    if (connection->is_close)
+    if (connection->is_sampled)
         return;
-    /* One that has nothing to tell gives way; where all have, the new one waits for its turn. */
-    for (size_t i = 0; i < closely->n && closely->n >= closely->room; i++)
-        if (!ns_sampler_is_busy(closely->connections[i], now)) {
-            ns_sampler_leave(closely, closely->connections[i]);
+    /* Replace one without traffic; if all have traffic, the new one waits for its turn. */
+    for (size_t i = 0; i < sampler->n && sampler->n >= sampler->room; i++)
+        if (!ns_sampler_is_busy(sampler->connections[i], now)) {
+            ns_sampler_leave(sampler, sampler->connections[i]);
             break;
         }
-    if (closely->n >= closely->room)
+    if (sampler->n >= sampler->room)
         return;
-    closely->connections[closely->n++] = connection;
-    connection->is_close = true;
+    sampler->connections[sampler->n++] = connection;
+    connection->is_sampled = true;
 }
 
-void ns_sampler_take(struct ns_sampler *closely, const struct ns_sampler_call *call,
+void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *call,
                      struct ns_connection *connection, const struct ns_look *seen)
 {
     take_look(call, connection, seen);
     if (ns_sampler_is_busy(connection, seen->at))
-        bring(closely, connection, seen->at);
+        bring(sampler, connection, seen->at);
 }
 
-/* The next turn: those that may be held stay, then come those with traffic, then, where all fit in,
+/* Begin the next turn: those that may be held stay, then come those with traffic, then, if all fit,
  * the others. */
-static void next_turn(struct ns_sampler *closely, const struct ns_table *table, uint64_t now)
+static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now)
 {
     size_t kept = 0, search = table->n_live < SEARCH_MOST ? table->n_live : SEARCH_MOST;
 
-    for (size_t i = 0; i < closely->n; i++) {
-        struct ns_connection *connection = closely->connections[i];
+    for (size_t i = 0; i < sampler->n; i++) {
+        struct ns_connection *connection = sampler->connections[i];
 
-        connection->is_close = connection->suspect && kept < closely->room;
-        if (connection->is_close)
-            closely->connections[kept++] = connection;
+        connection->is_sampled = connection->suspect && kept < sampler->room;
+        if (connection->is_sampled)
+            sampler->connections[kept++] = connection;
     }
-    closely->n = kept;
-    for (size_t i = 0; i < search && closely->n < closely->room; i++) {
-        struct ns_connection *connection = table->live[closely->cursor++ % table->n_live];
+    sampler->n = kept;
+    for (size_t i = 0; i < search && sampler->n < sampler->room; i++) {
+        struct ns_connection *connection = table->live[sampler->cursor++ % table->n_live];
 
-        if (table->n_live <= closely->room || ns_sampler_is_busy(connection, now))
-            bring(closely, connection, now);
+        if (table->n_live <= sampler->room || ns_sampler_is_busy(connection, now))
+            bring(sampler, connection, now);
     }
-    closely->turn_ends = now + (uint64_t)TURN_MS * MS;
+    sampler->turn_ends = now + (uint64_t)TURN_MS * MS;
 }
 
 struct asking {
@@ -143,15 +141,15 @@ static void take_answer(void *context, size_t position, const struct ns_diag_soc
         take_look(asking->call, connection, &look);
 }
 
-/* Those that are due and in the same namespace as the first, at most as many as one question holds.
- * Takes them off the list. */
+/* Move those in the namespace of the first one from due to chosen, as many as fit into a request.
+ */
 static size_t choose(struct ns_connection **due, size_t *n_due, struct ns_connection **chosen)
 {
-    struct ns_netns *space = due[0]->space;
+    struct ns_netns *netns = due[0]->netns;
     size_t n = 0, left = 0;
 
     for (size_t i = 0; i < *n_due; i++)
-        if (n < NS_DIAG_AT_ONCE && due[i]->space == space)
+        if (n < NS_DIAG_AT_ONCE && due[i]->netns == netns)
             chosen[n++] = due[i];
         else
             due[left++] = due[i];
@@ -172,67 +170,66 @@ static int ask(const struct ns_sampler_call *call, struct ns_connection **due, s
 
         for (size_t i = 0; i < n; i++)
             keys[i] = &chosen[i]->key;
-        error = ns_diag_ask(chosen[0]->space->fd, keys, n, take_answer, &asking);
+        error = ns_diag_ask(chosen[0]->netns->fd, keys, n, take_answer, &asking);
     }
     return error;
 }
 
-/* So many that the looks take their share of the time and no more. */
-static void make_room(struct ns_sampler *closely, const struct ns_table *table, uint64_t took,
+/* Adjust the number of sampled connections to the cost of a sample. */
+static void make_room(struct ns_sampler *sampler, const struct ns_table *table, uint64_t took,
                       size_t looks)
 {
     uint64_t each = took / looks, room;
 
-    closely->cost = closely->cost ? (closely->cost * 7 + each) / 8 : each;
-    if (!closely->fixed)
-        closely->interval =
-            (uint64_t)(table->n_live > closely->room ? INTERVAL_MANY_MS : INTERVAL_MS) * MS;
-    room = closely->interval / SHARE / (closely->cost ? closely->cost : 1);
-    closely->room = room < ROOM_LEAST        ? ROOM_LEAST
+    sampler->cost = sampler->cost ? (sampler->cost * 7 + each) / 8 : each;
+    sampler->interval =
+        (uint64_t)(table->n_live > sampler->room ? INTERVAL_MANY_MS : INTERVAL_MS) * MS;
+    room = sampler->interval / SHARE / (sampler->cost ? sampler->cost : 1);
+    sampler->room = room < ROOM_LEAST        ? ROOM_LEAST
                     : room > NS_SAMPLER_MOST ? NS_SAMPLER_MOST
                                              : (size_t)room;
 }
 
-int ns_sampler_look(struct ns_sampler *closely, const struct ns_sampler_call *call,
+int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *call,
                     struct ns_table *table, uint64_t now,
                     struct ns_connection *gone[NS_SAMPLER_MOST], size_t *n_gone)
 {
     struct ns_connection *due[NS_SAMPLER_MOST];
     size_t n_due = 0, n;
-    bool was_busy = !closely->idle;
+    bool was_busy = !sampler->idle;
     uint64_t begin;
     int error;
 
     *n_gone = 0;
-    if (now < ns_sampler_due(closely))
+    if (now < ns_sampler_due(sampler))
         return 0;
-    if (now >= closely->turn_ends)
-        next_turn(closely, table, now);
-    closely->rounds++;
+    if (now >= sampler->turn_ends)
+        next_turn(sampler, table, now);
+    sampler->rounds++;
     n = 0;
-    for (size_t i = 0; i < closely->n; i++)
-        n += ns_sampler_is_busy(closely->connections[i], now);
-    closely->idle = n == 0;
-    for (size_t i = 0; i < closely->n; i++)
-        if (n == 0 || closely->rounds % IDLE_ROUNDS == 0 ||
-            ns_sampler_is_busy(closely->connections[i], now))
-            due[n_due++] = closely->connections[i];
-    if (closely->last && was_busy && now - closely->last > (uint64_t)LATE_MS * MS)
+    for (size_t i = 0; i < sampler->n; i++)
+        n += ns_sampler_is_busy(sampler->connections[i], now);
+    sampler->idle = n == 0;
+    for (size_t i = 0; i < sampler->n; i++)
+        if (n == 0 || sampler->rounds % IDLE_ROUNDS == 0 ||
+            ns_sampler_is_busy(sampler->connections[i], now))
+            due[n_due++] = sampler->connections[i];
+    if (sampler->last && was_busy && now - sampler->last > (uint64_t)LATE_MS * MS)
         call->tally->missed++;
-    closely->last = now;
+    sampler->last = now;
     if (n_due == 0)
         return 0;
     call->tally->rounds++;
     n = n_due;
     begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     error = ask(call, due, n_due, gone, n_gone);
-    make_room(closely, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n);
+    make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n);
     return error;
 }
 
-uint64_t ns_sampler_due(const struct ns_sampler *closely)
+uint64_t ns_sampler_due(const struct ns_sampler *sampler)
 {
-    uint64_t apart = closely->interval * (closely->idle ? IDLE_ROUNDS : 1);
+    uint64_t apart = sampler->interval * (sampler->idle ? IDLE_ROUNDS : 1);
 
-    return closely->last ? closely->last + apart : 0;
+    return sampler->last ? sampler->last + apart : 0;
 }

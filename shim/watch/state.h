@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What /proc/PID/stat tells of a process; anybody may read it. */
+/* Reads /proc/PID/stat, which every user may read. */
 #ifndef NS_STATE_H
 #define NS_STATE_H
 
@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 struct ns_state {
-    char letter; /* 'Z': only its exit status is left */
+    char letter; /* 'Z': a zombie */
     bool is_exiting, is_kernel_thread;
-    char name[16];  /* the kernel's, cut; another than at its start if it has renamed itself */
-    uint64_t start; /* in clock ticks after boot: with its pid, which process it is */
+    char name[16];  /* the kernel's name for it, cut; a process can change it */
+    uint64_t start; /* in clock ticks after boot; identifies a process together with its pid */
 };
 
-/* name: of the file, seen from this directory. 0 or -errno. Not async-signal-safe. */
+/* name: the path of the file relative to directory. 0 or -errno. Not async-signal-safe. */
 int ns_state_read(int directory, const char *name, struct ns_state *state);
 
 #endif

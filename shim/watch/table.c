@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See table.h. Owns the memory of connections, which it bounds. Asks the kernel nothing. */
+/* See table.h. Owns the memory of connections and limits it. */
 #include "watch/table.h"
 
 #include <arpa/inet.h>
@@ -13,11 +13,11 @@ static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint1
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
 
     if (family == AF_INET) {
-        memcpy(&in.sin_addr, bytes, sizeof(in.sin_addr));
-        return ns_address_from((struct sockaddr *)&in, sizeof(in));
+        memcpy(&in.sin_addr, bytes, sizeof in.sin_addr);
+        return ns_address_from((struct sockaddr *)&in, sizeof in);
     }
-    memcpy(&in6.sin6_addr, bytes, sizeof(in6.sin6_addr));
-    return ns_address_from((struct sockaddr *)&in6, sizeof(in6));
+    memcpy(&in6.sin6_addr, bytes, sizeof in6.sin6_addr);
+    return ns_address_from((struct sockaddr *)&in6, sizeof in6);
 }
 
 static bool push(struct ns_connection ***list, size_t *n, size_t *room,
@@ -25,7 +25,7 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
 {
     if (*n == *room) {
         size_t more = *room ? *room * 2 : 64;
-        struct ns_connection **larger = realloc(*list, more * sizeof(*larger));
+        struct ns_connection **larger = realloc(*list, more * sizeof *larger);
 
         if (!larger)
             return false;
@@ -36,13 +36,22 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
     return true;
 }
 
+bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
+{
+    enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
+    uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
+
+    if (ns_netns_is_listened(netns, local) || ns_netns_is_listened(netns, remote))
+        return ns_netns_is_listened(netns, local);
+    return local < EPHEMERAL_FIRST && remote >= EPHEMERAL_FIRST;
+}
+
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
-                                    struct ns_netns *space, const struct ns_diag_socket *seen,
+                                    struct ns_netns *netns, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool busy, bool *full)
 {
     struct ns_connection *connection = place->connection;
     const struct inet_diag_sockid *id = &seen->key.id;
-    const struct ns_named_process *named;
 
     *full = false;
     if (connection)
@@ -50,7 +59,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     if (table->n_live >= NS_TABLE_EAGER && !busy)
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
-    connection = *full ? NULL : calloc(1, sizeof(*connection));
+    connection = *full ? NULL : calloc(1, sizeof *connection);
     if (!connection || !push(&table->live, &table->n_live, &table->live_room, connection)) {
         free(connection);
         *full = true;
@@ -58,18 +67,14 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     }
     connection->position = table->n_live - 1;
     connection->key = seen->key;
-    connection->space = space;
+    connection->netns = netns;
     connection->watched.inode = seen->inode;
     connection->watched.pid = place->pid;
-    named = ns_owners_named(&table->owners, place->pid);
-    if (named) {
-        connection->watched.started = named->started;
-        memcpy(connection->watched.name, named->name, sizeof(named->name));
-    }
+    connection->watched.started = place->started;
+    memcpy(connection->watched.name, place->name, sizeof place->name);
     connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
     connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
-    connection->watched.role =
-        ns_netns_is_listened(space, ntohs(id->idiag_sport)) ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
+    connection->watched.role = NS_ROLE_CLIENT; /* until all listeners are known */
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;
     return connection;
@@ -89,7 +94,7 @@ void ns_table_end(struct ns_table *table, struct ns_connection *connection)
 {
     take_out(table, connection);
     connection->watched.ended = true;
-    /* Without memory for the list it cannot be shown any more. */
+    /* Without memory for the list it is lost. */
     if (!push(&table->ended, &table->n_ended, &table->ended_room, connection))
         free(connection);
 }

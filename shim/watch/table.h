@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The connections that are watched. Those that are there can be walked quickly, and found by the
- * inode of their socket; those that have ended stay until the caller forgets them. */
+/* The watched connections: live ones, which can be found by the inode of their socket, and ended
+ * ones, until the caller forgets them. */
 #ifndef NS_TABLE_H
 #define NS_TABLE_H
 
@@ -10,22 +10,22 @@
 #include "watch/watched.h"
 
 enum {
-    NS_TABLE_EAGER = 8192, /* connections that are kept even if they do nothing */
-    NS_TABLE_MOST = 32768, /* connections in all, those that have ended included */
+    NS_TABLE_EAGER = 8192, /* connections that are kept even if they are idle */
+    NS_TABLE_MOST = 32768, /* connections in all, including ended ones */
 };
 
 struct ns_connection {
     struct ns_watched watched;
     struct ns_diag_key key;
-    struct ns_netns *space;
-    size_t position; /* among those that are there */
+    struct ns_netns *netns;
+    size_t position; /* among the live ones */
     uint32_t list;   /* the last list that it was in */
     uint64_t looks;
-    /* of the last look, to see traffic by */
+    /* from the last sample, to recognise traffic */
     uint64_t received;
     uint32_t sent_segments;
-    bool suspect;  /* bytes wait for an acknowledgement: it may be held */
-    bool is_close; /* under close look */
+    bool suspect;    /* it has unsent bytes and waits for an ACK: it may be held */
+    bool is_sampled; /* it is in the sampler */
     bool was_held;
 };
 
@@ -35,16 +35,19 @@ struct ns_table {
     size_t n_live, n_ended, live_room, ended_room;
 };
 
-/* The connection of a socket that somebody owns, made if it is not there. NULL: it is not busy, and
- * many are kept; or there is no room, then *full is set. */
+/* Find or add the connection of a socket with a known owner. NULL: there are many, and this one is
+ * not busy; or there is no room, then *full is set. */
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
-                                    struct ns_netns *space, const struct ns_diag_socket *seen,
+                                    struct ns_netns *netns, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool busy, bool *full);
 
-/* It is gone. The last of table->live takes its position. */
+/* Is this end the server? Its port has or had a listener, or is below the ephemeral ones. */
+bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key);
+
+/* It has ended. The last of table->live takes its position. */
 void ns_table_end(struct ns_table *table, struct ns_connection *connection);
 
-/* Give up one that is there and has nothing to tell, for the room that it takes. */
+/* Remove a live one to save memory. */
 void ns_table_drop(struct ns_table *table, struct ns_connection *connection);
 
 void ns_table_forget_ended(struct ns_table *table);

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* See watch.h. Owns when which question is asked. Three kinds of rounds, each as often as its own
- * cost allows:
+/* See watch.h. Owns the schedule. There are three kinds of rounds, each as frequent as its cost
+ * allows:
  *   - descriptors: which sockets the processes have (owners.h);
- *   - lists: all TCP sockets of the namespaces, which finds new connections and those that have
- * gone, and tells which of many have something to send;
- *   - looks: at single connections, every 2 ms, those first that may be held (sampler.h).
+ *   - lists: all TCP sockets of the network namespaces, to find new and ended connections and those
+ *     with unsent bytes;
+ *   - samples: single connections every 2 ms, first those that may be held (sampler.h).
  *
- * TCP_NODELAY and TCP_CORK are not asked for. sock_diag(7) does not tell them, and the other way,
- * pidfd_getfd(2) and getsockopt, makes this process a holder of the socket: a close of the program
- * meanwhile would send its FIN only with ours, and wait there if it lingers. It is not needed
- * either: with TCP_NODELAY a small segment leaves at once, and what is corked does not leave when
- * the acknowledgement comes, so that the judge sees by the release which of them it was. */
+ * TCP_NODELAY and TCP_CORK are not read. sock_diag(7) does not report them, and pidfd_getfd(2) with
+ * getsockopt(2) would make this process an owner of the socket, so that a close by the program
+ * would not send the FIN before ours. The judge does not need them: with TCP_NODELAY a small
+ * segment is sent at once, and corked bytes are not sent when the ACK comes. */
 #include "watch/watch.h"
 
 #include "base/clock.h"
 #include "watch/sampler.h"
-#include "watch/role.h"
 #include "watch/fd_limit.h"
 #include "watch/table.h"
 
@@ -28,21 +26,21 @@
 
 enum {
     DESCRIPTORS_MS = 8,
-    DESCRIPTORS_CALM_MS = 20, /* where no socket was new for some time */
+    DESCRIPTORS_CALM_MS = 20, /* if no socket was new for CALM_MS */
     CALM_MS = 2000,
-    DESCRIPTORS_MOST_MS = 1000, /* so soon a new process is found, whatever it costs */
-    OWNERS_MS = 1000,           /* of all processes, where no list asks for it */
+    DESCRIPTORS_MOST_MS = 1000, /* whatever it costs */
+    OWNERS_MS = 1000,           /* of all processes, if no list needs it */
     LIST_MS = 50,
     LIST_RARE_MS = 1000,
-    LIST_WANTED_MS = 5, /* where a socket was found that no list has had */
+    LIST_WANTED_MS = 5, /* if a socket was found that was in no list */
     LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
-    SHARE = 50,         /* a kind of round takes one part in so many of a processor */
+    SHARE = 50,         /* a kind of round takes 1/SHARE of a processor */
     SHARE_WANTED = 20,
     SHARE_CALM = 200,
-    STEP_US = 1000, /* of a long round, before looks come again */
+    STEP_US = 1000, /* of a long round, between samples */
 };
 
-/* When a kind of round is due, and what one costs. A long one is made in steps. */
+/* The schedule of a kind of round. A long round is made in steps. */
 struct pace {
     uint64_t last, cost, spent;
     bool goes_on;
@@ -50,16 +48,15 @@ struct pace {
 
 struct ns_watch {
     struct ns_table table;
-    struct ns_sampler closely;
+    struct ns_sampler sampler;
     struct pace descriptors, lists;
     uint64_t tick;
-    uint64_t fresh_at;     /* when a socket was new last */
-    bool owners_wanted;    /* a list had a socket whose owner is not known */
-    unsigned lists_wanted; /* so many lists more, since sockets were found that no list has had */
-    uint32_t list;         /* number of the one that is made */
+    uint64_t fresh_at;     /* when the last new socket was found */
+    bool owners_wanted;    /* a list had a socket without a known owner */
+    unsigned lists_wanted; /* further lists, as sockets were found that were in none */
+    uint32_t list;         /* the number of the current one */
     struct ns_diag_list part;
-    size_t space;          /* that is listed */
-    struct ns_roles roles; /* there */
+    size_t netns; /* the one being listed */
     unsigned connections, idle, busy;
     bool all;
     struct ns_watch_tally tally;
@@ -76,7 +73,7 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 {
     uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
 
-    /* Processor time: on a machine that others keep busy a round is long, and costs no more. */
+    /* Processor time, as rounds take longer on a busy machine without costing more. */
     pace->spent += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
     pace->goes_on = goes_on;
     if (goes_on)
@@ -88,7 +85,7 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 
 struct listing {
     struct ns_watch *watch;
-    struct ns_netns *space;
+    struct ns_netns *netns;
     const struct ns_sampler_call *call;
 };
 
@@ -102,12 +99,10 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     bool full;
 
     if (seen->state == TCP_LISTEN)
-        ns_netns_set_listened(listing->space, ntohs(seen->key.id.idiag_sport));
-    /* Without an inode nobody has accepted it yet, or it is closed and its last bytes are on their
-     * way. */
+        ns_netns_set_listened(listing->netns, ntohs(seen->key.id.idiag_sport));
+    /* Without an inode it was not accepted yet, or it is closed and still sending. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
-    ns_roles_count(&watch->roles, &seen->key);
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
@@ -118,58 +113,59 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     }
     watch->connections++;
-    connection = ns_table_take(&watch->table, place, listing->space, seen, watch->tick,
+    connection = ns_table_take(&watch->table, place, listing->netns, seen, watch->tick,
                                ns_sampler_was_busy(&look), &full);
     if (full && !place->listed) {
-        place->listed = true; /* counted once */
+        place->listed = true; /* count it once */
         watch->tally.forgotten++;
     }
     watch->idle += !connection && !full;
     if (!connection)
         return;
     connection->list = watch->list;
-    ns_sampler_take(&watch->closely, listing->call, connection, &look);
+    ns_sampler_take(&watch->sampler, listing->call, connection, &look);
     watch->busy += ns_sampler_is_busy(connection, seen->at);
 }
 
-/* What ends with fewer than two looks is as good as not seen. */
+/* A connection with fewer than two samples was not really watched. */
 static void end(struct ns_watch *watch, struct ns_connection *connection)
 {
     watch->tally.forgotten += connection->looks < 2;
-    ns_sampler_leave(&watch->closely, connection);
+    ns_sampler_leave(&watch->sampler, connection);
     ns_table_end(&watch->table, connection);
 }
 
-/* Of many connections, those that were never held and are idle are not kept. */
+/* Of many connections, idle ones that were never held are not kept. */
 static bool is_spare(const struct ns_watch *watch, const struct ns_connection *connection,
                      uint64_t now)
 {
-    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_close && !connection->was_held &&
-           !ns_sampler_is_busy(connection, now);
+    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_sampled &&
+           !connection->was_held && !ns_sampler_is_busy(connection, now);
 }
 
-/* All connections of the namespace are known now. What was held has been told with its role. */
-static void end_space(struct ns_watch *watch)
+/* All listeners of the namespace are known now. The role of a connection that was held stays, as
+ * the hold was reported with it. */
+static void end_netns(struct ns_watch *watch)
 {
-    const struct ns_netns *space = watch->table.owners.spaces[watch->space++];
+    const struct ns_netns *netns = watch->table.owners.namespaces[watch->netns++];
 
     for (size_t i = 0; i < watch->table.n_live; i++) {
         struct ns_connection *connection = watch->table.live[i];
 
-        if (connection->space == space && connection->watched.role == NS_ROLE_CLIENT &&
-            !connection->was_held && ns_roles_is_server(&watch->roles, space, &connection->key))
+        if (connection->netns == netns && connection->watched.role == NS_ROLE_CLIENT &&
+            !connection->was_held && ns_table_is_server(netns, &connection->key))
             connection->watched.role = NS_ROLE_SERVER;
     }
 }
 
-/* A socket may be in a namespace in which no process is any more. */
-static void drop_spaces(struct ns_watch *watch)
+/* A namespace may have a socket but no process. */
+static void drop_netns(struct ns_watch *watch)
 {
     struct ns_owners *owners = &watch->table.owners;
 
     for (size_t i = 0; i < watch->table.n_live; i++)
-        watch->table.live[i]->space->round = owners->stamp;
-    ns_netns_drop_unused(owners->spaces, &owners->n_spaces, owners->stamp);
+        watch->table.live[i]->netns->round = owners->stamp;
+    ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces, owners->stamp);
 }
 
 static void end_list(struct ns_watch *watch)
@@ -179,7 +175,7 @@ static void end_list(struct ns_watch *watch)
     for (size_t i = 0; i < watch->table.n_live;) {
         struct ns_connection *connection = watch->table.live[i];
 
-        /* The last one takes the place of one that goes. */
+        /* A removed one is replaced by the last one. */
         if (connection->list != watch->list) {
             end(watch, connection);
         } else if (is_spare(watch, connection, now)) {
@@ -189,7 +185,7 @@ static void end_list(struct ns_watch *watch)
             i++;
         }
     }
-    drop_spaces(watch);
+    drop_netns(watch);
     watch->lists_wanted -= watch->lists_wanted > 0;
     watch->tally.connections = watch->connections;
     watch->tally.idle = watch->idle;
@@ -197,24 +193,23 @@ static void end_list(struct ns_watch *watch)
     watch->tally.rounds++;
 }
 
-/* Begin with the next namespace: 1, or 0 if there is none. */
-static int list_space(struct ns_watch *watch)
+/* Begin to list the next namespace: 1; 0: there is none. */
+static int list_netns(struct ns_watch *watch)
 {
     const uint32_t states = 1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 |
                             1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
     struct ns_owners *owners = &watch->table.owners;
     int error;
 
-    while (watch->space < owners->n_spaces && owners->spaces[watch->space]->fd < 0)
-        watch->space++;
-    if (watch->space == owners->n_spaces)
+    while (watch->netns < owners->n_namespaces && owners->namespaces[watch->netns]->fd < 0)
+        watch->netns++;
+    if (watch->netns == owners->n_namespaces)
         return 0;
-    ns_roles_clear(&watch->roles);
-    error = ns_diag_list_begin(&watch->part, owners->spaces[watch->space]->list_fd, states);
+    error = ns_diag_list_begin(&watch->part, owners->namespaces[watch->netns]->list_fd, states);
     return error ? error : 1;
 }
 
-/* 1: it goes on; 0: it is complete. */
+/* 1: there is more; 0: the list is complete. */
 static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call, uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
@@ -222,17 +217,17 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
 
     if (!watch->lists.goes_on) {
         watch->list++;
-        watch->space = 0;
+        watch->netns = 0;
         watch->connections = watch->idle = watch->busy = 0;
-        more = list_space(watch);
+        more = list_netns(watch);
     }
     while (more > 0) {
-        struct listing listing = {watch, watch->table.owners.spaces[watch->space], call};
+        struct listing listing = {watch, watch->table.owners.namespaces[watch->netns], call};
 
         more = ns_diag_list_next(&watch->part, take_listed, &listing);
         if (more == 0) {
-            end_space(watch);
-            more = list_space(watch);
+            end_netns(watch);
+            more = list_netns(watch);
         }
         if (ns_clock_now(CLOCK_MONOTONIC) >= until)
             break;
@@ -240,7 +235,7 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
     if (more == 0)
         end_list(watch);
     stepped(&watch->lists, begin, more > 0);
-    /* A list that broke off is made again when it is due. */
+    /* A list that failed is made again when it is due. */
     return more == -ENOMEM || more == -ENOBUFS ? 0 : more;
 }
 
@@ -260,8 +255,8 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     return more;
 }
 
-/* Chosen processes have few descriptors, whose table tells at once what is new. Of all processes it
- * costs more than a list, which tells when it is worth it. */
+/* The descriptor tables of some processes show new sockets quickly. Those of all processes cost
+ * more than a list, so that they are only read if a list has an unknown socket. */
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
     bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
@@ -274,32 +269,31 @@ static uint64_t descriptors_due(const struct ns_watch *watch)
     return next < latest ? next : latest;
 }
 
-/* Where every connection is under close look, a list has nothing to tell but what nobody asked for.
- */
+/* If all connections are sampled, lists show little that is new. */
 static uint64_t lists_due(const struct ns_watch *watch)
 {
     if (watch->lists_wanted > 0)
         return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    if (!watch->all && ns_sampler_has(&watch->closely, watch->tally.connections))
+    if (!watch->all && ns_sampler_has(&watch->sampler, watch->tally.connections))
         return due(&watch->lists, LIST_RARE_MS, SHARE);
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
-/* At one of those that were named; their children may be another user's. */
-static bool may_look(const struct ns_watch *watch, const struct ns_watch_wish *wish)
+/* May one of pids be examined? Their children may belong to another user. */
+static bool may_look(const struct ns_watch *watch, const struct ns_watch_options *options)
 {
     const struct ns_owners *owners = &watch->table.owners;
 
-    for (size_t i = 0; i < owners->n_processes && !wish->all; i++)
-        for (size_t named = 0; named < wish->n_pids && !owners->processes[i].denied; named++)
-            if (owners->processes[i].pid == wish->pids[named])
+    for (size_t i = 0; i < owners->n_processes && !options->all; i++)
+        for (size_t named = 0; named < options->n_pids && !owners->processes[i].denied; named++)
+            if (owners->processes[i].pid == options->pids[named])
                 return true;
-    return wish->all;
+    return options->all;
 }
 
-int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
+int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **out)
 {
-    struct ns_watch *watch = calloc(1, sizeof(*watch));
+    struct ns_watch *watch = calloc(1, sizeof *watch);
     struct timespec tick;
     int error = watch ? 0 : -ENOMEM;
     size_t there = 0;
@@ -310,23 +304,23 @@ int ns_watch_open(const struct ns_watch_wish *wish, struct ns_watch **out)
     ns_fd_limit_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
-    watch->all = watch->table.owners.all = wish->all;
-    watch->table.owners.children = wish->children;
-    ns_sampler_begin(&watch->closely, wish->interval_ns);
-    for (size_t i = 0; i < wish->n_pids && !wish->all; i++)
-        there += (added = ns_owners_add(&watch->table.owners, wish->pids[i])) == 0;
-    if (!wish->all && there == 0)
+    watch->all = watch->table.owners.all = options->all;
+    watch->table.owners.children = options->children;
+    ns_sampler_begin(&watch->sampler);
+    for (size_t i = 0; i < options->n_pids && !options->all; i++)
+        there += (added = ns_owners_add(&watch->table.owners, options->pids[i])) == 0;
+    if (!options->all && there == 0)
         error = added;
     if (!error)
         error = step_descriptors(watch, UINT64_MAX);
-    if (!error && !wish->all && watch->table.owners.n_processes == 0)
+    if (!error && !options->all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !may_look(watch, wish))
+    if (!error && !may_look(watch, options))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_sampler_call){&watch->tally, NULL, NULL}, UINT64_MAX);
-    /* A list goes through the kernel's whole table and may take 20 ms. The one that finds the first
-     * connection of a program that has just been started does not wait for this one's share. */
+    /* A list walks the kernel's whole table, which may take 20 ms. The list that finds the first
+     * connection of a new program must not wait because of that. */
     watch->lists.cost = 0;
     if (error)
         ns_watch_close(watch);
@@ -341,11 +335,6 @@ void ns_watch_close(struct ns_watch *watch)
     free(watch);
 }
 
-int ns_watch_add(struct ns_watch *watch, pid_t pid)
-{
-    return ns_owners_add(&watch->table.owners, pid);
-}
-
 int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
                   void (*held)(void *context, struct ns_watched *watched,
                                const struct ns_hold *hold),
@@ -357,14 +346,14 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
     size_t n_gone = 0;
     int error;
 
-    error = ns_sampler_look(&watch->closely, &call, &watch->table, now, gone, &n_gone);
+    error = ns_sampler_look(&watch->sampler, &call, &watch->table, now, gone, &n_gone);
     for (size_t i = 0; i < n_gone; i++)
         end(watch, gone[i]);
     if (error >= 0 && now >= descriptors_due(watch))
         error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     if (error >= 0 && now >= lists_due(watch))
         error = step_list(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
-    *next = ns_sampler_due(&watch->closely);
+    *next = ns_sampler_due(&watch->sampler);
     if (descriptors_due(watch) < *next)
         *next = descriptors_due(watch);
     if (lists_due(watch) < *next)
@@ -401,6 +390,5 @@ void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)
 {
     *tally = watch->tally;
     tally->denied = watch->table.owners.denied;
-    tally->unread = watch->table.owners.unread;
-    tally->close = (unsigned)watch->closely.n;
+    tally->sampled = (unsigned)watch->sampler.n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of a connection that is watched, and how the watching goes. */
+/* A watched connection, and counts about the watching. */
 #ifndef NS_WATCHED_H
 #define NS_WATCHED_H
 
@@ -8,34 +8,31 @@
 
 #include <sys/types.h>
 
-/* A connection that was looked at: while it is there, and after it is gone. */
 struct ns_watched {
     uint64_t inode;
-    pid_t pid;         /* of one process that has it: the one that was found first */
-    uint64_t started;  /* when it was, see state.h; 0: not known. Another process may get its pid */
-    char name[64];     /* the base name of its executable, as it was when the socket was found */
-    enum ns_role role; /* see role.h; it may change until the connection was held */
+    pid_t pid;         /* the first process found to have it */
+    uint64_t started;  /* when that was started, see state.h, since pids are reused; 0: unknown */
+    char name[64];     /* the base name of its executable when the socket was found */
+    enum ns_role role; /* see ns_table_is_server; may change until the first hold */
     struct ns_address local, remote;
     bool ended;
-    bool traffic;       /* there was some between the first look and the last */
-    uint64_t active_at; /* when there was some last, CLOCK_MONOTONIC ns; 0: not for some time */
+    bool traffic;       /* there was traffic between the first and the last sample */
+    uint64_t active_at; /* the last traffic, CLOCK_MONOTONIC ns; 0: none recently */
     struct ns_judge judge;
-    void *owner; /* for the caller, NULL at first: what it has made of the process */
+    void *owner; /* for the caller; NULL at first */
 };
 
-/* How the watching went. */
 struct ns_watch_tally {
-    uint64_t looks;       /* at connections */
-    uint64_t rounds;      /* times that the kernel was asked */
-    uint64_t missed;      /* rounds that came too late to tell a hold from none */
-    uint64_t forgotten;   /* connections without room, or that ended before the second look */
-    uint64_t denied;      /* processes that may not be looked into, now */
-    uint64_t unread;      /* processes that there was no descriptor or no memory for, now */
-    uint64_t busy_ns;     /* processor time */
+    uint64_t looks;       /* samples of connections */
+    uint64_t rounds;      /* requests to the kernel */
+    uint64_t missed;      /* rounds that were too late to recognise a hold */
+    uint64_t forgotten;   /* connections without room, or with fewer than two samples */
+    uint64_t denied;      /* processes that could not be examined, now */
+    uint64_t busy_ns;     /* processor time used */
     unsigned connections; /* now */
-    unsigned idle;        /* of those: have done nothing and are not visited */
-    unsigned busy;        /* of those: had traffic lately */
-    unsigned close;       /* are looked at one by one; by turns if fewer than busy */
+    unsigned idle;        /* those without traffic that are not kept */
+    unsigned busy;        /* those with recent traffic */
+    unsigned sampled;     /* those that are sampled; by turns if fewer than busy */
 };
 
 #endif

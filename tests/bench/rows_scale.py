@@ -1,98 +1,158 @@
 # SPDX-License-Identifier: MIT
-"""What the shim costs as a process grows: instructions that it adds to a call, which repeat from run to
-run where times do not, and how often a process that does nothing wakes up."""
+"""What the shim costs a process by its size: instructions that it adds to a call, which are the same in every run,
+unlike times; memory; the start of a program; and the processor time of `nagleshim top`."""
 
+import json
 import pathlib
+import re
 import resource
+import shutil
 import subprocess
-import time
+import sys
 
-from modes import modes
-from side_by_side import BUILT_IN, DEADLINE, NO_SHIM, ROOT, CannotRun
+from side_by_side import BUILT_IN, DEADLINE, NO_SHIM, PROBES, ROOT, CannotRun, field, modes, quartiles
 
-SCALE = ROOT / "build/probes/bench_scale"
 SPARE_FILES = 300
-CALLS_A_BATCH = 100
 
 
 def most_sockets(wanted):
-    """As many as this user may have."""
+    """At most as many as this user may open."""
     return min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - SPARE_FILES)
 
 
-def instructions_for_one(bench, policy, kind, sockets, also, count):
-    once, twice = (bench.instructions(policy, [SCALE, kind, sockets, also, n * count])
-                   for n in (1, 2))
-    return (twice - once) / count
-
-
 def added(bench, kind, sockets, also, count, policy=BUILT_IN):
-    return (instructions_for_one(bench, policy, kind, sockets, also, count)
-            - instructions_for_one(bench, NO_SHIM, kind, sockets, also, count))
+    """Instructions that the shim adds to one repetition."""
+    one, other = ([bench.instructions(way, [PROBES / "bench_scale", kind, sockets, also, n * count]) for n in (1, 2)]
+                  for way in (policy, NO_SHIM))
+    return ((one[1] - one[0]) - (other[1] - other[0])) / count
 
 
-def add_row(bench, name, value, base, target, most):
-    bench.add(name, "1", target, value, value, value, good=most is None or value <= most,
-              unit="instr", note="" if base is None else f"{base:.1f} with the fewest")
+def add_flat(bench, rows):
+    """(name, function) of each row: the values must be within 5 per cent of the first one."""
+    base = None
+    for name, measure in rows:
+        if not bench.wanted(name):
+            continue
+        value = measure()
+        bench.add(name, "1", "" if base is None else "flat", value, value, value,
+                  good=base is None or value <= base * 1.05, unit="instr",
+                  note="" if base is None else f"{base:.1f} with the fewest")
+        base = value if base is None else base
+
+
+def bench_scale(bench):
+    counts = (10, 100000) if bench.quick else (10, 100, 1000, 10000, 100000)
+    threads = (64,) if bench.quick else (4, 16, 64)
+    sizes = [(n, 1) for n in dict.fromkeys(map(most_sockets, counts))] + [(10, n) for n in threads]
+    add_flat(bench, [(f"added to a write and a poll: {sockets} sockets, {running} threads",
+                      lambda sockets=sockets, running=running: added(bench, "calls", sockets, running, 10) / 100 / running)
+                     for sockets, running in sizes])
+    # Each connection with a pending ACK is read from once a wait, and that read is counted, too.
+    many = most_sockets(100000)
+    add_flat(bench, [(f"added to epoll_wait: for each of {pending} pending ACKs, {sockets} more",
+                      lambda sockets=sockets, pending=pending: added(bench, "wait", sockets, pending, 10) / pending)
+                     for sockets, pending in ((10, 1), (many, 1), (10, 10), (10, 100), (many, 100))])
+
+
+def instructions_per_call(bench, policy, kind):
+    once, twice = (bench.instructions(policy, [PROBES / "bench_calls", kind, n * 20, "--plain"]) for n in (1, 2))
+    return (twice - once) / 2000
 
 
 def bench_calls(bench):
-    sockets = dict.fromkeys(most_sockets(n) for n in (
-        (10, 100000) if bench.quick else (10, 100, 1000, 10000, 100000)))
-    threads = (64,) if bench.quick else (4, 16, 64)
-    base = None
-    for open_sockets, running in [(n, 1) for n in sockets] + [(10, n) for n in threads]:
-        name = f"added to a write and a poll: {open_sockets} sockets, {running} threads"
+    nodelay = modes()["nodelay"]
+    for kind, title, most in (("pipe", "write to a pipe", 8), ("tcp", "write to a TCP socket, nodelay", 20),
+                              ("poll", "poll with nothing pending", 8)):
+        name = f"added to one call: {title}"
         if not bench.wanted(name):
             continue
-        value = added(bench, "calls", open_sockets, running, 10) / CALLS_A_BATCH / running
-        # Flat: within 5 per cent of one thread with ten sockets.
-        add_row(bench, name, value, base, "" if base is None else "flat",
-                None if base is None else base * 1.05)
-        base = value if base is None else base
+        one = [PROBES / "bench_calls", kind, 300 if bench.quick else 3000]
+        times = [field(bench.client(bench.places["1"][0], nodelay, one), "added_ns")
+                 - field(bench.client(bench.places["1"][0], NO_SHIM, one), "added_ns") for _ in range(bench.pairs(9))]
+        low, middle, high = quartiles(times)
+        counts = [instructions_per_call(bench, policy, kind) for policy in (nodelay, NO_SHIM)]
+        bench.add(name, "1", f"<= {most} ns", middle, low, high, good=middle <= most, unit="ns",
+                  note=f"{counts[0] - counts[1]:.1f} instructions more", raw={"added_ns": times, "instructions": counts})
 
 
-def bench_waits(bench):
-    """Each of the owed connections is read from once a wait, and that read is counted, too."""
-    many = most_sockets(100000)
-    base = None
-    for open_sockets, owed in ((10, 1), (many, 1), (10, 10), (10, 100), (many, 100)):
-        name = f"added to epoll_wait: for each of {owed} that owe, {open_sockets} more"
+def ten_rules(bench):
+    rules = [{"name": f"rule {i}",
+              "match": {"process": [f"program-{i}-*", f"/opt/program-{i}/bin/*"],
+                        "role": "server" if i % 2 else "client",
+                        "remote": [f"10.{i}.0.0/16", f"[fd00:{i}::/32]:443", f"{7000 + i}-7999"]},
+              "send": "auto-cork" if i % 3 else "nodelay", "max_delay_us": 200 + i,
+              "sockopt": {"SO_SNDBUF": "ignore", "SO_KEEPALIVE": {"set": 1}}}
+             for i in range(9)] + [{"name": "all others"}]
+    file = bench.work / "ten-rules.json"
+    file.write_text(json.dumps({"version": 1, "rules": rules}, indent=2))
+    return file
+
+
+def bench_start(bench):
+    for title, policy, most in (("policy of ten rules", f"NAGLESHIM_POLICY={ten_rules(bench)}", 300),
+                                ("no policy", "NAGLESHIM_POLICY_DIR=/nonexistent", 200),
+                                ("rules: []", 'NAGLESHIM_POLICY={"version": 1, "rules": []}', 200),
+                                ("NAGLESHIM_OFF=1", "NAGLESHIM_OFF=1", 150)):
+        name = f"start-up: added to `true`, {title}"
         if not bench.wanted(name):
             continue
-        value = added(bench, "wait", open_sockets, owed, 10) / owed
-        add_row(bench, name, value, base, "" if base is None else "flat",
-                None if base is None else base * 1.05)
-        base = value if base is None else base
+        out = bench.client(bench.places["1"][0], NO_SHIM, [PROBES / "bench_start", 200 if bench.quick else 2000,
+                                                           shutil.which("true"), f"LD_PRELOAD={bench.library}", policy])
+        value, low, high, plain, loaded, cpu = (field(out, f"{word}_us")
+                                                for word in ("added", "low", "high", "plain", "loaded", "cpu"))
+        bench.add(name, "1", f"<= {most} us", value, low, high, good=value <= most, unit="us",
+                  note=f"{plain:.0f} us -> {loaded:.0f} us; {cpu:.0f} us of processor time")
 
 
-def switches(pid):
-    """How often its threads have given up the CPU so far, and how many they are."""
-    tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
-    return sum(int(line.split()[1]) for task in tasks
-               for line in (task / "status").read_text().splitlines()
-               if line.startswith("voluntary_ctxt_switches")), len(tasks)
+def private_dirty(bench, policy, sockets):
+    with bench.ready(policy, [PROBES / "bench_sockets", sockets]) as pid:
+        smaps = pathlib.Path(f"/proc/{pid}/smaps").read_text()
+    sizes = [[int(kib) for kib in re.findall(rf"^{key}: +(\d+) kB", smaps, re.MULTILINE)]
+             for key in ("Private_Dirty", "Anonymous")]
+    # A page of a file that was written a moment ago counts as dirty, too; it is not the process's.
+    return sum(map(min, *sizes))
 
 
-def bench_idle(bench):
-    for mode, policy in modes().items():
-        name = f"idle wake-ups a second: {mode}, 100 sockets"
-        if not bench.wanted(name):
-            continue
-        probe = bench.popen(bench.places["1"][0], policy, [SCALE, "idle", 100, 1, 10],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        bench.running.append(probe)
-        if probe.stdout.readline() != "ready\n":
-            raise CannotRun("bench_scale does not say that it is ready")
-        time.sleep(2)  # what the deadline thread waits for before it parks is less
-        seconds = 2 if bench.quick else 5
-        before, threads = switches(probe.pid)
-        time.sleep(seconds)
-        woken = (switches(probe.pid)[0] - before) / seconds
-        probe.communicate(timeout=DEADLINE)
-        bench.running.remove(probe)
-        bench.add(name, "1", "0", woken, woken, woken, good=woken == 0,
-                  note=f"{threads} thread{'s' * (threads > 1)}")
+def bench_memory(bench):
+    for sockets in (10, 2000, 100000):
+        name = f"memory: added, {sockets} sockets"
+        if bench.wanted(name) and most_sockets(sockets) == sockets:
+            sizes = [private_dirty(bench, BUILT_IN, sockets) - private_dirty(bench, NO_SHIM, sockets)
+                     for _ in range(bench.pairs(7))]
+            # A connection takes 64 bytes, its entry in the descriptor table 8; a byte more for pages that are not full.
+            bench.add_most(name, "1", sizes, round(128 + 73 * sockets / 1024), "KiB")
 
 
-BENCHES = (bench_calls, bench_waits, bench_idle)
+def cost_of_top(bench, pid, seconds):
+    """Per cent of a processor, and samples a second, in the second of two intervals."""
+    top = bench.popen(bench.places["1"][0], NO_SHIM,
+                      ["timeout", DEADLINE, ROOT / "build/nagleshim", "top", "--pid", pid, "--interval", seconds],
+                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    bench.running.append(top)
+    found = []
+    for line in top.stdout:
+        found += re.findall(r"(\d+) samples/s, ([0-9.]+)% of a CPU", line)
+        if len(found) == 2:
+            break
+    top.stdout.close()
+    top.terminate()
+    top.wait(timeout=DEADLINE)
+    bench.running.remove(top)
+    if len(found) < 2:
+        raise CannotRun("nagleshim top does not print what it costs")
+    return float(found[1][1]), int(found[1][0])
+
+
+def bench_top(bench):
+    for sockets in (10, 1000, 100000):
+        for busy, word in ((0, "idle"), (1, "busy")):
+            name = f"nagleshim top: {sockets} sockets, {word}"
+            if not bench.wanted(name):
+                continue
+            with bench.ready(NO_SHIM, [sys.executable, ROOT / "tests/bench/many_sockets.py", sockets, busy]) as pid:
+                # New connections count as idle after three seconds.
+                share, samples = cost_of_top(bench, pid, 3 if bench.quick else 10)
+            bench.add_most(name, "1", [share], 10, "%", f"of a processor; {samples} samples a second")
+
+
+BENCHES = (bench_calls, bench_start, bench_memory, bench_scale, bench_top)

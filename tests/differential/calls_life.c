@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of descriptors: how they come, are copied, passed on and closed. */
+/* How descriptors are made, copied, passed and closed. */
 #include "program.h"
 
 #include <sys/un.h>
@@ -30,7 +30,7 @@ static bool room_for_connection(void)
     return false;
 }
 
-/* To the driver, which accepts it. */
+/* To the runner, which accepts it. */
 static void connect_slot(struct op *op, struct slot *slot)
 {
     struct sockaddr_in address = driver_address();
@@ -55,7 +55,7 @@ static void call_connect(struct op *op)
     connect_slot(op, word_slot(op, 1));
 }
 
-/* connect on what the slot has. */
+/* connect on an existing socket. */
 static void call_reconnect(struct op *op)
 {
     struct slot *slot = word_slot(op, 1);
@@ -102,7 +102,7 @@ static void call_disconnect(struct op *op)
     }
 }
 
-/* Of this process's own, so that no port is waited for. */
+/* An address of this process alone, so that no port is in TIME_WAIT. */
 static int bind_own(int fd)
 {
     uint32_t pid = (uint32_t)RAW(getpid, 0, 0, 0, 0);
@@ -239,7 +239,7 @@ static void copied(struct op *op, struct slot *from, struct slot *to)
         return;
     int fd = (int)op->result;
     if (to->fd == fd) {
-        /* What was there is closed already. */
+        /* The call has closed the old descriptor. */
         struct slot old = *to;
         *to = *from;
         to->fd = fd;
@@ -267,10 +267,9 @@ static void call_dupfd(struct op *op)
     copied(op, from, to);
 }
 
-/* Onto what the other slot has, or onto a number that nobody has. */
-static int onto(struct op *op, struct slot *from, struct slot *to)
+/* The descriptor of the other slot, or an unused one. */
+static int onto(struct slot *from, struct slot *to)
 {
-    (void)op;
     if (to->fd >= 0 && to != from && from->fd >= 0)
         before_last_close(to);
     return to->fd >= 0 ? to->fd : 60 + (int)(to - slots);
@@ -279,16 +278,11 @@ static int onto(struct op *op, struct slot *from, struct slot *to)
 static void call_dup2(struct op *op)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
-    int target = onto(op, from, to);
-    CALL(op, dup2(from->fd, target));
-    copied(op, from, to);
-}
-
-static void call_dup3(struct op *op)
-{
-    struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
-    int target = onto(op, from, to);
-    CALL(op, dup3(from->fd, target, word_flags(op, 3)));
+    int target = onto(from, to);
+    if (strcmp(op->word[0], "dup3") == 0)
+        CALL(op, dup3(from->fd, target, word_flags(op, 3)));
+    else
+        CALL(op, dup2(from->fd, target));
     copied(op, from, to);
 }
 
@@ -299,21 +293,13 @@ static void forget(struct slot *slot)
     after_close(old.connection, old.end);
 }
 
+/* syscall_close: without libc's close, as libuv and stdio do. */
 static void call_close(struct op *op)
 {
     struct slot *slot = word_slot(op, 1);
+    bool raw_close = strcmp(op->word[0], "syscall_close") == 0;
     before_last_close(slot);
-    CALL(op, close(slot->fd));
-    if (slot->fd >= 0)
-        forget(slot);
-}
-
-/* Closed past libc, as libuv does, or by stdio. */
-static void call_syscall_close(struct op *op)
-{
-    struct slot *slot = word_slot(op, 1);
-    before_last_close(slot);
-    CALL(op, syscall(SYS_close, slot->fd));
+    CALL(op, raw_close ? (int)syscall(SYS_close, slot->fd) : close(slot->fd));
     if (slot->fd >= 0)
         forget(slot);
 }
@@ -338,12 +324,12 @@ static void call_shutdown(struct op *op)
     struct slot *slot = word_slot(op, 1);
     const struct connection *connection = connection_of(slot);
     int how = (int)word_number(op, 2);
-    /* Whether bytes that come after it are refused, and when, depends on how they come. */
+    /* Whether later bytes are refused depends on time. */
     if (how != SHUT_WR && connection && connection->kind == PAIR)
         how = SHUT_WR;
     if (how != SHUT_WR && connection && connection->kind != UNIX) {
         settle(slot);
-        /* What comes after it is read or refused as time has it. */
+        /* Whether later bytes are read or refused depends on time. */
         if (connection->kind == PEER)
             shared->connections[slot->connection].half = true;
     }
@@ -353,7 +339,7 @@ static void call_shutdown(struct op *op)
         raw_poll(other->fd, POLLRDHUP, 200);
 }
 
-/* The descriptor goes through a message to the program itself; a copy comes back. */
+/* The program sends the descriptor to itself, and receives a copy. */
 static void call_pass(struct op *op)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
@@ -388,24 +374,9 @@ static void call_pass(struct op *op)
         copied(op, from, to);
 }
 
-const struct call life_calls[] = {{"socket", call_socket},
-                                  {"connect", call_connect},
-                                  {"reconnect", call_reconnect},
-                                  {"refused", call_refused},
-                                  {"disconnect", call_disconnect},
-                                  {"listen", call_listen},
-                                  {"accept", call_accept},
-                                  {"pair", call_pair},
-                                  {"socketpair", call_socketpair},
-                                  {"pipe", call_pipe},
-                                  {"udp", call_udp},
-                                  {"dup", call_dup},
-                                  {"dupfd", call_dupfd},
-                                  {"dup2", call_dup2},
-                                  {"dup3", call_dup3},
-                                  {"close", call_close},
-                                  {"syscall_close", call_syscall_close},
-                                  {"close_range", call_close_range},
-                                  {"shutdown", call_shutdown},
-                                  {"pass", call_pass},
-                                  {NULL, NULL}};
+/* clang-format off */
+const struct call life_calls[] = {
+    C(socket), C(connect), C(reconnect), C(refused), C(disconnect), C(listen), C(accept), C(pair),
+    C(socketpair), C(pipe), C(udp), C(dup), C(dupfd), C(dup2), {"dup3", call_dup2}, C(close),
+    {"syscall_close", call_close}, C(close_range), C(shutdown), C(pass), {NULL, NULL}};
+/* clang-format on */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of sockets and flags of descriptors. A value that time decides is asked for and not
- * written down. */
+/* Options of sockets and flags of descriptors. Values that depend on time are read but not traced.
+ */
 #include "program.h"
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ static const char *option_name(const struct op *op)
     return op->words > 2 ? op->word[2] : "";
 }
 
-/* Cork holds what was written until it is taken off. */
+/* TCP_CORK holds what was written until it is 0 again. */
 static void corked(struct slot *slot, int name, int level, int value)
 {
     struct connection *connection = connection_of(slot);
@@ -58,7 +58,7 @@ static void call_setsockopt(struct op *op)
         corked(slot, name, level, value[0]);
 }
 
-/* What the kernel tunes by itself. */
+/* Not for options that the kernel tunes. */
 static bool says_something(const struct slot *slot, const char *text)
 {
     static const char *const tuned[] = {"TCP_QUICKACK",   "SO_RCVBUF",  "SO_SNDBUF",
@@ -112,26 +112,19 @@ static void note_address(struct op *op, const struct sockaddr_in *address, sockl
     note(op, address->sin_port ? " bound" : " unbound");
 }
 
-static void call_getpeername(struct op *op)
-{
-    struct sockaddr_in address = {0};
-    socklen_t length = op->words > 2 ? (socklen_t)word_number(op, 2) : sizeof address;
-    CALL_ONLY(op, getpeername(word_slot(op, 1)->fd, (struct sockaddr *)&address, &length));
-    note_address(op, &address, length);
-}
+#define NAME(function)                                                                             \
+    static void call_##function(struct op *op)                                                     \
+    {                                                                                              \
+        struct sockaddr_in address = {0};                                                          \
+        socklen_t length = op->words > 2 ? (socklen_t)word_number(op, 2) : sizeof address;         \
+        CALL_ONLY(op, function(word_slot(op, 1)->fd, (struct sockaddr *)&address, &length));       \
+        note_address(op, &address, length);                                                        \
+    }
+NAME(getpeername)
+NAME(getsockname)
 
-static void call_getsockname(struct op *op)
-{
-    struct sockaddr_in address = {0};
-    socklen_t length = op->words > 2 ? (socklen_t)word_number(op, 2) : sizeof address;
-    CALL_ONLY(op, getsockname(word_slot(op, 1)->fd, (struct sockaddr *)&address, &length));
-    note_address(op, &address, length);
-}
-
-const struct call option_calls[] = {{"setsockopt", call_setsockopt},
-                                    {"getsockopt", call_getsockopt},
-                                    {"fcntl", call_fcntl},
-                                    {"fionbio", call_fionbio},
-                                    {"getpeername", call_getpeername},
-                                    {"getsockname", call_getsockname},
-                                    {NULL, NULL}};
+/* clang-format off */
+const struct call option_calls[] = {
+    C(setsockopt), C(getsockopt), C(fcntl), C(fionbio), C(getpeername), C(getsockname),
+    {NULL, NULL}};
+/* clang-format on */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the peer does, which is the driver, and the descriptor that it is lent. */
+/* Actions of the peer, which is the runner, and a descriptor that it is lent. */
 #include "program.h"
 
-/* The driver gets the descriptor, writes that many bytes on it, and closes it. */
+/* The runner gets the descriptor, writes that many bytes on it, and closes it. */
 static void call_lend(struct op *op)
 {
     struct slot *slot = word_slot(op, 1);
@@ -59,37 +59,19 @@ static void peer_does(struct op *op, int verb, bool needs_all)
         raw_poll(slot->fd, 0, 500);
 }
 
-static void peer_send(struct op *op)
-{
-    peer_does(op, SEND, false);
-}
+#define PEER(name, verb, needs_all)                                                                \
+    static void call_##name(struct op *op)                                                         \
+    {                                                                                              \
+        peer_does(op, verb, needs_all);                                                            \
+    }
+PEER(peer_send, SEND, false)
+PEER(peer_stop, STOP, false)
+PEER(peer_resume, RESUME, false)
+PEER(peer_half, HALF, false)
+PEER(peer_close, CLOSE, true)
+PEER(peer_reset, RESET, true)
 
-static void peer_stop(struct op *op)
-{
-    peer_does(op, STOP, false);
-}
-
-static void peer_resume(struct op *op)
-{
-    peer_does(op, RESUME, false);
-}
-
-static void peer_half(struct op *op)
-{
-    peer_does(op, HALF, false);
-}
-
-static void peer_close(struct op *op)
-{
-    peer_does(op, CLOSE, true);
-}
-
-static void peer_reset(struct op *op)
-{
-    peer_does(op, RESET, true);
-}
-
-/* Everything that was written has come, and is right. */
+/* Everything that was written has arrived, and is right. */
 static void peer_check(struct op *op)
 {
     struct slot *slot = word_slot(op, 1);
@@ -107,7 +89,8 @@ static void peer_check(struct op *op)
         note(op, " WRONG");
 }
 
+/* clang-format off */
 const struct call peer_calls[] = {
-    {"lend", call_lend},          {"peer_send", peer_send}, {"peer_stop", peer_stop},
-    {"peer_resume", peer_resume}, {"peer_half", peer_half}, {"peer_close", peer_close},
-    {"peer_reset", peer_reset},   {"check", peer_check},    {NULL, NULL}};
+    C(lend), C(peer_send), C(peer_stop), C(peer_resume), C(peer_half), C(peer_close), C(peer_reset),
+    {"check", peer_check}, {NULL, NULL}};
+/* clang-format on */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes, threads and signals. What is between braces is done by the child, the thread or the
- * handler; whoever began it waits until it is done, so that the order of things is the script's. */
+/* Processes, threads and signals. The child, the thread or the handler executes the block in
+ * braces; its creator waits until that is done, so that the order is the script's. */
 #include "program.h"
 
 #include <linux/filter.h>
@@ -91,8 +91,7 @@ static void call_clone(struct op *op)
     wait_for(op, (pid_t)op->result);
 }
 
-/* --- threads
- * ------------------------------------------------------------------------------------------- */
+/* threads */
 static __thread bool in_thread;
 static bool unshared; /* the thread has descriptors of its own since a call of its */
 
@@ -196,8 +195,7 @@ static void call_unshare_range(struct op *op)
     slot->fd = -1;
 }
 
-/* --- signals
- * ------------------------------------------------------------------------------------------- */
+/* signals */
 int alarm_flags, handler_depth;
 static struct block handlers[NSIG];
 static volatile unsigned delivered[NSIG];
@@ -294,8 +292,7 @@ static void call_altstack(struct op *op)
     CALL(op, sigaltstack(&stack, NULL));
 }
 
-/* --- other programs, and what is done to this one
- * ---------------------------------------------------- */
+/* other programs, and what is done to this one */
 extern char **environ;
 
 static char *number_word(char *room, long value)
@@ -461,24 +458,10 @@ static void call_end(struct op *op)
     exit(0);
 }
 
-const struct call process_calls[] = {{"fork", call_fork},
-                                     {"vfork", call_vfork},
-                                     {"clone", call_clone},
-                                     {"thread", call_thread},
-                                     {"worker", call_worker},
-                                     {"unshare", call_unshare},
-                                     {"unshare_range", call_unshare_range},
-                                     {"handler", call_handler},
-                                     {"signal", call_signal},
-                                     {"raise", call_raise},
-                                     {"kill", call_kill},
-                                     {"block", call_mask},
-                                     {"unblock", call_mask},
-                                     {"mask", call_mask_now},
-                                     {"altstack", call_altstack},
-                                     {"spawn", call_spawn},
-                                     {"seccomp", call_seccomp},
-                                     {"threads", call_threads},
-                                     {"descriptors", call_descriptors},
-                                     {"end", call_end},
-                                     {NULL, NULL}};
+/* clang-format off */
+const struct call process_calls[] = {
+    C(fork), C(vfork), C(clone), C(thread), C(worker), C(unshare), C(unshare_range), C(handler),
+    C(signal), C(raise), C(kill), {"block", call_mask}, {"unblock", call_mask},
+    {"mask", call_mask_now}, C(altstack), C(spawn), C(seccomp), C(threads), C(descriptors),
+    C(end), {NULL, NULL}};
+/* clang-format on */

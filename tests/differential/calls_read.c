@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kind of read. One that would sleep for ever is given what it waits for: by the driver, once
- * it sleeps, or by the other end, before. */
+/* Every kind of read. A read that would sleep for ever gets what it waits for: from the runner,
+ * when it sleeps, or from the other end, before. */
 #include "program.h"
 
 static char bytes_read[2][WRITE_MOST];
@@ -242,16 +242,8 @@ static void call_fionread(struct op *op)
     note_number(op, " value ", value);
 }
 
-const struct call read_calls[] = {{"read", call_read},
-                                  {"recv", call_recv},
-                                  {"read_chk", call_read_chk},
-                                  {"recv_chk", call_recv_chk},
-                                  {"recvfrom_chk", call_recvfrom_chk},
-                                  {"recvfrom", call_recvfrom},
-                                  {"readv", call_readv},
-                                  {"preadv2", call_preadv2},
-                                  {"recvmsg", call_recvmsg},
-                                  {"recvmmsg", call_recvmmsg},
-                                  {"splice_from", call_splice_from},
-                                  {"fionread", call_fionread},
-                                  {NULL, NULL}};
+/* clang-format off */
+const struct call read_calls[] = {
+    C(read), C(recv), C(read_chk), C(recv_chk), C(recvfrom_chk), C(recvfrom), C(readv),
+    C(preadv2), C(recvmsg), C(recvmmsg), C(splice_from), C(fionread), {NULL, NULL}};
+/* clang-format on */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every kind of wait, for descriptors and for time. A set is written a:POLLIN,b:POLLIN|POLLOUT. A
- * wait for ever that nothing would end is woken by the driver, or made a short one. */
+ * wait that would never end is woken by the runner, or shortened. */
 #include "program.h"
 
 #include <semaphore.h>
@@ -264,8 +264,7 @@ EPOLL(call_epoll_wait, epoll_wait(epoll->fd, room, most, timeout))
 EPOLL(call_epoll_pwait, epoll_pwait(epoll->fd, room, most, timeout, mask))
 EPOLL(call_epoll_pwait2, epoll_pwait2(epoll->fd, room, most, when, mask))
 
-/* --- waits for time and for signals --------------------------------------------------------------
- */
+/* waits for time and for signals */
 static long short_time(const struct op *op, int i)
 {
     long microseconds = word_number(op, i);
@@ -380,26 +379,10 @@ static void call_waitpid(struct op *op)
     CALL(op, waitpid(-1, &status, WNOHANG));
 }
 
-const struct call wait_calls[] = {{"poll", call_poll},
-                                  {"ppoll", call_ppoll},
-                                  {"poll_chk", call_poll_chk},
-                                  {"ppoll_chk", call_ppoll_chk},
-                                  {"select", call_select},
-                                  {"pselect", call_pselect},
-                                  {"epoll", call_epoll},
-                                  {"epoll_ctl", call_epoll_ctl},
-                                  {"epoll_wait", call_epoll_wait},
-                                  {"epoll_pwait", call_epoll_pwait},
-                                  {"epoll_pwait2", call_epoll_pwait2},
-                                  {"nanosleep", call_nanosleep},
-                                  {"clock_nanosleep", call_clock_nanosleep},
-                                  {"usleep", call_usleep},
-                                  {"sleep", call_sleep},
-                                  {"pause", call_pause},
-                                  {"sigsuspend", call_sigsuspend},
-                                  {"sigwait", call_sigwait},
-                                  {"sigtimedwait", call_sigtimedwait},
-                                  {"sem_timedwait", call_sem_timedwait},
-                                  {"cond_timedwait", call_cond_timedwait},
-                                  {"waitpid", call_waitpid},
-                                  {NULL, NULL}};
+/* clang-format off */
+const struct call wait_calls[] = {
+    C(poll), C(ppoll), C(poll_chk), C(ppoll_chk), C(select), C(pselect), C(epoll), C(epoll_ctl),
+    C(epoll_wait), C(epoll_pwait), C(epoll_pwait2), C(nanosleep), C(clock_nanosleep), C(usleep),
+    C(sleep), C(pause), C(sigsuspend), C(sigwait), C(sigtimedwait), C(sem_timedwait),
+    C(cond_timedwait), C(waitpid), {NULL, NULL}};
+/* clang-format on */

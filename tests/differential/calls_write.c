@@ -362,9 +362,8 @@ static void call_zerocopy(struct op *op)
     completions(op, slot->fd);
 }
 
+/* clang-format off */
 const struct call write_calls[] = {
-    {"write", call_write},       {"send", call_send},         {"sendto", call_sendto},
-    {"writev", call_writev},     {"pwritev2", call_pwritev2}, {"sendmsg", call_sendmsg},
-    {"sendmmsg", call_sendmmsg}, {"sendfile", call_sendfile}, {"splice", call_splice},
-    {"stdio", call_stdio},       {"dprintf", call_dprintf},   {"flood", call_flood},
-    {"full", call_full},         {"zerocopy", call_zerocopy}, {NULL, NULL}};
+    C(write), C(send), C(sendto), C(writev), C(pwritev2), C(sendmsg), C(sendmmsg), C(sendfile),
+    C(splice), C(stdio), C(dprintf), C(flood), C(full), C(zerocopy), {NULL, NULL}};
+/* clang-format on */

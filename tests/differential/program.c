@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the script line by line and has each done. A line is a call and its words; before it may
- * stand "interrupted" (a signal comes while the call sleeps), "bad_buffer" and "bad_argument" (the
- * bytes, or what describes them, lie nowhere). Any text is a script: what makes no sense does
- * nothing, so that lines may be left out at will. */
+/* Executes the script line by line. A line is a call and its words, after the optional prefixes
+ * "interrupted" (a signal arrives while the call sleeps), "bad_buffer" and "bad_argument" (the
+ * bytes, or what describes them, are at a bad address). Any text is a script: what makes no sense
+ * does nothing, so that the driver may leave out lines. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void run_line(const char *line, size_t size)
         ;
     if (op.words == 0 || op.word[0][0] == '#')
         return;
-    /* What is pending may end the call, too, and which of the two does is a question of time. */
+    /* A pending signal may end the call, too; which of the two does depends on time. */
     sigset_t waiting;
     sigemptyset(&waiting);
     RAW(rt_sigpending, &waiting, 8, 0, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The program of the differential fuzzer: it does what a script says, one call a line, and writes
- * down what came of each. It knows nothing of the shim. What it does for its own sake, and must not
- * be seen by a preloaded library, it does by raw system calls; then nothing depends on time: before
- * a call, what was sent to it has arrived, and what would wait for ever is woken by the driver. */
+/* The program of the differential fuzzer: it executes a script, one call a line, and traces the
+ * result of each. It does not know the shim. Its own bookkeeping uses raw system calls, which a
+ * preloaded library does not see. Results do not depend on time: before a call everything sent to
+ * it has arrived, and the runner wakes calls that would wait for ever. */
 #ifndef DIFFERENTIAL_PROGRAM_H
 #define DIFFERENTIAL_PROGRAM_H
 
@@ -52,11 +52,11 @@ struct op {
     int error;
     /* Prefixes of the line. */
     bool interrupted;  /* a signal comes while the call sleeps */
-    bool bad_buffer;   /* its bytes lie nowhere */
-    bool bad_argument; /* what describes them lies nowhere */
-    /* What the driver is to do when the call sleeps. */
+    bool bad_buffer;   /* its bytes are at a bad address */
+    bool bad_argument; /* so is what describes them */
+    /* What the runner does when the call sleeps. */
     struct message later;
-    bool restarts; /* after a handler with SA_RESTART the call goes on */
+    bool restarts; /* after a handler with SA_RESTART the call continues */
 };
 
 extern struct shared *shared;
@@ -64,14 +64,14 @@ extern struct slot slots[SLOTS];
 extern int alarm_flags;   /* of the handler of SIGALRM */
 extern int handler_depth; /* over 0 inside a handler */
 
-/* Nowhere. */
+/* Not mapped. */
 #define BAD_ADDRESS ((void *)8)
 
 /* --- trace.c: lines of the trace. Async-signal-safe. */
 void note(struct op *op, const char *text);
 void note_number(struct op *op, const char *name, long value);
 void note_error(struct op *op, int error);
-/* What the call returned, or " = >0" where how much is a question of time. */
+/* The result of the call, or " = >0" if the amount depends on time. */
 void note_result(struct op *op);
 void note_some(struct op *op);
 void trace_line(struct op *op);
@@ -96,13 +96,13 @@ const char *signal_text(int number);
 long word_number(const struct op *op, int i);
 /* Flags by name, joined by '|'; "0" and a word that is not there are none. */
 int word_flags(const struct op *op, int i);
-/* "-" is NULL, "0" nobody, otherwise signals by name. */
+/* "-" is NULL, "0" the empty mask, otherwise signals by name. */
 const sigset_t *word_mask(const struct op *op, int i, sigset_t *mask);
-/* Never NULL: a word that is no slot is one that is not open. */
+/* Never NULL: a word that is no slot gives a closed one. */
 struct slot *word_slot(const struct op *op, int i);
 char slot_letter(const struct slot *slot);
 
-/* --- world.c: connections, the driver, and raw looks at descriptors. */
+/* --- world.c: connections, the runner, and raw queries of descriptors. */
 struct reply ask(int verb, int connection, int64_t number, int64_t extra);
 void nap(long microseconds);
 int raw_ioctl(int fd, unsigned long request);
@@ -143,6 +143,10 @@ struct call {
     const char *name;
     call_function *function;
 };
+#define C(name)                                                                                    \
+    {                                                                                              \
+#name, call_##name                                                                         \
+    }
 extern const struct call write_calls[], read_calls[], wait_calls[], option_calls[], life_calls[],
     process_calls[], peer_calls[];
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver of the differential fuzzer and the program that it runs hold in common: the
- * script, the trace, a model of every connection, and the words that they exchange. The memory is
- * shared, so that the trace of a program that was killed is there, and so that children add to it.
- */
+/* What the runner of the differential fuzzer and the program share: the script, the trace, a model
+ * of every connection, and their messages. The memory is shared so that the trace of a killed
+ * program is kept, and so that children can add to it. */
 #ifndef DIFFERENTIAL_SHARED_H
 #define DIFFERENTIAL_SHARED_H
 
@@ -11,7 +10,7 @@
 #include <string.h>
 
 enum {
-    CONTROL_FD = 1000, /* a socket to the driver, which is the peer, too */
+    CONTROL_FD = 1000, /* a socket to the runner, which is also the peer */
     SHARED_FD = 1001,  /* struct shared */
     SCRIPT_MOST = 16384,
     TRACE_MOST = 131072,
@@ -27,7 +26,7 @@ struct stream {
     int64_t written, read;
 };
 
-/* End 0 is the program's. End 1 is the driver's where the kind is PEER, and otherwise the
+/* End 0 is the program's. End 1 is the runner's if the kind is PEER, and otherwise the
  * program's. */
 struct connection {
     enum kind kind;
@@ -37,7 +36,7 @@ struct connection {
     bool stopped;   /* the peer does not read */
     bool half;      /* the peer writes no more */
     bool over;      /* the peer has closed or reset */
-    bool uncertain; /* how many bytes arrive before a reset is a question of time */
+    bool uncertain; /* how many bytes arrive before a reset depends on time */
 };
 
 enum verb {
@@ -81,7 +80,7 @@ struct shared {
     uint32_t calls;
     char current[200];      /* the line that is being executed */
     uint32_t handled;       /* signals whose handler has returned */
-    uint32_t listener;      /* the driver's address */
+    uint32_t listener;      /* the runner's address */
     uint16_t listener_port; /* and port */
     uint16_t refused_port;  /* where nobody listens */
     struct connection connections[CONNECTIONS];

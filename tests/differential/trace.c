@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of the trace, and what is done around each call: errno is set before it, what is to
- * happen while it sleeps is asked for, and what it left in errno is kept. Async-signal-safe: calls
- * are made in handlers, too. */
+/* The lines of the trace, and what surrounds each call: errno is set before it, the runner is told
+ * what to do while it sleeps, and errno is kept. Async-signal-safe, because handlers make calls. */
 #include "program.h"
 
 void note(struct op *op, const char *text)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The descriptors of the program and the connections behind them, and what makes a call's result a
- * matter of the script alone: what was sent has arrived before anybody reads, and what was written
- * has left the buffers before anybody could find them full. Looks at descriptors by raw system
- * calls only, which change nothing that the program could tell. Async-signal-safe. */
+/* The descriptors of the program and their connections, and what makes results depend on the script
+ * alone: data has arrived before it is read, and has left the buffers before they could be full.
+ * Queries descriptors only by raw system calls that change nothing. Async-signal-safe. */
 #include "program.h"
 
 #include <linux/sockios.h>

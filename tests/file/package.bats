@@ -15,14 +15,6 @@ setup_file() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb rpm 3>&- >/dev/null
 }
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # Paths as both kinds of package have them: without a directory of the machine, a suffix of compression,
 # and what each distribution adds by itself.
 plainly() {
@@ -42,8 +34,7 @@ rpm_files() {
 }
 
 @test "Debian's two packages hold every file that make install installs" {
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s install DESTDIR="$T/installed" PREFIX=/usr \
-        LIBDIR="/usr/lib/$(gcc -print-multiarch)" 3>&-
+    make_apart install DESTDIR="$T/installed" PREFIX=/usr LIBDIR="/usr/lib/$(gcc -print-multiarch)"
     diff <(cd "$T/installed" && { find . -type f; echo ./etc/nagleshim; } | plainly) \
         <({ deb_files libnagleshim; deb_files nagleshim; } | sort)
     [[ $(deb_files libnagleshim) == $'/etc/nagleshim\nLIBDIR/libnagleshim.so' ]]
@@ -216,7 +207,7 @@ leaves() {
 @test "the packages are for the machines that the library can be built for" {
     local machines
     # As gcc's macros name them, and as each distribution does.
-    machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/hold/bare.h | sort -u)
+    machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/calls/vfork.c | sort -u)
     [[ $machines == $'aarch64\nx86_64' ]]
     [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64' ]]
     [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec | tr ' ' '\n' | sort) == "$machines" ]]

@@ -2,8 +2,8 @@
 /* Fuzzes the matcher: rules and facts made of the input's bytes, and each answer is that of the
  * slow and obvious matcher. NS_FUZZ_BROKEN in the environment: the slow matcher is wrong on
  * purpose. */
-#include "../unit/slow_match.h"
 #include "must.h"
+#include "slow_match.h"
 
 #include <string.h>
 
@@ -196,6 +196,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .args = take_texts(&in, &args, "ab/")};
     MUST(ns_ruleset_build(&set, &world.policy, &process) == 0);
     MUST(set.n_rules <= (world.policy.enabled ? world.policy.n_rules : 0));
+    for (size_t i = 0; i < set.n_rules; i++)
+        MUST((!set.rules[i]->local || set.needs_local) &&
+             (!set.rules[i]->remote || set.needs_remote));
     for (int i = 0; i < SOCKETS; i++)
         check_socket(&in, &world, &set, &process);
     check_listener(&in, &world, &set, &process);

@@ -201,18 +201,22 @@ without_injection() {
             | (select(.env).env |= without(.value == "/opt/nagleshim/libnagleshim.so")))'
 }
 
-# What each file of tests below fleet/cluster has: a cluster of its own in $CLUSTER, whose namespaces are there.
+# Each file of tests below fleet/cluster has its own cluster in $CLUSTER, with these namespaces.
 cluster_setup_file() {
     start_cluster "$BATS_FILE_TMPDIR/cluster"
     make_namespaces >/dev/null
 }
 
-cluster_teardown_file() {
+setup_file() {
+    cluster_setup_file
+}
+
+teardown_file() {
     CLUSTER=$BATS_FILE_TMPDIR/cluster
     stop_cluster
 }
 
-cluster_setup() {
+setup() {
     CLUSTER=$BATS_FILE_TMPDIR/cluster
     T=$BATS_TEST_TMPDIR
 }

@@ -10,6 +10,7 @@ load "${BASH_SOURCE[0]%/*}/common"
 command_setup() {
     NS=$PWD/build/nagleshim
     LIBRARY=$(realpath build)/libnagleshim.so
+    OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     T=$BATS_TEST_TMPDIR
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # No policy of the machine that the tests run on may decide what they see.
@@ -93,24 +94,9 @@ program() {
     go-note)
         source+=' __asm__(".section .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.asciz \"Go\\0\"\n.long 0\n.text");'
         ;;
-    bun | bundle)
-        # As it says where its functions for plugins come from.
-        printf '%s_1.2 { global: plugin; };\n' "${kind^^}" >"$file.map"
-        source+=' int plugin(void) { return 4; }'
-        flags=(-rdynamic "-Wl,--version-script=$file.map")
-        ;;
     esac
     printf '%s\n' "$source" | gcc "${flags[@]}" -x c -o "$file" -
-    if [[ $kind == pascal ]]; then
-        printf 'FPC 3.2.2 [2023/03/30] for x86_64 - Linux' >"$file.data"
-        objcopy --add-section .fpcdata="$file.data" "$file"
-    elif [[ $kind == other-fpcdata ]]; then
-        echo 'something else' >"$file.data"
-        objcopy --add-section .fpcdata="$file.data" "$file"
-    elif [[ $kind == go-section ]]; then
-        echo info >"$file.info"
-        objcopy --add-section .go.buildinfo="$file.info" "$file"
-    elif [[ $kind == other-machine ]]; then
+    if [[ $kind == other-machine ]]; then
         # e_machine, the halfword at 18: none that exists
         printf '\xee\xee' | dd of="$file" bs=1 seek=18 conv=notrunc status=none
     fi

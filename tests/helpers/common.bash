@@ -3,6 +3,19 @@
 # What every test that starts programs needs: a clean environment, servers whose port is known and that end
 # with the test, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
+# make_apart ARGUMENT...: make in a copy of what was built, for other directories or options. In build/ it would replace
+# the library under the tests that run at the same time.
+make_apart() {
+    local file
+    mkdir -p "$T/build"
+    for file in build/*; do
+        case ${file#build/} in
+        obj | pic | completions | sysconfdir | directories | exports.map | *.so | *.a | nagleshim) cp -a "$file" "$T/build/" ;;
+        esac
+    done
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 B="$T/build" "$@" 3>&-
+}
+
 # A test that this machine or this user cannot run; a failure where nothing may be skipped.
 ns_skip() {
     if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
@@ -19,6 +32,7 @@ ns_setup() {
     PROBES=$PWD/build/probes
     # NS_LIBRARY: another build of it, with what has to be loaded before it (tests/sanitized).
     LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
+    OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=()
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
@@ -35,6 +49,15 @@ ns_teardown() {
     done
     # Without a process to wait for, wait would wait for the clock by which bats ends a test, too.
     [[ ${#NS_STARTED[@]} -eq 0 ]] || wait "${NS_STARTED[@]}" 2>/dev/null || true
+}
+
+# A file of tests that needs more defines its own.
+setup() {
+    ns_setup
+}
+
+teardown() {
+    ns_teardown
 }
 
 # ns_start NAME COMMAND...: in the background; its output is in $T/NAME.out and $T/NAME.err.
@@ -97,6 +120,25 @@ tcp_counter() {
 # Delayed ACKs sent so far.
 ns_delayed_acks() {
     tcp_counter DelayedACKs
+}
+
+# ns_prompt: gives this test and its programs a real-time priority, if that is permitted, so that answers come in time on
+# a busy machine.
+ns_prompt() {
+    chrt -r -p 1 "$BASHPID" >/dev/null 2>&1 || true
+}
+
+# ns_is_busy: are timers late on this machine? Then answers come too late for a stall to be certain.
+ns_is_busy() {
+    python3 -c '
+import os, time
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)) # not that of ns_prompt
+late = []
+for _ in range(300):
+    begin = time.monotonic()
+    time.sleep(0.001)
+    late.append(time.monotonic() - begin - 0.001)
+raise SystemExit(max(late) < 0.004)'
 }
 
 # field NAME FILE: the number behind this word in the last line of a program's results that has it.

@@ -4,12 +4,12 @@
 # One run of a probe about the life of sockets (probes/life.h) under a rule, and the shim's counts of it.
 
 # settles RULE DELAY_US PROGRAM SCENARIO: nothing is wrong, and nothing late; a busy machine may be late too, so
-# that is tried again. RULE: the keys of the rule but for its deadline.
+# that is tried again. RULE: the keys of the rule except max_delay_us.
 settles() {
     local limit
     for limit in 20 40 80; do
         rm -f "$T/log"
-        LIFE_LIMIT_MS=$limit LIFE_DELAY_MS=$(($2 / 1000)) timeout -s KILL 25 env LD_PRELOAD="$LIBRARY" \
+        LIFE_LIMIT_MS=$limit timeout -s KILL 25 env LD_PRELOAD="$LIBRARY" \
             NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/log" \
             NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [{$1, \"max_delay_us\": $2}]}" \
             "$PROBES/$3" "$4" >"$T/out" || {

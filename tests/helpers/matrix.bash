@@ -33,7 +33,7 @@ scenario() {
     writing=client
     stalls_by=client
     segments_by=client
-    # A deadline so late that it cannot stand in for the push before a wait.
+    # So long that no burst is late on a busy machine.
     rest='"max_delay_us": 100000'
     case $name in
     redhat)
@@ -148,7 +148,7 @@ check_where() {
 
 # Whether the numbers are those of a cell that flows, or stalls.
 timing_is() {
-    local rounds=$2 most least
+    local rounds=$2 most least share=0.4
     stalls=$(field stalls "$T/$stalls_by.out")
     median=$(field median_us "$T/$stalls_by.out")
     if [[ $1 == late ]]; then
@@ -157,13 +157,14 @@ timing_is() {
             [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]
     elif [[ $1 == flows ]]; then
         most=$(((rounds + warmup) / 4))
-        [[ $stalls -eq 0 ]] && holds "$median < 5000" && [[ $NS_ISOLATED == 0 || $delayed -le $most ]]
+        # On a busy machine a round may take 20 ms without a delayed ACK.
+        holds "$stalls <= 0.02 * $rounds && $median < 5000" && [[ $NS_ISOLATED == 0 || $delayed -le $most ]]
     else
         # In some scenarios only every second round stalls; of the paced records, many wait for one ACK.
         least=$stalls
-        [[ $name != record-paced ]] || least=1
+        [[ $name != record-paced ]] || least=1 share=0.2
         # Where others use the machine, a round may be late without a delayed ACK.
-        holds "$stalls >= 0.4 * $rounds" &&
+        holds "$stalls >= $share * $rounds" &&
             { [[ $NS_ISOLATED == 0 ]] || holds "$delayed >= 0.8 * $least"; }
     fi
 }

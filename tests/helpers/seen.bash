@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # $T, $EXAMPLES, $LIBRARY, $python and $scripts: helpers/common.bash and victims.bash
-# A row of seen.table: two programs, as they are, under `nagleshim diagnose`; what it says, and whether the policy
-# that it proposes does what was foretold.
+# Runs a row of seen.table: two unmodified programs under `nagleshim diagnose`, and the policy that it proposes.
 
-# Network namespaces in which nobody else's ACKs are counted.
+# Network namespaces in which only the ACKs of these programs are counted.
 seen_setup_file() {
     local view holder
     [[ $NS_ISOLATED == 1 ]] || ns_skip "no network namespace of one's own"
@@ -29,7 +28,7 @@ seen_teardown_file() {
     done
 }
 
-# seen_row CASE: what the table says of it, in the associative array "row".
+# seen_row CASE: reads its lines into the associative array "row".
 seen_row() {
     local key value rest case=''
     row=([rounds]=24 [ends]=1)
@@ -102,13 +101,13 @@ seen_delayed() {
         END { print sum }' "${counters[@]}"
 }
 
-# Ends a server that does not end with its client.
+# Stop a server that does not end with its client.
 seen_end_server() {
     timeout 0.3 tail --pid="${NS_PID[server]}" -s 0.01 -f /dev/null || ns_stop server || true
 }
 
-# seen_run VIEW NAME: the pair once, in that view's namespace, each behind the words in before_server and before_client.
-# What it prints is in $T/VIEW/NAME-client.out.
+# seen_run VIEW NAME: runs the pair in the namespace of the view, with the words before_server and before_client in
+# front. The client's output is in $T/VIEW/NAME-client.out.
 seen_run() {
     local view=$1 name=$2 holder host=127.0.0.1 near far server client before status=0 end line
     holder=$(<"$BATS_FILE_TMPDIR/$view")
@@ -143,7 +142,7 @@ seen_run() {
     [[ -z ${row[wire]-} ]] || ns_stop line
 }
 
-# seen_watch VIEW: the pair with both ends watched, each for itself.
+# seen_watch VIEW: runs the pair with a diagnose for each end.
 seen_watch() {
     local view=$1 words=() before_server before_client
     T+=/$view
@@ -155,7 +154,7 @@ seen_watch() {
     seen_run "$view" watched
 }
 
-# seen_cure: the pair with the shim at whichever end the proposed policy is for.
+# seen_cure: runs the pair with the library and the proposed policy.
 seen_cure() {
     local before_server before_client cure
     T+=/inside
@@ -166,7 +165,7 @@ seen_cure() {
     seen_run inside cured
 }
 
-# seen_once: 0; 3: something was missed; otherwise something was wrong.
+# seen_once: 0; 3: a stall was missed; otherwise a claim was wrong.
 seen_once() {
     local view views=() status=0
     rm -rf "$T/inside" "$T/outside"
@@ -187,8 +186,8 @@ seen_once() {
     "$python" tests/helpers/seen.py "$T" cured "${row[flags]-}"
 }
 
-# seen CASE: what a busy machine hides may be tried again; a claim that is wrong may not, but for one in three of a row
-# that is "near".
+# seen CASE: a stall that was missed is tried again twice, and is an error on a machine that is not busy. A wrong claim is
+# always an error, except for one attempt of a row with the flag "near".
 seen() {
     local site=$T/site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters attempt wrong=0
     local -A row=()
@@ -207,5 +206,5 @@ seen() {
         echo "attempt $attempt"
         port=$((port + 1))
     done
-    return 1
+    ns_is_busy
 }

@@ -1,17 +1,17 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A process gets the policy that its name, its directory or its environment says, and a broken one costs it nothing.
+# Promise: A process gets the policy of its name, its directory or its environment, and a broken policy does no harm.
 # shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
-# Which policy a process gets, seen from outside: segments, stalls, and what a program prints. The two
-# programs are the clients of the storage queue and of Red Hat's pair; with the shim on the client, a message
-# is 2 segments under nodelay, 1 under auto-cork, and stalls when the rule leaves it alone.
+# Which policy a process gets is seen from outside: by its segments, its stalls, and its output. The two programs are
+# the clients of the storage queue and of Red Hat's pair. With the shim on the client, a message is 2 segments under
+# nodelay, 1 under auto-cork, and stalls if the rule leaves it alone.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-# With a deadline that no busy machine comes to in the middle of two writes.
+# Long enough for a busy machine.
 AUTO_CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 NODELAY='{"version": 1, "rules": [{"send": "nodelay"}]}'
 ALONE='{"version": 1, "rules": [{"send": "app", "ack": "app"}]}'
@@ -20,10 +20,6 @@ setup() {
     ns_setup
     POLICIES=$T/policies
     mkdir "$POLICIES"
-}
-
-teardown() {
-    ns_teardown
 }
 
 # shimmed COMMAND...: with the shim.
@@ -35,7 +31,7 @@ shimmed() {
 post() {
     local name=$1 attempt
     shift
-    # A stall where none should be is tried again: the machine may have had other things to do.
+    # An unexpected stall is tried again: the machine may have been busy.
     for attempt in 1 2 3; do
         ns_start server "$EXAMPLES/queue_server" 0
         ns_port server
@@ -46,7 +42,7 @@ post() {
     done
 }
 
-# treated NAME SEGMENTS|stalls: what post saw.
+# treated NAME SEGMENTS|stalls: the result of post.
 treated() {
     local stalls segments
     stalls=$(field stalls "$T/$1")
@@ -62,14 +58,14 @@ treated() {
     }
 }
 
-# Two programs with names of their own: the same client, as two files.
+# The same client as two programs with different names.
 two_programs() {
     cp "$EXAMPLES/queue_put" "$T/alpha"
     cp "$EXAMPLES/queue_put" "$T/beta"
     cp "$EXAMPLES/queue_put" "$T/gamma"
 }
 
-@test "two programs get different treatment from one directory, and a third one its default" {
+@test "two programs get their own policies from one directory, and a third one default.json" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/alpha.json"
     echo "$ALONE" >"$POLICIES/beta.json"
@@ -83,14 +79,14 @@ two_programs() {
     treated gamma.result 2
 }
 
-@test "the programs are the same without the shim, whatever is in the directory" {
+@test "without the shim, the directory makes no difference" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/alpha.json"
     NAGLESHIM_POLICY_DIR=$POLICIES post alpha.result "$T/alpha"
     treated alpha.result stalls
 }
 
-@test "a program that was started by another name gets the policy of that name, else its executable's" {
+@test "a program gets the policy of the name that it was started with, else of its executable" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/nick.json"
     echo "$ALONE" >"$POLICIES/alpha.json"
@@ -101,7 +97,7 @@ two_programs() {
     treated other.result stalls
 }
 
-@test "of several directories the first that has a file for the program counts, and its default.json, too" {
+@test "the first directory with a file for the program, or with default.json, counts" {
     two_programs
     mkdir "$T/namespace" "$T/fleet"
     export NAGLESHIM_POLICY_DIR=$T/namespace:$T/missing:$T/fleet
@@ -114,11 +110,11 @@ two_programs() {
     treated beta.result 1
     post gamma.result shimmed "$T/gamma"
     treated gamma.result stalls
-    # A namespace says so of all its programs with one file, whatever the fleet has for single ones.
+    # default.json of an earlier directory comes before a program's file in a later one.
     echo "$AUTO_CORK" >"$T/namespace/default.json"
     post alpha.result shimmed "$T/alpha"
     treated alpha.result 1
-    # A broken one is not made up for by what lies behind it.
+    # A broken file ends the search.
     echo '{' >"$T/namespace/default.json"
     post alpha.result shimmed "$T/alpha"
     treated alpha.result stalls
@@ -163,7 +159,7 @@ two_programs() {
     treated result 2
 }
 
-@test "rules that do not match leave a program as it was, and the shim knows its socket" {
+@test "rules that do not match leave a socket alone, and the shim counts it" {
     export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
     post result shimmed NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' \
         "$EXAMPLES/queue_put"
@@ -176,7 +172,7 @@ stands_aside() {
     treated "$1" stalls
 }
 
-@test "a broken policy that NAGLESHIM_POLICY names costs one line on stderr, and nothing else" {
+@test "a broken policy in NAGLESHIM_POLICY causes one line on stderr, and nothing else" {
     printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
     NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed NAGLESHIM_POLICY="$T/broken.json" "$EXAMPLES/queue_put"
     stands_aside result
@@ -184,7 +180,7 @@ stands_aside() {
     grep -qF "$T/broken.json:2:21: " "$T/result.err"
 }
 
-@test "a policy that NAGLESHIM_POLICY names and that is missing costs one line on stderr, and nothing else" {
+@test "a missing policy in NAGLESHIM_POLICY causes one line on stderr, and nothing else" {
     echo "$AUTO_CORK" >"$POLICIES/default.json"
     NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed NAGLESHIM_POLICY="$T/missing.json" "$EXAMPLES/queue_put"
     stands_aside result
@@ -192,7 +188,7 @@ stands_aside() {
     grep -qF "$T/missing.json" "$T/result.err"
 }
 
-@test "a broken policy in the directory costs nothing on stderr, and the search does not go on" {
+@test "a broken policy in a directory prints nothing on stderr, and ends the search" {
     two_programs
     echo '{"version": 1, "rules": [}' >"$POLICIES/alpha.json"
     echo "$AUTO_CORK" >"$POLICIES/default.json"
@@ -200,14 +196,14 @@ stands_aside() {
     post result shimmed "$T/alpha"
     stands_aside result
     [[ ! -s $T/result.err ]]
-    # What is wrong is in the log file, for whoever asks for one.
+    # The error is in the log file.
     post logged.result shimmed NAGLESHIM_LOG_FILE="$T/log" "$T/alpha"
     stands_aside logged.result
     [[ ! -s $T/logged.result.err ]]
     grep -qF "$POLICIES/alpha.json:1:26: " "$T/log"
 }
 
-@test "under a broken policy a program prints what it prints without the shim, and exits as it does" {
+@test "with a broken policy, a program has the same output and exit status as without the shim" {
     local command
     for command in 'echo one; exit 0' 'seq 1 5000' 'echo one; echo two >&2; exit 7' 'cat /etc/passwd; kill -TERM $$'; do
         run --separate-stderr bash -c "$command"
@@ -237,7 +233,7 @@ stands_aside() {
     done
 }
 
-@test "NAGLESHIM_OFF comes before a broken policy: nothing is read, nothing is said" {
+@test "NAGLESHIM_OFF comes before a broken policy, which is not read" {
     post result shimmed NAGLESHIM_OFF=1 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
     treated result stalls
     [[ ! -s $T/result.err ]]
@@ -245,7 +241,7 @@ stands_aside() {
     [[ -s $T/control.err ]]
 }
 
-@test "enabled: false and rules: [] touch nothing" {
+@test "enabled: false and rules: [] change nothing" {
     local policy
     for policy in '{"version": 1, "enabled": false, "rules": [{}]}' '{"version": 1, "rules": []}'; do
         post result shimmed NAGLESHIM_POLICY="$policy" "$EXAMPLES/queue_put"
@@ -255,7 +251,7 @@ stands_aside() {
     treated control 2
 }
 
-# Each example policy on the program that it is for, by name: what its first sentence promises.
+# Each example policy does what its first sentence promises, with the program that it names.
 under_policy() {
     case $1 in
     nodelay) echo "queue_put 2" ;;
@@ -264,11 +260,10 @@ under_policy() {
     leave-alone) echo "queue_put 2" ;;
     per-process) echo "quote_client 1" ;;
     record-sender) echo "record_sender -" ;;
-    observe) echo "queue_put -" ;;
     esac
 }
 
-@test "every example policy is taken by a program that runs under it, and treats its socket" {
+@test "every example policy applies to the socket of its program" {
     local file program segments
     for file in config/default.json config/policies/*.json; do
         read -r program segments < <(under_policy "$(basename "$file" .json)") || {
@@ -286,7 +281,7 @@ under_policy() {
     done
 }
 
-@test "record-sender.json gives its send buffer back to a program that sets it to zero" {
+@test "record-sender.json ignores a program's send buffer of zero" {
     local server client
     server=("$EXAMPLES/record_receiver" --winsock-ack 0)
     client=("$EXAMPLES/record_sender" --sndbuf 0 --winsock-send --warmup 20)
@@ -302,7 +297,7 @@ under_policy() {
     holds "$(field median_us "$T/with") < 1000"
 }
 
-@test "an argument decides where a rule asks for one" {
+@test "a rule with 'args' applies only to a program with such an argument" {
     export NAGLESHIM_POLICY='{"version": 1, "rules": [
         {"match": {"args": "--warmup"}, "send": "auto-cork"}, {"send": "nodelay"}]}'
     post matched shimmed "$EXAMPLES/queue_put"

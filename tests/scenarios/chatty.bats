@@ -18,10 +18,6 @@ setup() {
     WARMUP=20
 }
 
-teardown() {
-    ns_teardown
-}
-
 # talk MESSAGES COMMAND...: what is in the array "with" stands in front of it.
 talk() {
     rm -f "$T/client.log"
@@ -81,7 +77,7 @@ codec() {
         case $mode in
         nodelay) flows "$policy" 22 22 "${talker[@]}" ;;
         flush-before-read) flows "$policy" 1.9 2.2 "${talker[@]}" ;;
-        # A burst that takes longer than the deadline is two.
+        # A burst that takes longer than max_delay_us may be two.
         auto-cork) flows "$policy" 1 1.2 "${talker[@]}" ;;
         # The first piece leaves by itself.
         adaptive) flows "$policy" 1.9 2.2 "${talker[@]}" ;;

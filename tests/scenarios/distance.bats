@@ -16,10 +16,6 @@ setup() {
     FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
 }
 
-teardown() {
-    ns_teardown
-}
-
 # exchange SERVER CLIENT [ARGUMENT]...: SERVER at the far end, both after what is in on_server and on_client.
 exchange() {
     rm -f "$T"/{server,client}.log

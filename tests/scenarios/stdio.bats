@@ -9,14 +9,6 @@ bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/matrix
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
 # One run: each end has the library or not; the counts are of the client.
 run_once() {
     local rounds=$1 before port

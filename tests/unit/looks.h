@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks at a connection that never was, as the judge's unit tests take them: a program that writes
- * 281 bytes, writes 480 that are held, and waits, on a kernel of 250 ticks a second. */
+/* Samples of an imagined connection for the judge's unit tests: a program writes 281 bytes, then
+ * 480 that are held, and waits, on a kernel with 250 ticks a second. */
 #ifndef NS_LOOKS_H
 #define NS_LOOKS_H
 
@@ -12,7 +12,7 @@
 enum { US = 1000, MS = 1000000, TICK = 4 * MS };
 enum { HEAD = 281, TAIL = 480, ANSWER = 100 };
 
-/* A judge, the connection as it is now, and the last hold that has ended. */
+/* A judge, the connection now, and the last hold that ended. */
 struct talk {
     struct ns_judge judge;
     struct ns_look now;
@@ -41,7 +41,7 @@ static void talk_pass(struct talk *talk, uint64_t ns)
     talk->now.at += ns;
 }
 
-/* Bytes leave in one segment. */
+/* Bytes are sent in one segment. */
 static void talk_send(struct talk *talk, uint32_t bytes)
 {
     talk->now.sent += bytes;
@@ -50,7 +50,7 @@ static void talk_send(struct talk *talk, uint32_t bytes)
     talk->sent_at = talk->now.at;
 }
 
-/* The peer's ACK of all that has left. */
+/* The peer's ACK of everything that was sent. */
 static void talk_ack(struct talk *talk)
 {
     talk->now.acked = talk->now.sent + 1;
@@ -58,7 +58,7 @@ static void talk_ack(struct talk *talk)
     talk->acked_at = talk->now.at;
 }
 
-/* What is held leaves. */
+/* The held bytes are sent. */
 static void talk_release(struct talk *talk)
 {
     uint32_t bytes = talk->now.unsent;
@@ -104,7 +104,7 @@ static void talk_write_twice(struct talk *talk)
     talk->now.unsent = TAIL;
 }
 
-/* The peer's ACK, which lets the tail go; the answer, which acknowledges it. */
+/* The peer's ACK releases the held bytes; its answer acknowledges them. */
 static void talk_let_go(struct talk *talk)
 {
     talk_ack(talk);

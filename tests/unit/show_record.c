@@ -1,60 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints what the command's reader finds in a directory of records, for the tests of what is
- * recorded: one line for all, one a process, one a connection, and with "holds" one a hold. */
+/* Prints the records in a directory as the command reads them: a line for all, for each process and
+ * row of connections, and with "holds" for each hold. */
 #include "cli/diagnose/recorded.h"
-#include "judge/statistics.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-static void tell_hold(void *context, const struct ns_recorded_process *process,
-                      const struct ns_recorded *connection, const struct ns_hold *hold)
-{
-    (void)connection;
-    if (*(const bool *)context)
-        printf("hold of %s: ms %.3f waited %d certain %d\n", process->name,
-               (double)(hold->end - hold->begin) / 1e6, hold->waited, hold->certain);
-}
-
-static void show_connection(const struct ns_recorded_process *process,
-                            const struct ns_recorded *connection)
-{
-    const struct ns_verdict *verdict = &connection->verdict;
-    printf("connection of %s: role %s local %u remote %u connections %u nodelay %d writes %lu "
-           "requests %lu waits %lu grade \"%s\" stalls %lu maybe %lu late %lu certain_ms %.1f "
-           "receiving %lu "
-           "pattern \"%s\"\n",
-           process->name, ns_role_name(connection->role), connection->local.port,
-           connection->remote.port, connection->connections, connection->nodelay,
-           connection->writes, connection->requests, connection->waits,
-           ns_grade_name(verdict->grade), verdict->stalls, verdict->maybe, verdict->late,
-           (double)verdict->certain_ns / 1e6, verdict->receiving, connection->pattern);
-}
-
 int main(int argc, char **argv)
 {
-    bool holds = argc > 2 && strcmp(argv[2], "holds") == 0;
-    struct ns_recorded_holds told = {tell_hold, &holds};
-    struct ns_recorded_all all;
-    int error =
-        argc > 1 ? ns_recorded_read(open(argv[1], O_RDONLY | O_DIRECTORY), &all, &told) : -1;
-    if (error) {
-        fprintf(stderr, "show_record: %d\n", error);
+    static struct ns_diagnosis diagnosis;
+    size_t n_broken;
+    int n = argc > 1
+                ? ns_recorded_read(open(argv[1], O_RDONLY | O_DIRECTORY), &diagnosis, &n_broken)
+                : -1;
+    if (n < 0) {
+        fprintf(stderr, "show_record: %d\n", n);
         return 1;
     }
-    printf("records %zu broken %zu\n", all.n_processes, all.n_broken);
-    for (size_t i = 0; i < all.n_processes; i++) {
-        struct ns_recorded_process *process = &all.processes[i];
-        printf("process %d name %s looks %lu lost %lu %lu treated %zu median %.3f untreated %zu "
-               "median %.3f\n",
-               process->pid, process->name, process->looks, process->events_lost,
-               process->slots_lost, process->n_treated,
-               ns_statistics_median(process->treated, process->n_treated), process->n_untreated,
-               ns_statistics_median(process->untreated, process->n_untreated));
-        for (size_t j = 0; j < process->n_connections; j++)
-            show_connection(process, &process->connections[j]);
+    printf("records %d broken %zu looks %lu lost %lu %lu\n", n, n_broken, diagnosis.looks,
+           diagnosis.missed, diagnosis.forgotten);
+    for (size_t i = 0; i < diagnosis.n_processes; i++)
+        printf("process %d name %s\n", diagnosis.processes[i]->pid, diagnosis.processes[i]->name);
+    for (size_t i = 0; i < diagnosis.n_rows; i++) {
+        const struct ns_diagnosed *row = &diagnosis.rows[i];
+        const struct ns_verdict *verdict = &row->verdict;
+        printf("connection of %s: role %s local %u remote %u connections %u calls %lu requests %lu "
+               "grade \"%s\" stalls %lu maybe %lu late %lu certain_ms %.1f receiving %lu "
+               "pattern \"%s\"\n",
+               row->process->name, ns_role_name(row->role), row->local.port, row->remote.port,
+               row->connections, verdict->calls, verdict->requests, ns_grade_name(verdict->grade),
+               verdict->stalls, verdict->maybe, verdict->late, (double)verdict->certain_ns / 1e6,
+               verdict->receiving, row->pattern);
     }
-    ns_recorded_free(&all);
+    for (size_t i = 0; argc > 2 && strcmp(argv[2], "holds") == 0 && i < diagnosis.n_holds; i++) {
+        const struct ns_hold *hold = &diagnosis.holds[i].hold;
+
+        for (size_t j = 0; j < diagnosis.n_rows; j++)
+            if (diagnosis.rows[j].id == diagnosis.holds[i].id)
+                printf("hold of %s: ms %.3f waited %d certain %d\n",
+                       diagnosis.rows[j].process->name, (double)(hold->end - hold->begin) / 1e6,
+                       hold->waited, hold->certain);
+    }
+    ns_diagnosis_release(&diagnosis);
     return 0;
 }

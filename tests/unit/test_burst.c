@@ -68,19 +68,19 @@ static void expect(const char *script, const char *wanted, const char *what)
 
 static void check_adaptive(void)
 {
-    expect("w.ww.www.w.ww.", "n.nn.nnn.n.nn.", "one to three writes are left as they are");
-    expect("wwwwww.", "nnnJjj.", "from the fourth without a wait Nagle joins");
+    expect("w.ww.www.w.ww.", "n.nn.nnn.n.nn.", "one to three writes are sent as they are");
+    expect("wwwwww.", "nnnJjj.", "the fourth without a wait turns Nagle's algorithm on");
     expect("wwww.wwww.ww.ww.", "nnnJ.nnnJ.Jj.nn.",
-           "after two long bursts from the first, until one was short");
-    expect("w1w1w1w1w1w.", "n1n1n1n1n1n.", "few writes with pauses between them are no stream");
+           "after two long bursts the first one does, until a burst was short");
+    expect("w1w1w1w1w1w.", "n1n1n1n1n1n.", "a few writes with pauses are no stream");
     expect("wwww.wwww.wwww1.wwww.wwwwwwwww.", "nnnJ.nnnJ.Jjjj1.nnnn.nnnnnnnJj.",
-           "whose end was late is joined later");
-    expect("wwwww4www", "nnnJj4Lnn", "a pause that nobody saw ends a burst");
-    expect("ww,ww,w,w,w.wwww.", "nn,nJ,j,j,j.nnnJ.", "a stream may take its time");
+           "after a late end, bursts are joined later");
+    expect("wwwww4www", "nnnJj4Lnn", "an unseen pause ends a burst");
+    expect("ww,ww,w,w,w.wwww.", "nn,nJ,j,j,j.nnnJ.", "a stream may be slow");
     expect("wwww.wwww.3w.wwww.", "nnnJ.nnnJ.3J.nnnJ.",
-           "also one that has begun with its first write");
+           "also if it was joined from its first write");
     expect("wwww.wwww.wwww1.wwwwww1www.", "nnnJ.nnnJ.Jjjj1.nnnnnn1nJj.",
-           "and one that is joined later may take longer");
+           "and if it is joined later");
 }
 
 static void check_doubt(void)
@@ -90,33 +90,35 @@ static void check_doubt(void)
     for (int i = 0; i < 20; i++) { /* four writes, and a wait that nobody sees, and an answer */
         say(&talk, "wwww4.", seen);
         if (strpbrk(seen, "J"))
-            OK(i < 2, "a conversation whose waits are unseen is left alone after %d stalls", i + 1);
+            OK(i < 2, "with unseen waits bursts are not joined any more, after %d stalls", i + 1);
     }
-    OK(talk.burst.doubt == 1 && ns_burst_patience(&talk.burst) == 8, "bursts of four, that is");
+    OK(talk.burst.doubt == 1 && ns_burst_threshold(&talk.burst) == 8,
+       "bursts of four are not, longer ones are");
     for (int i = 0; i < NS_BURST_TIMELY; i++)
         say(&talk, "wwww.", seen);
-    OK(talk.burst.doubt == 0, "and is tried again after many that were in time");
+    OK(talk.burst.doubt == 0, "after many bursts in time they are tried again");
     talk = (struct talk){.now = 1};
     for (int i = 0; i < 2; i++) {
         say(&talk, i ? "wwwwwwww4." : "wwww4.", seen);
         for (int j = 2; j < NS_BURST_TIMELY; j++) /* the late one itself was long */
             say(&talk, "wwww.", seen);
     }
-    OK(talk.burst.doubt == 2, "so many in a row, that is");
+    OK(talk.burst.doubt == 2, "only bursts in a row count");
     talk = (struct talk){.now = 1};
     for (int i = 0; i < 100; i++) {
         for (int w = 0; w < 100; w++)
             say(&talk, "w", seen);
         say(&talk, "4", seen);
     }
-    OK(talk.burst.doubt == 0 && talk.joins, "a stream with pauses is joined all the same");
+    OK(talk.burst.doubt == 0 && talk.joins, "a stream with pauses is joined");
     talk = (struct talk){.now = 1};
     for (int i = 0; i < 20; i++) {
         for (int w = 0; w < 5000; w++)
             say(&talk, "w", seen);
         say(&talk, "4.", seen);
     }
-    OK(ns_burst_patience(&talk.burst) == 1024, "one whose ends are all late, after 1024 writes");
+    OK(ns_burst_threshold(&talk.burst) == 1024,
+       "a stream whose ends are all late is joined after 1024 writes");
     talk = (struct talk){.now = 1};
     int stalls = 0;
     for (int i = 0; i < 4000; i++) {
@@ -126,19 +128,20 @@ static void check_doubt(void)
             stalls++;
         }
     }
-    OK(stalls < 16, "pairs of writes with waits that nobody sees stall %d times in 4000", stalls);
+    OK(stalls < 16, "pairs of writes with unseen waits stall %d times in 4000", stalls);
     talk = (struct talk){.now = 1};
     for (int i = 0; i < 70000; i++)
         say(&talk, "w", seen);
-    OK(talk.joins && talk.burst.writes == UINT16_MAX, "an endless one as well");
+    OK(talk.joins && talk.burst.writes == UINT16_MAX, "an endless stream stays joined");
 }
 
-/* auto-cork: h is held, s sent; W is a write that is not for holding, ! the deadline. */
+/* auto-cork: h is held, s sent; W is a write that is not for holding,
+ * ! a late push, L a very late one, S: the connection stops holding. */
 static void expect_cork(const char *script, const char *wanted, const char *what)
 {
     struct ns_cork cork = {0};
     char seen[256], *at = seen;
-    bool held = false;
+    bool held = false, stops = false;
     for (; *script; script++) {
         if (*script == 'w' || *script == 'W') {
             bool holds = ns_cork_write(&cork, *script == 'w');
@@ -147,11 +150,13 @@ static void expect_cork(const char *script, const char *wanted, const char *what
             continue;
         }
         if (held)
-            ns_cork_pushed(&cork, *script == '!');
+            stops = ns_cork_pushed(&cork, *script == 'L'   ? NS_CORK_VERY_LATE_MS
+                                          : *script == '!' ? 1
+                                                           : 0);
         else
             ns_cork_begin(&cork);
         held = false;
-        *at++ = *script;
+        *at++ = stops ? 'S' : *script;
     }
     *at = 0;
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
@@ -161,12 +166,17 @@ static void check_cork(void)
 {
     expect_cork("w.ww.w.", "h.hh.h.", "every small write is held");
     expect_cork("www.www.www.www.", "hhh.hhh.hhs.hhs.",
-                "the last of a burst like two before it is not");
-    expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer one than foretold is held on");
-    expect_cork("wWw.", "hsh.", "what is not for holding takes the rest along");
-    expect_cork("W.W.w.", "s.s.s.",
-                "nor is a single one after two single ones that were not for it");
-    expect_cork("www!www!www!", "hhh!hhh!hhh!", "what the deadline pushed foretells nothing");
+                "if a burst repeats, its last write is sent");
+    expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer burst than predicted is held");
+    expect_cork("wWw.", "hsh.", "a write that must not be held pushes the others");
+    expect_cork("W.W.w.", "s.s.s.", "a single write after two such single writes is not held");
+    expect_cork("www!www!www.", "hhh!hhh!hhh.", "late bursts predict nothing");
+    expect_cork("ww!w!www!", "hh!h!hhhS",
+                "after three late bursts in a row nothing is held any more");
+    expect_cork("w!w!ww.w!w!ww.", "h!h!hh.h!h!hh.", "but not if one of them was in time");
+    expect_cork("w.wwL", "h.hhS", "one very late burst is enough");
+    struct ns_cork stream = {.writes = NS_CORK_STREAM};
+    OK(!ns_cork_pushed(&stream, NS_CORK_VERY_LATE_MS), "a stream is never late");
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser: what a valid policy becomes, what damaged text does, and that nothing leaks when
- * memory runs out. tests/policy/policies.table has the message of each mistake. */
+/* The parser: the result of a valid policy, and damaged text. tests/policy/policies.table has the
+ * message of each mistake. */
 #include "policy/policy.h"
 #include "policy/endpoint.h"
 #include "policy/find.h"
@@ -41,7 +41,7 @@ static void test_every_key(void)
 {
     struct ns_policy_error error;
     struct ns_policy *policy = parse(every_key, &error);
-    OK(policy, "a policy with every key is taken: %s", error.message);
+    OK(policy, "a policy with every key is accepted: %s", error.message);
     if (!policy)
         return;
     OK(policy->enabled && policy->n_rules == 2, "it has two rules");
@@ -80,7 +80,7 @@ static void test_builtin(void)
 {
     static struct ns_policy_found found;
     ns_policy_read("config/default.json", &found);
-    OK(found.error == 0 && found.policy->n_rules == 1, "config/default.json is taken: %s",
+    OK(found.error == 0 && found.policy->n_rules == 1, "config/default.json is accepted: %s",
        found.where.message);
     struct ns_policy *policy = (struct ns_policy *)(uintptr_t)found.policy;
     const struct ns_policy *builtin = ns_policy_builtin();
@@ -96,7 +96,7 @@ static void test_builtin(void)
     OK(ns_policy_builtin()->n_rules == 1, "freeing the built-in policy or none does nothing");
     OK(!ns_send_name((enum ns_send)99) && !ns_ack_name((enum ns_ack)99) &&
            !ns_role_name((enum ns_role)99),
-       "there is no word beyond the last one");
+       "there is no name beyond the last one");
 }
 
 static void test_text_edges(void)
@@ -106,7 +106,7 @@ static void test_text_edges(void)
     static char big[NS_POLICY_SIZE_MOST + 1];
     memset(big, ' ', sizeof big);
     memcpy(big, "{\"version\":1,\"rules\":[]}", 24);
-    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == 0, "256 KiB are taken");
+    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == 0, "256 KiB are accepted");
     ns_policy_free(policy);
     OK(ns_policy_parse(big, sizeof big, &policy, &error) == -EINVAL && !policy && error.line == 1 &&
            error.column == 1,
@@ -115,7 +115,7 @@ static void test_text_edges(void)
     OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == -EINVAL && error.column == 9,
        "a quarter of a million brackets are refused at the ninth");
     OK(ns_policy_parse("{\"version\":1,\"rules\":[]}garbage", 24, &policy, &error) == 0,
-       "nothing beyond the length is looked at");
+       "nothing beyond the length is read");
     ns_policy_free(policy);
     errno = 123;
     OK(!parse("{", &error) && errno == 123, "errno is unchanged");
@@ -125,11 +125,11 @@ static void test_text_edges(void)
     OK(!parse("{\"$schema\": \"\\\"{[,\\\\\", \"rules\": [{\"send\": \"app\"}, {\"ack\": 1}]}",
               &error) &&
            error.column == 59,
-       "quotes, brackets and commas in strings do not disturb the place (%u)", error.column);
+       "quotes, brackets and commas in strings do not change the column (%u)", error.column);
 }
 
-/* Every prefix and every text with one byte changed is judged without a crash, and refused with a
- * place inside the text; run under the sanitizers this is the parser's memory check. */
+/* Every prefix, and every text with one changed byte, is parsed without a crash, and refused with a
+ * place inside the text. Under the sanitizers this is the parser's memory check. */
 static void test_damage(void)
 {
     size_t len = strlen(every_key), refused = 0, bad_place = 0;
@@ -174,50 +174,48 @@ static const struct {
     {"[::1]:1-2", "::1", 128, 1, 2},
     {"::ffff:10.0.0.0/104", "::ffff:10.0.0.0", 104, 0, 65535},
 };
-static const char *const bad_endpoints[] = {
-    "",
-    "0",
-    "65536",
-    "00080",
-    "80-",
-    "-80",
-    "80-79",
-    "80-90-9",
-    " 80",
-    "80 ",
-    "+80",
-    "8a",
-    "localhost",
-    "a.b:80",
-    "*",
-    "*:80",
-    "1.2.3",
-    "1.2.3.4/",
-    "1.2.3.4/33",
-    "1.2.3.4/032",
-    "1.2.3.4:",
-    "1.2.3.4:80:90",
-    "01.2.3.4",
-    "1.2.3.4/8",
-    ":80",
-    ":::",
-    "::1/127",
-    "[::1",
-    "::1]",
-    "[::1]80",
-    "[::1]:",
-    "[]",
-    "[]:80",
-    "[1.2.3.4]:80",
-    "[::1]/128",
-    "fe80::1%eth0",
-    "::/-1",
-    "::/129",
-    "1.2.3.4/99999999999999999999",
-    "9999999999999999999",
-    "[::1]:0",
-    "1.2.3.4:0",
-};
+static const char *const bad_endpoints[] = {"",
+                                            "0",
+                                            "65536",
+                                            "00080",
+                                            "80-",
+                                            "-80",
+                                            "80-79",
+                                            "80-90-9",
+                                            " 80",
+                                            "80 ",
+                                            "+80",
+                                            "8a",
+                                            "localhost",
+                                            "a.b:80",
+                                            "*",
+                                            "*:80",
+                                            "1.2.3",
+                                            "1.2.3.4/",
+                                            "1.2.3.4/33",
+                                            "1.2.3.4/032",
+                                            "1.2.3.4:",
+                                            "1.2.3.4:80:90",
+                                            "01.2.3.4",
+                                            "1.2.3.4/8",
+                                            ":80",
+                                            ":::",
+                                            "::1/127",
+                                            "[::1",
+                                            "::1]",
+                                            "[::1]80",
+                                            "[::1]:",
+                                            "[]",
+                                            "[]:80",
+                                            "[1.2.3.4]:80",
+                                            "[::1]/128",
+                                            "fe80::1%eth0",
+                                            "::/-1",
+                                            "::/129",
+                                            "1.2.3.4/99999999999999999999",
+                                            "9999999999999999999",
+                                            "[::1]:0",
+                                            "1.2.3.4:0"};
 
 static void test_endpoints(void)
 {
@@ -262,26 +260,36 @@ static int warnings(const char *rules)
 
 static void test_warnings(void)
 {
-    OK(warnings("{}") == 0, "the default rule is not worth a warning");
-    OK(warnings("{\"send\":\"app\",\"ack\":\"app\"}") == 0, "nor is leaving a socket alone");
-    OK(warnings("") == 1, "no rules at all");
-    OK(warnings("{\"ack\":\"app\"}") == 1, "the send half alone");
-    OK(warnings("{\"send\":\"app\"}") == 1, "the ack half alone");
-    OK(warnings("{},{}") == 1, "a rule after one that takes every socket");
-    OK(warnings("{\"match\":{\"role\":\"client\"}},{\"match\":{\"role\":\"client\",\"remote\":"
-                "\"80\"}}") == 1,
-       "a client rule after one that takes every client");
-    OK(warnings("{\"match\":{\"role\":\"client\"}},{\"match\":{\"role\":\"server\"}},{}") == 0,
-       "a last rule is still needed for sockets of unknown role");
-    OK(warnings("{\"match\":{\"process\":\"a\"}},{}") == 0, "exceptions first are as meant");
-    OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":50000}") == 1, "a long delay");
-    OK(warnings("{\"send\":\"nodelay\",\"max_delay_us\":300}") == 1,
-       "a delay without a mode that holds");
-    OK(warnings("{\"max_delay_us\":200}") == 1, "nor does the default one count there");
-    OK(warnings("{\"send\":\"auto-cork\",\"max_delay_us\":200}") == 0, "but with one that does");
-    OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":{\"min\":65536}}}") == 1, "a send buffer with min");
-    OK(warnings("{\"sockopt\":{\"SO_SNDBUF\":\"ignore\"}}") == 0, "a send buffer with ignore");
-    OK(warnings("{\"match\":{\"role\":\"client\",\"local\":\"80\"}}") == 1, "local of a client");
+    static const struct {
+        int count;
+        const char *what, *rules;
+    } rows[] = {
+        {0, "the default rule", "{}"},
+        {0, "a socket that is left alone", "{'send':'app','ack':'app'}"},
+        {1, "no rules at all", ""},
+        {1, "only the send half", "{'ack':'app'}"},
+        {1, "only the ack half", "{'send':'app'}"},
+        {1, "a rule after one that matches every socket", "{},{}"},
+        {1, "a client rule after one that matches every client",
+         "{'match':{'role':'client'}},{'match':{'role':'client','remote':'80'}}"},
+        {0, "a last rule, needed for sockets of unknown role",
+         "{'match':{'role':'client'}},{'match':{'role':'server'}},{}"},
+        {0, "exceptions before a general rule", "{'match':{'process':'a'}},{}"},
+        {1, "a long delay", "{'send':'auto-cork','max_delay_us':50000}"},
+        {1, "a delay without a mode that holds", "{'send':'nodelay','max_delay_us':300}"},
+        {1, "the default delay without such a mode", "{'max_delay_us':200}"},
+        {0, "a delay with such a mode", "{'send':'auto-cork','max_delay_us':200}"},
+        {1, "a send buffer with min", "{'sockopt':{'SO_SNDBUF':{'min':65536}}}"},
+        {0, "a send buffer with ignore", "{'sockopt':{'SO_SNDBUF':'ignore'}}"},
+        {1, "local of a client", "{'match':{'role':'client','local':'80'}}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char rules[200];
+        snprintf(rules, sizeof rules, "%s", rows[i].rules);
+        for (char *quote = rules; (quote = strchr(quote, '\''));)
+            *quote = '"';
+        OK(warnings(rules) == rows[i].count, "%s: %d warnings", rows[i].what, rows[i].count);
+    }
 }
 
 int main(void)

@@ -35,36 +35,37 @@ static void write_policy(const char *name)
     write_file(name, text);
 }
 
+/* The path below dir, or the name of a file elsewhere, and the error. */
 static void remember(void *context, const char *path, int error)
 {
-    size_t used = strlen(trace);
-    snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", strrchr(path, '/') + 1,
-             -error);
-    *(int *)context += 1;
-}
-
-static void remember_path(void *context, const char *path, int error)
-{
-    size_t used = strlen(trace);
+    size_t used = strlen(trace), length = strlen(dir);
+    const char *name = strncmp(path, dir, length) == 0 ? path + length + 1 : strrchr(path, '/') + 1;
     (void)context;
-    snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", path + strlen(dir),
-             -error);
+    snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", name, -error);
 }
 
 static struct ns_policy_found found;
 
 /* The name of the first rule of what is found, or "" if there is no policy. */
-static const char *find(const char *policy, const char *argv0, const char *exe)
+static const char *find_by(const struct ns_policy_request *request)
 {
     static char name[100];
-    struct ns_policy_request request = {
-        .policy = policy, .policy_dir = dir, .argv0 = argv0, .exe = exe};
-    int n = 0;
     trace[0] = '\0';
-    ns_policy_find(&request, &found, remember, &n);
+    ns_policy_find(request, &found, remember, NULL);
     snprintf(name, sizeof name, "%s", found.policy ? found.policy->rules[0].name : "");
     ns_policy_free((struct ns_policy *)(uintptr_t)found.policy);
     return name;
+}
+
+static const char *find(const char *policy, const char *argv0, const char *exe)
+{
+    return find_by(&(struct ns_policy_request){
+        .policy = policy, .policy_dir = dir, .argv0 = argv0, .exe = exe});
+}
+
+static const char *find_in(const char *list, const char *argv0, const char *exe)
+{
+    return find_by(&(struct ns_policy_request){.policy_dir = list, .argv0 = argv0, .exe = exe});
 }
 
 static bool is(const char *a, const char *b)
@@ -74,78 +75,79 @@ static bool is(const char *a, const char *b)
 
 static void test_directory(void)
 {
-    OK(is(find(NULL, "/bin/app", "/opt/real"), "every-tcp-socket") &&
-           found.origin == NS_POLICY_BUILTIN && is(found.path, ""),
-       "without any file the built-in policy is in force");
-    OK(is(trace, "app.json:2 real.json:2 default.json:2"), "after three files were looked for");
-    write_policy("default.json");
-    OK(is(find("", "/bin/app", "/opt/real"), "default.json") &&
-           found.origin == NS_POLICY_IN_DIRECTORY && is(found.path, in_dir("default.json")),
-       "default.json is for every program");
-    write_policy("real.json");
-    OK(is(find(NULL, "/bin/app", "/opt/real"), "real.json"),
-       "a file for the executable is preferred");
-    write_policy("app.json");
-    OK(is(find(NULL, "/bin/app", "/opt/real"), "app.json") && is(trace, "app.json:0"),
-       "a file for argv[0] even more, and the search ends there");
-    OK(is(find(NULL, "app", NULL), "app.json"), "argv[0] need not be a path");
-    OK(is(find(NULL, "-app", NULL), "app.json"), "a login shell's argv[0] starts with a dash");
-    OK(is(find(NULL, NULL, "/opt/app (deleted)"), "app.json"),
-       "an executable that was replaced keeps its name");
-    OK(is(find(NULL, NULL, NULL), "default.json"), "nothing known of the process: default.json");
-    find(NULL, "gone", "/bin/gone");
-    OK(is(trace, "gone.json:2 default.json:0"), "a name is looked for once");
-    find(NULL, "default", "/bin/gone");
-    OK(is(trace, "default.json:0"), "also when it is default");
-}
-
-/* The same with a list of directories; trace has the whole paths below dir. */
-static const char *find_in(const char *list, const char *argv0, const char *exe)
-{
-    static char name[100];
-    const struct ns_policy_request request = {.policy_dir = list, .argv0 = argv0, .exe = exe};
-    trace[0] = '\0';
-    ns_policy_find(&request, &found, remember_path, NULL);
-    snprintf(name, sizeof name, "%s", found.policy ? found.policy->rules[0].name : "");
-    ns_policy_free((struct ns_policy *)(uintptr_t)found.policy);
-    return name;
+    /* write is written first, if it is not NULL. */
+    static const struct {
+        const char *write, *policy, *argv0, *exe, *name, *trace, *what;
+    } rows[] = {
+        {NULL, NULL, "/bin/app", "/opt/real", "every-tcp-socket",
+         "app.json:2 real.json:2 default.json:2", "without a file the built-in policy"},
+        {"default.json", "", "/bin/app", "/opt/real", "default.json",
+         "app.json:2 real.json:2 default.json:0", "default.json is for every program"},
+        {"real.json", NULL, "/bin/app", "/opt/real", "real.json", "app.json:2 real.json:0",
+         "a file for the executable is preferred"},
+        {"app.json", NULL, "/bin/app", "/opt/real", "app.json", "app.json:0",
+         "a file for argv[0] is preferred to that"},
+        {NULL, NULL, "app", NULL, "app.json", "app.json:0", "argv[0] need not be a path"},
+        {NULL, NULL, "-app", NULL, "app.json", "app.json:0",
+         "the argv[0] of a login shell starts with a dash"},
+        {NULL, NULL, NULL, "/opt/app (deleted)", "app.json", "app.json:0",
+         "an executable that was replaced keeps its name"},
+        {NULL, NULL, NULL, NULL, "default.json", "default.json:0", "an unknown process"},
+        {NULL, NULL, "gone", "/bin/gone", "default.json", "gone.json:2 default.json:0",
+         "a name is looked up once"},
+        {NULL, NULL, "default", "/bin/gone", "default.json", "default.json:0",
+         "also if it is default"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].write)
+            write_policy(rows[i].write);
+        OK(is(find(rows[i].policy, rows[i].argv0, rows[i].exe), rows[i].name) &&
+               is(trace, rows[i].trace) &&
+               found.origin == (i ? NS_POLICY_IN_DIRECTORY : NS_POLICY_BUILTIN),
+           "%s: %s", rows[i].what, trace);
+    }
 }
 
 static void test_directories(void)
 {
     char list[4 * PATH_MAX], long_list[3 * PATH_MAX];
+    static const struct {
+        const char *write, *exe, *name, *what;
+    } rows[] = {
+        {NULL, "/opt/real", "every-tcp-socket", "a list is searched in its order"},
+        {"far/app.json", "/opt/real", "far/app.json", "a file of a later directory"},
+        {"near/real.json", "/opt/real", "near/real.json", "a file of an earlier one is preferred"},
+        {NULL, "/opt/other", "far/app.json", "if it is for the program"},
+        {"near/default.json", "/opt/other", "near/default.json",
+         "default.json of an earlier one is preferred to any file of a later one"},
+    };
     if (mkdir(in_dir("near"), 0700) != 0 || mkdir(in_dir("far"), 0700) != 0)
         abort();
     snprintf(list, sizeof list, "%s/near:%s/far", dir, dir);
-    OK(is(find_in(list, "app", "/opt/real"), "every-tcp-socket") &&
-           is(trace, "/near/app.json:2 /near/real.json:2 /near/default.json:2 "
-                     "/far/app.json:2 /far/real.json:2 /far/default.json:2"),
-       "the directories of a list are searched one after the other: %s", trace);
-    write_policy("far/app.json");
-    OK(is(find_in(list, "app", "/opt/real"), "far/app.json"), "what one lacks another may have");
-    write_policy("near/real.json");
-    OK(is(find_in(list, "app", "/opt/real"), "near/real.json"),
-       "a file of an earlier one is preferred, whatever a later one has");
-    OK(is(find_in(list, "app", "/opt/other"), "far/app.json"), "where it is for the program");
-    write_policy("near/default.json");
-    OK(is(find_in(list, "app", "/opt/other"), "near/default.json"),
-       "default.json of an earlier one goes before a later one's file for the program");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].write)
+            write_policy(rows[i].write);
+        OK(is(find_in(list, "app", rows[i].exe), rows[i].name), "%s: %s", rows[i].what, trace);
+        if (i == 0)
+            OK(is(trace, "near/app.json:2 near/real.json:2 near/default.json:2 "
+                         "far/app.json:2 far/real.json:2 far/default.json:2"),
+               "each directory for each name");
+    }
     write_file("near/default.json", "{}");
     OK(is(find_in(list, "app", "/opt/other"), "") && found.error == -EINVAL &&
            is(found.path, in_dir("near/default.json")),
-       "a broken file ends the search, and the later directories are not asked");
+       "a broken file ends the search");
     unlink(in_dir("near/default.json"));
     unlink(in_dir("near/real.json"));
     snprintf(list, sizeof list, "%s/none:%s/far/app.json:%s/far", dir, dir, dir);
-    OK(is(find_in(list, "app", NULL), "far/app.json"),
-       "one that is not there, or is none, is passed over: %s", trace);
-    OK(ns_policy_has_directory(list), "and one that is there is enough");
+    OK(is(find_in(list, "app", NULL), "far/app.json") && ns_policy_has_directory(list),
+       "what is missing or no directory is skipped: %s", trace);
     snprintf(list, sizeof list, "%s/none:%s/neither", dir, dir);
-    OK(!ns_policy_has_directory(list), "where none is there, none is");
+    OK(!ns_policy_has_directory(list), "a list without a directory");
     memset(long_list, 'x', sizeof long_list);
     snprintf(long_list + 2 * PATH_MAX, PATH_MAX, ":%s/far", dir);
     OK(is(find_in(long_list, "app", NULL), "far/app.json") && ns_policy_has_directory(long_list),
-       "one that is longer than a path can be is passed over");
+       "a name longer than a path is skipped");
 }
 
 static void test_empty_directories(void)
@@ -179,14 +181,14 @@ static void test_odd_names(void)
     char name[300];
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         find(NULL, odd[i], NULL);
-        OK(is(trace, "default.json:0"), "odd argv[0] number %zu is passed over", i);
+        OK(is(trace, "default.json:0"), "odd argv[0] number %zu is skipped", i);
     }
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     find(NULL, name, NULL);
-    OK(is(trace, "default.json:0"), "so is one longer than a file name can be");
+    OK(is(trace, "default.json:0"), "a name that is too long for a file is skipped");
     find(NULL, "two words: here", NULL);
-    OK(is(trace, "two words: here.json:2 default.json:0"), "spaces are no reason");
+    OK(is(trace, "two words: here.json:2 default.json:0"), "a name with spaces is looked up");
 }
 
 static void test_broken(void)
@@ -194,35 +196,35 @@ static void test_broken(void)
     char text[PATH_MAX + 600], expected[PATH_MAX + 600];
     write_file("broken.json", "{\n  \"version\": 2\n}\n");
     OK(is(find(NULL, "broken", NULL), "") && found.error == -EINVAL && is(trace, "broken.json:22"),
-       "a broken file ends the search without a policy");
+       "a broken file ends the search, and there is no policy");
     snprintf(expected, sizeof expected, "%s:2:14: \"version\" must be 1, not 2",
              in_dir("broken.json"));
     OK(is(ns_policy_error_text(&found, text, sizeof text), expected), "%s", text);
     if (mkdir(in_dir("directory.json"), 0700) != 0 || mkfifo(in_dir("fifo.json"), 0600) != 0 ||
         symlink("loop.json", in_dir("loop.json")) != 0)
         abort();
-    OK(is(find(NULL, "directory", NULL), "") && found.error == -EISDIR, "so does a directory");
+    OK(is(find(NULL, "directory", NULL), "") && found.error == -EISDIR, "a directory in its place");
     OK(is(find(NULL, "fifo", NULL), "") && found.error == -ESPIPE, "a FIFO, without blocking");
     snprintf(expected, sizeof expected, "%s: cannot be read: it is not a regular file",
              in_dir("fifo.json"));
     OK(is(ns_policy_error_text(&found, text, sizeof text), expected), "%s", text);
     OK(is(find(NULL, "loop", NULL), "") && found.error == -ELOOP, "a symbolic link to itself");
     ns_policy_read("/dev/zero", &found);
-    OK(!found.policy && found.error == -EINVAL, "an endless device is cut off: %s",
+    OK(!found.policy && found.error == -EINVAL, "an endless device is not read to its end: %s",
        found.where.message);
     ns_policy_read("/dev/null", &found);
-    OK(!found.policy && found.error == -EINVAL, "an empty one is no policy");
+    OK(!found.policy && found.error == -EINVAL, "an empty file is no policy");
 }
 
 static void test_named(void)
 {
     OK(is(find(in_dir("real.json"), "app", NULL), "real.json") && found.origin == NS_POLICY_NAMED,
-       "NAGLESHIM_POLICY names a file, and the directory is not looked at");
+       "NAGLESHIM_POLICY names a file, and no directory is searched");
     OK(is(find(in_dir("none.json"), "app", NULL), "") && found.error == -ENOENT,
-       "one that is not there ends the search");
+       "a missing file ends the search");
     OK(is(find(" \n{\"version\":1,\"rules\":[{\"name\":\"inline\"}]}", "app", NULL), "inline") &&
            found.origin == NS_POLICY_INLINE && is(found.path, "NAGLESHIM_POLICY") && is(trace, ""),
-       "or is the policy itself");
+       "or it is the policy itself");
     char text[PATH_MAX + 600];
     find("{\"version\":2}", "app", NULL);
     OK(is(ns_policy_error_text(&found, text, sizeof text),
@@ -230,17 +232,17 @@ static void test_named(void)
        "%s", text);
     if (chdir(dir) != 0)
         abort();
-    OK(is(find("./real.json", "app", NULL), "real.json"), "a relative path is one");
+    OK(is(find("./real.json", "app", NULL), "real.json"), "a relative path");
     struct ns_policy_request request = {.policy = "-", .policy_dir = dir};
     ns_policy_find(&request, &found, NULL, NULL);
     OK(!found.policy && found.error == -ENOENT, "\"-\" is not the application's standard input");
     request = (struct ns_policy_request){.policy_dir = "/nonexistent/dir", .argv0 = "app"};
     ns_policy_find(&request, &found, NULL, NULL);
     OK(found.origin == NS_POLICY_BUILTIN && found.policy == ns_policy_builtin(),
-       "a directory that is not there holds no files");
+       "a missing directory");
     request.policy_dir = "/dev/null";
     ns_policy_find(&request, &found, NULL, NULL);
-    OK(found.origin == NS_POLICY_BUILTIN, "nor does a file in its place");
+    OK(found.origin == NS_POLICY_BUILTIN, "a file instead of a directory");
 }
 
 static void test_size(void)
@@ -272,7 +274,7 @@ static void test_descriptors(void)
     dup2(in, 0);
     dup2(out, 1);
     dup2(err, 2);
-    OK(read_well && low_free && none_left, "with 0, 1 and 2 closed they stay closed (%d)", probe);
+    OK(read_well && low_free && none_left, "descriptors 0, 1 and 2 stay closed (%d)", probe);
     close(in);
     close(out);
     close(err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser runs inside strangers' processes: when any one of its allocations fails it says so,
- * and gives back what it had; and it leaves the program's own heap alone. mmap and munmap are
- * replaced here, and malloc over glibc's own entry points. */
+/* The parser runs in other people's processes: if any of its allocations fails, it reports that and
+ * frees the others; and it never uses the program's heap. This file replaces mmap and munmap, and
+ * malloc on top of glibc's own entry points. */
 #include "base/arena.h"
 #include "policy/match.h"
 #include "policy/policy.h"
@@ -93,8 +93,8 @@ static void test_parse(void)
         all_told &= result == -ENOMEM && strcmp(error.message, "out of memory") == 0;
     }
     OK(n > 30, "a policy takes %ld allocations", n);
-    OK(all_told, "when any of them fails the parser says that memory ran out");
-    OK(all_clean, "and nothing leaks, then or when the policy is freed");
+    OK(all_told, "if any of them fails, the parser reports it");
+    OK(all_clean, "and nothing leaks, then or after the policy is freed");
 }
 
 static void test_mistakes(void)
@@ -111,7 +111,7 @@ static void test_mistakes(void)
         struct ns_policy *policy;
         long before = live;
         int result = ns_policy_parse(bad[i], strlen(bad[i]), &policy, &error);
-        OK(result == -EINVAL && live == before, "a refused policy leaves nothing behind: %s",
+        OK(result == -EINVAL && live == before, "a refused policy leaks nothing: %s",
            error.message);
     }
 }
@@ -129,13 +129,13 @@ static void test_ruleset(void)
     int result = ns_ruleset_build(&set, &policy, &process);
     until_failure = -1;
     OK(result == -ENOMEM && set.n_rules == 0 && live == before,
-       "a set of rules that finds no memory is empty");
+       "a set of rules without memory is empty");
     ns_ruleset_release(&set);
     OK(ns_ruleset_build(&set, &policy, &process) == 0 && set.n_rules == NS_RULES_FEW + 1 &&
            set.rules[NS_RULES_FEW] == &many[NS_RULES_FEW],
        "a set of many rules is built");
     ns_ruleset_release(&set);
-    OK(live == before && set.n_rules == 0, "and released");
+    OK(live == before && set.n_rules == 0, "and freed");
 }
 
 static void test_heap(void)
@@ -145,10 +145,10 @@ static void test_heap(void)
     long before = heap_calls;
     int result = ns_policy_parse(text, strlen(text), &policy, &error);
     long calls = heap_calls - before;
-    OK(before > 0 && result == 0 && calls == 0, "a policy takes nothing from the program's heap");
-    OK(live == 1, "one mapping stays");
+    OK(before > 0 && result == 0 && calls == 0, "a policy uses nothing of the program's heap");
+    OK(live == 1, "it has one mapping");
     ns_policy_free(policy);
-    OK(live == 0, "and is given back with the policy");
+    OK(live == 0, "which is freed with the policy");
 }
 
 static void test_pieces(void)
@@ -163,11 +163,11 @@ static void test_pieces(void)
     char *four = ns_arena_alloc(&arena, 64);
     ns_arena_trim(&arena, four, 3);
     OK((char *)ns_arena_alloc(&arena, 8) == four + 8,
-       "what a piece does not need goes to the next");
-    OK(*one == 1 && two[0] == 2 && two[3 * ns_arena_step - 1] == 2, "do not overlap");
+       "the unused rest of a piece goes to the next one");
+    OK(*one == 1 && two[0] == 2 && two[3 * ns_arena_step - 1] == 2, "pieces do not overlap");
     OK(!ns_arena_alloc(&arena, SIZE_MAX) && errno == ENOMEM, "a size beyond memory is refused");
     ns_arena_free(&arena);
-    OK(live == 0 && !arena.chunks, "and all are given back at once");
+    OK(live == 0 && !arena.chunks, "all are freed at once");
 }
 
 int main(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* conn/recorder.c and cli/diagnose/recorded.c against each other: what is put down is what is read,
- * what there is no room for is counted, and a file that somebody else has written, cut or spoilt
- * harms nobody. */
+/* observe/recorder.c and cli/diagnose/recorded.c against each other: what was recorded is read,
+ * lost samples and connections are counted, and a spoilt file does no harm. */
 #include "cli/diagnose/recorded.h"
-#include "conn/fds.h"
-#include "conn/recorder.h"
+#include "observe/recorder.h"
+#include "observe/sample.h"
+#include "observe/descriptor.h"
 
 #include "unit.h"
 
@@ -19,7 +19,8 @@
 
 static char directory[] = "/tmp/test_recorded.XXXXXX";
 static char path[PATH_MAX];
-static int sockets[2]; /* the two ends of a TCP connection */
+static int sockets[2];              /* the two ends of a TCP connection */
+static uint64_t cookies = 1u << 30; /* of connections that are not there */
 
 static void connect_sockets(void)
 {
@@ -32,19 +33,15 @@ static void connect_sockets(void)
     sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
     works = works && connect(sockets[0], (struct sockaddr *)&address, len) == 0;
     sockets[1] = accept(listener, NULL, NULL);
-    OK(works && sockets[1] >= 0, "there is a connection");
+    OK(works && sockets[1] >= 0, "a connection is made");
     close(listener);
 }
 
-/* A connection as the library has it, which is governed by a rule that observes. */
-static struct ns_conn *observed(enum ns_role role)
+/* Another connection with the addresses of sockets[0], which has ended by the next call. */
+static struct ns_observed *add_client(void)
 {
-    struct ns_conn *conn = ns_conn_make();
-    NS_PUT(conn, kind, NS_CONN_RULED);
-    NS_PUT(conn, send, NS_SEND_OBSERVE);
-    NS_PUT(conn, role, (uint8_t)role);
-    NS_PUT(conn, domain, AF_INET);
-    return conn;
+    bool full;
+    return ns_recorder_add(sockets[0], ++cookies, NS_ROLE_CLIENT, &full);
 }
 
 static const char *the_record(void)
@@ -57,57 +54,70 @@ static const char *the_record(void)
     return path;
 }
 
-static struct ns_recorded_all read_all(void)
+/* What the directory's records say. The caller releases it. */
+static struct ns_diagnosis read_all(size_t *n_broken)
 {
-    struct ns_recorded_all all;
+    struct ns_diagnosis diagnosis = {0};
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
-    OK(ns_recorded_read(fd, &all, NULL) == 0, "the directory is read");
+    OK(ns_recorded_read(fd, &diagnosis, n_broken) >= 0, "the directory is read");
     close(fd);
-    return all;
+    return diagnosis;
 }
 
 static void check_slots(void)
 {
-    struct ns_conn *first = observed(NS_ROLE_CLIENT);
-    struct ns_seat *seat = ns_recorder_seat(sockets[0], first);
-    OK(seat && ns_recorder_find(first) == seat, "a connection has its seat");
-    struct ns_conn *second = observed(NS_ROLE_CLIENT);
-    OK(ns_recorder_seat(sockets[0], second) != seat, "another one has another");
-    ns_conn_drop(first);
-    struct ns_conn *third = observed(NS_ROLE_SERVER);
-    OK(ns_recorder_seat(sockets[1], third) != seat, "one of another role begins its own slot");
-    struct ns_conn *next = observed(NS_ROLE_CLIENT);
-    OK(ns_recorder_seat(sockets[0], next) == seat, "the next to the same service goes on in it");
-    struct ns_recorded_all all = read_all();
-    OK(all.n_processes == 1 && all.processes[0].n_connections == 3, "three slots are read");
-    OK(all.processes[0].connections[0].connections == 2, "the first is of two connections");
-    OK(all.processes[0].pid == getpid() && strcmp(all.processes[0].name, "test_recorded") == 0,
-       "they are those of this process");
-    ns_recorded_free(&all);
+    ns_descriptor_has_role(sockets[0], NS_ROLE_CLIENT);
+    ns_descriptor_has_role(sockets[1], NS_ROLE_SERVER);
+    struct ns_observed *live = ns_descriptor_conn(sockets[0]);
+    OK(live && ns_descriptor_conn(sockets[0]) == live, "a connection is added once");
+    struct ns_observed *first = add_client();
+    OK(first && first != live, "another connection has its own memory");
+    struct ns_observed *server = ns_descriptor_conn(sockets[1]);
+    OK(server && server != live && server != first,
+       "a connection with another role gets its own slot");
+    OK(add_client() == first,
+       "a new connection to the same service reuses the slot of one that ended");
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(all.n_rows == 2 && all.rows[0].connections == 3 && all.rows[1].connections == 1,
+       "three connections of the client are one row, and the server's is another");
+    OK(all.n_processes == 1 && all.processes[0]->pid == getpid() &&
+           strcmp(all.processes[0]->name, "test_recorded") == 0,
+       "they belong to this process");
+    ns_diagnosis_release(&all);
+}
+
+/* A connection that seems to be open: its slot is not reused. */
+static struct ns_observed *add_live(void)
+{
+    bool full;
+    struct ns_observed *conn = ns_recorder_add(sockets[0], ++cookies, NS_ROLE_UNKNOWN, &full);
+    if (conn)
+        NS_PUT(conn, cookie, ns_sample_cookie(sockets[0]));
+    return conn;
 }
 
 static void check_overflow(void)
 {
-    struct ns_conn *conn = observed(NS_ROLE_CLIENT);
-    struct ns_seat *seat = ns_recorder_seat(sockets[0], conn);
+    struct ns_observed *conn = ns_descriptor_conn(sockets[0]);
     struct ns_look look = {.kind = NS_LOOK_WAIT};
     unsigned given = 3;
     for (int i = 0; i < NS_RECORD_EVENTS + 10; i++) {
         look.at = (uint64_t)i + 1;
-        ns_recorder_put(seat, &look);
+        ns_recorder_put(conn, &look);
     }
     for (int i = 0; i < NS_RECORD_SLOTS; i++)
-        given += ns_recorder_seat(sockets[0], observed(NS_ROLE_CLIENT)) != NULL;
-    struct ns_recorded_all all = read_all();
-    struct ns_recorded_process *process = &all.processes[0];
-    OK(process->looks == NS_RECORD_EVENTS && process->events_lost == 10,
-       "looks that there is no room for are counted: %lu", process->events_lost);
-    OK(process->n_connections == NS_RECORD_SLOTS && process->slots_lost == 4,
-       "and connections: %lu of %u", process->slots_lost, given);
-    ns_recorded_free(&all);
+        given += add_live() != NULL;
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(all.looks == NS_RECORD_EVENTS && all.missed == 10, "samples without room are counted: %lu",
+       all.missed);
+    OK(all.forgotten == 3 && given == NS_RECORD_SLOTS, "and connections: %lu of %u", all.forgotten,
+       given);
+    ns_diagnosis_release(&all);
 }
 
-/* Is the record told to be broken, or read without harm? */
+/* Is the changed record reported as broken, or read without harm? */
 static void spoil(size_t at, uint32_t value, bool refused, const char *what)
 {
     uint32_t was = 0;
@@ -115,11 +125,12 @@ static void spoil(size_t at, uint32_t value, bool refused, const char *what)
     OK(pread(fd, &was, sizeof was, (off_t)at) == sizeof was &&
            pwrite(fd, &value, sizeof value, (off_t)at) == sizeof value,
        "%s", what);
-    struct ns_recorded_all all = read_all();
-    OK(all.n_broken == refused && all.n_processes == !refused, "it is %s",
-       refused ? "refused" : "read all the same");
-    ns_recorded_free(&all);
-    OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is as it was");
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(n_broken == refused && all.n_processes == !refused, "it is %s",
+       refused ? "refused" : "read");
+    ns_diagnosis_release(&all);
+    OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is restored");
     close(fd);
 }
 
@@ -129,28 +140,30 @@ static void check_hostile(void)
     size_t slots = NS_RECORD_SLOTS_AT, events = NS_RECORD_EVENTS_AT;
     spoil(0, 1, true, "another magic");
     spoil(offsetof(struct ns_record_head, version), 99, true, "another version");
-    spoil(offsetof(struct ns_record_head, tick_ns), 0, true, "a clock that stands still");
-    spoil(offsetof(struct ns_record_head, slots), 1u << 30, true, "more slots than there can be");
-    spoil(offsetof(struct ns_record_head, events), UINT32_MAX, true,
-          "more looks than there can be");
-    spoil(offsetof(struct ns_record_head, name) + 60, 0x1b1b1b1b, false, "a name without an end");
-    spoil(slots + offsetof(struct ns_record_slot, role), 77, false, "a role that there is not");
+    spoil(offsetof(struct ns_record_head, tick_ns), 0, true, "a clock without ticks");
+    spoil(offsetof(struct ns_record_head, slots), 1u << 30, true, "more slots than possible");
+    spoil(offsetof(struct ns_record_head, events), UINT32_MAX, true, "more samples than possible");
+    spoil(offsetof(struct ns_record_head, name) + 60, 0x1b1b1b1b, false,
+          "a name without a terminator");
+    spoil(slots + offsetof(struct ns_record_slot, role), 77, false, "an unknown role");
     spoil(slots + offsetof(struct ns_record_slot, n_writes), UINT32_MAX, false,
-          "writes by billions");
-    spoil(events + offsetof(struct ns_record_event, slot), 1u << 31, false, "a look at no slot");
-    spoil(events + offsetof(struct ns_record_event, life), 0, false, "a look at no life");
-    spoil(events + offsetof(struct ns_record_event, complete), 7, false, "a look in the middle");
+          "billions of writes");
+    spoil(events + offsetof(struct ns_record_event, slot), 1u << 31, false, "a sample of no slot");
+    spoil(events + offsetof(struct ns_record_event, life), 0, false, "a sample of no connection");
+    spoil(events + offsetof(struct ns_record_event, complete), 7, false,
+          "a sample that is being written");
     spoil(events + offsetof(struct ns_record_event, look) + offsetof(struct ns_look, at),
-          UINT32_MAX, false, "a look from the future");
+          UINT32_MAX, false, "a sample from the future");
     for (size_t size = NS_RECORD_EVENTS_AT + 100; size > 0; size /= 3) {
         OK(truncate(the_record(), (off_t)size) == 0, "a record cut to %zu bytes", size);
-        struct ns_recorded_all all = read_all();
-        OK(all.n_broken == (size < sizeof head), "is read as far as it goes");
-        ns_recorded_free(&all);
+        size_t n_broken;
+        struct ns_diagnosis all = read_all(&n_broken);
+        OK(n_broken == (size < sizeof head), "is read to its end");
+        ns_diagnosis_release(&all);
     }
 }
 
-/* Somebody else's things lie beside it. */
+/* Other files are in the directory. */
 static void check_strangers(void)
 {
     char name[2 * PATH_MAX];
@@ -160,17 +173,18 @@ static void check_strangers(void)
     OK(symlink("/etc/passwd", name) == 0, "a link");
     snprintf(name, sizeof name, "%s/1-3.record", directory);
     OK(mkdir(name, 0700) == 0, "and a directory");
-    struct ns_recorded_all all = read_all();
-    OK(all.n_broken == 4 && all.n_processes == 0, "are no records: %zu", all.n_broken);
-    ns_recorded_free(&all);
-    OK(ns_recorded_read(-1, &all, NULL) == -EBADF, "nor is what is not there");
+    size_t n_broken;
+    struct ns_diagnosis all = read_all(&n_broken);
+    OK(n_broken == 4 && all.n_processes == 0, "are no records: %zu", n_broken);
+    OK(ns_recorded_read(-1, &all, &n_broken) == -EBADF, "a missing directory is an error");
+    ns_diagnosis_release(&all);
 }
 
 static void remove_all(void)
 {
     char command[PATH_MAX];
     snprintf(command, sizeof command, "rm -r %s", directory);
-    OK(system(command) == 0, "all is gone");
+    OK(system(command) == 0, "everything is removed");
 }
 
 int main(void)
@@ -178,7 +192,7 @@ int main(void)
     if (!mkdtemp(directory))
         return 1;
     connect_sockets();
-    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
+    ns_recorder_open(directory);
     check_slots();
     check_overflow();
     check_hostile();

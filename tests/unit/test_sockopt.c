@@ -15,21 +15,21 @@ static void test_table(void)
         const struct ns_sockopt *option = &ns_sockopts[i];
         OK(ns_sockopt_by_name(option->name) == i, "%s is found by its name", option->name);
         OK(ns_sockopt_by_number(option->level, option->option) == i,
-           "%s is found by level and number, which no other option has", option->name);
+           "%s is found by level and number, and no other option is", option->name);
         OK(option->least < option->most, "%s has a range", option->name);
     }
     OK(ns_sockopt_by_name("TCP_NODELAY") == -1, "TCP_NODELAY is not in the table");
     OK(ns_sockopt_by_name("so_sndbuf") == -1, "names are matched with their case");
     OK(ns_sockopt_by_name("") == -1, "an empty name is no option");
     OK(ns_sockopt_by_number(SOL_SOCKET, TCP_NODELAY) == -1,
-       "level 1 number 1 (SO_DEBUG) is no option of ours");
+       "level 1 number 1 (SO_DEBUG) is not in the table");
     OK(ns_sockopt_by_number(IPPROTO_IP, 1) == NS_SOCKOPT_IP_TOS, "level 0 number 1 is IP_TOS");
     OK(ns_sockopt_by_number(IPPROTO_TCP, TCP_NODELAY) == -1, "level 6 number 1 is TCP_NODELAY");
     OK(ns_sockopts[NS_SOCKOPT_TCP_NOTSENT_LOWAT].option == 25, "TCP_NOTSENT_LOWAT is 25");
     OK(ns_sockopts[NS_SOCKOPT_TCP_USER_TIMEOUT].option == 18, "TCP_USER_TIMEOUT is 18");
 }
 
-/* The bounds are the kernel's: it takes both ends of every range that needs no privilege. */
+/* The kernel accepts both ends of every range that needs no privilege. */
 static void test_kernel_takes_bounds(void)
 {
     for (int i = 0; i < NS_SOCKOPT_COUNT; i++) {
@@ -45,36 +45,36 @@ static void test_kernel_takes_bounds(void)
             if (fd < 0 && family == AF_INET6)
                 continue;
             OK(setsockopt(fd, option->level, option->option, &ends[j], sizeof ends[j]) == 0,
-               "the kernel takes %d for %s", ends[j], option->name);
+               "the kernel accepts %d for %s", ends[j], option->name);
             close(fd);
         }
     }
 }
 
-static int rewrite(unsigned option, enum ns_sockopt_verb verb, int ours, int asked)
-{
-    struct ns_sockopt_action action = {option, verb, ours};
-    return ns_sockopt_rewrite(&action, asked);
-}
-
 static void test_rewrite(void)
 {
-    const unsigned idle = NS_SOCKOPT_TCP_KEEPIDLE, lowat = NS_SOCKOPT_TCP_NOTSENT_LOWAT;
-    OK(rewrite(idle, NS_SOCKOPT_PASS, 5, 60) == 60, "pass leaves the value");
-    OK(rewrite(idle, NS_SOCKOPT_SET, 5, 60) == 5, "set replaces the value");
-    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 4) == 5, "min raises a smaller value");
-    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 5) == 5, "min leaves an equal value");
-    OK(rewrite(idle, NS_SOCKOPT_MIN, 5, 6) == 6, "min leaves a larger value");
-    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, 4) == 4, "max leaves a smaller value");
-    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, 6) == 5, "max lowers a larger value");
-    OK(rewrite(idle, NS_SOCKOPT_MAX, 5, -1) == -1, "max leaves what the kernel will refuse");
-    OK(rewrite(lowat, NS_SOCKOPT_MAX, 16384, -1) == 16384,
-       "max lowers -1 where it means the largest unsigned value");
-    OK(rewrite(lowat, NS_SOCKOPT_MIN, 16384, -1) == -1,
-       "min leaves -1 where it means the largest unsigned value");
-    OK(rewrite(NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, 10, -1) == 10, "min raises a true -1");
-    OK(rewrite(NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_MAX, 65536, INT_MAX) == 65536,
-       "max lowers the largest value");
+    enum { IDLE = NS_SOCKOPT_TCP_KEEPIDLE, LOWAT = NS_SOCKOPT_TCP_NOTSENT_LOWAT };
+    static const struct {
+        struct ns_sockopt_action action;
+        int asked, result;
+        const char *what;
+    } rows[] = {
+        {{IDLE, NS_SOCKOPT_PASS, 5}, 60, 60, "pass leaves the value"},
+        {{IDLE, NS_SOCKOPT_SET, 5}, 60, 5, "set replaces the value"},
+        {{IDLE, NS_SOCKOPT_MIN, 5}, 4, 5, "min raises a smaller value"},
+        {{IDLE, NS_SOCKOPT_MIN, 5}, 5, 5, "min leaves an equal value"},
+        {{IDLE, NS_SOCKOPT_MIN, 5}, 6, 6, "min leaves a larger value"},
+        {{IDLE, NS_SOCKOPT_MAX, 5}, 4, 4, "max leaves a smaller value"},
+        {{IDLE, NS_SOCKOPT_MAX, 5}, 6, 5, "max lowers a larger value"},
+        {{IDLE, NS_SOCKOPT_MAX, 5}, -1, -1, "max leaves what the kernel will refuse"},
+        {{LOWAT, NS_SOCKOPT_MAX, 16384}, -1, 16384, "max lowers -1 if it is the largest value"},
+        {{LOWAT, NS_SOCKOPT_MIN, 16384}, -1, -1, "min leaves -1 if it is the largest value"},
+        {{NS_SOCKOPT_TCP_LINGER2, NS_SOCKOPT_MIN, 10}, -1, 10, "min raises a true -1"},
+        {{NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_MAX, 65536}, INT_MAX, 65536, "max lowers INT_MAX"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(ns_sockopt_rewrite(&rows[i].action, rows[i].asked) == rows[i].result, "%s",
+           rows[i].what);
 }
 
 static void test_action(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our own reading of symbol tables against dlsym, for every row of the call table. */
+/* The library's reading of symbol tables, compared with dlsym for every row of the call table. */
 #include "base/real.h"
 #include "base/symbol.h"
 #include "unit.h"
@@ -25,8 +25,8 @@ static void test_rows(void)
         found += expected != NULL;
         OK(expected ? call == expected : call != NULL, "%s is dlsym's%s", names[id],
            expected ? "" : ", or a stand-in");
-        OK(ns_real_has((enum ns_call_id)id) == (expected != NULL), "%s is said to be %s", names[id],
-           expected ? "there" : "missing");
+        OK(ns_real_has((enum ns_call_id)id) == (expected != NULL), "%s is reported as %s",
+           names[id], expected ? "there" : "missing");
     }
     OK(found > 50, "the libc has %u of the calls", found);
 }
@@ -37,15 +37,15 @@ static void test_missing(void)
     void *found[4] = {NULL};
     errno = 77;
     ns_symbol_find(NS_SYMBOL_NEXT, several, 4, found);
-    OK(!found[0] && !found[2], "what no object has is not found");
-    OK(found[1] && found[3] == dlsym(RTLD_DEFAULT, "getpid"), "what stands beside it is");
-    OK(errno == 77, "errno is left alone");
+    OK(!found[0] && !found[2], "a symbol that no object has is not found");
+    OK(found[1] && found[3] == dlsym(RTLD_DEFAULT, "getpid"), "others in the same list are");
+    OK(errno == 77, "errno is unchanged");
     OK(((size_t(*)(const char *))found[1])("four") == 4, "an indirect function is resolved");
     OK(!ns_real_optional("ns_no_such_function"), "an optional function may be missing");
     OK(ns_real_optional("pthread_create") == dlsym(RTLD_DEFAULT, "pthread_create") &&
            ns_real_optional("sem_getvalue") == dlsym(RTLD_DEFAULT, "sem_getvalue") &&
            ns_real_optional("strtol") == dlsym(RTLD_DEFAULT, "strtol"),
-       "or is dlsym's, looked up before or not");
+       "or is dlsym's");
 }
 
 int main(void)

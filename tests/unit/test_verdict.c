@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* verdict.h and weigh.h: what many waits come to. */
+/* verdict.h and weigh.h: verdicts from many waits. */
 #include "looks.h"
 #include "unit.h"
 
 #include <stdlib.h>
 
-/* n waits from inside with a hold: the answer comes so long after the release, the writing begins
- * so long after a tick. */
+/* n waits with a hold, seen from inside: hold is its length, after the time from the release to the
+ * answer. */
 static struct ns_verdict waits(int n, uint64_t (*hold)(int i), uint64_t (*after)(int i))
 {
     struct talk talk;
@@ -14,7 +14,7 @@ static struct ns_verdict waits(int n, uint64_t (*hold)(int i), uint64_t (*after)
     for (int i = 0; i < n; i++) {
         talk_write_twice(&talk);
         talk_look(&talk, NS_LOOK_WAIT, 0);
-        talk_pass(&talk, hold(i) - talk.now.at % TICK); /* delayed ACKs leave on the tick */
+        talk_pass(&talk, hold(i) - talk.now.at % TICK); /* delayed ACKs are sent on a tick */
         talk_let_go(&talk);
         talk_pass(&talk, after(i));
         talk_answer(&talk);
@@ -45,43 +45,26 @@ static uint64_t later(int i)
     return i == 3 ? at_once(i) : (uint64_t)(20 + i % 3) * MS;
 }
 
-/* A peer that began with the first piece, and is done 45.2 ms later, whenever the tail came. */
-static struct ns_verdict thinks(int n)
+/* A peer that begins with the first segment and needs 45.2 ms, whenever the second one comes. busy:
+ * every third answer waits for a processor, and so comes shortly after a tick. */
+static struct ns_verdict thinks(int n, bool busy)
 {
     struct talk talk;
     talk_begin(&talk);
     for (int i = 0; i < n; i++) {
         talk_write_twice(&talk);
         talk_look(&talk, NS_LOOK_WAIT, 0);
-        uint64_t begin = talk.now.at, held = 11 * TICK - begin % TICK;
-        talk_pass(&talk, held);
-        talk_let_go(&talk);
-        talk_pass(&talk, 45200 * US - held);
-        talk_answer(&talk);
-        talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
-    }
-    return talk_verdict(&talk);
-}
-
-/* A peer that thinks on the header, where others use the processor: each third answer is late, and
- * then it comes on a tick, as what has waited for a processor does. */
-static struct ns_verdict thinks_on_busy(int n)
-{
-    struct talk talk;
-    talk_begin(&talk);
-    for (int i = 0; i < n; i++) {
-        talk_write_twice(&talk);
-        talk_look(&talk, NS_LOOK_WAIT, 0);
-        uint64_t begin = talk.now.at, held = 11 * TICK - begin % TICK;
-        uint64_t end = begin + 45200 * US + (uint64_t)(i * 7 % 5) * 10 * US;
-        if (i % 3 == 0)
+        uint64_t begin = talk.now.at, end = begin + 45200 * US;
+        if (busy)
+            end += (uint64_t)(i * 7 % 5) * 10 * US;
+        if (busy && i % 3 == 0)
             end = (end / TICK + 1) * TICK + 150 * US;
-        talk_pass(&talk, held);
+        talk_pass(&talk, 11 * TICK - begin % TICK);
         talk_let_go(&talk);
         talk_pass(&talk, end > talk.now.at ? end - talk.now.at : 0);
         talk_answer(&talk);
         talk_look(&talk, NS_LOOK_WOKE, NS_LOOK_ARRIVED);
-        talk_pass(&talk, 20 * US);
+        talk_pass(&talk, busy ? 20 * US : 0);
     }
     return talk_verdict(&talk);
 }
@@ -90,25 +73,25 @@ static void check_weighing(void)
 {
     struct ns_verdict verdict = waits(40, eleven_ticks, at_once);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
-       "answers that keep to the release");
+       "answers that follow the release are stalls");
     verdict = waits(40, eleven_ticks, within_a_tick);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
-       "a server that takes 0 to 4 ms more makes them no less so");
-    verdict = thinks(40);
+       "also if the server needs 0 to 4 ms more");
+    verdict = thinks(40, false);
     OK(verdict.stalls == 0 && verdict.maybe > 30 && verdict.doubt == NS_DOUBT_ANSWERS,
-       "answers that keep to the writing do not depend on the tail");
-    verdict = thinks(10);
-    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor do fewer of them");
-    verdict = thinks_on_busy(32);
-    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor where some come on a tick");
+       "answers that follow the write are not");
+    verdict = thinks(10, false);
+    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are fewer of them");
+    verdict = thinks(32, true);
+    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor if some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
-       "and nothing is lost for certain");
+       "and no loss is certain");
     verdict = waits(20, eleven_ticks, later);
     OK(verdict.stalls == 1 && verdict.maybe == 19 && verdict.grade == NS_GRADE_CANNOT_TELL,
-       "one of twenty may follow closely by chance");
+       "one of twenty may follow the release by chance");
 }
 
-/* From outside: looks every 2.07 ms, an answer so long after a release that is on a tick. */
+/* From outside: samples every 2.07 ms, and answers that come lag(i) after a release on a tick. */
 static struct ns_weigh lagging(int n, uint64_t (*lag)(int i), bool (*slow)(int i))
 {
     struct ns_weigh weigh = {0};
@@ -140,8 +123,8 @@ static bool each_third(int i)
     return i % 3 == 0;
 }
 
-/* Nine of sixteen answers wait for a processor until shortly after a tick; the other waits are
- * alike, and end anywhere. */
+/* Nine of sixteen answers wait for a processor and come shortly after a tick; the other waits have
+ * the same length and end at random. */
 static void check_busy_peer(void)
 {
     struct ns_weigh weigh = {0};
@@ -154,7 +137,7 @@ static void check_busy_peer(void)
         ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
-       "answers that a busy processor puts on a tick prove nothing");
+       "answers that a busy processor delays to a tick prove nothing");
     weigh = (struct ns_weigh){0};
     for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
         struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
@@ -163,29 +146,36 @@ static void check_busy_peer(void)
         ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
-       "nor do those of which many come a tick after the release");
+       "nor do answers of which many come a tick after the release");
 }
 
 static void check_lags(void)
 {
-    struct ns_weigh weigh = lagging(24, at_once, NULL);
-    OK(!ns_weigh_doubts(&weigh, TICK, MS), "from outside answers behind the release are certain");
-    weigh = lagging(24, a_millisecond, NULL);
-    OK(!ns_weigh_doubts(&weigh, TICK, MS), "also where each takes a millisecond more");
-    weigh = lagging(24, within_a_tick, NULL);
-    OK(ns_weigh_doubts(&weigh, TICK, MS), "those that come at any time within the tick are not");
-    weigh = lagging(24, two_ticks, NULL);
-    OK(ns_weigh_doubts(&weigh, TICK, MS), "nor are those that all come much later");
-    weigh = lagging(8, at_once, NULL);
-    OK(!ns_weigh_doubts(&weigh, TICK, MS), "a few at once are certain");
-    weigh = lagging(8, a_millisecond, NULL);
-    OK(ns_weigh_doubts(&weigh, TICK, MS / 2), "a few that are later than may be are not");
-    weigh = lagging(24, at_once, each_third);
-    OK(ns_weigh_doubts(&weigh, TICK, MS), "nor those among which many are too late");
+    static const struct {
+        int count;
+        uint64_t (*lag)(int i);
+        bool (*slow)(int i);
+        uint64_t slack;
+        bool doubts;
+        const char *what;
+    } rows[] = {
+        {24, at_once, NULL, MS, false, "answers right after the release are certain"},
+        {24, a_millisecond, NULL, MS, false, "also if each takes a millisecond more"},
+        {24, within_a_tick, NULL, MS, true, "answers at any time within the tick are not"},
+        {24, two_ticks, NULL, MS, true, "answers that all come much later are not"},
+        {8, at_once, NULL, MS, false, "a few right after the release are certain"},
+        {8, a_millisecond, NULL, MS / 2, true, "a few that come too late are not"},
+        {24, at_once, each_third, MS, true, "if many are too late, the others are not"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_weigh weigh = lagging(rows[i].count, rows[i].lag, rows[i].slow);
+        OK(ns_weigh_doubts(&weigh, TICK, rows[i].slack) == rows[i].doubts, "from outside: %s",
+           rows[i].what);
+    }
 }
 
-static struct ns_verdict arrivals_of(const uint32_t phases[NS_PHASES], uint32_t rtt_us,
-                                     uint64_t waited_ns)
+static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us,
+                                  uint64_t waited_ms)
 {
     struct talk talk;
     talk_begin(&talk);
@@ -194,41 +184,34 @@ static struct ns_verdict arrivals_of(const uint32_t phases[NS_PHASES], uint32_t 
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
     talk.now.sent_segments = 1;
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
-    ns_judge_arrivals(&talk.judge, phases, waited_ns);
+    ns_judge_arrivals(&talk.judge, phases, waited_ms * MS);
     return talk_verdict(&talk);
-}
-
-static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt_us)
-{
-    return arrivals_of(phases, rtt_us, 500 * (uint64_t)MS);
 }
 
 static void check_arrivals(void)
 {
-    static const uint32_t on_tick[NS_PHASES] = {9, 3}, few[NS_PHASES] = {5, 2},
-                          spread[NS_PHASES] = {3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2},
-                          own_timer[NS_PHASES] = {[8] = 12},
-                          early[NS_PHASES] = {[0] = 6, [NS_PHASES - 1] = 5},
-                          sooner[NS_PHASES] = {[NS_PHASES - 2] = 12},
-                          beside[NS_PHASES] = {[2] = 4, [3] = 50},
-                          two_places[NS_PHASES] = {[0] = 10, [8] = 2};
-    struct ns_verdict verdict = arrivals(on_tick, 60);
-    OK(verdict.grade == NS_GRADE_LIKELY && verdict.receiving == 12 &&
-           verdict.receiving_ns == 500 * (uint64_t)MS,
-       "data that comes shortly after our tick seems to wait for our late ACK");
-    OK(arrivals(early, 60).grade == NS_GRADE_LIKELY,
-       "so does what comes just before, when another processor moves the clock on");
-    OK(arrivals(sooner, 60).grade == NS_GRADE_NONE, "but no sooner");
-    OK(arrivals_of(on_tick, 60, 12 * 208 * (uint64_t)MS).grade == NS_GRADE_NONE,
-       "no ACK of ours is as late as the peer's own cork");
-    OK(arrivals(few, 60).grade == NS_GRADE_NONE, "seven times say nothing");
-    OK(arrivals(spread, 60).grade == NS_GRADE_NONE, "nor does data that comes at any time");
-    OK(arrivals(own_timer, 60).grade == NS_GRADE_NONE,
-       "a timer of the peer's keeps to a tick, but not to the place of ours");
-    OK(arrivals(beside, 60).grade == NS_GRADE_NONE, "and 0.7 ms behind it is not its place");
-    OK(arrivals(own_timer, 22000).grade == NS_GRADE_LIKELY,
-       "unless a round trip of 5.5 ticks puts it there");
-    OK(arrivals(two_places, 60).grade == NS_GRADE_NONE, "and most of it has to be there");
+    static const struct {
+        uint32_t phases[NS_PHASES], rtt_us;
+        uint64_t waited_ms;
+        enum ns_grade grade;
+        const char *what;
+    } rows[] = {
+        {{9, 3}, 60, 500, NS_GRADE_LIKELY, "shortly after our tick: it waits for our late ACK"},
+        {{[0] = 6, [NS_PHASES - 1] = 5}, 60, 500, NS_GRADE_LIKELY, "or just before it"},
+        {{[NS_PHASES - 2] = 12}, 60, 500, NS_GRADE_NONE, "but not earlier"},
+        {{9, 3}, 60, 12 * 208, NS_GRADE_NONE, "208 ms: no ACK is as late as a cork of the peer"},
+        {{5, 2}, 60, 500, NS_GRADE_NONE, "seven times are too few"},
+        {{3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2}, 60, 500, NS_GRADE_NONE, "at any time"},
+        {{[8] = 12}, 60, 500, NS_GRADE_NONE, "a timer of the peer has another phase"},
+        {{[2] = 4, [3] = 50}, 60, 500, NS_GRADE_NONE, "0.7 ms after it is another phase, too"},
+        {{[8] = 12}, 22000, 500, NS_GRADE_LIKELY, "unless a round trip of 5.5 ticks explains it"},
+        {{[0] = 10, [8] = 2}, 60, 500, NS_GRADE_NONE, "most of it must have our phase"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(arrivals(rows[i].phases, rows[i].rtt_us, rows[i].waited_ms).grade == rows[i].grade,
+           "data that arrives %s", rows[i].what);
+    struct ns_verdict verdict = arrivals(rows[0].phases, 60, 500);
+    OK(verdict.receiving == 12 && verdict.receiving_ns == 500 * (uint64_t)MS, "all are counted");
 }
 
 static void check_unseen_waits(void)
@@ -239,18 +222,18 @@ static void check_unseen_waits(void)
     ns_judge_waits(&talk.judge, buckets, 135 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,
-       "waits without anything unsent are requests");
-    OK(verdict.causes[NS_CAUSE_PEER] == 3 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 130,
-       "and the peer's affair where they are long, as long as they were");
-    OK(verdict.waited_ns == 135 * MS, "and all of them are what the program has waited");
+       "waits with nothing unsent are requests");
+    OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
+       "long ones are delays of the peer, with their length");
+    OK(verdict.waited_ns == 135 * MS, "all of them count as time waited");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
     ns_judge_waits(&talk.judge, buckets, 135 * MS);
-    OK(talk_verdict(&talk).causes[NS_CAUSE_WIRE] == 3, "or the wire's");
+    OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
-/* Twenty stalls of 44 ms, and so many requests of which nothing was held, that took so long. */
+/* The grade of twenty stalls of 44 ms and some requests without a hold that took this long. */
 static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t receiving)
 {
     struct ns_verdict sum = waits(20, eleven_ticks, at_once),
@@ -267,32 +250,38 @@ static void check_parts(void)
     talk_begin(&talk);
     ns_judge_parts(&talk.judge, 20, 880 * (uint64_t)MS);
     struct ns_verdict verdict = talk_verdict(&talk);
-    OK(verdict.causes[NS_CAUSE_PEER] == 20 && verdict.causes_ns[NS_CAUSE_PEER] / MS == 880,
-       "a peer that answers in two parts has taken its time");
+    OK(verdict.delays[NS_DELAY_PEER] == 20 && verdict.delays_ns[NS_DELAY_PEER] / MS == 880,
+       "a peer that answers in two parts took long");
     talk_begin(&talk);
     ns_judge_arrivals(&talk.judge, on_tick, 500 * (uint64_t)MS);
     ns_judge_parts(&talk.judge, 12, 500 * (uint64_t)MS);
-    OK(talk_verdict(&talk).causes[NS_CAUSE_PEER] == 0, "unless our late ACKs have held it back");
+    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our delayed ACKs held it back");
 }
 
 static void check_no_slower(void)
 {
-    OK(beside(5, 43, true, 0) == NS_GRADE_CANNOT_TELL,
-       "where requests of which nothing was held take as long, the hold is no stall");
-    OK(beside(4, 43, true, 0) == NS_GRADE_PROVEN, "a few such requests say nothing");
-    OK(beside(20, 36, true, 0) == NS_GRADE_PROVEN && beside(20, 52, true, 0) == NS_GRADE_PROVEN,
-       "nor do those that take another time");
-    OK(beside(60, 37, true, 0) == NS_GRADE_CANNOT_TELL &&
-           beside(60, 34, true, 0) == NS_GRADE_PROVEN,
-       "which is judged less strictly where they are more than the others");
-    OK(beside(20, 43, false, 0) == NS_GRADE_PROVEN,
-       "nor what a server waits for, or what only looks from outside have seen");
-    OK(beside(20, 43, true, 12) == NS_GRADE_PROVEN, "nor where the peer may be held, too");
+    static const struct {
+        uint64_t free, ms, receiving;
+        bool asks;
+        enum ns_grade grade;
+        const char *what;
+    } rows[] = {
+        {5, 43, 0, true, NS_GRADE_CANNOT_TELL, "as many ms as the stalls: a hold is no stall"},
+        {4, 43, 0, true, NS_GRADE_PROVEN, "too few to show anything"},
+        {20, 36, 0, true, NS_GRADE_PROVEN, "faster than the stalls"},
+        {20, 52, 0, true, NS_GRADE_PROVEN, "slower than the stalls"},
+        {60, 37, 0, true, NS_GRADE_CANNOT_TELL, "less strict if they are more than the stalls"},
+        {60, 34, 0, true, NS_GRADE_PROVEN, "but not for this difference"},
+        {20, 43, 0, false, NS_GRADE_PROVEN, "of a server, or seen from outside only"},
+        {20, 43, 12, true, NS_GRADE_PROVEN, "of a peer that may wait for our ACK"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(beside(rows[i].free, rows[i].ms, rows[i].asks, rows[i].receiving) == rows[i].grade,
+           "requests without a hold: %s", rows[i].what);
 }
 
-/* Holds whose answers came so long after the release, beside requests that took so long. */
-static enum ns_grade behind_early(uint64_t after_ms, uint64_t free_ms, uint64_t free,
-                                  uint64_t early)
+/* Ten holds of 44 ms whose answers came so long after the release, and requests without a hold. */
+static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, uint64_t early)
 {
     struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
     const struct ns_hold hold = {
@@ -304,21 +293,24 @@ static enum ns_grade behind_early(uint64_t after_ms, uint64_t free_ms, uint64_t 
     return verdict.grade;
 }
 
-static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free)
-{
-    return behind_early(after_ms, free_ms, free, 0);
-}
-
 static void check_follows_release(void)
 {
-    OK(behind_early(10, 10, 1, 2) == NS_GRADE_CANNOT_TELL,
-       "of a peer that speaks unasked nobody knows");
-    OK(behind(10, 10, 1) == NS_GRADE_LIKELY && behind(10, 8, 5) == NS_GRADE_LIKELY,
-       "answers that take as long after the release as others seem to have waited for it");
-    OK(behind(10, 10, 0) == NS_GRADE_CANNOT_TELL, "where there are no others nobody knows");
-    OK(behind(10, 54, 5) == NS_GRADE_CANNOT_TELL, "a peer that thinks takes as long as ever");
-    OK(behind(10, 1, 5) == NS_GRADE_CANNOT_TELL, "and what takes another time is no measure");
-    OK(behind(200, 200, 5) == NS_GRADE_CANNOT_TELL, "nor can a small part of a long wait be told");
+    static const struct {
+        uint64_t after_ms, free_ms, free, early;
+        enum ns_grade grade;
+        const char *what;
+    } rows[] = {
+        {10, 10, 1, 2, NS_GRADE_CANNOT_TELL, "of a peer that also sends without a request"},
+        {10, 10, 1, 0, NS_GRADE_LIKELY, "as late after the release as others after the request"},
+        {10, 8, 5, 0, NS_GRADE_LIKELY, "about as late"},
+        {10, 10, 0, 0, NS_GRADE_CANNOT_TELL, "without others to compare with"},
+        {10, 54, 5, 0, NS_GRADE_CANNOT_TELL, "of a peer that always needs that time"},
+        {10, 1, 5, 0, NS_GRADE_CANNOT_TELL, "while others take another time"},
+        {200, 200, 5, 0, NS_GRADE_CANNOT_TELL, "the hold is a small part of a long wait"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        OK(behind(rows[i].after_ms, rows[i].free_ms, rows[i].free, rows[i].early) == rows[i].grade,
+           "answers %s", rows[i].what);
 }
 
 static void check_early(void)
@@ -326,16 +318,17 @@ static void check_early(void)
     struct ns_verdict inside = {.calls = 10, .late = 60, .early = 60};
     struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
                       as_many = {.late = 5, .early = 5};
-    OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0, "answers that wait for what is held");
+    OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0,
+       "answers that wait for held bytes are stalls");
     ns_verdict_add(&sum, &as_many);
-    OK(sum.grade == NS_GRADE_PROVEN, "are not refuted by as many that do not");
+    OK(sum.grade == NS_GRADE_PROVEN, "as many early answers do not refute them");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
-       "but a peer that mostly speaks before it has got it keeps to a clock of its own");
+       "but a peer that mostly answers early follows a clock of its own");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &inside);
-    OK(sum.grade == NS_GRADE_PROVEN, "which is judged otherwise from inside");
+    OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
 }
 
 static void check_best_proof(void)
@@ -347,7 +340,7 @@ static void check_best_proof(void)
     ns_verdict_stall(&verdict, &vague, 0, TICK);
     ns_verdict_stall(&verdict, &clear, 0, TICK);
     ns_verdict_stall(&verdict, &doubted, 0, TICK);
-    OK(verdict.proof.begin == 2, "the proof is the stall whose times are known best");
+    OK(verdict.proof.begin == 2, "the proof is the stall with the most exact times");
 }
 
 static void check_sum(void)
@@ -356,29 +349,29 @@ static void check_sum(void)
                       slow = waits(8, eleven_ticks, later), none = {0};
     ns_verdict_add(&sum, &none);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.doubt == NS_DOUBT_NO_LOOKS,
-       "nothing and nothing cannot be told");
+       "without samples nothing can be told");
     ns_verdict_add(&sum, &slow);
     OK(sum.grade == slow.grade && sum.doubt == slow.doubt && sum.maybe == 7,
-       "the first has its own verdict");
+       "the first one has its own verdict");
     ns_verdict_add(&sum, &stalls);
     OK(sum.grade == NS_GRADE_PROVEN && sum.stalls == 6 && sum.maybe == 7 && sum.requests == 13,
-       "and stalls of another make it proven");
+       "stalls of another one make the sum proven");
     OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
            sum.most_ns == stalls.most_ns + slow.most_ns,
        "losses are added");
     OK(sum.shortest_ns <= stalls.shortest_ns && sum.longest_ns >= stalls.longest_ns &&
            sum.proof.certain && sum.rtt_us == 60,
-       "extremes and a proof are kept");
+       "the extremes and the proof are kept");
     struct ns_verdict late = {.late = 1, .segments = 4};
     sum = (struct ns_verdict){0};
     ns_verdict_add(&sum, &late);
-    OK(sum.grade == NS_GRADE_LATE, "late is less than that");
+    OK(sum.grade == NS_GRADE_LATE, "late holds alone are graded late");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_NONE), "none") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_CANNOT_TELL), "cannot tell") == 0,
-       "grades have their names");
+       "every grade has its name");
 }
 
 int main(void)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim diagnose` from its words to its exit status: what is started, which reports are
- * written, and what the status says. Standard output stays the program's own. Not
- * async-signal-safe. */
+/* Owns `nagleshim diagnose`: starts the program, has it watched, writes the reports and chooses the
+ * exit status. Standard output belongs to the program. Not async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/diagnose/diagnosis_policy.h"
-#include "cli/diagnose/diagnosis_report.h"
-#include "cli/diagnose/diagnosis_words.h"
+#include "cli/diagnose/policy.h"
+#include "cli/diagnose/report.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
 #include "cli/process/proc.h"
@@ -26,7 +24,7 @@
 
 enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
 
-/* 0: it is no terminal. */
+/* The width of the terminal; 0: standard error is none. */
 static int columns(void)
 {
     struct winsize size;
@@ -38,7 +36,7 @@ static int columns(void)
                                       : size.ws_col;
 }
 
-/* The words of the program, or what else was looked at; to be freed. */
+/* What is watched: a command line, "process 17" or "every process". Allocated. */
 static char *describe(const struct ns_diagnose_options *options)
 {
     char *text = NULL;
@@ -57,29 +55,33 @@ static char *describe(const struct ns_diagnose_options *options)
     return ns_sanitize(text);
 }
 
-/* What rows of that grade, or a worse one, have lost. */
-static double lost_ms(const struct ns_diagnosis *diagnosis, enum ns_grade grade)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (diagnosis->rows[i].verdict.grade >= grade)
-            sum += ns_diagnosis_lost_ms(&diagnosis->rows[i]);
-    return sum;
-}
-
-/* What the diagnosis alone says. */
+/* The exit status for the diagnosis alone. */
 static int status_of(const struct ns_diagnose_options *options,
                      const struct ns_diagnosis *diagnosis)
 {
+    double lost_ms = 0;
+
     if (!options->fail_on)
         return NS_EXIT_YES;
-    if (diagnosis->grade >= options->fail_on &&
-        lost_ms(diagnosis, options->fail_on) > options->max_lost_ms)
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (diagnosis->rows[i].verdict.grade >= options->fail_on)
+            lost_ms += diagnosis->rows[i].conclusion.lost_ms;
+    if (diagnosis->grade >= options->fail_on && lost_ms > options->max_lost_ms)
         return NS_EXIT_NO;
     if (diagnosis->grade == NS_GRADE_CANNOT_TELL)
         return diagnosis->denied && diagnosis->n_rows == 0 ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     return NS_EXIT_YES;
+}
+
+/* Combine it with the program's status, and report the one that the exit status hides. */
+static int add_status(const struct ns_diagnose_options *options, int of_program, int status)
+{
+    if (of_program == 0)
+        return status;
+    if (!options->fail_on)
+        return status == NS_EXIT_YES ? of_program : status;
+    SAY("the program itself ended with status %d", of_program);
+    return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
 struct outputs {
@@ -98,108 +100,95 @@ static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_optio
     outputs->page.fd = outputs->policy.fd = -1;
     if (ns_outfile_open(&outputs->json, "diagnose", options->json) &&
         ns_outfile_open(&outputs->page, "diagnose", options->page) &&
-        ns_outfile_open(&outputs->policy, "diagnose", options->policy)) {
-        if (!ns_outfile_is_same(&outputs->json, &outputs->page) &&
-            !ns_outfile_is_same(&outputs->json, &outputs->policy) &&
-            !ns_outfile_is_same(&outputs->page, &outputs->policy))
-            return true;
-        SAY("--json, --report and --policy: each needs a file of its own");
-    }
+        ns_outfile_open(&outputs->policy, "diagnose", options->policy))
+        return true;
     drop_outputs(outputs);
     return false;
 }
 
 static bool write_policy(struct outputs *outputs, const struct ns_diagnosis *diagnosis,
-                         struct ns_diagnosis_report *report)
+                         struct ns_report *report)
 {
-    char *text;
-    bool ok;
-
     if (outputs->policy.fd < 0)
         return true;
     if (!report->policy) {
         ns_outfile_drop(&outputs->policy);
         return true;
     }
-    text = ns_diagnosis_policy(diagnosis, true);
-    ok = ns_outfile_write(&outputs->policy, text);
+    char *text = ns_diagnosis_policy(diagnosis, true);
+    bool ok = ns_outfile_write(&outputs->policy, text);
     free(text);
-    report->written = ok ? outputs->policy.name : NULL;
+    report->policy_file = ok ? outputs->policy.name : NULL;
     return ok;
 }
 
-static bool write_page(struct outputs *outputs, struct ns_diagnosis_report *report)
+static bool write_page(struct outputs *outputs, const char *json)
 {
-    FILE *stream;
-    bool ok = outputs->page.fd < 0;
+    FILE *stream = ns_outfile_begin(&outputs->page);
 
-    stream = ns_outfile_begin(&outputs->page);
     if (!stream)
-        return ok;
-    ns_diagnosis_print_html(stream, report);
-    ok = ns_outfile_end(&outputs->page, stream);
-    report->page = ok && strcmp(outputs->page.name, "-") != 0 ? outputs->page.name : NULL;
-    return ok;
+        return false;
+    ns_report_write_page(stream, json);
+    if (!ns_outfile_end(&outputs->page, stream))
+        return false;
+    if (strcmp(outputs->page.name, "-") != 0)
+        fprintf(stderr, "page: %s\n", outputs->page.name);
+    return true;
 }
 
-/* The last of all, since it has what was said, and the status. */
-static bool write_json(struct outputs *outputs, const struct ns_diagnosis_report *report,
-                       int status)
+/* Last of all, since the object has the messages and the status; status < 0: the program is still
+ * running. Returns false if something could not be written. */
+static bool write_json(struct outputs *outputs, const struct ns_report *report, int status)
 {
-    char *text;
-    bool ok;
+    cJSON *object = ns_output_object();
+    bool ok = true;
 
-    if (outputs->json.fd < 0)
+    if (!object)
         return true;
-    ns_diagnosis_fill_json(ns_output_object(), report);
-    text = ns_output_take(status);
-    ok = ns_outfile_write(&outputs->json, text);
+    ns_report_fill_json(object, report);
+    if (outputs->page.fd >= 0) {
+        cJSON_ReplaceItemInObjectCaseSensitive(
+            object, "status", status < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(status));
+        char *text = cJSON_Print(object);
+        ok = text && write_page(outputs, text);
+        free(text);
+    }
+    char *text = ns_output_take(ok ? status : NS_EXIT_ERROR);
+    if (outputs->json.fd >= 0)
+        ok = ns_outfile_write(&outputs->json, text) && ok;
     free(text);
     return ok;
 }
 
-/* The status to exit with. Where that is not the program's, its own is told. */
-static int add_status(const struct ns_diagnose_options *options, int of_program, int status)
-{
-    if (of_program == 0)
-        return status;
-    if (!options->fail_on)
-        return status == NS_EXIT_YES ? of_program : status;
-    SAY("the program itself ended with status %d", of_program);
-    return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
-}
-
-/* Returns the status to exit with. */
-static int tell(const struct ns_diagnose_options *options, struct outputs *outputs,
-                const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
+/* Write all reports. Returns the exit status. */
+static int report_all(const struct ns_diagnose_options *options, struct outputs *outputs,
+                      const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
 {
     int status = status_of(options, diagnosis);
-    bool written;
     char command[PATH_MAX];
-    struct ns_diagnosis_means means;
-    char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false), *next;
-    struct ns_diagnosis_report report = {
+    char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
+    struct ns_report report = {
         .diagnosis = diagnosis,
         .subject = subject ? subject : "",
         .policy = policy,
+        .notes = end->notes,
         .n_notes = end->n_notes,
     };
+    bool written = write_policy(outputs, diagnosis, &report);
 
-    written = write_policy(outputs, diagnosis, &report);
-    ns_program_self(command, sizeof(command));
-    means = (struct ns_diagnosis_means){
+    ns_program_self(command, sizeof command);
+    bool has_file = report.policy_file && strcmp(report.policy_file, "-") != 0;
+    struct ns_next_words words = {
         .command = command,
         .program = options->program,
-        .file = report.written && strcmp(report.written, "-") != 0 ? report.written : NULL,
+        .file = has_file ? report.policy_file : NULL,
     };
-    next = ns_diagnosis_next(diagnosis, &means);
+    char *next = ns_diagnosis_next(diagnosis, &words);
     report.next = next;
-    for (unsigned i = 0; i < end->n_notes; i++)
-        report.notes[i] = end->notes[i];
-    written = write_page(outputs, &report) && written;
-    ns_diagnosis_print_text(stderr, &report, columns());
+    ns_report_print(stderr, &report, columns());
     if (options->policy && !policy)
-        fprintf(stderr, "policy: there is nothing to write to '%s'\n", options->policy);
+        fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
+                options->policy);
     if (!end->running)
         status = add_status(options, end->status, status);
     if (!written)
@@ -212,7 +201,7 @@ static int tell(const struct ns_diagnose_options *options, struct outputs *outpu
     return status;
 }
 
-/* The report has been given, and the program goes on: as long as it does, so do we. */
+/* The report has been written, but the program is still running: wait for its end. */
 static void stay(struct ns_child *child, int signals)
 {
     struct pollfd poll_ = {.fd = signals, .events = POLLIN};
@@ -223,23 +212,45 @@ static void stay(struct ns_child *child, int signals)
     }
 }
 
-/* With the program as a child that waits to be released. */
+static int diagnose(const struct ns_diagnose_options *options, struct outputs *outputs,
+                    struct ns_child *child, struct ns_observation *observation, int signals,
+                    struct ns_diagnose_end *end)
+{
+    static struct ns_diagnosis diagnosis;
+
+    ns_diagnose_watch(options, child, signals, &diagnosis, end);
+    if (!end->failure)
+        ns_observe_collect(observation, &diagnosis, end);
+    ns_observe_end(observation);
+    if (end->failure) {
+        drop_outputs(outputs);
+        return end->failure;
+    }
+    ns_diagnosis_finish(&diagnosis);
+    int status = report_all(options, outputs, &diagnosis, end);
+    if (end->running) {
+        stay(child, signals);
+        status = add_status(options, child->status, status);
+    }
+    ns_diagnosis_release(&diagnosis);
+    return status;
+}
+
 static int run(const struct ns_diagnose_options *options, struct outputs *outputs, int signals)
 {
     static struct ns_observation observation;
-    static struct ns_diagnosis diagnosis;
     struct ns_diagnose_end end = {0};
-    struct ns_child child, *started = options->program ? &child : NULL;
-    int error = 0, status;
+    struct ns_child child;
+    int error = 0;
 
-    if (started) {
+    if (options->program) {
         bool inside = ns_observe_begin(options, &observation, &end);
-        struct ns_child_options wish = {
+        struct ns_child_options wanted = {
             .argv = options->program,
             .environment = inside ? observation.environment : NULL,
         };
 
-        error = ns_child_fork(started, &wish);
+        error = ns_child_fork(&child, &wanted);
     }
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));
@@ -247,23 +258,10 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
         drop_outputs(outputs);
         return NS_EXIT_RUN_FAILED;
     }
-    ns_diagnose_watch(options, started, signals, &diagnosis, &end);
-    if (end.failure) {
-        ns_observe_end(&observation);
-        drop_outputs(outputs);
-        return end.failure;
-    }
-    ns_observe_collect(&observation, &diagnosis, &end);
-    ns_observe_end(&observation);
-    ns_diagnosis_finish(&diagnosis);
-    status = tell(options, outputs, &diagnosis, &end);
-    if (end.running) {
-        stay(started, signals);
-        status = add_status(options, child.status, status);
-    }
+    int status =
+        diagnose(options, outputs, options->program ? &child : NULL, &observation, signals, &end);
     for (unsigned i = 0; i < end.n_notes; i++)
         free(end.notes[i]);
-    ns_diagnosis_release(&diagnosis);
     return status;
 }
 
@@ -271,19 +269,16 @@ int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
     struct outputs outputs;
-    int signals;
 
     if (!ns_diagnose_take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("diagnose");
-        return NS_EXIT_YES;
-    }
     if (!open_outputs(&outputs, &options))
         return NS_EXIT_ERROR;
-    signals = ns_child_signals();
+    if (options.page && !ns_output_object()) /* main makes it for --json */
+        ns_output_start("diagnose", false);
+    int signals = ns_child_signals();
     if (signals < 0) {
-        SAY("cannot take signals: %s", strerror(-signals));
+        SAY("cannot receive signals: %s", strerror(-signals));
         drop_outputs(&outputs);
         return NS_EXIT_ERROR;
     }

@@ -1,73 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of `nagleshim diagnose` share: what was asked for, and how the watching ended. */
+/* What the files of `nagleshim diagnose` share: its options, and how the watching ended. */
 #ifndef NS_DIAGNOSE_H
 #define NS_DIAGNOSE_H
 
-#include "cli/diagnose/diagnosis.h"
-
-#include "judge/record.h"
+#include "cli/diagnose/rows.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct ns_diagnose_options {
-    const char *verb; /* in whose name messages are printed */
-    char **program;   /* NULL: look at what runs */
-    pid_t pid;        /* 0: none was named */
+    const char *verb; /* for messages */
+    char **program;   /* NULL: watch running processes */
+    pid_t pid;        /* 0: none */
     bool all;
-    double seconds;        /* 0: until it ends, or until somebody ends us */
-    double interval_ms;    /* 0: as the watch thinks best */
-    enum ns_grade fail_on; /* 0: the exit status is the program's own */
+    double seconds;        /* 0: until the program ends or a signal comes */
+    enum ns_grade fail_on; /* 0: exit with the program's status */
     double max_lost_ms;
-    const char *json, *page, *policy; /* files to write; NULL: not asked for */
-    enum ns_experiment experiment;
+    const char *json, *page, *policy; /* files to write, or NULL */
     bool outside;
-    bool silent; /* no progress */
-    bool help;
 };
 
-/* Fills options. Returns false when a message has been printed. */
+/* Returns false after printing a message. */
 bool ns_diagnose_take_options(int argc, char **argv, struct ns_diagnose_options *options);
 
 /* How the watching ended. */
 struct ns_diagnose_end {
-    int failure;  /* an exit status, where nothing could be watched; a message has been printed */
-    bool running; /* the program was started, and still runs */
-    int status;   /* of the program, if it has ended */
+    int failure;  /* if nothing could be watched: an exit status; a message has been printed */
+    bool running; /* the program was started and is still running */
+    int status;   /* of the program that has ended */
     bool interrupted;
     char *notes[4]; /* allocated */
     unsigned n_notes;
 };
 
-struct ns_child;
-
-/* Watch what was asked for, until it ends or the time is over, and fill diagnosis. child: the
- * program that was started, and signals: ns_child_signals's. */
-void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                       int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end);
-
 __attribute__((format(printf, 2, 3))) void ns_diagnose_note(struct ns_diagnose_end *end,
                                                             const char *format, ...);
 
-/* The policy under which observed processes run, as their environment has it. */
-#define NS_OBSERVE_POLICY "{\"version\":1,\"rules\":[{\"name\":\"diagnose\",\"send\":\"observe\"}]}"
+struct ns_child;
 
-/* Where observed processes leave what they see. */
+/* Watch until the program ends or the time is over, and fill diagnosis. child: the program, or
+ * NULL; signals: from ns_child_signals. */
+void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
+                       int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end);
+
+/* The directory in which observed processes leave their records. */
 struct ns_observation {
-    char directory[1024];          /* private, removed by ns_observe_end; "": nothing is observed */
-    int fd;                        /* of it: by its name it could be another one later */
-    const char *environment[8];    /* for struct ns_child_options */
-    char texts[4][PATH_MAX + 256]; /* of it */
+    char directory[1024];       /* removed by ns_observe_end; "": nothing is observed */
+    int fd;                     /* of it; its name may later be another directory's */
+    const char *environment[3]; /* for struct ns_child_options */
+    char record[1100];          /* the text of NAGLESHIM_RECORD */
     char *preload;
 };
 
-/* Prepare to observe the program from inside. False, with a note why, where that cannot be: then it
- * is watched from outside alone. */
+/* Prepare to observe the program from inside. Returns false, with a note why, if only watching from
+ * outside is possible. */
 bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
                       struct ns_diagnose_end *end);
 
-/* Take what was left there into the diagnosis, in place of what was seen of the same connections
- * from outside. */
+/* Add what the records say. They replace rows from outside about the same connections. */
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
                         struct ns_diagnose_end *end);
 

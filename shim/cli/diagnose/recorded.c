@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See recorded.h. Owns the reading of records, and believes nothing that stands in them: counts are
- * cut to what a record has room for, numbers that are out of range are left out, texts are made
- * tame. A file is read, not mapped, since whoever wrote it may cut it short meanwhile. Not
- * async-signal-safe. */
+/* See recorded.h. Trusts nothing in a record: too large counts make it broken, events with numbers
+ * out of range are left out, unprintable characters are replaced. Files are read, not mapped, since
+ * their writers may truncate them meanwhile. Not async-signal-safe. */
 #include "cli/diagnose/recorded.h"
 
+#include "base/clock.h"
 #include "cli/cli.h"
-
-#include "cli/process/proc.h"
+#include "judge/record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,13 +29,11 @@ enum { NS_PER_MS = 1000000 };
 struct record {
     struct ns_record_head head;
     struct ns_record_slot *slots;
-    struct ns_record_event *events; /* those that are complete, by slot, life and time */
+    struct ns_record_event *events; /* the complete ones, by slot, life and time */
     size_t n_slots, n_events;
 };
 
-/* --- reading --- */
-
-/* Returns how many bytes there were. */
+/* Returns the number of bytes read. */
 static size_t read_at(int fd, void *into, size_t size, off_t offset)
 {
     size_t have = 0;
@@ -51,24 +48,24 @@ static size_t read_at(int fd, void *into, size_t size, off_t offset)
     return have;
 }
 
-/* -EINVAL: it is no record, or none of this version. */
+/* -EINVAL: not a record of this version. */
 static int read_head(int fd, struct ns_record_head *head)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        read_at(fd, head, sizeof(*head), 0) != sizeof(*head))
+        read_at(fd, head, sizeof *head, 0) != sizeof *head)
         return -EINVAL;
     if (head->magic != NS_RECORD_MAGIC || head->version != NS_RECORD_VERSION ||
         head->slot_size != sizeof(struct ns_record_slot) ||
         head->event_size != sizeof(struct ns_record_event) || head->n_slots != NS_RECORD_SLOTS ||
         head->n_events != NS_RECORD_EVENTS || head->tick_ns == 0)
         return -EINVAL;
-    head->name[sizeof(head->name) - 1] = '\0';
-    head->exe[sizeof(head->exe) - 1] = '\0';
+    head->name[sizeof head->name - 1] = '\0';
+    head->exe[sizeof head->exe - 1] = '\0';
     return 0;
 }
 
-/* As many of count things as the file has; NULL without memory. */
+/* Read up to *count elements and set *count to their number. NULL without memory. */
 static void *read_all(int fd, size_t size, size_t *count, off_t offset)
 {
     void *all = calloc(*count + 1, size);
@@ -97,10 +94,10 @@ static void keep_complete(struct record *record)
         bool good = event->complete == 1 && event->slot < record->n_slots && event->life > 0 &&
                     event->look.kind >= NS_LOOK_WAIT && event->look.kind <= NS_LOOK_WRITE;
         if (good)
-            memmove(&record->events[kept++], event, sizeof(*event));
+            memmove(&record->events[kept++], event, sizeof *event);
     }
     record->n_events = kept;
-    qsort(record->events, kept, sizeof(*record->events), by_slot_and_time);
+    qsort(record->events, kept, sizeof *record->events, by_slot_and_time);
 }
 
 /* 0, -EINVAL or -ENOMEM. */
@@ -114,26 +111,24 @@ static int read_record(int fd, struct record *record)
     if (record->n_slots > NS_RECORD_SLOTS || record->n_events > NS_RECORD_EVENTS)
         return -EINVAL;
     record->slots =
-        read_all(fd, sizeof(*record->slots), &record->n_slots, (off_t)NS_RECORD_SLOTS_AT);
+        read_all(fd, sizeof *record->slots, &record->n_slots, (off_t)NS_RECORD_SLOTS_AT);
     record->events =
-        read_all(fd, sizeof(*record->events), &record->n_events, (off_t)NS_RECORD_EVENTS_AT);
+        read_all(fd, sizeof *record->events, &record->n_events, (off_t)NS_RECORD_EVENTS_AT);
     if (!record->slots || !record->events)
         return -ENOMEM;
     keep_complete(record);
     return 0;
 }
 
-/* --- what it says --- */
-
 static struct ns_address address_of(const struct ns_record_address *recorded)
 {
     uint64_t halves[2] = {recorded->addr[0], recorded->addr[1]};
     struct ns_address address = {.known = recorded->known != 0, .port = (uint16_t)recorded->port};
-    memcpy(&address.addr, halves, sizeof(address.addr));
+    memcpy(&address.addr, halves, sizeof address.addr);
     return address;
 }
 
-/* "write 281, write 480, wait"; writes of one size in a row are put together. */
+/* "write 281, write 480, wait"; successive writes of one size are combined. */
 static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t *sizes)
 {
     uint32_t known = n_writes < NS_RECORD_SIZES ? n_writes : NS_RECORD_SIZES;
@@ -153,57 +148,38 @@ static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t 
         snprintf(text + used, room - used, "wait");
 }
 
-/* What is carried through the looks at one connection. */
+/* The state while the samples of a slot are judged. */
 struct replay {
-    const struct ns_recorded_holds *holds;
-    struct ns_recorded_process *process;
-    struct ns_recorded *connection;
-    const struct ns_record_event *waited, *tried; /* the last WAIT after a write; of the coin */
+    struct ns_diagnosis *diagnosis;
+    struct ns_diagnosed_connection connection;
+    unsigned row;                         /* its id */
+    const struct ns_record_event *waited; /* the last WAIT after a write */
     bool has_stalled;
+    char pattern[128]; /* of the first stall; without one, of the last wait */
 };
 
-static void tell_hold(struct replay *replay, const struct ns_hold *hold)
+/* Keep a hold, and the writes before the first one that the program waited for. */
+static void keep_hold(struct replay *replay, const struct ns_hold *hold)
 {
     if (hold->waited && !replay->has_stalled && replay->waited) {
         replay->has_stalled = true;
-        describe(replay->connection->pattern, sizeof(replay->connection->pattern),
-                 replay->waited->n_writes, replay->waited->sizes);
+        describe(replay->pattern, sizeof replay->pattern, replay->waited->n_writes,
+                 replay->waited->sizes);
     }
-    if (replay->holds && replay->holds->hold)
-        replay->holds->hold(replay->holds->context, replay->process, replay->connection, hold);
+    ns_diagnosis_add_hold(replay->diagnosis, replay->row, hold);
 }
 
-/* The experiment: how long an answer took after the coin was tossed. */
-static void measure(struct replay *replay, const struct ns_record_event *event)
-{
-    const struct ns_look *look = &event->look;
-    struct ns_recorded_process *process = replay->process;
-    if (look->kind == NS_LOOK_WAIT && look->flags & NS_LOOK_TRIED) {
-        replay->tried = event;
-    } else if (look->kind == NS_LOOK_WOKE && look->flags & NS_LOOK_ARRIVED && replay->tried) {
-        const struct ns_look *from = &replay->tried->look;
-        double ms = (double)(look->at - from->at) / NS_PER_MS;
-        if (from->flags & (NS_LOOK_PUSHED | NS_LOOK_ACKNOWLEDGED))
-            process->treated[process->n_treated++] = ms;
-        else
-            process->untreated[process->n_untreated++] = ms;
-        replay->tried = NULL;
-    }
-}
-
-/* The looks of one life, in their order. */
+/* The samples of one connection, in order. */
 static void judge_life(struct replay *replay, struct ns_judge *judge,
                        const struct ns_record_event *events, size_t n)
 {
     struct ns_hold hold;
-    replay->waited = replay->tried = NULL;
+    replay->waited = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct ns_record_event *event = &events[i];
-        if (ns_judge_look(judge, &event->look, &hold))
-            tell_hold(replay, &hold);
-        if (event->look.kind == NS_LOOK_WAIT && event->n_writes > 0)
-            replay->waited = event;
-        measure(replay, event);
+        if (ns_judge_look(judge, &events[i].look, &hold))
+            keep_hold(replay, &hold);
+        if (events[i].look.kind == NS_LOOK_WAIT && events[i].n_writes > 0)
+            replay->waited = &events[i];
     }
 }
 
@@ -217,29 +193,21 @@ static size_t end_of_life(const struct record *record, size_t begin)
     return end;
 }
 
-static uint64_t read_clock(clockid_t clock)
-{
-    struct timespec time = {0};
-
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-/* Where in a tick's length of CLOCK_MONOTONIC the tick comes: that is when the coarse clock moves
- * on. What that clock says then is no help, since it drifts away from the tick as the time is
- * disciplined. On a busy machine many a tick is late, and none is early: it is where most begin to
- * be seen. Kernels have it at 0 since 6.4, before that anywhere. */
+/* The phase of the kernel's tick, as CLOCK_MONOTONIC modulo its length: the coarse clock advances
+ * then. (The value of the coarse clock does not help, since adjustments of the time let it drift
+ * away from the tick.) On a busy machine ticks are seen late, but never early, so that the phase is
+ * the earliest one after which many were seen. Since Linux 6.4 it is 0. */
 static uint64_t find_tick(uint64_t tick)
 {
     enum { TIMES = 16, MOST_NS = 100000000, LATE_NS = 100000, USUAL = 2 };
-    uint64_t seen[TIMES + 1] = {0}, begin = read_clock(CLOCK_MONOTONIC), now = begin, best = 0;
-    uint64_t coarse = read_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t seen[TIMES + 1] = {0}, begin = ns_clock_now(CLOCK_MONOTONIC), now = begin, best = 0;
+    uint64_t coarse = ns_clock_now(CLOCK_MONOTONIC_COARSE);
     size_t n = 1, most = 0;
 
     while (n <= TIMES && now - begin < MOST_NS) {
-        uint64_t next = read_clock(CLOCK_MONOTONIC_COARSE), before = now;
+        uint64_t next = ns_clock_now(CLOCK_MONOTONIC_COARSE), before = now;
 
-        now = read_clock(CLOCK_MONOTONIC);
+        now = ns_clock_now(CLOCK_MONOTONIC);
         if (next != coarse && now - before < LATE_NS)
             seen[n++] = now % tick;
         coarse = next;
@@ -257,7 +225,7 @@ static uint64_t find_tick(uint64_t tick)
     return best;
 }
 
-/* The parts of the tick, from the tick on. */
+/* Rotate the counts so that they begin with the tick. */
 static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot *slot,
                         uint32_t tick_ns)
 {
@@ -275,26 +243,26 @@ static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot 
         phases[i] = slot->phases[(i + (any ? place * NS_PHASES / tick_ns : 0)) % NS_PHASES];
 }
 
-/* The verdict of a slot whose looks begin at *at; *at is moved behind them. */
+/* Judge a slot whose samples begin at *at, and advance *at beyond them. */
 static void judge_slot(struct replay *replay, const struct record *record, uint32_t number,
-                       size_t *at)
+                       size_t *at, struct ns_verdict *sum)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    struct ns_verdict *sum = &replay->connection->verdict, verdict;
-    struct ns_judge judge;
     uint32_t buckets[NS_VERDICT_BUCKETS], phases[NS_PHASES];
     bool last = false, first = true;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
     take_phases(phases, slot, record->head.tick_ns);
     while (!last) {
+        struct ns_judge judge;
+        struct ns_verdict verdict;
         bool looks = *at < record->n_events && record->events[*at].slot == number;
         size_t end = looks ? end_of_life(record, *at) : *at;
         ns_judge_begin(&judge, record->head.tick_ns);
         judge_life(replay, &judge, record->events + *at, end - *at);
         *at = end;
         last = end >= record->n_events || record->events[end].slot != number;
-        if (last) { /* counted for all of them together */
+        if (last) { /* these counts are for all connections of the slot */
             ns_judge_waits(&judge, buckets, slot->waited_ns);
             ns_judge_arrivals(&judge, phases, slot->late_ns);
             ns_judge_parts(&judge, slot->parts, slot->parts_ns);
@@ -306,102 +274,75 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
             ns_verdict_add(sum, &verdict);
         first = false;
     }
+    /* The counts of the library are complete, even if samples were lost. */
+    sum->requests = slot->requests;
+    sum->calls = slot->writes + slot->reads;
+    sum->asks = slot->role != NS_ROLE_SERVER;
+    if (sum->watched_ns == 0 && slot->last > slot->first)
+        sum->watched_ns = slot->last - slot->first;
+    ns_verdict_grade(sum);
 }
 
-/* What the library has counted, whatever became of the looks. */
-static void take_counts(struct ns_verdict *verdict, const struct ns_record_slot *slot)
-{
-    verdict->requests = slot->requests;
-    verdict->calls = slot->writes + slot->reads;
-    verdict->asks = slot->role != NS_ROLE_SERVER;
-    ns_verdict_grade(verdict);
-}
-
-static void take_slot(struct replay *replay, const struct record *record, uint32_t number,
-                      size_t *at)
+static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_process *process,
+                      const struct record *record, uint32_t number, size_t *at)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    struct ns_recorded *connection = replay->connection;
+    struct ns_verdict verdict;
+    struct replay replay = {
+        .diagnosis = diagnosis,
+        .connection =
+            {
+                .process = process,
+                .source = NS_SOURCE_INSIDE,
+                .role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN,
+                .local = address_of(&slot->local),
+                .remote = address_of(&slot->remote),
+                .connections = slot->lives,
+            },
+    };
     uint32_t sizes[NS_RECORD_SIZES];
-    connection->role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN;
-    connection->local = address_of(&slot->local);
-    connection->remote = address_of(&slot->remote);
-    connection->connections = slot->lives;
-    connection->nodelay = slot->nodelay != 0;
-    connection->writes = slot->writes;
-    connection->requests = slot->requests;
-    connection->waits = slot->waits;
+    int row = ns_diagnosis_row(diagnosis, &replay.connection);
+    if (row < 0)
+        return;
+    replay.row = (unsigned)row;
     for (size_t i = 0; i < NS_RECORD_SIZES; i++)
         sizes[i] = slot->sizes[i];
-    describe(connection->pattern, sizeof(connection->pattern), slot->n_writes, sizes);
-    replay->has_stalled = false;
-    judge_slot(replay, record, number, at);
-    take_counts(&connection->verdict, slot);
-    if (connection->verdict.watched_ns == 0 && slot->last > slot->first)
-        connection->verdict.watched_ns = slot->last - slot->first;
+    describe(replay.pattern, sizeof replay.pattern, slot->n_writes, sizes);
+    judge_slot(&replay, record, number, at, &verdict);
+    replay.connection.pattern = replay.pattern;
+    replay.connection.verdict = &verdict;
+    ns_diagnosis_add(diagnosis, &replay.connection);
 }
 
-static void take_head(struct ns_recorded_process *process, const struct record *record)
+static void take_record(struct ns_diagnosis *diagnosis, const struct record *record)
 {
     const struct ns_record_head *head = &record->head;
-    process->pid = head->pid;
-    process->parent = head->parent;
-    snprintf(process->name, sizeof(process->name), "%s", head->name);
-    snprintf(process->exe, sizeof(process->exe), "%s", head->exe);
+    struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, head->pid);
+    size_t at = 0;
+    if (!process)
+        return;
+    snprintf(process->name, sizeof process->name, "%s", head->name);
+    snprintf(process->exe, sizeof process->exe, "%s", head->exe);
     ns_sanitize(process->name);
     ns_sanitize(process->exe);
-    process->began = head->began;
-    process->tick_ns = head->tick_ns;
-    if (head->experiment <= NS_EXPERIMENT_ACKNOWLEDGE)
-        process->experiment = (enum ns_experiment)head->experiment;
-    process->events_lost = head->events_lost;
-    process->slots_lost = head->slots_lost;
-    process->looks = record->n_events;
-}
-
-static void free_process(struct ns_recorded_process *process)
-{
-    free(process->connections);
-    free(process->treated);
-    free(process->untreated);
-}
-
-/* 0 or -ENOMEM. */
-static int take_record(struct ns_recorded_process *process, const struct record *record,
-                       const struct ns_recorded_holds *holds)
-{
-    struct replay replay = {.holds = holds, .process = process};
-    size_t at = 0;
-    *process = (struct ns_recorded_process){0};
-    take_head(process, record);
-    process->connections = calloc(record->n_slots + 1, sizeof(*process->connections));
-    process->treated = calloc(record->n_events + 1, sizeof(double));
-    process->untreated = calloc(record->n_events + 1, sizeof(double));
-    if (!process->connections || !process->treated || !process->untreated) {
-        free_process(process);
-        return -ENOMEM;
-    }
+    process->curable.yes = true; /* the library was preloaded */
+    diagnosis->looks += record->n_events;
+    diagnosis->forgotten += head->slots_lost;
+    diagnosis->missed += head->events_lost;
     for (uint32_t i = 0; i < record->n_slots; i++) {
-        if (record->slots[i].lives == 0) {
-            while (at < record->n_events && record->events[at].slot == i)
-                at++;
-            continue;
-        }
-        replay.connection = &process->connections[process->n_connections++];
-        take_slot(&replay, record, i, &at);
+        while (at < record->n_events && record->events[at].slot < i) /* of an unused slot */
+            at++;
+        if (record->slots[i].lives > 0)
+            take_slot(diagnosis, process, record, i, &at);
     }
-    return 0;
 }
-
-/* --- the directory --- */
 
 static int is_record(const struct dirent *entry)
 {
     return fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0;
 }
 
-/* By when it was made, which stands in its name: whoever is told of holds keeps addresses, so that
- * nothing can be sorted later. */
+/* By the time in the name. */
 static int by_beginning(const struct dirent **left, const struct dirent **right)
 {
     const char *a = strchr((*left)->d_name, '-'), *b = strchr((*right)->d_name, '-');
@@ -410,70 +351,33 @@ static int by_beginning(const struct dirent **left, const struct dirent **right)
     return at < bt ? -1 : at > bt;
 }
 
-/* 0 or -ENOMEM; a file that is no record is counted. */
-static int take_file(struct ns_recorded_all *all, int directory, const char *name,
-                     const struct ns_recorded_holds *holds)
+/* False: the file is not a record. */
+static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char *name)
 {
     struct record record = {0};
-    /* A pipe would make whoever opens it wait. */
+    /* Opening a pipe must not block. */
     int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     int error = fd >= 0 ? read_record(fd, &record) : -EINVAL;
     if (fd >= 0)
         close(fd);
-    if (!error && record.n_slots > 0) {
-        error = take_record(&all->processes[all->n_processes], &record, holds);
-        all->n_processes += error == 0;
-    }
-    if (error == -EINVAL) {
-        all->n_broken++;
-        error = 0;
-    }
+    if (!error && record.n_slots > 0)
+        take_record(diagnosis, &record);
     free(record.slots);
     free(record.events);
-    return error;
+    return error != -EINVAL;
 }
 
-/* Those that came to make a record, beyond those that made one. Where there is no room for the byte
- * of the first, the file is there and empty. */
-static size_t count_unrecorded(int directory, size_t records)
-{
-    struct stat st;
-    size_t came;
-
-    if (fstatat(directory, NS_RECORD_PROCESSES, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return 0;
-    came = st.st_size > 0 ? (size_t)st.st_size : 1;
-    return came > records ? came - records : 0;
-}
-
-int ns_recorded_read(int directory, struct ns_recorded_all *all,
-                     const struct ns_recorded_holds *holds)
+int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)
 {
     struct dirent **entries;
-    int error = 0;
-    *all = (struct ns_recorded_all){0};
     int n = scandirat(directory, ".", &entries, is_record, by_beginning);
+    *n_broken = 0;
     if (n < 0)
         return -errno;
-    all->n_unrecorded = count_unrecorded(directory, (size_t)n);
-    all->processes = calloc((size_t)n + 1, sizeof(*all->processes));
-    if (!all->processes)
-        error = -ENOMEM;
     for (int i = 0; i < n; i++) {
-        if (!error)
-            error = take_file(all, directory, entries[i]->d_name, holds);
+        *n_broken += !take_file(diagnosis, directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    if (error)
-        ns_recorded_free(all);
-    return error;
-}
-
-void ns_recorded_free(struct ns_recorded_all *all)
-{
-    for (size_t i = 0; i < all->n_processes; i++)
-        free_process(&all->processes[i]);
-    free(all->processes);
-    *all = (struct ns_recorded_all){0};
+    return n - (int)*n_broken;
 }

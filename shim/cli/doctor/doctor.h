@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The ways to use `nagleshim doctor`. Each prints what it finds, and returns the exit status. */
+/* The three forms of `nagleshim doctor`, and the findings that they share. Each form prints what it
+ * finds and returns the exit status. */
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
-#include "cli/process/process_report.h"
+#include "cli/process/elf.h"
+#include "cli/process/loaded.h"
+#include "cli/process/proc.h"
+
+#include "report/stats.h"
 
 #include <cJSON.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The file of names that glibc's loader preloads into every program. */
+#define NS_DOCTOR_PRELOAD_FILE "/etc/ld.so.preload"
 
 /* words: the program, and its arguments. */
 int ns_doctor_program(char **words, unsigned n);
@@ -14,11 +25,76 @@ int ns_doctor_process(pid_t pid);
 /* Every process; with every, also those without TCP sockets and without the shim. */
 int ns_doctor_all(bool every);
 
-/* Of one process among many: whether the shim works in it, in a word; what it does there, or why
- * it does nothing (allocated, NULL if there is no memory); and all of it as an object (NULL in the
- * text form). */
-const char *ns_doctor_column(const struct ns_process_report *patient);
-char *ns_doctor_cell(const struct ns_process_report *patient);
-cJSON *ns_doctor_entry(const struct ns_process_report *patient, const char *name);
+/* "loader: FILE (libc)", unless loader is "". */
+void ns_doctor_print_loader(const char *loader);
+
+enum { NS_FINDINGS_MOST = 16, NS_FINDING_SIZE = 1024 };
+
+enum ns_finding_kind { NS_FINDING_IS_WARNING, NS_FINDING_IS_REASON, NS_FINDING_IS_UNKNOWN };
+
+enum ns_finding_id {
+#define NS_FINDING(id, word, kind) NS_FINDING_##id,
+#include "cli/doctor/findings.def"
+#undef NS_FINDING
+};
+
+struct ns_findings {
+    unsigned n;
+    struct ns_finding {
+        enum ns_finding_id id;
+        enum ns_finding_kind kind;
+        const char *word; /* the "cause" in --json */
+        char text[NS_FINDING_SIZE];
+    } list[NS_FINDINGS_MOST];
+};
+
+/* Add a finding, unless the list is full. */
+__attribute__((format(printf, 3, 4))) void
+ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...);
+
+/* The finding that decides: the first reason, or the first one of kind UNKNOWN; NULL if the shim
+ * works. */
+const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings);
+
+/* "yes", "no" or "unknown": does the shim work? */
+const char *ns_findings_works(const struct ns_findings *findings);
+
+/* Print warnings, then reasons. */
+void ns_findings_print(const struct ns_findings *findings);
+
+/* Print the verdict, as the last line. */
+__attribute__((format(printf, 2, 3))) void ns_findings_conclude(const char *works,
+                                                                const char *format, ...);
+
+/* A running process: all that was found, as data. */
+struct ns_examination {
+    struct ns_proc proc;
+    struct ns_loaded loaded;
+    bool has_elf; /* the program's file could be read */
+    struct ns_elf elf;
+    struct ns_findings findings;
+    unsigned sockets; /* TCP, connected or listening */
+    /* if the shim is loaded and its status could be read */
+    bool has_policy;
+    char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
+    cJSON *rules;          /* those that apply to the process: number, name, send, ack, sockets */
+    bool has_stats;
+    struct ns_stats stats;
+};
+
+/* Examine a process, by its number or that of one of its threads. Prints nothing. With wait, a
+ * process that lacks the library is examined again when it is a second old; without, this does not
+ * block. 0 or -errno; -ESRCH: there is no such process, or it has ended. Call ns_examine_end in any
+ * case. */
+int ns_examine(struct ns_examination *examination, pid_t pid, bool wait,
+               struct ns_sockets *sockets);
+void ns_examine_end(struct ns_examination *examination);
+
+/* Find out why the library is not in its memory: adds at least one reason. */
+void ns_examine_absent(struct ns_examination *examination);
+
+/* The entry for the library in an ld.so.preload that was opened, or -errno of that. False if there
+ * is none. Closes fd. */
+bool ns_doctor_read_preload_file(int fd, char entry[PATH_MAX]);
 
 #endif

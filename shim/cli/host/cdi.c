@@ -1,206 +1,112 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the specification for the Container Device Interface that `nagleshim cdi` prints: what a
- * container runtime adds to a container that asks for the shim as it asks for a device. It must
- * write no file. Not async-signal-safe. */
+/* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
+ * Device Interface, with the paths of this machine. Writes no file. Not async-signal-safe. */
 #include "cli/cli.h"
-
-#include "cli/process/elf.h"
+#include "cli/host/host.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
 
 #include <cJSON.h>
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* The lowest that has what is used here: readers refuse what is newer than they are, and podman 4.3
- * does so from 0.6 on. */
-#define CDI_VERSION "0.3.0"
-#define CDI_KIND "nagleshim.dev/shim"
-
-/* Where they lie in every container, wherever they lie here. */
-#define LIBRARY_THERE "/opt/nagleshim/" NS_LIBRARY_NAME
-#define POLICIES_THERE "/etc/nagleshim"
-#define PRELOAD_THERE "/etc/ld.so.preload"
-
 #define SAY(...) ns_say("cdi", __VA_ARGS__)
+#define LIBRARY_THERE "/opt/nagleshim/" NS_LIBRARY_NAME /* in every container */
 
-/* What a container gets. */
-struct paths {
-    char library[PATH_MAX];
-    char preload[PATH_MAX]; /* a file like /etc/ld.so.preload; "": there is none */
-    const char *policies;   /* NULL: there is no such directory */
-};
+/* The Makefile knows that this file depends on the specification. cdiVersion is low because readers
+ * refuse newer ones: podman 4.3 refuses 0.6. */
+__asm__(".pushsection .rodata\n"
+        ".global ns_cdi\n"
+        "ns_cdi:\n"
+        ".incbin \"config/container/cdi.json\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char ns_cdi[] __attribute__((visibility("hidden")));
 
-/* Read-only, and not run as a program: a library is mapped, which noexec would forbid. */
-static void add_mount(cJSON *edits, const char *from, const char *to)
+/* The file for the device keep-env: named, or installed with this command; "" if there is none. */
+static bool find_preload_file(const char *named, char file[PATH_MAX])
+{
+    char here[PATH_MAX] = "", path[PATH_MAX + 64], entry[PATH_MAX], *text = NULL;
+
+    if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
+        *strrchr(here, '/') = '\0';
+    snprintf(path, sizeof path, "%s/../share/nagleshim/container/ld.so.preload", here);
+    if (realpath(named ? named : path, file))
+        text = ns_file_read(file);
+    bool good = text && ns_preload_find(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
+    free(text);
+    if (good)
+        return true;
+    *file = '\0';
+    if (named)
+        SAY("'%s' does not name " LIBRARY_THERE, named);
+    else
+        SAY("note: the device keep-env is left out, because %s is missing", path);
+    return !named;
+}
+
+static void set_host_path(cJSON *edits, int mount, const char *path)
 {
     cJSON *mounts = cJSON_GetObjectItemCaseSensitive(edits, "mounts");
-    cJSON *mount = cJSON_CreateObject();
-    const char *const options[] = {"ro", "bind", "nosuid", "nodev"};
 
-    if (!mounts)
-        mounts = cJSON_AddArrayToObject(edits, "mounts");
-    cJSON_AddStringToObject(mount, "hostPath", from);
-    cJSON_AddStringToObject(mount, "containerPath", to);
-    cJSON_AddItemToObject(mount, "options",
-                          cJSON_CreateStringArray(options, sizeof(options) / sizeof(options[0])));
-    cJSON_AddItemToArray(mounts, mount);
+    cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetArrayItem(mounts, mount), "hostPath",
+                                           cJSON_CreateString(path));
 }
 
-static void add_variable(cJSON *edits, const char *name, const char *value)
+/* A container does not start if a file that it mounts is missing: such mounts are left out. The
+ * numbers are positions in config/container/cdi.json. */
+static bool print(const char *library, const char *preload_file)
 {
-    cJSON *variables = cJSON_GetObjectItemCaseSensitive(edits, "env");
-    char text[PATH_MAX + 64];
+    cJSON *all = cJSON_Parse(ns_cdi);
+    cJSON *edits = cJSON_GetObjectItemCaseSensitive(all, "containerEdits");
+    cJSON *devices = cJSON_GetObjectItemCaseSensitive(all, "devices");
 
-    if (!variables)
-        variables = cJSON_AddArrayToObject(edits, "env");
-    snprintf(text, sizeof(text), "%s=%s", name, value);
-    cJSON_AddItemToArray(variables, cJSON_CreateString(text));
-}
-
-static cJSON *add_device(cJSON *devices, const char *name)
-{
-    cJSON *device = cJSON_CreateObject();
-
-    cJSON_AddStringToObject(device, "name", name);
-    cJSON_AddItemToArray(devices, device);
-    return cJSON_AddObjectToObject(device, "containerEdits");
-}
-
-static void specify_devices(cJSON *devices, const struct paths *paths)
-{
-    cJSON *edits = add_device(devices, "default");
-
-    add_variable(edits, "LD_PRELOAD", LIBRARY_THERE);
-    edits = add_device(devices, "log");
-    add_variable(edits, "LD_PRELOAD", LIBRARY_THERE);
-    add_variable(edits, "NAGLESHIM_LOG", "info");
-    if (paths->preload[0]) /* LD_PRELOAD stays the container's own */
-        add_mount(add_device(devices, "keep-env"), paths->preload, PRELOAD_THERE);
-}
-
-static cJSON *specify(const struct paths *paths)
-{
-    cJSON *specification = cJSON_CreateObject(), *edits;
-
-    cJSON_AddStringToObject(specification, "cdiVersion", CDI_VERSION);
-    cJSON_AddStringToObject(specification, "kind", CDI_KIND);
-    specify_devices(cJSON_AddArrayToObject(specification, "devices"), paths);
-    /* Of every device. */
-    edits = cJSON_AddObjectToObject(specification, "containerEdits");
-    add_mount(edits, paths->library, LIBRARY_THERE);
-    if (paths->policies) {
-        add_mount(edits, paths->policies, POLICIES_THERE);
-        add_variable(edits, "NAGLESHIM_POLICY_DIR", POLICIES_THERE);
+    set_host_path(edits, 0, library);
+    set_host_path(edits, 1, NS_POLICY_DIR_DEFAULT);
+    if (access(NS_POLICY_DIR_DEFAULT "/.", F_OK) != 0) {
+        SAY("note: " NS_POLICY_DIR_DEFAULT " does not exist: containers get no policies of this "
+            "machine");
+        cJSON_DeleteItemFromObjectCaseSensitive(edits, "env");
+        cJSON_DeleteItemFromArray(cJSON_GetObjectItemCaseSensitive(edits, "mounts"), 1);
     }
-    return specification;
-}
-
-/* A container does not start where something that it is to mount is missing: that is left out. */
-static void find_policies(struct paths *paths)
-{
-    struct stat st;
-
-    if (stat(NS_POLICY_DIR_DEFAULT, &st) == 0 && S_ISDIR(st.st_mode))
-        paths->policies = NS_POLICY_DIR_DEFAULT;
+    if (*preload_file)
+        set_host_path(
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(devices, 2), "containerEdits"), 0,
+            preload_file);
     else
-        SAY("%s is not there, so that containers get no policies of this machine",
-            NS_POLICY_DIR_DEFAULT);
-}
-
-static bool names_library(const char *path)
-{
-    char text[4096], entry[PATH_MAX];
-    FILE *stream = fopen(path, "re");
-    size_t n = stream ? fread(text, 1, sizeof(text) - 1, stream) : 0;
-
-    if (stream)
-        fclose(stream);
-    text[n] = '\0';
-    return ns_preload_find_in_file(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
-}
-
-/* It is installed with this command, or named. */
-static bool find_preload(const char *named, struct paths *paths)
-{
-    char here[PATH_MAX], path[PATH_MAX + 64];
-    ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
-    char *slash;
-
-    here[n > 0 ? n : 0] = '\0';
-    slash = strrchr(here, '/');
-    snprintf(path, sizeof(path), "%.*s/../share/nagleshim/container/ld.so.preload",
-             slash ? (int)(slash - here) : 0, here);
-    if (!realpath(named ? named : path, paths->preload) || !names_library(paths->preload)) {
-        if (named) {
-            SAY("'%s' is no file that names " LIBRARY_THERE, named);
-            return false;
-        }
-        SAY("%s is not there, so that there is no device keep-env", path);
-        paths->preload[0] = '\0';
-    }
-    return true;
-}
-
-static bool find_library(struct paths *paths)
-{
-    char reason[512];
-
-    if (ns_preload_locate(paths->library) == -ENOENT) {
-        SAY(NS_LIBRARY_NAME " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR);
-        return false;
-    }
-    if (ns_elf_path_is_unfit(paths->library, reason, sizeof(reason))) {
-        SAY("%s %s; install it again", paths->library, reason);
-        return false;
-    }
-    return true;
-}
-
-static int print(const struct paths *paths)
-{
-    cJSON *specification = specify(paths);
-    char *text = cJSON_Print(specification);
-
-    cJSON_Delete(specification);
-    if (!text)
-        return NS_EXIT_ERROR;
-    puts(text);
+        cJSON_DeleteItemFromArray(devices, 2);
+    char *text = cJSON_Print(all);
+    cJSON_Delete(all);
+    if (text)
+        puts(text);
     free(text);
-    return NS_EXIT_YES;
+    return text != NULL;
 }
 
 int ns_cdi_main(int argc, char **argv)
 {
-    static struct paths paths;
-    const char *preload = NULL;
+    char library[PATH_MAX], preload_file[PATH_MAX];
+    const char *named = NULL;
     int option;
 
     while ((option = ns_verbs_next_option("cdi", argc, argv)) != -1) {
-        if (option == NS_CDI_HELP) {
-            ns_help_print("cdi");
-            return NS_EXIT_YES;
-        }
         if (option != NS_CDI_PRELOAD_FILE) {
             ns_say_option("cdi", argv, option);
             return NS_EXIT_ERROR;
         }
-        preload = optarg;
+        named = optarg;
     }
     if (optind < argc) {
-        SAY("'%s': nothing may follow; see 'nagleshim cdi --help'", argv[optind]);
+        SAY("unexpected word '%s'; see 'nagleshim cdi --help'", argv[optind]);
         return NS_EXIT_ERROR;
     }
-    if (!find_library(&paths) || !find_preload(preload, &paths))
-        return NS_EXIT_ERROR;
-    find_policies(&paths);
-    return print(&paths);
+    return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&
+                   print(library, preload_file)
+               ? NS_EXIT_YES
+               : NS_EXIT_ERROR;
 }

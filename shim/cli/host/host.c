@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command line of `nagleshim host`: what is meant is clear, and allowed, before anything
- * is changed. Not async-signal-safe. */
+/* Owns the command line of `nagleshim host`: its options and rights are checked before anything is
+ * changed. With --root this process changes its root to the image. Not async-signal-safe. */
 #include "cli/host/host.h"
 
 #include "base/path.h"
@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,49 +21,40 @@
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
-enum { UNITS_MOST = 256 };
-
 enum action { NOTHING, ENABLE, DISABLE, STATUS };
 
-struct wish {
+struct host_options {
     enum action action;
-    bool preload, help;
-    char *units[UNITS_MOST];
+    bool preload;
+    char **units;
     unsigned n_units;
     const char *library, *root;
 };
 
-static bool add_unit(struct wish *wish, char *unit)
+static bool add_unit(struct host_options *options, char *unit)
 {
-    char name[NAME_MAX];
+    char path[PATH_MAX];
 
-    if (wish->n_units == UNITS_MOST) {
-        SAY("more than %d units", UNITS_MOST);
+    if (!ns_host_unit_path(unit, path))
         return false;
-    }
-    if (!ns_host_unit_name(unit, name))
-        return false;
-    wish->units[wish->n_units++] = unit;
+    options->units[options->n_units++] = unit;
     return true;
 }
 
-/* False if the option is none, which has been said. */
-static bool take_option(struct wish *wish, char **argv, int option)
+/* False, and the reason is printed, for an invalid option. */
+static bool take_option(struct host_options *options, char **argv, int option)
 {
     switch (option) {
     case NS_HOST_UNIT:
-        return add_unit(wish, optarg);
+        return add_unit(options, optarg);
     case NS_HOST_PRELOAD_FILE:
-        wish->preload = true;
+        options->preload = true;
         return true;
     case NS_HOST_LIBRARY:
-        wish->library = optarg;
+        options->library = optarg;
         return true;
     case NS_HOST_ROOT:
-        wish->root = optarg;
-        return true;
-    case NS_HOST_HELP:
-        wish->help = true;
+        options->root = optarg;
         return true;
     case NS_HOST_JSON:
         return true;
@@ -71,187 +64,175 @@ static bool take_option(struct wish *wish, char **argv, int option)
     }
 }
 
-static bool take_word(struct wish *wish, char *word)
+static bool take_word(struct host_options *options, char *word)
 {
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
 
-    if (wish->action != NOTHING && wish->n_units > 0)
-        return add_unit(wish, word); /* --unit one another */
-    for (int i = ENABLE; wish->action == NOTHING && i <= STATUS; i++)
-        if (strcmp(word, words[i]) == 0)
-            wish->action = (enum action)i;
-    if (wish->action != NOTHING && strcmp(word, words[wish->action]) == 0)
-        return true;
-    if (wish->action != NOTHING) {
-        SAY("'%s': %s takes no such word; see 'nagleshim host --help'", word, words[wish->action]);
-        return false;
-    }
-    SAY("'%s': host is followed by enable, disable or status; see 'nagleshim host --help'", word);
+    if (options->action != NOTHING && options->n_units > 0)
+        return add_unit(options, word); /* --unit one another */
+    for (int i = ENABLE; options->action == NOTHING && i <= STATUS; i++)
+        if (strcmp(word, words[i]) == 0) {
+            options->action = (enum action)i;
+            return true;
+        }
+    if (options->action == NOTHING)
+        SAY("'%s': host must be followed by enable, disable or status; see 'nagleshim host --help'",
+            word);
+    else
+        SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
     return false;
 }
 
-static bool parse(int argc, char **argv, struct wish *wish)
+static bool parse(int argc, char **argv, struct host_options *options)
 {
     int option;
 
     while ((option = ns_verbs_next_option("host", argc, argv)) != -1)
-        if (!take_option(wish, argv, option))
+        if (!take_option(options, argv, option))
             return false;
-    for (int i = optind; i < argc && !wish->help; i++)
-        if (!take_word(wish, argv[i]))
+    for (int i = optind; i < argc; i++)
+        if (!take_word(options, argv[i]))
             return false;
     return true;
 }
 
-static bool is_clear(const struct wish *wish)
+static bool is_clear(const struct host_options *options)
 {
-    if (wish->action == NOTHING)
-        SAY("host is followed by enable, disable or status; see 'nagleshim host --help'");
-    else if (wish->preload && wish->n_units > 0)
+    const char *library = options->library;
+
+    if (options->action == NOTHING)
+        SAY("host must be followed by enable, disable or status; see 'nagleshim host --help'");
+    else if (options->preload && options->n_units > 0)
         SAY("--unit and --preload cannot be used together");
-    else if (wish->action == ENABLE && !wish->preload && wish->n_units == 0)
-        SAY("enable what? --unit UNIT for a service, --preload for every program of the system");
-    else if (wish->action == STATUS && (wish->preload || wish->n_units > 0))
-        SAY("status tells of everything, and takes neither --unit nor --preload");
-    else if (wish->action == STATUS && wish->library)
-        SAY("--library is for enable and disable");
-    else if (wish->library && wish->library[0] != '/')
-        SAY("'%s': the library's path must be absolute", wish->library);
-    else if (wish->library && strcmp(ns_path_base(wish->library), NS_LIBRARY_NAME) != 0)
-        SAY("'%s': the library is called " NS_LIBRARY_NAME ", by which it is found again",
-            wish->library);
+    else if (options->action == ENABLE && !options->preload && options->n_units == 0)
+        SAY("enable needs --unit UNIT, for a service, or --preload, for every program");
+    else if (options->action == STATUS && (options->preload || options->n_units > 0 || library))
+        SAY("status takes neither --unit nor --preload nor --library");
+    else if (library && library[0] != '/')
+        SAY("'%s': the path of the library must be absolute", library);
+    else if (library && strcmp(ns_path_base(library), NS_LIBRARY_NAME) != 0)
+        SAY("'%s': the library must be called " NS_LIBRARY_NAME, library);
     else
         return true;
     return false;
 }
 
-/* The directory that is another system; "" is this one. */
-static bool take_root(const struct wish *wish, char root[PATH_MAX])
+/* The library that enable gives, or that disable takes away alone. With --root its path may be
+ * given inside or outside of the image. */
+static bool find_library(const struct host_options *options, struct ns_host *host)
 {
-    struct stat st;
-    char etc[PATH_MAX];
+    static char own[PATH_MAX], root[PATH_MAX];
+    const char *library = options->library;
 
-    root[0] = '\0';
-    if (!wish->root)
-        return true;
-    if (!realpath(wish->root, root)) {
-        SAY("--root '%s': %s", wish->root, strerror(errno));
-        return false;
+    if (!library && options->action == ENABLE) {
+        if (!ns_preload_take("host", own))
+            return false;
+        library = own;
     }
-    if (strcmp(root, "/") == 0)
-        root[0] = '\0';
-    if (snprintf(etc, sizeof(etc), "%s/etc", root) >= (int)sizeof(etc) || lstat(etc, &st) != 0 ||
-        !S_ISDIR(st.st_mode)) {
-        SAY("--root '%s': there is no system, for it has no directory etc", wish->root);
-        return false;
-    }
+    if (library && options->root && realpath(options->root, root) &&
+        strncmp(library, root, strlen(root)) == 0 && library[strlen(root)] == '/')
+        library += strlen(root);
+    host->library = library;
+    host->only = options->action == DISABLE ? library : NULL;
     return true;
 }
 
-int ns_host_exit(int error)
+/* Changes the root to the image. An exit status. */
+static int enter(const struct host_options *options, struct ns_host *host)
 {
-    return error == -EACCES || error == -EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
-}
+    host->is_image = options->root != NULL;
+    if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
+        int error = errno;
 
-/* May anything be changed here at all? */
-static int judge_rights(const struct wish *wish, const struct ns_host *host)
-{
-    bool wants_units = wish->n_units > 0;
-
-    if (wish->action != STATUS && !host->root[0] && geteuid() != 0) {
-        SAY("permission denied: only root may change this system; nothing was changed");
-        return NS_EXIT_DENIED;
+        SAY("--root '%s': %s", options->root, strerror(error));
+        return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
-    if (wish->action == ENABLE && wants_units && !host->root[0] &&
-        access("/run/systemd/system", F_OK) != 0) {
-        SAY("systemd does not run here, so that there are no units; use --preload, or --root for "
-            "an image");
-        return NS_EXIT_ERROR;
+    if (access("/etc/.", F_OK) != 0)
+        SAY("--root '%s': not a root file system: it has no /etc", options->root);
+    else if (options->action == ENABLE && options->n_units > 0 && !host->is_image &&
+             access("/run/systemd/system", F_OK) != 0)
+        SAY("systemd is not running here; use --preload, or --root for an image");
+    else
+        return NS_EXIT_YES;
+    return NS_EXIT_ERROR;
+}
+
+bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
+{
+    char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
+
+    if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
+        return false;
+    snprintf(path, sizeof path, "%.*s", (int)length, entry);
+    if (!host->only || strcmp(path, host->only) == 0)
+        return true;
+    /* The loader searches for a name without a slash: it may be any library. */
+    return *path == '/' && realpath(path, real) && realpath(host->only, meant) &&
+           strcmp(real, meant) == 0;
+}
+
+/* From now on ^C and the like have no effect, so that no change stays half done. */
+static void block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* Without --unit and --preload: everything. An exit status. */
+static int disable(const struct ns_host *host, struct host_options *options)
+{
+    int status = NS_EXIT_YES;
+    bool changed = false;
+
+    if (options->preload || options->n_units == 0)
+        status = ns_host_preload_disable(host, &changed);
+    if (!options->preload) {
+        int units = ns_host_units_disable(host, options->units, options->n_units, &changed);
+
+        status = units > status ? units : status;
     }
-    return NS_EXIT_YES;
-}
-
-/* The path there of a library that was named by its path here, perhaps. */
-static const char *in_system(const struct ns_host *host, const char *library)
-{
-    size_t root = strlen(host->root);
-
-    return strncmp(library, host->root, root) == 0 && library[root] == '/' ? library + root
-                                                                           : library;
-}
-
-static int enable(struct ns_host *host, struct wish *wish)
-{
-    char own[PATH_MAX];
-    const char *library = wish->library;
-
-    if (!library) {
-        int error = ns_preload_locate(own);
-
-        if (error == -ENOENT) {
-            SAY(NS_LIBRARY_NAME " is neither beside this command, nor in ../lib, nor in " NS_LIBDIR
-                                "; name it with --library");
-            return NS_EXIT_ERROR;
-        }
-        library = own;
-    }
-    library = in_system(host, library);
-    return wish->preload ? ns_host_preload_enable(host, library)
-                         : ns_host_units_enable(host, wish->units, wish->n_units, library);
-}
-
-/* Of everything, if nothing is named. */
-static int disable(struct ns_host *host, struct wish *wish)
-{
-    bool all = !wish->preload && wish->n_units == 0, found = false, found_units = false;
-    int status = NS_EXIT_YES, units = NS_EXIT_YES;
-
-    if (wish->library)
-        host->only = in_system(host, wish->library);
-    if (wish->preload || all)
-        status = ns_host_preload_disable(host, &found);
-    if (!wish->preload)
-        units = ns_host_units_disable(host, wish->units, wish->n_units, &found_units);
-    status = status > units ? status : units;
-    if (status == NS_EXIT_DENIED && (found || found_units))
-        return NS_EXIT_ERROR; /* something was changed */
-    if (status != NS_EXIT_YES || found || found_units)
-        return status;
-    if (wish->preload)
-        ns_output_line(NS_HOST_PRELOAD " does not name %s",
+    if (status == NS_EXIT_YES && !changed && options->n_units == 0)
+        ns_output_line("%s%s",
+                       options->preload ? NS_HOST_PRELOAD " does not name "
+                                        : "nothing is enabled with ",
                        host->only ? host->only : "the library");
-    else if (all)
-        ns_output_line("nothing is enabled%s%s", host->only ? " with " : "",
-                       host->only ? host->only : "");
-    return status;
+    return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
 int ns_host_main(int argc, char **argv)
 {
-    static struct wish wish;
+    static struct host_options options;
     static struct ns_host host;
-    char root[PATH_MAX];
-    int status;
 
-    if (!parse(argc, argv, &wish))
+    options.units = calloc((size_t)argc, sizeof *options.units);
+    if (!options.units || !parse(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (wish.help) {
-        ns_help_print("host");
-        return NS_EXIT_YES;
+    if (!is_clear(&options))
+        return NS_EXIT_ERROR;
+    if (options.action != STATUS && geteuid() != 0) {
+        SAY("permission denied: only root can change a system; nothing was changed");
+        return NS_EXIT_DENIED;
     }
-    if (!is_clear(&wish) || !take_root(&wish, root))
+    if (!find_library(&options, &host))
         return NS_EXIT_ERROR;
-    host.root = root;
-    status = judge_rights(&wish, &host);
+    int status = enter(&options, &host);
     if (status != NS_EXIT_YES)
         return status;
-    if (wish.action == STATUS)
+    if (options.action == STATUS)
         return ns_host_status(&host);
-    if (!ns_host_lock(&host, wish.action == ENABLE))
-        return NS_EXIT_ERROR;
-    ns_host_signals_hold();
-    status = wish.action == ENABLE ? enable(&host, &wish) : disable(&host, &wish);
-    ns_host_signals_restore();
+    umask(022); /* what is written is for every user */
+    block_signals();
+    if (options.action == DISABLE)
+        status = disable(&host, &options);
+    else if (options.preload)
+        status = ns_host_preload_enable(&host);
+    else
+        status = ns_host_units_enable(&host, options.units, options.n_units);
     return status;
 }

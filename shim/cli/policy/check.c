@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim check`: it reads policies as the shim does and says what is wrong with them. It
- * must have no opinion of its own: errors and warnings are those of policy.h and trust.h. Not
+/* Owns `nagleshim check`: it reads policies as the shim does and prints what is wrong with them.
+ * The errors and warnings are those of policy.h; only the access rights are judged here. Not
  * async-signal-safe. */
 #include "cli/cli.h"
 
-#include "cli/policy/directory.h"
-#include "cli/process/effect.h"
-#include "cli/process/environment.h"
 #include "cli/output.h"
-#include "cli/process/proc.h"
-#include "cli/process/trust.h"
+#include "cli/policy/directory.h"
+#include "cli/policy/effect.h"
+#include "cli/process/environment.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
@@ -19,27 +17,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-/* What is being checked: the mistakes of one source, and where they go. */
+/* One member of "files"; the text is printed from it, too. 0 is null for its numbers. */
 struct check {
-    const struct ns_policy_found *found;
-    char name[PATH_MAX]; /* of the file, as a terminal may have it */
-    const char *list;    /* the directories that it is in one of; NULL: it was named */
-    cJSON *entry;        /* NULL: text */
-    struct ns_policy_error errors[NS_POLICY_ERRORS_MOST];
-    unsigned n_errors;
+    cJSON *entry, *errors, *warnings;
+    char name[PATH_MAX]; /* the file, sanitized */
+    struct ns_policy_error kept[NS_POLICY_ERRORS_MOST];
+    unsigned n_kept;
 };
+
+static void add_number(cJSON *entry, const char *name, unsigned number)
+{
+    cJSON_AddItemToObject(entry, name, number ? cJSON_CreateNumber(number) : cJSON_CreateNull());
+}
+
+static const char *text_of(const cJSON *entry, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, name));
+
+    return text ? text : "";
+}
+
+static unsigned number_of(const cJSON *entry, const char *name)
+{
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(entry, name);
+
+    return cJSON_IsNumber(number) ? (unsigned)number->valuedouble : 0;
+}
 
 static void keep_error(void *context, const struct ns_policy_error *error)
 {
     struct check *check = context;
 
-    if (check->n_errors < NS_POLICY_ERRORS_MOST)
-        check->errors[check->n_errors++] = *error;
+    if (check->n_kept < NS_POLICY_ERRORS_MOST)
+        check->kept[check->n_kept++] = *error;
 }
 
-/* The reader tells last what is missing; its place is at the beginning. */
+/* The reader reports missing keys last; their place is at the beginning. */
 static int compare(const void *first, const void *second)
 {
     const struct ns_policy_error *a = first, *b = second;
@@ -49,93 +64,51 @@ static int compare(const void *first, const void *second)
     return a->column < b->column ? -1 : a->column > b->column;
 }
 
-static cJSON *add_entry(cJSON *to, const char *list)
+static void add_errors(struct check *check)
 {
-    cJSON *entry = to ? cJSON_CreateObject() : NULL;
+    qsort(check->kept, check->n_kept, sizeof check->kept[0], compare);
+    for (unsigned i = 0; i < check->n_kept; i++) {
+        const struct ns_policy_error *error = &check->kept[i];
+        cJSON *entry = cJSON_CreateObject();
 
-    if (entry)
-        cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(to, list), entry);
-    return entry;
+        add_number(entry, "line", error->line);
+        add_number(entry, "column", error->line ? error->column : 0);
+        ns_output_text(entry, "message", error->message);
+        cJSON_AddItemToArray(check->errors, entry);
+    }
 }
 
-static void tell_warning(struct check *check, const struct ns_rule *rule, const char *text)
+static void add_warning(void *context, const struct ns_rule *rule, const char *text)
 {
-    cJSON *entry = add_entry(check->entry, "warnings");
-    char name[160] = "";
+    struct check *check = context;
+    cJSON *entry = cJSON_CreateObject();
 
-    if (entry && rule)
-        cJSON_AddNumberToObject(entry, "rule", rule->index + 1);
-    else if (entry)
-        cJSON_AddNullToObject(entry, "rule");
+    add_number(entry, "rule", rule ? rule->index + 1 : 0);
     ns_output_text(entry, "name", rule ? rule->name : NULL);
     ns_output_text(entry, "message", text);
-    if (check->entry)
-        return;
-    if (rule) {
-        ns_effect_name(rule, name, sizeof(name) - 2);
-        strcat(name, ": ");
+    cJSON_AddItemToArray(check->warnings, entry);
+}
+
+/* Who can write to the file or to its directory controls other users' programs. The sticky bit
+ * keeps files from being replaced. */
+static void warn_of_writers(struct check *check, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char directory[PATH_MAX], text[64];
+    struct stat st;
+
+    if (stat(path, &st) == 0 && (st.st_mode & S_IWOTH)) {
+        snprintf(text, sizeof text, "every user can change it (mode %04o)", st.st_mode & 07777);
+        add_warning(check, NULL, text);
     }
-    fprintf(stderr, "%s: warning: %s%s\n", check->name, name, text);
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    if (stat(directory, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+        add_warning(check, NULL,
+                    "every user can replace it, because all may write to its directory");
 }
 
-static void warn(void *context, const struct ns_rule *rule, const char *text)
-{
-    tell_warning(context, rule, text);
-}
-
-static void warn_of_environment(void *context, const char *text)
-{
-    (void)context;
-    ns_say("check", "warning: %s", text);
-}
-
-static void warn_distrust(void *context, const char *text)
-{
-    char sentence[256];
-
-    snprintf(sentence, sizeof(sentence), "it %s", text);
-    tell_warning(context, NULL, sentence);
-}
-
-static void tell_error(const struct check *check, const struct ns_policy_error *error)
-{
-    cJSON *entry = add_entry(check->entry, "errors");
-
-    if (entry && error->line) {
-        cJSON_AddNumberToObject(entry, "line", error->line);
-        cJSON_AddNumberToObject(entry, "column", error->column);
-    } else if (entry) {
-        cJSON_AddNullToObject(entry, "line");
-        cJSON_AddNullToObject(entry, "column");
-    }
-    ns_output_text(entry, "message", error->message);
-    if (check->entry)
-        return;
-    if (error->line)
-        fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
-    else
-        fprintf(stderr, "%s: %s\n", check->name, error->message);
-}
-
-static int tell_errors(struct check *check)
-{
-    const struct ns_policy_found *found = check->found;
-    bool is_full = check->n_errors == NS_POLICY_ERRORS_MOST;
-
-    if (check->n_errors == 0)
-        tell_error(check, &found->where);
-    qsort(check->errors, check->n_errors, sizeof(check->errors[0]), compare);
-    for (unsigned i = 0; i < check->n_errors; i++)
-        tell_error(check, &check->errors[i]);
-    if (check->entry)
-        cJSON_AddBoolToObject(check->entry, "more", is_full);
-    else if (is_full)
-        fprintf(stderr, "%s: there may be more mistakes; the first %d are told\n", check->name,
-                NS_POLICY_ERRORS_MOST);
-    return found->error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
-}
-
-static void begin_entry(struct check *check)
+static void begin(struct check *check, const struct ns_policy_found *found)
 {
     static const char *const origins[] = {
         [NS_POLICY_BUILTIN] = "built-in",
@@ -143,82 +116,111 @@ static void begin_entry(struct check *check)
         [NS_POLICY_NAMED] = "file",
         [NS_POLICY_IN_DIRECTORY] = "directory",
     };
-    const struct ns_policy_found *found = check->found;
-    cJSON *entry = ns_output_entry("files");
+    cJSON *entry = check->entry;
 
-    snprintf(check->name, sizeof(check->name), "%s", found->path[0] ? found->path : "''");
+    snprintf(check->name, sizeof check->name, "%s", found->path[0] ? found->path : "''");
     ns_sanitize(check->name);
-    check->entry = entry;
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
-    if (!entry)
-        return;
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
     if (found->policy) {
         cJSON_AddNumberToObject(entry, "rules", (double)found->policy->n_rules);
         cJSON_AddBoolToObject(entry, "enabled", found->policy->enabled);
+    } else {
+        cJSON_AddBoolToObject(entry, "more", check->n_kept == NS_POLICY_ERRORS_MOST);
     }
-    cJSON_AddArrayToObject(entry, "errors");
-    cJSON_AddArrayToObject(entry, "warnings");
+    cJSON_AddItemToObject(entry, "errors", check->errors);
+    cJSON_AddItemToObject(entry, "warnings", check->warnings);
 }
 
-/* In a list of directories the first file that is there counts. */
-static void warn_of_hidden(struct check *check)
+static void print(const struct check *check)
 {
-    char why[PATH_MAX + 128], text[sizeof(why) + 32];
+    const cJSON *one;
 
-    if (!check->list || !ns_directory_hides(check->list, check->found->path, why, sizeof(why)))
-        return;
-    snprintf(text, sizeof(text), "no program gets it: %s", why);
-    tell_warning(check, NULL, ns_sanitize(text));
+    cJSON_ArrayForEach(one, check->warnings)
+    {
+        const struct ns_rule rule = {
+            .index = number_of(one, "rule") - 1,
+            .name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(one, "name")),
+        };
+        bool has_rule = number_of(one, "rule") > 0;
+        char name[160] = "";
+
+        if (has_rule)
+            ns_effect_name(&rule, name, sizeof name);
+        fprintf(stderr, "%s: warning: %s%s%s\n", check->name, name, has_rule ? ": " : "",
+                text_of(one, "message"));
+    }
+    cJSON_ArrayForEach(one, check->errors)
+    {
+        if (number_of(one, "line"))
+            fprintf(stderr, "%s:%u:%u: %s\n", check->name, number_of(one, "line"),
+                    number_of(one, "column"), text_of(one, "message"));
+        else
+            fprintf(stderr, "%s: %s\n", check->name, text_of(one, "message"));
+    }
+    if (check->n_kept == NS_POLICY_ERRORS_MOST)
+        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n",
+                check->name, NS_POLICY_ERRORS_MOST);
 }
 
-static int report(struct check *check)
+/* Add the entry to "files", or print it as text. */
+static void end(struct check *check)
 {
-    const struct ns_policy_found *found = check->found;
-    const struct ns_policy *policy = found->policy;
+    cJSON *files = cJSON_GetObjectItemCaseSensitive(ns_output_object(), "files");
 
-    begin_entry(check);
-    warn_of_hidden(check);
-    if (!policy)
-        return tell_errors(check);
-    ns_policy_warnings(policy, warn, check);
-    if (found->origin != NS_POLICY_INLINE && strcmp(found->path, "-") != 0)
-        ns_trust_judge_path(found->path, geteuid(), warn_distrust, check);
-    ns_output_line("%s: valid, %zu rule%s%s", check->name, policy->n_rules,
-                   policy->n_rules == 1 ? "" : "s",
-                   policy->enabled ? "" : ", not enabled: every socket is left alone");
-    return NS_EXIT_YES;
+    if (files) {
+        cJSON_AddItemToArray(files, check->entry);
+    } else {
+        print(check);
+        cJSON_Delete(check->entry);
+    }
 }
 
-/* list: the directories in one of which it was found; NULL if it was named. */
+static struct check new_check(void)
+{
+    return (struct check){.entry = cJSON_CreateObject(),
+                          .errors = cJSON_CreateArray(),
+                          .warnings = cJSON_CreateArray()};
+}
+
+/* file NULL: the policy that NAGLESHIM_POLICY names. list: the directories in which the file was
+ * found; NULL if it was named. Returns the exit status. */
 static int check_file(const char *file, const char *list)
 {
     static struct ns_policy_found found;
     static struct check check;
     const struct ns_policy_errors all = {keep_error, &check};
-    int status;
-
-    check = (struct check){.found = &found, .list = list};
-    ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
-    status = report(&check);
-    ns_policy_free((struct ns_policy *)found.policy);
-    return status;
-}
-
-/* The policy that NAGLESHIM_POLICY names, which is every program's. */
-static int check_named(void)
-{
-    static struct ns_policy_found found;
-    static struct check check = {.found = &found};
-    const struct ns_policy_errors all = {keep_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
-    int status;
+    char hiding[PATH_MAX], text[sizeof hiding + 64];
 
-    ns_policy_find(&request, &found, NULL, NULL);
-    status = report(&check);
-    ns_policy_free((struct ns_policy *)found.policy);
-    return status;
+    check = new_check();
+    if (file)
+        ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
+    else
+        ns_policy_find(&request, &found, NULL, NULL);
+    const struct ns_policy *policy = found.policy;
+    if (!policy && check.n_kept == 0)
+        keep_error(&check, &found.where);
+    add_errors(&check);
+    begin(&check, &found);
+    if (list && ns_directory_hides(list, found.path, hiding)) {
+        snprintf(text, sizeof text, "no program gets this file: %s is found first", hiding);
+        add_warning(&check, NULL, ns_sanitize(text));
+    }
+    if (policy) {
+        ns_policy_warnings(policy, add_warning, &check);
+        if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
+            warn_of_writers(&check, found.path);
+        ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
+                       policy->n_rules == 1 ? "" : "s",
+                       policy->enabled ? "" : ", not enabled: every socket is left alone");
+        ns_policy_free((struct ns_policy *)policy);
+    }
+    end(&check);
+    if (policy)
+        return NS_EXIT_YES;
+    return found.error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
 }
 
 struct directory {
@@ -236,77 +238,52 @@ static void check_in_directory(void *context, const char *path)
     directory->has_default |= strcmp(strrchr(path, '/'), "/default.json") == 0;
 }
 
-static void say_builtin(const char *directory)
+static void say_builtin(const char *list)
 {
-    static struct ns_policy_found found = {.origin = NS_POLICY_BUILTIN};
-    struct check check = {.found = &found};
     const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
+    struct check check = new_check();
 
-    found.policy = ns_policy_builtin();
-    begin_entry(&check);
+    begin(&check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
     ns_output_line("no default.json in %s: programs without a file of their own get the built-in "
                    "policy (send %s, ack %s, every TCP socket)",
-                   directory, ns_send_name(rule->send), ns_ack_name(rule->ack));
+                   list, ns_send_name(rule->send), ns_ack_name(rule->ack));
+    end(&check);
 }
 
-/* Says which directories of the list cannot be looked into. Of those that the environment names one
- * may well be missing: the search passes it over. */
-static bool can_look(const char *list, bool is_option)
+/* A missing directory is only an error if is_option: the library's search skips it. */
+static int check_directories(const char *list, bool is_option)
 {
-    struct ns_policy_directories directories = ns_policy_directories(list);
-    const char *at;
-    size_t length;
-    bool can = true;
+    struct directory directory = {.list = list};
+    char path[PATH_MAX];
+    int error = ns_directory_error(list, is_option, path);
 
-    while (ns_policy_next_directory(&directories, &at, &length)) {
-        char path[PATH_MAX];
-        int error;
-
-        snprintf(path, sizeof(path), "%.*s", (int)length, at);
-        error = ns_directory_judge(path);
-        if (!error || (!is_option && (error == ENOENT || error == ENOTDIR)))
-            continue;
-        ns_say("check", "%s '%s': %s", is_option ? "--dir" : "the directory", path,
-               strerror(error));
-        can = false;
-    }
-    return can;
-}
-
-static int check_directories(const char *list, bool all_seen)
-{
-    struct directory directory = {.list = list, .worst = all_seen ? NS_EXIT_YES : NS_EXIT_ERROR};
-
+    if (error)
+        ns_say("check", "the directory '%s': %s", path, strerror(error));
+    if (error && is_option)
+        return NS_EXIT_ERROR;
     ns_directory_each(list, check_in_directory, &directory);
-    if (!directory.has_default && all_seen)
+    if (!directory.has_default && !error)
         say_builtin(list);
-    return directory.worst;
+    return error ? NS_EXIT_ERROR : directory.worst;
+}
+
+static void warn_of_environment(const char *text)
+{
+    ns_say("check", "warning: %s", text);
 }
 
 /* Every policy that a program could get from this environment. */
 static int check_here(void)
 {
-    const char *named = getenv("NAGLESHIM_POLICY"), *list = ns_environment_policies();
+    const char *named = getenv("NAGLESHIM_POLICY");
     char off[128];
 
-    if (ns_environment_off(off, sizeof(off)))
+    if (ns_environment_off(off, sizeof off))
         ns_say("check", "warning: %s", off);
-    ns_environment_judge(false, warn_of_environment, NULL);
+    ns_environment_judge(warn_of_environment);
     if (named && *named)
-        return check_named();
-    return check_directories(list, can_look(list, false));
-}
-
-/* The directories that the command line names, which were meant to be there. */
-static int check_named_directories(const char *list)
-{
-    /* In the environment it would be the built-in directory; here somebody's variable was empty. */
-    if (ns_directory_has_empty(list)) {
-        ns_say("check", "--dir needs a directory, not ''%s%s%s", *list ? " as in '" : "", list,
-               *list ? "'" : "");
-        return NS_EXIT_ERROR;
-    }
-    return can_look(list, true) ? check_directories(list, true) : NS_EXIT_ERROR;
+        return check_file(NULL, NULL);
+    return check_directories(ns_environment_policies(), false);
 }
 
 int ns_check_main(int argc, char **argv)
@@ -316,10 +293,6 @@ int ns_check_main(int argc, char **argv)
 
     ns_output_expect("files");
     while ((option = ns_verbs_next_option("check", argc, argv)) != -1) {
-        if (option == NS_CHECK_HELP) {
-            ns_help_print("check");
-            return NS_EXIT_YES;
-        }
         if (option == NS_CHECK_DIR)
             list = optarg;
         if (option == NS_CHECK_JSON || option == NS_CHECK_DIR)
@@ -332,7 +305,7 @@ int ns_check_main(int argc, char **argv)
         return NS_EXIT_ERROR;
     }
     if (list)
-        return check_named_directories(list);
+        return check_directories(list, true);
     if (optind >= argc)
         return check_here();
     for (int i = optind; i < argc; i++) {

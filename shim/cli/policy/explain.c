@@ -1,23 +1,128 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim explain`: it finds the policy as a process would, matches one socket that is only
- * described, and says why. It must use the shim's own search and matcher, never a copy of their
- * rules. Not async-signal-safe. */
+/* Owns `nagleshim explain`: it finds the policy that a program would get, matches one socket, which
+ * only the options describe, and says why. It must use the shim's own search and matcher, never a
+ * copy of their rules, and must not resolve host names: the shim never sees them. Not
+ * async-signal-safe. */
 #include "cli/cli.h"
 
-#include "cli/process/effect.h"
-#include "cli/process/environment.h"
-#include "cli/policy/explain_options.h"
 #include "cli/output.h"
-#include "cli/process/program.h"
+#include "cli/policy/effect.h"
+#include "cli/process/environment.h"
 #include "cli/process/subject.h"
+#include "cli/verbs.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#define SAY(...) ns_say("explain", __VA_ARGS__)
+
+struct options {
+    const char *policy;
+    char *process;
+    const char *local, *remote;       /* as given; facts has them as addresses */
+    char *args[NS_SUBJECT_ARGS_MOST]; /* further ones are not matched */
+    unsigned n_args;
+    struct ns_socket_facts facts;
+};
+
+/* "10.0.0.1:7001" or "[::1]:7001" */
+static bool parse_address(const char *text, struct ns_address *address)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    char host[INET6_ADDRSTRLEN];
+    const char *colon = strrchr(text, ':');
+    bool has_brackets = *text == '[' && colon && colon > text + 1 && colon[-1] == ']';
+    const char *start = has_brackets ? text + 1 : text;
+    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof host;
+    unsigned long port;
+
+    if (length >= sizeof host || !ns_parse_number(colon + 1, 1, 65535, &port))
+        return false;
+    memcpy(host, start, length);
+    host[length] = '\0';
+    in.sin_port = in6.sin6_port = htons((uint16_t)port);
+    if (!has_brackets && inet_pton(AF_INET, host, &in.sin_addr) == 1)
+        *address = ns_address_from((const struct sockaddr *)&in, sizeof in);
+    else if (has_brackets && inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
+        *address = ns_address_from((const struct sockaddr *)&in6, sizeof in6);
+    else
+        return false;
+    return true;
+}
+
+static bool take_address(const char *option, const char **text, struct ns_address *address)
+{
+    *text = optarg;
+    if (parse_address(optarg, address))
+        return true;
+    SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
+        "names, and a port from 1 to 65535)",
+        option, optarg);
+    return false;
+}
+
+static bool take_role(enum ns_role *role)
+{
+    char known[64];
+    int value;
+
+    if (!ns_words_find(NS_WORDS_ROLE, optarg, &value)) {
+        SAY("--role must be %s, not '%s'", ns_words_join(NS_WORDS_ROLE, known, sizeof known),
+            optarg);
+        return false;
+    }
+    *role = (enum ns_role)value;
+    return true;
+}
+
+static bool take_option(int option, char **argv, struct options *options)
+{
+    switch (option) {
+    case NS_EXPLAIN_POLICY:
+        options->policy = optarg;
+        return true;
+    case NS_EXPLAIN_PROCESS:
+        options->process = optarg;
+        return true;
+    case NS_EXPLAIN_ARG:
+        if (options->n_args < NS_SUBJECT_ARGS_MOST)
+            options->args[options->n_args++] = optarg;
+        return true;
+    case NS_EXPLAIN_ROLE:
+        return take_role(&options->facts.role);
+    case NS_EXPLAIN_REMOTE:
+        return take_address("--remote", &options->remote, &options->facts.remote);
+    case NS_EXPLAIN_LOCAL:
+        return take_address("--local", &options->local, &options->facts.local);
+    case NS_EXPLAIN_JSON:
+        return true;
+    default:
+        ns_say_option("explain", argv, option);
+        return false;
+    }
+}
+
+static bool take_options(int argc, char **argv, struct options *options)
+{
+    int option;
+
+    while ((option = ns_verbs_next_option("explain", argc, argv)) != -1)
+        if (!take_option(option, argv, options))
+            return false;
+    if (optind < argc)
+        SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
+    else if (!options->process || *options->process == '\0')
+        SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
+    else
+        return true;
+    return false;
+}
 
 __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
 {
@@ -25,64 +130,52 @@ __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     ns_output_line("warning: %s", text);
     ns_output_list("warnings", text);
 }
 
-static void warn_of_environment(void *context, const char *text)
+static void warn_of_environment(const char *text)
 {
-    (void)context;
     warn("%s", text);
 }
 
-/* A name that is not in PATH and is a file here: what runs it is looked for in the file. A name
- * with a slash is taken as it is. Returns the name to go by. */
-static char *name_of_process(char *word, char here[PATH_MAX])
+/* NULL without --json. */
+static cJSON *add_object(const char *name)
 {
-    struct stat st;
-    char path[PATH_MAX];
-    int length = snprintf(here, PATH_MAX, "./%s", word);
-
-    if (strchr(word, '/') || ns_program_locate(word, path, sizeof(path)) || length >= PATH_MAX ||
-        stat(here, &st) != 0 || !S_ISREG(st.st_mode))
-        return word;
-    return here;
+    return ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), name) : NULL;
 }
 
 static void say_process(const struct ns_subject *subject, const char *word)
 {
     const struct ns_reach *reach = &subject->reach;
-    const char *reason = ns_reach_reason(reach->verdict);
-    cJSON *entry =
-        ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "process") : NULL;
+    const char *reason = ns_reach_reason(reach->verdict), *exe = subject->process.exe;
+    cJSON *entry = add_object("process");
 
     ns_output_text(entry, "asked", word);
-    ns_output_text(entry, "path", subject->process.exe);
+    ns_output_text(entry, "path", exe);
     ns_output_text(entry, "script", reach->is_script ? reach->program : NULL);
-    if (!subject->process.exe)
-        ns_output_line("process: %s (%s; matched by this name alone)", word,
+    if (!exe)
+        ns_output_line("process: %s (%s; only its name is matched)", word,
                        reach->program[0] != '\0' ? "its interpreter is missing"
-                       : strchr(word, '/')       ? "there is no such file"
+                       : strchr(word, '/')       ? "no such file"
                                                  : "not found in PATH");
     else if (reach->is_script)
-        ns_output_line("process: %s (the interpreter of %s)", subject->process.exe, reach->program);
+        ns_output_line("process: %s (the interpreter of %s)", exe, reach->program);
     else if (!strchr(word, '/'))
-        ns_output_line("process: %s (%s in PATH is %s)", subject->process.exe, word,
-                       reach->program);
+        ns_output_line("process: %s (%s in PATH is %s)", exe, word, reach->program);
     else
-        ns_output_line("process: %s", subject->process.exe);
-    if (subject->process.exe && reason)
+        ns_output_line("process: %s", exe);
+    if (exe && reason)
         warn("the shim will not reach this process: %s %s", reach->file, reason);
 }
 
-static void say_socket(const struct ns_explain_options *options)
+static void say_socket(const struct options *options)
 {
-    const char *role =
-        options->facts.role == NS_ROLE_UNKNOWN ? NULL : ns_role_name(options->facts.role);
-    cJSON *entry =
-        ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "socket") : NULL;
+    enum ns_role known = options->facts.role;
+    const char *role = known == NS_ROLE_UNKNOWN ? NULL : ns_role_name(known);
+    cJSON *entry = add_object("socket");
 
     ns_output_text(entry, "role", role);
     ns_output_text(entry, "local", options->local);
@@ -92,44 +185,33 @@ static void say_socket(const struct ns_explain_options *options)
                    options->remote ? options->remote : "not given");
 }
 
-/* What became of a rule, and why. */
-struct judgement {
-    const char *result; /* "matches", "does not match" or "undecided" */
-    const char *why;    /* NULL: nothing is to be added */
-};
-
-static struct judgement judge(enum ns_mismatch mismatch, const struct ns_socket_facts *facts)
+/* Why a rule does not match, or is undecided because an option is not given; NULL if it matches. */
+static const char *explain_mismatch(enum ns_mismatch mismatch, const struct ns_socket_facts *facts,
+                                    bool *is_open)
 {
-    static const char no[] = "does not match", open[] = "undecided";
-
+    *is_open = (mismatch == NS_MISMATCH_ROLE && facts->role == NS_ROLE_UNKNOWN) ||
+               (mismatch == NS_MISMATCH_LOCAL && !facts->local.known) ||
+               (mismatch == NS_MISMATCH_REMOTE && !facts->remote.known);
     switch (mismatch) {
     case NS_MATCHES:
-        return (struct judgement){"matches", NULL};
+        break;
     case NS_MISMATCH_PROCESS:
-        return (struct judgement){no, "\"process\" names other programs"};
+        return "\"process\" names other programs";
     case NS_MISMATCH_ARGS:
-        return (struct judgement){no, "\"args\" is not among the arguments"};
+        return "\"args\" matches no argument";
     case NS_MISMATCH_ROLE:
-        return facts->role == NS_ROLE_UNKNOWN
-                   ? (struct judgement){open, "it asks for a \"role\", and no --role is given"}
-                   : (struct judgement){no, "\"role\" is another"};
+        return *is_open ? "it has \"role\", and --role is not given" : "\"role\" is different";
     case NS_MISMATCH_LOCAL:
-        if (facts->local.known)
-            return (struct judgement){no, "\"local\" has other addresses or ports"};
-        if (facts->role == NS_ROLE_CLIENT)
-            return (struct judgement){open, "it asks for \"local\", and no --local is given; a "
-                                            "client has one only if the program binds it"};
-        return (struct judgement){open, "it asks for \"local\", and no --local is given"};
+        return *is_open ? "it has \"local\", and --local is not given"
+                        : "\"local\" has other addresses or ports";
     case NS_MISMATCH_REMOTE:
-        return facts->remote.known
-                   ? (struct judgement){no, "\"remote\" has other addresses or ports"}
-                   : (struct judgement){open, "it asks for \"remote\", and no --remote is given"};
+        return *is_open ? "it has \"remote\", and --remote is not given"
+                        : "\"remote\" has other addresses or ports";
     }
-    return (struct judgement){no, NULL};
+    return NULL;
 }
 
-/* Every rule up to the one that applies. Returns how many of them what was given does not decide.
- */
+/* Every rule up to the one that applies. Returns how many are undecided. */
 static unsigned say_rules(const struct ns_policy *policy, const struct ns_subject *subject,
                           const struct ns_socket_facts *facts, const struct ns_rule *last)
 {
@@ -138,18 +220,20 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
-        enum ns_mismatch mismatch = ns_match_explain(rule, &subject->process, facts);
-        struct judgement judgement = judge(mismatch, facts);
+        bool is_open;
+        const char *why =
+            explain_mismatch(ns_match_explain(rule, &subject->process, facts), facts, &is_open);
+        const char *result = !why ? "matches" : is_open ? "undecided" : "does not match";
         cJSON *entry = ns_output_entry("rules");
 
         if (entry)
             cJSON_AddNumberToObject(entry, "number", rule->index + 1);
         ns_output_text(entry, "name", rule->name);
-        ns_output_text(entry, "result", judgement.result);
-        ns_output_text(entry, "why", judgement.why);
-        ns_output_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof(name)), judgement.result,
-                       judgement.why ? ": " : "", judgement.why ? judgement.why : "");
-        undecided += *judgement.result == 'u';
+        ns_output_text(entry, "result", result);
+        ns_output_text(entry, "why", why);
+        ns_output_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof name), result,
+                       why ? ": " : "", why ? why : "");
+        undecided += is_open;
         if (rule == last)
             break;
     }
@@ -158,7 +242,7 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 
 static void say_rule(const struct ns_rule *rule, const struct ns_socket_facts *facts)
 {
-    cJSON *entry = ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), "rule") : NULL;
+    cJSON *entry = add_object("rule");
 
     if (entry) {
         cJSON_AddNumberToObject(entry, "number", rule->index + 1);
@@ -174,22 +258,20 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
                           const struct ns_socket_facts *facts)
 {
     struct ns_ruleset set;
-    const struct ns_rule *rule;
-    unsigned undecided;
 
     if (!policy->enabled) {
         ns_output_line("the policy is not enabled: every socket is left alone");
         return NS_EXIT_NO;
     }
     if (ns_ruleset_build(&set, policy, &subject->process) != 0) {
-        ns_say("explain", "%s", strerror(ENOMEM));
+        SAY("%s", strerror(ENOMEM));
         return NS_EXIT_ERROR;
     }
-    rule = ns_match_socket(&set, facts);
-    undecided = say_rules(policy, subject, facts, rule);
+    const struct ns_rule *rule = ns_match_socket(&set, facts);
+    unsigned undecided = say_rules(policy, subject, facts, rule);
     if (undecided)
-        warn("%u rule%s on what was not given: what follows holds if %s", undecided,
-             undecided == 1 ? " above depends" : "s above depend",
+        warn("%u rule%s undecided; the following holds if %s", undecided,
+             undecided == 1 ? " is" : "s are",
              undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
         say_rule(rule, facts);
@@ -203,32 +285,25 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
 
 int ns_explain_main(int argc, char **argv)
 {
-    static struct ns_explain_options options;
+    static struct options options;
     static struct ns_subject subject;
     static struct ns_policy_found found;
-    static char here[PATH_MAX];
-    char off[128], *word;
+    static const char *const lists[] = {"tried", "rules", "effects", "warnings"};
+    char off[128];
     int status = NS_EXIT_ERROR;
 
-    ns_output_expect("tried");
-    ns_output_expect("rules");
-    ns_output_expect("effects");
-    ns_output_expect("warnings");
-    if (!ns_explain_take_options(argc, argv, &options))
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        ns_output_expect(lists[i]);
+    if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("explain");
-        return NS_EXIT_YES;
-    }
-    word = name_of_process(options.process, here);
-    ns_subject_describe(&subject, word, options.args, options.n_args);
+    ns_subject_describe(&subject, options.process, options.args, options.n_args);
     if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
         return NS_EXIT_ERROR;
-    say_process(&subject, word);
+    say_process(&subject, options.process);
     say_socket(&options);
-    if (ns_environment_off(off, sizeof(off)))
+    if (ns_environment_off(off, sizeof off))
         warn("%s here", off);
-    ns_environment_judge(false, warn_of_environment, NULL);
+    ns_environment_judge(warn_of_environment);
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
     if (found.origin != NS_POLICY_BUILTIN)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The few facts of an ELF file that decide whether a library can be preloaded into it. */
+/* The facts of an ELF file that decide whether a library can be preloaded into it. */
 #ifndef NS_ELF_H
 #define NS_ELF_H
 
@@ -9,23 +9,21 @@
 
 struct ns_elf {
     bool native;          /* same class, byte order and machine as this command */
-    bool has_interpreter; /* PT_INTERP: ld.so will load it */
+    bool has_interpreter; /* PT_INTERP: ld.so loads it */
     char interpreter[PATH_MAX];
     bool is_go;
-    bool is_pascal; /* Free Pascal */
-    bool is_bun;    /* the JavaScript runtime, or a program that was compiled with it */
 };
 
-/* Fills elf from the open file, whose offset stays where it is. 0; -ENOEXEC if it is no ELF file.
- * Beyond native, nothing is looked at in a file that is not native. */
+/* Fills elf from an open file, whose offset is unchanged. 0, or -ENOEXEC if it is not an ELF file.
+ * For a file that is not native, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
-/* Would a loader refuse the open file as a library, or worse: one that is cut off it maps without a
- * look at its size, and the process gets SIGBUS. Then true, and reason is the end of a sentence
- * that begins with the file. */
+/* Would a loader refuse the open file as a library, or map a truncated one without looking at its
+ * size, so that the process gets SIGBUS? Then true, and reason is the end of a sentence that begins
+ * with the file. */
 bool ns_elf_is_unfit(int fd, char *reason, size_t size);
 
-/* The same for a path; one that cannot be opened is unfit, too. */
+/* The same for a path; a file that cannot be opened is unfit, too. */
 bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size);
 
 #endif

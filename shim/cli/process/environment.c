@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the checks of the environment variables. It must change neither environment nor files, and
- * leave no descriptor open. Not async-signal-safe. */
+/* Owns the checks of the environment variables. It must change neither environment nor files. Not
+ * async-signal-safe. */
 #include "cli/process/environment.h"
 
 #include "cli/cli.h"
@@ -9,8 +9,7 @@
 #include "policy/suggest.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,149 +26,141 @@ static const char *const variables[] = {
 #undef NS_VARIABLE
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-struct listener {
-    ns_environment_warn *warn;
-    void *context;
-};
-
-__attribute__((format(printf, 2, 3))) static void warn(const struct listener *to,
-                                                       const char *format, ...)
-{
-    char text[2 * PATH_MAX];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    to->warn(to->context, text);
-}
-
-/* The variable that was probably meant: one with few other letters, or one that the name continues
- * (NAGLESHIM_LOG_LEVEL); NULL if there is none. */
+/* The variable that the user probably meant: one with few other letters, or one that the name
+ * continues (NAGLESHIM_LOG_LEVEL); NULL if the name is right or not similar. */
 static const char *meant_by(const char *name)
 {
     struct ns_suggest near = {.word = name};
     const char *begun = NULL;
 
-    for (size_t i = 0; i < COUNT(variables); i++) {
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         size_t length = strlen(variables[i]);
 
         ns_suggest_try(&near, variables[i]);
         if (strncmp(name, variables[i], length) == 0 && name[length] == '_')
             begun = variables[i];
     }
-    return near.known && (near.distance < 3 || !begun) ? near.known : begun;
+    const char *meant = near.known && (near.distance < 3 || !begun) ? near.known : begun;
+    return meant && strcmp(name, meant) == 0 ? NULL : meant;
 }
 
-static void judge_name(const struct listener *to, const char *entry)
-{
-    char name[NAME_MOST + 1];
-    size_t length = strcspn(entry, "=");
-
-    if (length > NAME_MOST)
-        return;
-    snprintf(name, sizeof name, "%.*s", (int)length, entry);
-    const char *meant = meant_by(name);
-    if (meant && strcmp(name, meant) != 0)
-        warn(to, "unknown variable %s; did you mean %s?", name, meant);
-}
-
-static void judge_log_level(const struct listener *to)
-{
-    const char *level = getenv("NAGLESHIM_LOG");
-    char known[64];
-
-    if (level && *level && !ns_words_find(NS_WORDS_LOG, level, NULL))
-        warn(to, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-             ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
-}
-
-/* 0, or the errno with which the library will fail to open the file. A missing file is not created:
- * the library does that when it has something to write. */
-static int try_log_file(const char *file)
+/* A missing file is not created: the library does that when it has something to write. */
+static bool can_write(const char *file)
 {
     char directory[PATH_MAX];
-    const char *slash = strrchr(file, '/');
-    int fd = open(file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
-    if (fd >= 0) {
-        close(fd);
-        return 0;
-    }
-    if (errno != ENOENT)
-        return errno;
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - file) + 1 : 1,
-             slash ? file : ".");
-    return access(directory, W_OK | X_OK) == 0 ? 0 : errno;
+    snprintf(directory, sizeof directory, "%s", file);
+    return access(file, W_OK) == 0 ||
+           (errno == ENOENT && access(dirname(directory), W_OK | X_OK) == 0);
 }
 
-static void judge_log_file(const struct listener *to, const char *file)
+/* One of several directories may be missing. A directory that this user cannot look into may exist.
+ */
+static bool has_directory(const char *list)
 {
-    int error = try_log_file(file);
-
-    if (error)
-        warn(to, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
-             strerror(error));
-}
-
-/* The built-in directory may be missing, and so may one of several. If none of those that the
- * variable names is there, the variable is probably wrong. A directory that this user cannot look
- * into may exist. */
-static void judge_directories(const struct listener *to)
-{
-    const char *policy = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     struct ns_policy_directories directories = ns_policy_directories(list);
+    char path[PATH_MAX];
     const char *at;
     size_t length;
 
-    if ((policy && *policy) || !list || !*list)
-        return;
     while (ns_policy_next_directory(&directories, &at, &length)) {
-        char path[PATH_MAX];
-        struct stat st;
-
-        snprintf(path, sizeof path, "%.*s", (int)length, at);
-        if (stat(path, &st) == 0 ? S_ISDIR(st.st_mode) : errno == EACCES)
-            return;
+        snprintf(path, sizeof path, "%.*s/.", (int)length, at);
+        if (access(path, F_OK) == 0 || errno == EACCES)
+            return true;
     }
-    warn(to,
-         "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken from it",
-         list);
+    return false;
 }
 
-void ns_environment_judge(bool library_speaks, ns_environment_warn *report, void *context)
+/* The value of a variable; NULL if it is unset or empty. */
+static const char *value_of(const char *name)
 {
-    const struct listener to = {report, context};
-    const char *file = getenv("NAGLESHIM_LOG_FILE");
-    bool has_file = file && *file;
+    const char *value = getenv(name);
 
-    for (char **entry = environ; *entry; entry++)
-        judge_name(&to, *entry);
-    if (has_file)
-        judge_log_file(&to, file);
-    /* The library's own message goes to the file, where it may go unread. */
-    if (has_file || !library_speaks)
-        judge_log_level(&to);
-    judge_directories(&to);
+    return value && *value ? value : NULL;
+}
+
+static void judge_names(ns_environment_warn *warn)
+{
+    char name[NAME_MOST + 1], text[NAME_MOST + 100];
+
+    for (char **entry = environ; *entry; entry++) {
+        size_t length = strcspn(*entry, "=");
+
+        snprintf(name, sizeof name, "%.*s", (int)length, *entry);
+        const char *meant = length <= NAME_MOST ? meant_by(name) : NULL;
+        if (!meant)
+            continue;
+        snprintf(text, sizeof text, "unknown variable %s; did you mean %s?", name, meant);
+        warn(text);
+    }
+}
+
+void ns_environment_judge(ns_environment_warn *warn)
+{
+    const char *level = value_of("NAGLESHIM_LOG"), *file = value_of("NAGLESHIM_LOG_FILE");
+    const char *list = value_of("NAGLESHIM_POLICY_DIR");
+    char text[PATH_MAX + 200], known[64];
+
+    judge_names(warn);
+    if (file && !can_write(file)) {
+        snprintf(text, sizeof text,
+                 "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
+                 strerror(errno));
+        warn(text);
+    }
+    if (level && !ns_words_find(NS_WORDS_LOG, level, NULL)) {
+        snprintf(text, sizeof text, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
+                 ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
+        warn(text);
+    }
+    if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list)) {
+        snprintf(text, sizeof text,
+                 "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken "
+                 "from it",
+                 list);
+        warn(text);
+    }
 }
 
 const char *ns_environment_policies(void)
 {
-    const char *directory = getenv("NAGLESHIM_POLICY_DIR");
+    const char *directory = value_of("NAGLESHIM_POLICY_DIR");
 
-    return directory && *directory ? directory : NS_POLICY_DIR_DEFAULT;
+    return directory ? directory : NS_POLICY_DIR_DEFAULT;
 }
 
 bool ns_environment_off(char *text, size_t size)
 {
-    const char *off = getenv("NAGLESHIM_OFF");
-    bool is_on = off && *off != '\0' && strcmp(off, "0") != 0;
+    const char *off = value_of("NAGLESHIM_OFF");
+    bool is_on = off && strcmp(off, "0") != 0;
 
     if (is_on)
         snprintf(text, size,
                  "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the shim is switched off",
                  off);
     return is_on;
+}
+
+bool ns_environment_policy_file(const char *command, const char *file, char path[PATH_MAX])
+{
+    static struct ns_policy_found found;
+    struct stat st;
+    char text[PATH_MAX + sizeof found.where.message + 32];
+
+    if (!realpath(file, path) || stat(path, &st) != 0) {
+        ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
+        return false;
+    }
+    /* The program reads the file again, and so may programs that it starts. */
+    if (!S_ISREG(st.st_mode)) {
+        ns_say(command,
+               "%s: cannot be read: it is not a regular file; the JSON itself may be in "
+               "NAGLESHIM_POLICY",
+               file);
+        return false;
+    }
+    ns_policy_read(path, &found);
+    if (!found.policy)
+        ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof text));
+    return found.policy != NULL;
 }

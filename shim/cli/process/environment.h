@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of the environment variables that the library reads. */
+/* Checks of the environment variables that the library reads, and of the policy file that one of
+ * them is set to. */
 #ifndef NS_ENVIRONMENT_H
 #define NS_ENVIRONMENT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 /* text is a sentence without its full stop. */
-typedef void ns_environment_warn(void *context, const char *text);
+typedef void ns_environment_warn(const char *text);
 
-/* Calls warn for each misspelt variable and each invalid value. library_speaks: a program with the
- * library is started next; the library itself reports an invalid log level on standard error. */
-void ns_environment_judge(bool library_speaks, ns_environment_warn *warn, void *context);
+/* Calls warn for each misspelt variable and each invalid value. */
+void ns_environment_judge(ns_environment_warn *warn);
 
 /* The directories of policies: NAGLESHIM_POLICY_DIR, or the built-in one. */
 const char *ns_environment_policies(void);
 
 /* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */
 bool ns_environment_off(char *text, size_t size);
+
+/* Reads the policy file that a program of this command will find by NAGLESHIM_POLICY, and sets path
+ * to its absolute path. If the policy is broken: false, and one line on stderr in the name of
+ * command. */
+bool ns_environment_policy_file(const char *command, const char *file, char path[PATH_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The shim in a running process: is it in its memory, and what does its status section say. */
+/* The library in a running process: is it in its memory, and what does its status section say? */
 #ifndef NS_LOADED_H
 #define NS_LOADED_H
 
@@ -9,32 +9,31 @@
 
 enum ns_loaded_state {
     NS_LOADED_NO,
-    NS_LOADED_UNREADABLE, /* it is there by its name; error says why no more can be told */
-    NS_LOADED_STARTING,   /* its start-up has not come to an end */
-    NS_LOADED_BROKEN,     /* what is at the place of the status section is none */
-    NS_LOADED_VERSION,    /* a status section that this command does not know */
+    NS_LOADED_UNREADABLE, /* a library of its name is there; error says why no more is known */
+    NS_LOADED_STARTING,   /* its start-up has not ended */
+    NS_LOADED_BROKEN,     /* the status section is invalid */
+    NS_LOADED_VERSION,    /* a status section of a version that this command does not know */
     NS_LOADED_YES,
 };
 
 struct ns_loaded {
     enum ns_loaded_state state;
     int error;
-    char path[PATH_MAX];     /* tame; " (deleted)" is cut off */
-    bool deleted;            /* the file has been replaced or removed since */
-    bool denied;             /* memory cannot be read: only names were looked at */
-    unsigned copies;         /* of the shim */
-    unsigned libcs;          /* of libc: more than one after dlmopen */
-    char library[16];        /* the shim's version, for VERSION and YES */
+    char path[PATH_MAX];     /* sanitized, without " (deleted)" */
+    bool deleted;            /* the file was replaced or removed */
+    bool denied;             /* memory cannot be read: only names were compared */
+    bool observes;           /* libnagleshim-observe.so is there */
+    char library[16];        /* the library's version, for VERSION and YES */
     struct ns_status status; /* for YES */
 };
 
-/* 0 or -errno, if not even the list of its mappings can be read. */
+/* 0, or -errno if the list of mappings cannot be read. */
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded);
 
-enum { NS_LOADED_RULES_MOST = 1000 }; /* more than anybody reads */
+enum { NS_LOADED_RULES_MOST = 1000 }; /* further ones are not read */
 
-/* Calls visit for each rule that applies to the process, with its number from 1,
- * NS_LOADED_RULES_MOST at most. 0, or -errno: the others cannot be read. */
+/* Calls visit for each rule that applies to the process, with its number from 1. 0, or -errno if
+ * the remaining ones cannot be read. */
 int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *status,
                         void (*visit)(void *context, unsigned number,
                                       const struct ns_status_rule *rule),
@@ -42,16 +41,16 @@ int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *stat
 
 /* What the shim does in a process. */
 enum ns_shim {
-    NS_SHIM_UNKNOWN, /* it could not be told */
+    NS_SHIM_UNKNOWN,
     NS_SHIM_DENIED,
     NS_SHIM_NO,
     NS_SHIM_UNNAMED, /* memory cannot be read, and no library has its name */
     NS_SHIM_STARTING,
-    NS_SHIM_VERSION, /* another one, that this command does not know */
+    NS_SHIM_VERSION, /* one that this command does not know */
     NS_SHIM_OFF,
     NS_SHIM_DISABLED,
-    NS_SHIM_OBSERVES, /* no rule does more than look */
-    NS_SHIM_READY,    /* no rule that does has taken a socket yet */
+    NS_SHIM_OBSERVES, /* only the library that observes is there */
+    NS_SHIM_READY,    /* no socket has got a rule yet */
     NS_SHIM_WORKS,
 };
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the search for the library and the form of LD_PRELOAD. It must not change the environment:
- * run does. Not async-signal-safe. */
+/* Owns the search for the library and the order of LD_PRELOAD. It must not change the environment.
+ * Not async-signal-safe. */
 #include "cli/process/preload.h"
+
+#include "cli/cli.h"
+#include "cli/process/elf.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -10,135 +13,129 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool exists_in(const char *directory, const char *below, char path[PATH_MAX])
+static bool exists_in(const char *directory, const char *name, char path[PATH_MAX])
 {
     char candidate[PATH_MAX];
-    int n = snprintf(candidate, sizeof(candidate), "%s%s/" NS_LIBRARY_NAME, directory, below);
+    int n = snprintf(candidate, sizeof candidate, "%s/%s", directory, name);
 
-    return n > 0 && (size_t)n < sizeof(candidate) && access(candidate, R_OK) == 0 &&
+    return (size_t)n < sizeof candidate && access(candidate, R_OK) == 0 &&
            realpath(candidate, path);
+}
+
+int ns_preload_locate_named(const char *name, char path[PATH_MAX])
+{
+    char here[PATH_MAX] = "", lib[PATH_MAX + 8];
+
+    if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
+        *strrchr(here, '/') = '\0';
+    snprintf(lib, sizeof lib, "%s/../lib", here);
+    if (!exists_in(here, name, path) && !exists_in(lib, name, path) &&
+        !exists_in(NS_LIBDIR, name, path))
+        return -ENOENT;
+    /* The loader replaces $LIB and other names after a dollar sign. */
+    return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
 }
 
 int ns_preload_locate(char path[PATH_MAX])
 {
-    char here[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
-    char *slash;
+    return ns_preload_locate_named(NS_LIBRARY_NAME, path);
+}
 
-    here[n > 0 ? n : 0] = '\0';
-    slash = strrchr(here, '/');
-    if (slash)
-        *slash = '\0';
-    if (!(slash && (exists_in(here, "", path) || exists_in(here, "/../lib", path))) &&
-        !exists_in(NS_LIBDIR, "", path))
-        return -ENOENT;
-    /* A dollar sign, too: ld.so would replace $LIB and its like. */
-    return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
+static bool has_base_name(const char *entry, size_t length, const char *name)
+{
+    size_t own = strlen(name);
+
+    return length >= own && memcmp(entry + length - own, name, own) == 0 &&
+           (length == own || entry[length - own - 1] == '/');
 }
 
 bool ns_preload_is_the_library(const char *entry, size_t length)
 {
-    const size_t name = strlen(NS_LIBRARY_NAME);
-
-    return length >= name && memcmp(entry + length - name, NS_LIBRARY_NAME, name) == 0 &&
-           (length == name || entry[length - name - 1] == '/');
+    return has_base_name(entry, length, NS_LIBRARY_NAME) ||
+           has_base_name(entry, length, NS_OBSERVER_NAME);
 }
 
-/* The run-time library of a sanitizer, gcc's or clang's: it must be the first of all, and says so
- * where it is not. */
+/* Is this the run-time library of a sanitizer of gcc or clang (asan, ubsan, hwasan ...)? It refuses
+ * to run if it is not the first library. */
 static bool is_sanitizer(const char *entry, size_t length)
 {
-    static const char *const kinds[] = {"asan", "hwasan", "lsan", "msan", "tsan", "ubsan"};
-    const char *base = entry;
-    char name[64];
+    static const char *const patterns[] = {"lib[almt]san.so*", "libubsan.so*", "libhwasan.so*",
+                                           "libclang_rt.*san[.-]*"};
+    char path[PATH_MAX];
 
-    for (size_t i = 0; i < length; i++)
-        if (entry[i] == '/')
-            base = entry + i + 1;
-    snprintf(name, sizeof(name), "%.*s", (int)(length - (size_t)(base - entry)), base);
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        char pattern[64];
-
-        snprintf(pattern, sizeof(pattern), "lib%s.so*", kinds[i]);
-        if (fnmatch(pattern, name, 0) == 0)
+    snprintf(path, sizeof path, "/%.*s", (int)length, entry);
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
+        if (fnmatch(patterns[i], strrchr(path, '/') + 1, 0) == 0)
             return true;
-        snprintf(pattern, sizeof(pattern), "libclang_rt.%s[.-]*", kinds[i]);
-        if (fnmatch(pattern, name, 0) == 0)
-            return true;
-    }
     return false;
 }
 
-static char *append(char *end, const char *start, const char *entry, size_t length)
+/* Adds the entries of old, without our libraries: the sanitizers' libraries, or the others. */
+static void add_entries(char *list, const char *old, bool sanitizers)
 {
-    if (end != start)
-        *end++ = ':';
-    memcpy(end, entry, length);
-    return end + length;
-}
-
-/* What old lists, but for the library: the sanitizers, or the others. */
-static char *append_old(char *end, const char *start, const char *old, bool sanitizers)
-{
-    for (const char *entry = old; *entry != '\0';) {
-        size_t length = strcspn(entry, NS_PRELOAD_SEPARATORS);
-
-        if (length > 0 && !ns_preload_is_the_library(entry, length) &&
-            is_sanitizer(entry, length) == sanitizers)
-            end = append(end, start, entry, length);
-        entry += length;
-        entry += strspn(entry, NS_PRELOAD_SEPARATORS);
+    for (size_t length; *old != '\0'; old += length + (old[length] != '\0')) {
+        length = strcspn(old, NS_PRELOAD_SEPARATORS);
+        if (length == 0 || ns_preload_is_the_library(old, length) ||
+            is_sanitizer(old, length) != sanitizers)
+            continue;
+        strcat(list, *list ? ":" : "");
+        strncat(list, old, length);
     }
-    return end;
 }
 
 char *ns_preload_join(const char *old, const char *library)
 {
-    const size_t own = strlen(library);
-    char *list = malloc((old ? strlen(old) : 0) + own + 2);
-    char *end = list;
+    char *list = calloc(1, (old ? strlen(old) : 0) + strlen(library) + 3);
 
     if (!list)
         return NULL;
-    end = append_old(end, list, old ? old : "", true);
-    /* Before every other: what stands between the program and the shim could hide calls from it. */
-    end = append(end, list, library, own);
-    end = append_old(end, list, old ? old : "", false);
-    *end = '\0';
+    add_entries(list, old ? old : "", true);
+    strcat(list, *list ? ":" : "");
+    /* A library before this one could hide calls from it. */
+    strcat(list, library);
+    add_entries(list, old ? old : "", false);
     return list;
-}
-
-static bool take_entry(const char *word, size_t length, char entry[PATH_MAX])
-{
-    if (!ns_preload_is_the_library(word, length) || length >= PATH_MAX)
-        return false;
-    memcpy(entry, word, length);
-    entry[length] = '\0';
-    return true;
 }
 
 bool ns_preload_find(const char *list, char entry[PATH_MAX])
 {
     while (*list != '\0') {
-        size_t length = strcspn(list, NS_PRELOAD_SEPARATORS);
+        size_t length = strcspn(list, NS_PRELOAD_SEPARATORS "#");
 
-        if (take_entry(list, length, entry))
+        if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
+            snprintf(entry, PATH_MAX, "%.*s", (int)length, list);
             return true;
+        }
         list += length;
-        list += strspn(list, NS_PRELOAD_SEPARATORS);
+        list += *list == '#' ? strcspn(list, "\n") : strspn(list, NS_PRELOAD_SEPARATORS);
     }
     return false;
 }
 
-bool ns_preload_find_in_file(const char *text, char entry[PATH_MAX])
+bool ns_preload_take(const char *command, char path[PATH_MAX])
 {
-    while (*text != '\0') {
-        size_t length = strcspn(text, NS_PRELOAD_SEPARATORS "#");
+    char reason[128];
+    int result = ns_preload_locate(path);
 
-        if (take_entry(text, length, entry))
-            return true;
-        text += length;
-        text += *text == '#' ? strcspn(text, "\n") : strspn(text, NS_PRELOAD_SEPARATORS);
-    }
+    if (result == -ENOENT)
+        ns_say(command,
+               "cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
+    else if (result != 0)
+        ns_say(command,
+               "'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar "
+               "sign",
+               path);
+    /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
+    else if (ns_elf_path_is_unfit(path, reason, sizeof reason))
+        ns_say(command, "the library would not load: %s %s; install it again", path, reason);
+    else
+        return true;
     return false;
+}
+
+char *ns_preload_list(const char *command)
+{
+    char path[PATH_MAX];
+
+    return ns_preload_take(command, path) ? ns_preload_join(getenv("LD_PRELOAD"), path) : NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the library is, and what LD_PRELOAD becomes with it. */
+/* The location of the library, and its place in LD_PRELOAD. */
 #ifndef NS_PRELOAD_H
 #define NS_PRELOAD_H
 
@@ -9,28 +9,37 @@
 
 #define NS_LIBRARY_NAME "libnagleshim.so"
 
-/* What ends an entry of LD_PRELOAD: glibc knows space and colon, musl every white space. */
+/* The library that observes and cures nothing: for diagnose. */
+#define NS_OBSERVER_NAME "libnagleshim-observe.so"
+
+/* The separators of LD_PRELOAD: space and colon for glibc, every white space for musl. */
 #define NS_PRELOAD_SEPARATORS " :\t\n\v\f\r"
 
-/* Is this entry of LD_PRELOAD the library, in whatever directory? */
+/* Is this entry of LD_PRELOAD the library or the one that observes, in any directory? */
 bool ns_preload_is_the_library(const char *entry, size_t length);
 
-/* The entry of a list as LD_PRELOAD has it that is the library, copied to entry; false if none is.
- */
+/* Copies the library's entry of a list like LD_PRELOAD, or of the text of /etc/ld.so.preload, in
+ * which # starts a comment; false if there is none. */
 bool ns_preload_find(const char *list, char entry[PATH_MAX]);
 
-/* The same for the text of /etc/ld.so.preload, in which # begins a comment. */
-bool ns_preload_find_in_file(const char *text, char entry[PATH_MAX]);
-
-/* The library that belongs to this command: beside it, in ../lib, or where it was to be installed.
- * 0; -ENOENT if it is nowhere; -EINVAL if path, which is filled, cannot be written in LD_PRELOAD.
+/* Finds the library of this command: beside it, in ../lib, or in the directory it was built for.
+ * 0; -ENOENT if there is none; -EINVAL if path, which is filled, cannot be an entry of LD_PRELOAD.
  */
 int ns_preload_locate(char path[PATH_MAX]);
 
-/* The new value of LD_PRELOAD: library once, behind the sanitizers' libraries alone, and what else
- * old (may be NULL) lists behind it, in its order.
- * Another libnagleshim.so there gives way to this one: two of them in a process would undo each
- * other. Allocated; NULL if there is no memory. */
+/* The same for a file with that name. */
+int ns_preload_locate_named(const char *name, char path[PATH_MAX]);
+
+/* The value of LD_PRELOAD with library added to old (may be NULL), in front of every entry but the
+ * sanitizers' libraries. Any other of our libraries in old is dropped: two of them in a process
+ * would undo each other. Allocated; NULL if there is no memory. */
 char *ns_preload_join(const char *old, const char *library);
+
+/* Finds the library of this command. False, and one line on stderr in the name of command, if there
+ * is none or if it would not load. */
+bool ns_preload_take(const char *command, char path[PATH_MAX]);
+
+/* The value of LD_PRELOAD with that library added to this command's own; NULL as above. */
+char *ns_preload_list(const char *command);
 
 #endif

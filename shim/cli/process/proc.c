@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of /proc/PID. It must not stop, trace or change the process, and trusts nothing
- * that is in its memory: lengths are bounded, texts are tamed. Not async-signal-safe. */
+ * in its memory: lengths are bounded, texts are sanitized. Not async-signal-safe. */
 #include "cli/process/proc.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
-
 #include "watch/state.h"
 
 #include <dirent.h>
@@ -17,77 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 8 << 20 }; /* bytes of environ or cmdline */
+enum { STEP = 64 << 10, FILE_MOST = 8 << 20 }; /* bytes that are read at once, and of a file */
 
-/* The start is known to a tick, and a file's time to a jiffy. */
+/* The start is known to a clock tick, and a file's time to a jiffy. */
 #define START_SLACK 0.03
-
-static FILE *open_stream(const struct ns_proc *proc, const char *name)
-{
-    int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC);
-    FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
-
-    if (fd >= 0 && !stream)
-        close(fd);
-    return stream;
-}
-
-/* The whole of a file, with a zero byte behind it. Once its process has ended, /proc says ESRCH, or
- * ENOENT where there is no memory any more. */
-static int read_all(const struct ns_proc *proc, const char *name, char **bytes, size_t *size)
-{
-    FILE *stream = open_stream(proc, name);
-    size_t room = 4096, used = 0, n;
-    char *buffer = malloc(room);
-    int error = stream ? 0 : -errno;
-
-    while (!error && buffer && (n = fread(buffer + used, 1, room - 1 - used, stream)) > 0) {
-        used += n;
-        if (room - 1 == used && room < FILE_MOST) {
-            char *larger = realloc(buffer, room *= 2);
-
-            if (!larger)
-                free(buffer);
-            buffer = larger;
-        }
-    }
-    if (!error && stream && ferror(stream))
-        error = errno ? -errno : -EIO;
-    if (stream)
-        fclose(stream);
-    if (!buffer)
-        return -ENOMEM;
-    if (error) {
-        free(buffer);
-        return error;
-    }
-    buffer[used] = '\0';
-    *bytes = buffer;
-    *size = used;
-    return 0;
-}
-
-static void take_status_line(struct ns_proc *proc, const char *line)
-{
-    unsigned real, effective;
-
-    if (strncmp(line, "Name:\t", 6) == 0)
-        snprintf(proc->name, sizeof(proc->name), "%.*s", (int)strcspn(line + 6, "\n"), line + 6);
-    else if (strncmp(line, "State:\t", 7) == 0)
-        proc->state = line[7];
-    else if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
-        proc->user = effective;
-    else
-        (void)(sscanf(line, "Tgid:\t%d", &proc->process) == 1 ||
-               sscanf(line, "PPid:\t%d", &proc->parent) == 1 ||
-               sscanf(line, "Seccomp:\t%d", &proc->seccomp) == 1);
-}
 
 int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
 {
@@ -98,7 +35,7 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
     if (!dir)
         return -errno;
     while (goes_on && (entry = readdir(dir))) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        pid_t pid = atoi(entry->d_name);
 
         if (pid <= 0)
             continue;
@@ -109,29 +46,52 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
     return any ? 0 : -ENOENT;
 }
 
+static void take_status_line(struct ns_proc *proc, const char *line)
+{
+    unsigned real, effective;
+
+    if (strncmp(line, "Name:\t", 6) == 0)
+        snprintf(proc->name, sizeof proc->name, "%.*s", (int)strcspn(line + 6, "\n"), line + 6);
+    else if (strncmp(line, "State:\t", 7) == 0)
+        proc->state = line[7];
+    else if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
+        proc->user = effective;
+    else if (sscanf(line, "Tgid:\t%d", &proc->process) != 1)
+        sscanf(line, "Seccomp:\t%d", &proc->seccomp);
+}
+
+FILE *ns_proc_stream(const struct ns_proc *proc, const char *name)
+{
+    int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
+
+    if (fd >= 0 && !stream)
+        close(fd);
+    return stream;
+}
+
 int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];
     struct ns_state state;
-    FILE *status;
 
     *proc = (struct ns_proc){.dir = -1, .pid = pid, .process = pid};
-    snprintf(path, sizeof(path), "/proc/%d", pid);
+    snprintf(path, sizeof path, "/proc/%d", pid);
     proc->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (proc->dir < 0) {
-        /* Where /proc is mounted with hidepid, other users' processes are not there. */
+        /* With hidepid, /proc does not show the processes of other users. */
         bool hidden = errno == ENOENT && kill(pid, 0) != 0 && errno == EPERM;
 
         return hidden ? -EPERM : -ESRCH;
     }
-    status = open_stream(proc, "status");
+    FILE *status = ns_proc_stream(proc, "status");
     if (!status) {
         int error = errno == ENOENT ? ESRCH : errno;
 
         ns_proc_close(proc);
         return -error;
     }
-    while (fgets(line, sizeof(line), status))
+    while (fgets(line, sizeof line, status))
         take_status_line(proc, line);
     fclose(status);
     ns_sanitize(proc->name);
@@ -148,8 +108,7 @@ void ns_proc_close(struct ns_proc *proc)
         close(proc->dir);
     proc->dir = -1;
     free(proc->environ);
-    free(proc->arguments);
-    proc->environ = proc->arguments = NULL;
+    proc->environ = NULL;
 }
 
 bool ns_proc_is_gone(const struct ns_proc *proc)
@@ -160,45 +119,49 @@ bool ns_proc_is_gone(const struct ns_proc *proc)
            state.is_exiting;
 }
 
-pid_t ns_proc_other_thread(const struct ns_proc *proc)
+/* The whole of a file, and a zero byte. Once the process has ended, the error is ESRCH, or ENOENT
+ * for a file that needs its memory. */
+static int read_all(const struct ns_proc *proc, const char *name, char **bytes, size_t *size)
 {
-    int fd = openat(proc->dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-    pid_t found = 0;
+    int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC), error = fd < 0 ? -errno : 0;
+    char *buffer = NULL, *larger;
+    size_t used = 0;
+    ssize_t n = 1;
 
-    if (!dir && fd >= 0)
-        close(fd);
-    while (dir && !found && (entry = readdir(dir))) {
-        struct ns_proc thread = {.dir =
-                                     openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-
-        if (entry->d_name[0] != '.' && thread.dir >= 0 && !ns_proc_is_gone(&thread))
-            found = atoi(entry->d_name);
-        if (thread.dir >= 0)
-            close(thread.dir);
+    while (!error && n > 0 && used < FILE_MOST) {
+        larger = realloc(buffer, used + STEP + 1);
+        n = larger ? read(fd, larger + used, STEP) : -1;
+        error = n < 0 ? -errno : 0;
+        buffer = larger ? larger : buffer;
+        used += n > 0 ? (size_t)n : 0;
     }
-    if (dir)
-        closedir(dir);
-    return found;
+    if (fd >= 0)
+        close(fd);
+    if (error) {
+        free(buffer);
+        return error;
+    }
+    buffer[used] = '\0';
+    *bytes = buffer;
+    *size = used;
+    return 0;
 }
 
 static int read_auxv(struct ns_proc *proc)
 {
+    unsigned long entry[2];
     char *bytes;
     size_t size;
     int error = read_all(proc, "auxv", &bytes, &size);
 
     if (error)
         return error;
-    for (size_t i = 0; i + 2 * sizeof(unsigned long) <= size; i += 2 * sizeof(unsigned long)) {
-        unsigned long entry[2];
-
-        memcpy(entry, bytes + i, sizeof(entry));
+    for (size_t i = 0; i + sizeof entry <= size; i += sizeof entry) {
+        memcpy(entry, bytes + i, sizeof entry);
         if (entry[0] == AT_SECURE)
             proc->secure = entry[1] != 0;
         if (entry[0] == AT_EXECFN &&
-            ns_proc_text(proc, entry[1], proc->execfn, sizeof(proc->execfn)) != 0)
+            ns_proc_text(proc, entry[1], proc->execfn, sizeof proc->execfn) != 0)
             proc->execfn[0] = '\0';
     }
     free(bytes);
@@ -207,61 +170,50 @@ static int read_auxv(struct ns_proc *proc)
 
 int ns_proc_look(struct ns_proc *proc)
 {
-    ssize_t n = readlinkat(proc->dir, "exe", proc->exe, sizeof(proc->exe) - 1);
+    ssize_t n = readlinkat(proc->dir, "exe", proc->exe, sizeof proc->exe - 1);
     int error = n < 0 ? -errno : 0;
 
     free(proc->environ);
-    free(proc->arguments);
-    proc->environ = proc->arguments = NULL;
+    proc->environ = NULL;
     proc->execfn[0] = '\0';
     proc->exe[n > 0 ? n : 0] = '\0';
     if (!error)
         error = read_all(proc, "environ", &proc->environ, &proc->environ_size);
     if (!error)
-        error = read_all(proc, "cmdline", &proc->arguments, &proc->arguments_size);
-    if (!error)
         error = read_auxv(proc);
     return error == -ENOENT ? -ESRCH : error;
 }
 
-/* Strings one behind the other, each with a zero byte; the last may lack it, but read_all adds one.
- */
-static const char *next_text(const char *text, const char *bytes, size_t size)
-{
-    text = text ? text + strlen(text) + 1 : bytes;
-    return text < bytes + size ? text : NULL;
-}
-
 const char *ns_proc_getenv(const struct ns_proc *proc, const char *name)
 {
-    const char *entry = NULL;
     size_t length = strlen(name);
+    const char *end = proc->environ ? proc->environ + proc->environ_size : NULL;
 
-    if (!proc->environ)
-        return NULL;
-    while ((entry = next_text(entry, proc->environ, proc->environ_size)))
+    for (const char *entry = proc->environ; entry < end; entry += strlen(entry) + 1)
         if (strncmp(entry, name, length) == 0 && entry[length] == '=')
             return entry + length + 1;
     return NULL;
 }
 
-const char *ns_proc_argument(const struct ns_proc *proc, unsigned n)
+const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size)
 {
-    const char *argument = NULL;
+    enum { KERNEL_MOST = 15 }; /* TASK_COMM_LEN without its end */
+    char exe[PATH_MAX];
 
-    if (!proc->arguments)
-        return NULL;
-    do
-        argument = next_text(argument, proc->arguments, proc->arguments_size);
-    while (argument && n-- > 0);
-    return argument;
+    snprintf(exe, sizeof exe, "%.*s", (int)ns_path_length(proc->exe), proc->exe);
+    const char *name = ns_path_program(proc->execfn, ns_path_base(exe));
+    /* The kernel has the beginning of it, unless the process has renamed itself. */
+    if (strncmp(proc->name, name, KERNEL_MOST) != 0)
+        name = *exe ? ns_path_base(exe) : proc->name;
+    snprintf(buffer, size, "%s", name);
+    return ns_sanitize(buffer);
 }
 
 int ns_proc_each_mapping(const struct ns_proc *proc,
                          bool (*visit)(void *context, const struct ns_mapping *mapping),
                          void *context)
 {
-    FILE *maps = open_stream(proc, "maps");
+    FILE *maps = ns_proc_stream(proc, "maps");
     char *line = NULL;
     size_t room = 0;
 
@@ -278,7 +230,6 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
                    &mapping.start, &mapping.end, permissions, &mapping.offset, &inode, &path) < 5)
             continue;
         mapping.writable = permissions[1] == 'w';
-        mapping.executable = permissions[2] == 'x';
         mapping.has_file = inode != 0;
         mapping.path = path > 0 ? line + path : "";
         if (!visit(context, &mapping))
@@ -289,55 +240,34 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
     return 0;
 }
 
-/* Where a sandbox keeps process_vm_readv from us, or a kernel lacks it. */
-static int read_mem_file(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
+/* How many bytes were read, or -errno. Fewer than size if unmapped memory follows. */
+static ssize_t read_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
     int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
-    struct iovec here = {buffer, size};
-    ssize_t n = fd < 0 ? -1 : preadv(fd, &here, 1, (off_t)address);
-    int error = n < 0 ? -errno : 0;
+    ssize_t n = fd < 0 ? -1 : pread(fd, buffer, size, (off_t)address);
+    int error = errno;
 
     if (fd >= 0)
         close(fd);
-    if (error)
-        return error == -EIO ? -EFAULT : error;
-    return (size_t)n == size ? 0 : -EFAULT;
+    return n >= 0 ? n : error == EIO ? -EFAULT : -error;
 }
 
 int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
-    struct iovec here = {buffer, size};
-    struct iovec there = {(void *)(uintptr_t)address, size};
-    ssize_t n = process_vm_readv(proc->pid, &here, 1, &there, 1, 0);
+    ssize_t n = read_memory(proc, address, buffer, size);
 
-    if (n < 0 && (errno == EPERM || errno == ENOSYS))
-        return read_mem_file(proc, address, buffer, size);
     if (n < 0)
-        return -errno;
+        return (int)n;
     return (size_t)n == size ? 0 : -EFAULT;
 }
 
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size)
 {
-    size_t used = 0;
+    ssize_t n = read_memory(proc, address, buffer, size - 1);
 
-    while (used + 1 < size) {
-        /* No read goes beyond a page: what follows may not be there. */
-        size_t step = 4096 - (size_t)((address + used) & 4095);
-        int error;
-
-        if (step > size - 1 - used)
-            step = size - 1 - used;
-        error = ns_proc_memory(proc, address + used, buffer + used, step);
-        if (error)
-            return error;
-        used += step;
-        if (memchr(buffer + used - step, 0, step))
-            break;
-    }
-    buffer[used] = '\0';
+    buffer[n > 0 ? n : 0] = '\0';
     ns_sanitize(buffer);
-    return 0;
+    return n < 0 ? (int)n : 0;
 }
 
 static bool same_file(int dir, const char *name, const char *own)
@@ -365,7 +295,7 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
     bool relative = *path != '/';
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
-        /* Links of another root must not lead into ours: opening a device can do harm. */
+        /* A link in another root must not lead into ours: opening a device can do harm. */
         .resolve = RESOLVE_NO_MAGICLINKS | (relative ? RESOLVE_BENEATH : RESOLVE_IN_ROOT),
     };
     int at = openat(proc->dir, relative ? "cwd" : "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -376,7 +306,7 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
     if (relative && !ns_proc_lives_elsewhere(proc))
         fd = openat(at, path, O_PATH | O_CLOEXEC);
     else /* Linux 5.6 */
-        fd = syscall(SYS_openat2, at, path, &how, sizeof(how));
+        fd = syscall(SYS_openat2, at, path, &how, sizeof how);
     if (fd < 0)
         fd = -errno;
     close(at);
@@ -385,18 +315,14 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 
 int ns_proc_open_file(const struct ns_proc *proc, const char *path)
 {
-    int found = ns_proc_find_file(proc, path), fd;
+    int found = ns_proc_find_file(proc, path), fd = -EINVAL;
     char link[32];
     struct stat st;
 
     if (found < 0)
         return found;
-    if (fstat(found, &st) != 0)
-        fd = -errno;
-    else if (!S_ISREG(st.st_mode))
-        fd = S_ISDIR(st.st_mode) ? -EISDIR : -ESPIPE;
-    else {
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", found);
+    if (fstat(found, &st) == 0 && S_ISREG(st.st_mode)) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", found);
         fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
             fd = -errno;
@@ -414,4 +340,9 @@ double ns_proc_started(const struct ns_proc *proc)
         return 0;
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
            (double)proc->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
+}
+
+double ns_proc_changed(const struct stat *st)
+{
+    return (double)st->st_ctim.tv_sec + (double)st->st_ctim.tv_nsec / 1e9;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the search for a program in PATH, our own among them. It must agree with execvp, which runs
- * the program in the end. Not async-signal-safe. */
+/* Owns the search for a program in PATH, as execvp does it. Not async-signal-safe. */
 #include "cli/process/program.h"
 
 #include <limits.h>
@@ -52,15 +51,11 @@ void ns_program_self(char *path, size_t size)
 {
     static const char name[] = "nagleshim";
     struct stat own, found;
-    bool known = stat("/proc/self/exe", &own) == 0;
-    ssize_t n;
+    bool is_in_path = stat("/proc/self/exe", &own) == 0 && ns_program_locate(name, path, size) &&
+                      stat(path, &found) == 0 && found.st_dev == own.st_dev &&
+                      found.st_ino == own.st_ino;
+    ssize_t n = is_in_path ? 0 : readlink("/proc/self/exe", path, size - 1);
 
-    if (known && ns_program_locate(name, path, size) && stat(path, &found) == 0 &&
-        found.st_dev == own.st_dev && found.st_ino == own.st_ino) {
-        snprintf(path, size, "%s", name);
-        return;
-    }
-    n = readlink("/proc/self/exe", path, size - 1);
     if (n <= 0)
         n = snprintf(path, size, "%s", name);
     path[n] = '\0';

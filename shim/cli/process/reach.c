@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the verdict whether LD_PRELOAD takes hold in a program. It judges files only; it must not
- * run anything, and must not speak: run, explain and others have their own words around it. */
+/* Owns the verdict whether LD_PRELOAD works for a program. It judges files only; it must not run or
+ * print anything. */
 #include "cli/process/reach.h"
 
 #include "base/path.h"
@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 enum {
-    SCRIPT_LEVELS = 4,      /* an interpreter that is a script itself; the kernel ends soon after */
-    SCRIPT_LINE_MOST = 256, /* BINPRM_BUF_SIZE: the kernel reads no more of a #! line */
+    SCRIPT_LEVELS = 4,      /* interpreters that are scripts themselves, as in the kernel */
+    SCRIPT_LINE_MOST = 256, /* BINPRM_BUF_SIZE: how much of a #! line the kernel reads */
 };
 
-/* Will the loader ignore LD_PRELOAD because this file gives the process rights that its user does
- * not have? The conditions are those under which the kernel sets AT_SECURE. */
+/* Will the loader ignore LD_PRELOAD because the file gives the process more rights than its user's?
+ * The conditions are those under which the kernel sets AT_SECURE. */
 static enum ns_reach_verdict judge_rights(const char *path)
 {
     struct stat st;
@@ -34,7 +34,7 @@ static enum ns_reach_verdict judge_rights(const char *path)
         return NS_REACH_YES;
     if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
         return NS_REACH_SET_ID;
-    /* Without group execute the bit once meant mandatory locking, and changes no rights. */
+    /* Without the group's execute bit, S_ISGID once meant mandatory locking. */
     if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
         return NS_REACH_SET_ID;
     if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
@@ -61,9 +61,7 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
         return NS_REACH_OTHER_MACHINE;
     if (elf->is_go)
         return NS_REACH_GO;
-    if (elf->is_pascal)
-        return NS_REACH_PASCAL;
-    /* ld.so run as a program has no interpreter: it is one, and obeys LD_PRELOAD. */
+    /* ld.so itself has no interpreter, and obeys LD_PRELOAD. */
     if (!elf->has_interpreter && fnmatch("ld*.so*", ns_path_base(path), 0) != 0)
         return NS_REACH_STATIC;
     if (elf->interpreter[0] != '\0' && !ns_reach_libc(elf->interpreter))
@@ -71,15 +69,14 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
     return NS_REACH_YES;
 }
 
-/* The interpreter behind "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file
- * becomes WORD's path. */
+/* "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file becomes the path of WORD. */
 static void follow_env(struct ns_reach *reach, char *words)
 {
     char *rest = NULL;
     char *word = strtok_r(words, " \t", &rest);
 
     while (word && (*word == '-' || strchr(word, '='))) {
-        /* "-Spython3 -u" is one word, but for the part behind -S */
+        /* "-Spython3" */
         if (strncmp(word, "-S", 2) == 0 && word[2] != '\0' && word[2] != '-') {
             word += 2;
             break;
@@ -87,59 +84,56 @@ static void follow_env(struct ns_reach *reach, char *words)
         word = strtok_r(NULL, " \t", &rest);
     }
     reach->by_env = true;
-    if (!word || !ns_program_locate(word, reach->file, sizeof(reach->file)))
+    if (!word || !ns_program_locate(word, reach->file, sizeof reach->file))
         reach->file[0] = '\0';
 }
 
-/* reach->file is no ELF file; make it the interpreter that the kernel, or execvp, takes for it. */
+/* reach->file is a script: replace it by its interpreter. */
 static void follow_script(int fd, struct ns_reach *reach)
 {
     char line[SCRIPT_LINE_MOST + 1];
     ssize_t length = pread(fd, line, SCRIPT_LINE_MOST, 0);
-    char *interpreter, *end;
 
     reach->is_script = true;
     line[length > 0 ? length : 0] = '\0';
     if (strncmp(line, "#!", 2) != 0) {
-        /* execve says ENOEXEC, and execvp hands the file to the shell. */
+        /* execve fails with ENOEXEC, and execvp then runs the shell. */
         reach->by_shell = true;
-        snprintf(reach->file, sizeof(reach->file), "/bin/sh");
+        snprintf(reach->file, sizeof reach->file, "/bin/sh");
         return;
     }
     line[strcspn(line, "\n")] = '\0';
-    interpreter = line + 2 + strspn(line + 2, " \t");
-    end = interpreter + strcspn(interpreter, " \t");
+    char *interpreter = line + 2 + strspn(line + 2, " \t");
+    char *end = interpreter + strcspn(interpreter, " \t");
     if (*end != '\0')
         *end++ = '\0';
     if (strcmp(ns_path_base(interpreter), "env") == 0)
         follow_env(reach, end);
     else
-        snprintf(reach->file, sizeof(reach->file), "%s", interpreter);
+        snprintf(reach->file, sizeof reach->file, "%s", interpreter);
 }
 
-/* True while there is an interpreter to follow; otherwise the verdict is set. */
+/* Sets the verdict, or returns true if reach->file has become an interpreter to judge. */
 static bool judge_file(struct ns_reach *reach)
 {
-    struct stat st;
     static struct ns_elf elf;
-    bool is_elf;
-    int fd;
+    struct stat st;
 
     reach->verdict = NS_REACH_UNKNOWN;
     if (stat(reach->file, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
-    fd = open(reach->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open(reach->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
-        /* Execute permission alone is common for set-user-ID programs. A script must be readable
-         * to run, so this is none, whose bits would mean nothing. */
+        /* Set-user-ID programs are often executable but not readable. It is not a script, which
+         * must be readable to run. */
         enum ns_reach_verdict rights = judge_rights(reach->file);
+
         reach->verdict = rights == NS_REACH_YES ? NS_REACH_UNKNOWN : rights;
         return false;
     }
-    is_elf = ns_elf_inspect(fd, &elf) == 0;
+    bool is_elf = ns_elf_inspect(fd, &elf) == 0;
     if (is_elf) {
-        reach->is_bun = elf.is_bun;
-        memcpy(reach->loader, elf.interpreter, sizeof(reach->loader));
+        memcpy(reach->loader, elf.interpreter, sizeof reach->loader);
         reach->verdict = judge_rights(reach->file);
         if (reach->verdict == NS_REACH_YES)
             reach->verdict = ns_reach_judge_elf(reach->file, &elf);
@@ -153,9 +147,9 @@ static bool judge_file(struct ns_reach *reach)
 void ns_reach_inspect(const char *word, struct ns_reach *reach)
 {
     *reach = (struct ns_reach){.verdict = NS_REACH_UNKNOWN};
-    if (!ns_program_locate(word, reach->program, sizeof(reach->program)))
+    if (!ns_program_locate(word, reach->program, sizeof reach->program))
         return;
-    memcpy(reach->file, reach->program, sizeof(reach->file));
+    memcpy(reach->file, reach->program, sizeof reach->file);
     for (int level = 0; level <= SCRIPT_LEVELS; level++) {
         if (!judge_file(reach))
             return;
@@ -169,12 +163,10 @@ const char *ns_reach_reason(enum ns_reach_verdict verdict)
         return "is built for another kind of machine than the shim";
     case NS_REACH_GO:
         return "is a Go program, which makes its system calls without libc";
-    case NS_REACH_PASCAL:
-        return "is a Free Pascal program, which makes its system calls without libc";
     case NS_REACH_STATIC:
         return "is linked statically, so that nothing can be preloaded into it";
     case NS_REACH_OTHER_LOADER:
-        return "has a loader of another libc than glibc and musl";
+        return "has the loader of a libc other than glibc and musl";
     case NS_REACH_SET_ID:
         return "is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there";
     case NS_REACH_CAPABILITIES:

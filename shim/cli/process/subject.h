@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that does not run yet, as the process that it will be: what patterns and the search for
- * its policy see of it. */
+/* A program that does not run yet, as the process that it will be: what a policy's patterns and the
+ * search for a policy see. */
 #ifndef NS_SUBJECT_H
 #define NS_SUBJECT_H
 
@@ -18,21 +18,17 @@ struct ns_subject {
     char *args[NS_SUBJECT_ARGS_MOST + 2];
 };
 
-/* word is what execvp would be given, args its arguments. Both must stay. */
+/* word is what execvp would get, args the program's arguments. Both must stay. */
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
                          unsigned n_args);
 
-/* Says what the file is, if it is there and no program: a directory, data, a library. Of a script
- * that names its interpreter with is_handed it need not be executable: "python3 job.py" is how it
- * is started. */
-bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool is_handed);
+/* False, after a message, if the file is not a program: a directory, data, a library. With
+ * may_be_script, a script with an interpreter need not be executable, as in "python3 job.py". */
+bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script);
 
-/* Find its policy, or read file unless that is NULL, and print every file tried on stdout and what
- * is wrong on stderr. Returns false if the shim would stand aside. */
+/* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
+ * on stderr. Returns false if the shim would be disabled. */
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
                             struct ns_policy_found *found);
-
-/* The callback for ns_policy_find that prints a file tried. */
-void ns_subject_print_tried(void *context, const char *path, int error);
 
 #endif

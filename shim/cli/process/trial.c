@@ -1,183 +1,130 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the trial of the library: the loader lists what it loads for the program, with the library
- * in LD_PRELOAD, in a child of this command. That runs neither's code. It must run no loader that
- * an ordinary user may have put there: a program names its own, and could name anything. Not
- * async-signal-safe. */
+/* Owns the trials of the library in a child of this command. A program can name any file as its
+ * loader: this file must not run one that a user other than root and the caller could have written.
+ * Not async-signal-safe. */
 #include "cli/process/trial.h"
 
-#include "cli/process/elf.h"
-
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS_MOST = 10, OUTPUT_MOST = 64 * 1024 };
+enum { SECONDS_MOST = 10, OUTPUT_MOST = 64 * 1024, CANNOT_EXECUTE = 126 };
 
-/* One of root's that nobody else may write to, or the one by which this command was loaded. */
-static bool is_trusted(const char *loader)
+/* In the child. Returns only if the program cannot be executed. */
+static void become(char *const *words, const char *library, bool is_clean, int output)
 {
-    static struct ns_elf own;
-    struct stat st, ours;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    bool is_own = fd >= 0 && ns_elf_inspect(fd, &own) == 0 && stat(loader, &st) == 0 &&
-                  stat(own.interpreter, &ours) == 0 && st.st_dev == ours.st_dev &&
-                  st.st_ino == ours.st_ino;
+    if (dup2(output, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(output, STDERR_FILENO) < 0)
+        return;
+    if (is_clean)
+        clearenv();
+    unsetenv("LD_DEBUG");
+    if (setenv("LC_ALL", "C", 1) != 0 || (library && setenv("LD_PRELOAD", library, 1) != 0))
+        return;
+    alarm(SECONDS_MOST); /* stays through execve */
+    execv(words[0], words);
+}
 
+/* Runs a program with library in LD_PRELOAD, unless that is NULL; is_clean: and nothing else in the
+ * environment. The beginning of what it writes goes to output. Returns its wait status, or -1. */
+static int run(char *const *words, const char *library, bool is_clean, char output[OUTPUT_MOST])
+{
+    int fd = memfd_create("nagleshim trial", MFD_CLOEXEC), status = -1;
+    pid_t child = fd < 0 ? -1 : fork();
+
+    if (child == 0) {
+        become(words, library, is_clean, fd);
+        _exit(CANNOT_EXECUTE);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    ssize_t n = fd < 0 ? 0 : pread(fd, output, OUTPUT_MOST - 1, 0);
+    output[n > 0 ? n : 0] = '\0';
     if (fd >= 0)
         close(fd);
-    return is_own || (stat(loader, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == 0 &&
-                      !(st.st_mode & (S_IWGRP | S_IWOTH)));
-}
-
-/* In the child. Returns only if it cannot run the loader. */
-static void become_loader(const char *loader, const char *program, const char *library, int output)
-{
-    int null = open("/dev/null", O_RDONLY);
-    char *words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
-
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
-        dup2(output, STDERR_FILENO) < 0 || setenv("LD_PRELOAD", library, 1) != 0)
-        return;
-    unsetenv("LD_DEBUG");
-    setenv("LC_ALL", "C", 1);
-    alarm(SECONDS_MOST); /* stays through execve */
-    execv(loader, words);
-}
-
-/* All that the child writes, as far as it is read. Returns its wait status, or -1. */
-static int run(const char *loader, const char *program, const char *library, char *output)
-{
-    size_t used = 0;
-    int pipes[2], status = -1;
-    pid_t child;
-    ssize_t n;
-
-    output[0] = '\0';
-    if (pipe2(pipes, O_CLOEXEC) != 0)
-        return -1;
-    child = fork();
-    if (child == 0) {
-        become_loader(loader, program, library, pipes[1]);
-        _exit(126);
-    }
-    close(pipes[1]);
-    while (child > 0 && used < OUTPUT_MOST - 1 &&
-           ((n = read(pipes[0], output + used, OUTPUT_MOST - 1 - used)) > 0 ||
-            (n < 0 && errno == EINTR)))
-        used += n > 0 ? (size_t)n : 0;
-    close(pipes[0]);
-    output[used] = '\0';
-    while (child > 0 && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
     return status;
 }
 
-/* A line of the list: blanks, the path, and the address where it lies. */
+/* Does the loader list the library as loaded, with its address? */
 static bool is_listed(const char *output, const char *library)
 {
-    size_t length = strlen(library);
+    char listed[PATH_MAX + 8];
 
-    for (const char *at = output; (at = strstr(at, library)); at++)
-        if (at > output && (at[-1] == '\t' || at[-1] == ' ') &&
-            strncmp(at + length, " (0x", 4) == 0)
-            return true;
-    return false;
+    snprintf(listed, sizeof listed, "%s (0x", library);
+    return strstr(output, listed) != NULL;
 }
 
-/* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short): ignored." and
- * "...: version `GLIBC_2.99' not found (required by ...)", on a line that names the library */
-static bool find_reason(char *output, const char *library, char *reason, size_t size)
+/* The first line of the output that names the library: "ERROR: ld.so: object '...' from LD_PRELOAD
+ * cannot be preloaded (file too short): ignored." for instance. */
+static bool find_complaint(char *output, const char *library, char *reason, size_t size)
 {
     char *rest = NULL;
 
-    for (char *line = strtok_r(output, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        const char *said = strstr(line, "cannot be preloaded (");
-
-        if (!strstr(line, library))
-            continue;
-        if (said) {
-            said += strlen("cannot be preloaded (");
-            snprintf(reason, size, "%.*s", (int)strcspn(said, ")"), said);
-            return true;
-        }
-        if (strstr(line, "required by") || strstr(line, "needed by")) {
+    for (char *line = strtok_r(output, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, library)) {
             snprintf(reason, size, "%s", line);
             return true;
         }
-    }
     return false;
 }
 
-/* The path that the loader has found for a name: "\tNAME => PATH (0x...". */
-static bool find_path(const char *output, const char *name, char path[PATH_MAX])
+static bool is_trusted(const char *loader)
 {
-    size_t length = strlen(name);
+    struct stat st;
 
-    for (const char *at = output; (at = strstr(at, name)); at++) {
-        const char *found = at + length + strlen(" => ");
-
-        if (at == output || at[-1] != '\t' || strncmp(at + length, " => /", 5) != 0)
-            continue;
-        snprintf(path, PATH_MAX, "%.*s", (int)strcspn(found, " \n"), found);
-        return true;
-    }
-    return false;
-}
-
-/* May this loader be run? */
-static bool may_run(const char *loader, char *reason, size_t size)
-{
-    if (*loader == '\0')
-        snprintf(reason, size, "the program is a loader itself");
-    else if (!is_trusted(loader))
-        snprintf(reason, size, "%s belongs to another user than root, and was not run", loader);
-    else
-        return true;
-    return false;
-}
-
-enum ns_trial ns_trial_find(const char *loader, const char *program, const char *name,
-                            char path[PATH_MAX], char *reason, size_t size)
-{
-    static char output[OUTPUT_MOST];
-
-    if (!may_run(loader, reason, size))
-        return NS_TRIAL_UNTRIED;
-    run(loader, program, name, output);
-    if (find_path(output, name, path))
-        return NS_TRIAL_LOADED;
-    /* musl's says nothing of what it does not find. */
-    if (strstr(output, " (0x"))
-        return NS_TRIAL_REFUSED;
-    snprintf(reason, size, "the loader does not list what it loads");
-    return NS_TRIAL_UNTRIED;
+    return stat(loader, &st) == 0 && S_ISREG(st.st_mode) &&
+           (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             char *reason, size_t size)
 {
     static char output[OUTPUT_MOST];
-    int status;
+    char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
 
-    if (!may_run(loader, reason, size))
+    if (*loader == '\0' || !is_trusted(loader)) {
+        snprintf(reason, size, "%s%s", loader,
+                 *loader ? " belongs to another user than root, and was not run"
+                         : "the program is a loader itself");
         return NS_TRIAL_UNTRIED;
-    status = run(loader, program, library, output);
+    }
+    int status = run(words, library, false, output);
     if (is_listed(output, library))
         return NS_TRIAL_LOADED;
-    if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
+    if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM)
         snprintf(reason, size, "it ended by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
-        return NS_TRIAL_REFUSED;
+    else if (!find_complaint(output, library, reason, size)) {
+        snprintf(reason, size, "the loader does not list what it loads");
+        return NS_TRIAL_UNTRIED;
     }
-    if (find_reason(output, library, reason, size))
-        return NS_TRIAL_REFUSED;
-    snprintf(reason, size, "the loader does not list what it loads");
-    return NS_TRIAL_UNTRIED;
+    return NS_TRIAL_REFUSED;
+}
+
+bool ns_trial_start(const char *program, const char *library, char *reason, size_t size)
+{
+    static char output[OUTPUT_MOST];
+    char *const words[] = {(char *)program, NULL};
+    int status = run(words, library, true, output);
+
+    output[strcspn(output, "\n")] = '\0';
+    if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_EXECUTE && !*output))
+        snprintf(reason, size, "cannot be executed");
+    else if (WIFSIGNALED(status))
+        snprintf(reason, size, "is killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) != 0)
+        snprintf(reason, size, "exits with %d: %s", WEXITSTATUS(status), output);
+    else if (*output)
+        snprintf(reason, size, "prints: %s", output);
+    else
+        return true;
+    return false;
 }

@@ -1,26 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command line of `nagleshim top`, and its loop: looks at connections whenever they are
- * due, a table every few seconds. Not async-signal-safe. */
+/* Owns the options of `nagleshim top` and its loop: samples when they are due, and a table every
+ * few seconds. Not async-signal-safe. */
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
-#include "cli/top/screen.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("top", __VA_ARGS__)
 #define SECOND 1000000000U
 
-enum { IDLE_MOST = 20 }; /* rows without traffic that are printed where nobody scrolls */
+/* Escape sequences of ECMA-48, which every terminal in use understands. */
+#define FIRST_LINE "\033[H"
+#define CLEAR_SCREEN "\033[2J"
+#define CLEAR_LINE "\033[K"
+#define CLEAR_BELOW "\033[J"
 
-struct wish {
+enum {
+    IDLE_MOST = 20, /* further rows without traffic are not printed */
+    HEAD_LINES = NS_TOP_SUMMARY_LINES + 2,
+};
+
+struct options {
     bool once, every;
     double interval;
     pid_t pid;
@@ -29,7 +39,7 @@ struct wish {
 
 static volatile sig_atomic_t asked_to_end;
 
-static void note_end(int number)
+static void note_signal(int number)
 {
     (void)number;
     asked_to_end++;
@@ -45,29 +55,25 @@ static bool parse_interval(const char *text, double *seconds)
            *seconds >= 0.5 && *seconds <= 3600;
 }
 
-/* -1: go on; else what to exit with. */
-static int read_options(int argc, char **argv, struct wish *wish)
+/* Returns -1 to go on, or an exit status. */
+static int read_options(int argc, char **argv, struct options *options)
 {
     int option;
 
     while ((option = ns_verbs_next_option("top", argc, argv)) != -1) {
-        if (option == NS_TOP_HELP) {
-            ns_help_print("top");
-            return NS_EXIT_YES;
-        }
         if (option == NS_TOP_ONCE) {
-            wish->once = true;
+            options->once = true;
         } else if (option == NS_TOP_EVERY) {
-            wish->every = true;
+            options->every = true;
         } else if (option == NS_TOP_PROMETHEUS) {
-            wish->prometheus = optarg;
+            options->prometheus = optarg;
         } else if (option == NS_TOP_INTERVAL) {
-            if (!parse_interval(optarg, &wish->interval)) {
+            if (!parse_interval(optarg, &options->interval)) {
                 SAY("--interval must be seconds from 0.5 to 3600, not '%s'", optarg);
                 return NS_EXIT_ERROR;
             }
         } else if (option == NS_TOP_PID) {
-            if (!ns_take_pid("top", &wish->pid))
+            if (!ns_take_pid("top", &options->pid))
                 return NS_EXIT_ERROR;
         } else {
             ns_say_option("top", argv, option);
@@ -78,82 +84,110 @@ static int read_options(int argc, char **argv, struct wish *wish)
         SAY("'%s': nothing may follow; see 'nagleshim top --help'", argv[optind]);
         return NS_EXIT_ERROR;
     }
-    if (wish->prometheus && !wish->once) {
+    if (options->prometheus && !options->once) {
         SAY("--prometheus needs --once");
         return NS_EXIT_ERROR;
     }
     return -1;
 }
 
-static int say_error(int error, const struct wish *wish)
+static int say_error(int error, const struct options *options)
 {
     if (error == -ESRCH)
-        SAY("there is no process %d", wish->pid);
+        SAY("there is no process %d", options->pid);
     else if (error == -EACCES || error == -EPERM)
-        SAY("permission denied: process %d is another user's, or protected; ask as that user, or "
-            "as root",
-            wish->pid);
+        SAY("permission denied: process %d is another user's, or protected; run this command as "
+            "that "
+            "user, or as root",
+            options->pid);
     else if (error == -EPROTONOSUPPORT)
         SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
     else
-        SAY("cannot look at connections: %s", strerror(-error));
+        SAY("cannot list connections: %s", strerror(-error));
     return error == -EACCES || error == -EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
-/* Sleeps until then, or until a key is typed or a signal comes. */
-static void wait_until(uint64_t then, bool keys)
+/* Sleep until this time or a signal. */
+static void wait_until(uint64_t then)
 {
-    struct pollfd in = {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN};
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
     uint64_t left = then > now ? then - now : 0;
     struct timespec timeout = {(time_t)(left / SECOND), (long)(left % SECOND)};
 
-    ppoll(&in, 1, &timeout, NULL);
+    ppoll(NULL, 0, &timeout, NULL);
 }
 
-/* Looks until that time, or a key (true), or a signal. */
-static int look_until(struct ns_top *top, uint64_t end, bool keys, int *key)
+/* Take the samples that are due now, and sleep until the next or until end. 0 or -errno. */
+static int take_samples(struct ns_top *top, uint64_t end)
 {
-    uint64_t now, next;
+    uint64_t next;
+    int error =
+        ns_watch_look(top->watch, ns_clock_now(CLOCK_MONOTONIC), &next, ns_top_take_hold, top);
 
-    *key = NS_KEY_NONE;
-    while (!asked_to_end && (now = ns_clock_now(CLOCK_MONOTONIC)) < end) {
-        int error = ns_watch_look(top->watch, now, &next, ns_top_take_hold, top);
-
-        if (error)
-            return error;
-        wait_until(next < end ? next : end, keys);
-        if (keys && (*key = ns_screen_key()) != NS_KEY_NONE)
-            return 0;
-    }
-    return 0;
+    if (!error)
+        wait_until(next < end ? next : end);
+    return error;
 }
 
-/* What is worth it: rows that had traffic, and a few of the others. */
-static void print_table(const struct ns_top *top, bool every)
+/* Is standard output a terminal that can place its cursor? */
+static bool is_screen(void)
 {
-    const sig_atomic_t asked = asked_to_end; /* again while it is printed: it is too long */
+    const char *type = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && type && *type && strcmp(type, "dumb") != 0;
+}
+
+/* A line that is cut to the width of the screen ends in a mark. */
+static void print_line(const char *text, unsigned columns)
+{
+    bool cut = columns && ns_table_places(text) > columns;
+
+    if (columns)
+        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_table_bytes(text, columns - cut), text,
+               cut ? NS_TABLE_CUT : "");
+    else
+        puts(text);
+}
+
+static void print_row(const struct ns_table *table, const struct ns_top_row *row)
+{
     struct ns_top_cells cells;
-    struct ns_table table;
-    size_t left = 0;
     char line[512];
 
-    ns_top_columns(top, &table);
-    ns_top_cells(NULL, &cells);
-    for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
-        puts(ns_top_summary(top, i, line, sizeof(line)));
-    putchar('\n');
-    ns_table_row(&table, cells.columns, cells.last);
-    for (size_t i = 0; i < top->n_rows && asked_to_end == asked; i++) {
-        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0) {
-            ns_top_cells(top->rows[i], &cells);
-            ns_table_row(&table, cells.columns, cells.last);
-        } else {
-            left++;
-        }
+    ns_top_cells(row, &cells);
+    ns_table_text(table, cells.columns, cells.last, line, sizeof line);
+    print_line(line, table->line);
+}
+
+/* Rows with traffic, and a few of the others; on a screen those that fit. */
+static void print_table(const struct ns_top *top, bool every, bool screen)
+{
+    const sig_atomic_t asked = asked_to_end; /* a signal meanwhile: the table is too long */
+    struct winsize size = {.ws_row = 24, .ws_col = 80};
+    struct ns_table table;
+    size_t most = SIZE_MAX, left = 0;
+    char line[512];
+
+    if (screen) {
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+        most = size.ws_row > HEAD_LINES + 1 ? size.ws_row - HEAD_LINES - 1 : 1;
+        fputs(FIRST_LINE, stdout);
     }
-    if (left)
-        printf("and %zu more without traffic ('--every' lists them)\n", left);
+    ns_top_columns(top, screen ? size.ws_col : 0, &table);
+    for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
+        print_line(ns_top_summary(top, i, line, sizeof line), table.line);
+    print_line("", table.line);
+    print_row(&table, NULL);
+    for (size_t i = 0; i < top->n_rows && i < most && asked_to_end == asked; i++) {
+        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
+            print_row(&table, top->rows[i]);
+        else
+            left++;
+    }
+    if (left && !screen)
+        printf("and %zu more rows without traffic ('--every' prints them)\n", left);
+    if (screen)
+        fputs(CLEAR_BELOW, stdout);
 }
 
 static uint64_t after(double seconds)
@@ -161,84 +195,74 @@ static uint64_t after(double seconds)
     return ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(seconds * SECOND);
 }
 
-static bool is_over(const struct wish *wish)
+static bool is_over(const struct options *options)
 {
-    return wish->pid && kill(wish->pid, 0) != 0 && errno == ESRCH;
+    return options->pid && kill(options->pid, 0) != 0 && errno == ESRCH;
 }
 
-static int show_lines(struct ns_top *top, const struct wish *wish)
+static int write_prometheus(const struct ns_top *top, const char *path)
 {
-    int error = 0, key;
+    int error = ns_top_write_prometheus(top, path);
 
+    if (error)
+        SAY("cannot write '%s': %s", path, strerror(-error));
+    return error ? NS_EXIT_ERROR : NS_EXIT_YES;
+}
+
+static int show(struct ns_top *top, const struct options *options)
+{
+    bool screen = !options->once && is_screen();
+
+    if (screen)
+        fputs(CLEAR_SCREEN, stdout);
     do {
-        error = look_until(top, after(wish->interval), false, &key);
-        if (error)
-            return say_error(error, wish);
-        ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-        if (wish->prometheus) {
-            error = ns_top_write_prometheus(top, wish->prometheus);
+        uint64_t end = after(options->interval);
+
+        while (!asked_to_end && ns_clock_now(CLOCK_MONOTONIC) < end) {
+            int error = take_samples(top, end);
+
             if (error)
-                SAY("cannot write '%s': %s", wish->prometheus, strerror(-error));
-            return error ? NS_EXIT_ERROR : NS_EXIT_YES;
+                return say_error(error, options);
         }
-        print_table(top, wish->every);
-        if (!wish->once)
+        ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
+        if (options->prometheus)
+            return write_prometheus(top, options->prometheus);
+        print_table(top, options->every, screen);
+        if (!options->once && !screen)
             putchar('\n');
-        /* Whoever read it has gone, or its process has. */
-        if (fflush(stdout) != 0 || is_over(wish))
+        /* The reader of the lines or the process may have ended. */
+        if (fflush(stdout) != 0 || is_over(options))
             break;
-    } while (!wish->once && !asked_to_end);
+    } while (!options->once && !asked_to_end);
     return NS_EXIT_YES;
 }
 
-static int show_screen(struct ns_top *top, const struct wish *wish)
-{
-    struct ns_top_screen screen = {.interval = wish->interval};
-    uint64_t refresh = after(0.5); /* the first table soon */
-    int error = 0, key = NS_KEY_NONE;
-
-    while (!error && !asked_to_end) {
-        ns_top_draw(top, &screen);
-        error = look_until(top, refresh, true, &key);
-        if (key != NS_KEY_NONE && !ns_top_key(top, &screen, key))
-            break;
-        if (key == ' ' || ns_clock_now(CLOCK_MONOTONIC) >= refresh) {
-            ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-            screen.over = is_over(wish);
-            refresh = after(screen.interval);
-        }
-    }
-    ns_screen_close();
-    return error ? say_error(error, wish) : NS_EXIT_YES;
-}
-
-/* nohup, and a shell's background, ignore some: they stay ignored. */
+/* Signals that nohup or a shell has set to be ignored stay ignored. */
 static void catch_signals(void)
 {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = note_end}, before;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = note_signal}, before;
 
-    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(ending[i], &action, NULL);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
 }
 
 int ns_top_main(int argc, char **argv)
 {
-    struct wish wish = {.interval = 2};
+    struct options options = {.interval = 2};
     struct ns_top top = {.begin = ns_clock_now(CLOCK_MONOTONIC)};
-    int status = read_options(argc, argv, &wish), error;
+    int status = read_options(argc, argv, &options);
 
     if (status >= 0)
         return status;
-    error = ns_watch_open(
-        &(struct ns_watch_wish){
-            .pids = &wish.pid, .n_pids = 1, .children = true, .all = wish.pid == 0},
-        &top.watch);
+    struct ns_watch_options watch = {
+        .pids = &options.pid, .n_pids = 1, .children = true, .all = options.pid == 0};
+    int error = ns_watch_open(&watch, &top.watch);
     if (error)
-        return say_error(error, &wish);
+        return say_error(error, &options);
     catch_signals();
-    status = !wish.once && ns_screen_open() ? show_screen(&top, &wish) : show_lines(&top, &wish);
+    status = show(&top, &options);
     ns_top_release(&top);
     ns_watch_close(top.watch);
     return status;

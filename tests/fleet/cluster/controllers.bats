@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: What Kubernetes' own controllers make of a Deployment, a StatefulSet and a Job gets the library, and they stay content.
+# Promise: The pods of Deployments, StatefulSets and Jobs get the library, and their controllers make no extra pods.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
@@ -9,14 +9,6 @@ setup_file() {
     cluster_setup_file
     start_controllers
     apply_policies
-}
-
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
 }
 
 # pods_of NAMESPACE LABEL COUNT: waits for so many, and puts the first into $T/pod.json.
@@ -44,7 +36,7 @@ is_injected_now() {
 
 spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
 
-@test "the pods of a Deployment get it, and its ReplicaSet makes no more of them than it should" {
+@test "the pods of a Deployment get it, and its ReplicaSet makes no extra pods" {
     jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"web\"}, spec: {replicas: 3,
         selector: {matchLabels: {app: \"web\"}}, template: {metadata: {labels: {app: \"web\"}}, spec: $spec}}}" |
         kubectl create -n asks -f -
@@ -57,7 +49,7 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
     kubectl get deployment -n asks web -o json | jq -e '.spec.template.spec | has("initContainers") or has("volumes") | not'
 }
 
-@test "a Deployment that says false in its template is left alone, and a roll-out with true gives it" {
+@test "the pods of a Deployment with \"false\" in its template do not get it, and after a roll-out with \"true\" they do" {
     jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"no\"}, spec: {selector: {matchLabels: {app: \"no\"}},
         template: {metadata: {labels: {app: \"no\", \"nagleshim.dev/inject\": \"false\"}}, spec: $spec}}}" |
         kubectl create -n asks -f -
@@ -69,7 +61,7 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
     all_injected
 }
 
-@test "the pods of a StatefulSet get it, with what else they have" {
+@test "the pods of a StatefulSet get it, and keep their volumes" {
     jq -n "{apiVersion: \"apps/v1\", kind: \"StatefulSet\", metadata: {name: \"db\"}, spec: {serviceName: \"db\", replicas: 2,
         podManagementPolicy: \"Parallel\", selector: {matchLabels: {app: \"db\"}}, template: {metadata: {labels: {app: \"db\"}},
         spec: ($spec | .containers[0].volumeMounts = [{name: \"data\", mountPath: \"/data\"}])},
@@ -88,7 +80,7 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
     all_injected
 }
 
-@test "pods that a namespace's label came too late for stay, and those that replace them get it" {
+@test "existing pods of a newly labelled namespace are unchanged, and their replacements get it" {
     kubectl create namespace later
     jq -n "{apiVersion: \"apps/v1\", kind: \"Deployment\", metadata: {name: \"web\"}, spec: {replicas: 1, strategy: {type: \"Recreate\"},
         selector: {matchLabels: {app: \"web\"}}, template: {metadata: {labels: {app: \"web\"}}, spec: $spec}}}" |

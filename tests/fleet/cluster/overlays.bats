@@ -1,26 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Each overlay changes how the library gets into a pod, and nothing else; so does an overlay of one's own.
+# Promise: Each overlay changes only how the library gets into a pod; so does an overlay of the user.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
-setup_file() {
-    cluster_setup_file
-}
-
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
-}
-
 restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}
     | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, capabilities: {drop: ["ALL"]}}'
 
-@test "image-volume mounts the image, and needs no container that copies" {
+@test "image-volume mounts the image, without an init container" {
     apply_policies overlays/image-volume
     create asks '.spec.initContainers = [{name: "once", image: "x"}]'
     is_injected
@@ -33,7 +21,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     is_injected
 }
 
-@test "with image-volume a pod that has it already is not changed again, and has what it had" {
+@test "with image-volume a pod keeps everything else, and is not changed again" {
     apply_policies overlays/image-volume
     create asks
     create_untouched
@@ -44,7 +32,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     diff <(without_identity "$T/first.json") <(without_identity "$T/pod.json")
 }
 
-@test "ld-so-preload mounts the file, and leaves every LD_PRELOAD as it is" {
+@test "ld-so-preload mounts the file, and changes no LD_PRELOAD" {
     apply_policies overlays/ld-so-preload
     create asks '.spec.containers += [
         {name: "own", image: "x", env: [{name: "LD_PRELOAD", value: "libjemalloc.so.2"}]},
@@ -60,7 +48,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     is_injected
 }
 
-@test "with ld-so-preload a container with such a file of its own is left alone, and that is told" {
+@test "with ld-so-preload a container with its own /etc/ld.so.preload is left alone, with a warning" {
     apply_policies overlays/ld-so-preload
     create asks '.spec.volumes = [{name: "mine", configMap: {name: "mine"}}]
         | .spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/etc/ld.so.preload", subPath: "x"}]
@@ -70,7 +58,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     grep -q 'at /opt/nagleshim or /etc/nagleshim or /etc/ld.so.preload: app$' "$T/warnings"
 }
 
-@test "an overlay of one's own, as the page has it, sets the image" {
+@test "the overlay in the README sets the image" {
     mkdir "$T/mine"
     ln -s "$PWD/config/kubernetes" "$T/kubernetes"
     sed -n '/^```yaml$/,/^```$/ { /^```/d; p }' config/kubernetes/README.md >"$T/mine/kustomization.yaml"
@@ -83,7 +71,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     holds '.spec.initContainers[0].image | startswith("registry.example/nagleshim@sha256:")'
 }
 
-@test "with both overlays at once the init container copies, since no file of an image can be mounted alone" {
+@test "with both overlays the init container copies, because a single file of an image cannot be mounted" {
     kubectl kustomize config/kubernetes/overlays/ld-so-preload |
         sed -e 's/failurePolicy: Ignore/failurePolicy: Fail/' -e "s/expression: '\"init-container\"'/expression: '\"image-volume\"'/" \
             >"$CLUSTER/manifests.yaml"
@@ -98,7 +86,7 @@ copies() {
     create asks && is_injected && holds '(.spec.initContainers | length == 1) and (.spec.containers[0] | has("env") | not)'
 }
 
-@test "taking the manifests away leaves pods as they are, and nothing of ours behind" {
+@test "deleting the manifests removes all policies and changes no pod" {
     apply_policies
     kubectl delete -k config/kubernetes/base >/dev/null
     cluster_until 20 not_injected

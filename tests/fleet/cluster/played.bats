@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A pod as the API server returned it runs, and stalls no more, on either libc and whatever else it preloads.
-# The pods are played by podman, whose applications post 50 messages to a queue: 50 stall without the library, none with it.
+# Promise: A pod as the API server returned it runs without stalls, on either libc and with other preloaded libraries.
+# podman runs the pods, whose applications post 50 messages to a queue: 50 stall without the library, none with it.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
@@ -17,13 +17,8 @@ setup_file() {
     tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl static jemalloc
 }
 
-teardown_file() {
-    cluster_teardown_file
-}
-
 setup() {
-    cluster_setup
-    PLAY=$BATS_FILE_TMPDIR/play
+    CLUSTER=$BATS_FILE_TMPDIR/cluster T=$BATS_TEST_TMPDIR PLAY=$BATS_FILE_TMPDIR/play
 }
 
 # returned NAMESPACE IMAGE [FILTER]: the pod with that image, as the API server returns it, in $T/pod.json.
@@ -32,13 +27,15 @@ returned() {
         | '"${3:-.}"
 }
 
-# played STALLED [CONFIGMAP]...: the pod of $T/pod.json runs, so many of its 50 posts stall, and $T/said is what it has said.
-# A machine that is busy may keep a post waiting for as long as a stall takes: that does not come three times.
+# played STALLED [CONFIGMAP]...: runs the pod of $T/pod.json; so many of its 50 posts stall; its output is in $T/said. On a
+# busy machine a post may take as long as a stall, but not in three runs.
 played() {
-    local try
+    local try stalled
     for try in 1 2 3; do
         tests/fleet/play "$PLAY" "${@:2}" "$T/pod.json" >"$T/said" || break
-        [[ $(tail -n 1 "$T/said") != "posts 50 stalled $1" ]] || return 0
+        stalled=$(sed -n '$s/^posts 50 stalled \([0-9]*\)$/\1/p' "$T/said")
+        # A few of 50 may not stall.
+        [[ -z $stalled ]] || ((stalled != $1 && ($1 == 0 || stalled < 35))) || return 0
         echo "try $try, expected $1:"
         cat "$T/said"
     done
@@ -46,7 +43,7 @@ played() {
     return 1
 }
 
-# The strictest of what a pod may say of itself.
+# The strictest security settings.
 strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompProfile: {type: "RuntimeDefault"}}
     | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
         capabilities: {drop: ["ALL"]}}'
@@ -66,7 +63,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     played 0
 }
 
-@test "as another user than root, without a capability and with a root file system that is read-only" {
+@test "also as a user other than root, without capabilities and with a read-only root file system" {
     returned quiet queue-glibc "$strict"
     played 50
     returned restricted queue-glibc "$strict"
@@ -75,7 +72,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     played 0
 }
 
-@test "with an allocator that the pod preloads, both are loaded" {
+@test "an allocator that the pod preloads is loaded, too" {
     local preload='.spec.containers[0].env = [{name: "LD_PRELOAD", value: "/usr/lib/libjemalloc.so.2"},
         {name: "MALLOC_CONF", value: "stats_print:true"}]'
     returned quiet queue-jemalloc "$preload"
@@ -86,7 +83,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     grep -q 'Begin jemalloc statistics' "$T/said"
 }
 
-@test "an allocator that the image preloads is lost where the pod sets the variable, as the page says" {
+@test "an allocator that the image preloads is lost, because the pod sets LD_PRELOAD, as the README says" {
     local statistics='.spec.containers[0].env = [{name: "MALLOC_CONF", value: "stats_print:true"}]'
     returned quiet queue-image-preloads "$statistics"
     played 50
@@ -97,7 +94,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     [[ $status -eq 1 ]]
 }
 
-@test "with ld-so-preload an allocator that the image preloads stays, and nothing stalls" {
+@test "with ld-so-preload an allocator that the image preloads is kept, and nothing stalls" {
     apply_policies overlays/ld-so-preload
     returned asks queue-image-preloads '.spec.containers[0].env = [{name: "MALLOC_CONF", value: "stats_print:true"}]'
     played 0
@@ -118,7 +115,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     apply_policies
 }
 
-@test "a static program runs as before, and doctor says why it does not have the library" {
+@test "a static program runs as before, and doctor gives the reason" {
     returned quiet queue-static
     played 50
     returned asks queue-static
@@ -134,7 +131,7 @@ config_map() {
         data: {"default.json": $policy}}' >"$T/config-map.json"
 }
 
-@test "the policy of the ConfigMap is in force, and a broken one leaves the program as it is" {
+@test "the policy of the ConfigMap applies, and with a broken one the program runs as before" {
     returned asks queue-glibc
     config_map '{"version": 1, "rules": [{"name": "all", "send": "nodelay", "ack": "before-wait"}]}'
     played 0 "$T/config-map.json"
@@ -145,16 +142,19 @@ config_map() {
     [[ $(<"$T/said") != *nagleshim* ]]
 }
 
-@test "the pod that make check plays is what the API server returns" {
+@test "the pod that make check runs is what the API server returns" {
     local stored=tests/fleet/returned.json
     returned restricted queue-glibc "$strict"
-    jq -S 'del(.metadata.uid, .metadata.creationTimestamp)' "$T/pod.json" >"$T/now.json"
-    # RETURNED=1 writes it anew.
+    # A member of the specification is one line.
+    jq -Sr 'def rows: to_entries | map("\(.key | tojson): \(.value | tojson)") | join(",\n");
+        del(.metadata.uid, .metadata.creationTimestamp) | "{\(del(.spec) | rows),\n\"spec\": {\n\(.spec | rows)}}"' \
+        "$T/pod.json" >"$T/now.json"
+    # RETURNED=1 replaces the stored pod.
     [[ -z ${RETURNED-} ]] || cp "$T/now.json" "$stored"
     diff "$stored" "$T/now.json"
 }
 
-@test "an image that is not there keeps the pod from starting, and the line says which" {
+@test "with a missing image the pod does not start, and the message names the image" {
     returned asks queue-glibc
     jq '.spec.initContainers[0] |= (.image = "localhost/nagleshim:none" | .imagePullPolicy = "Never")' "$T/pod.json" >"$T/none.json"
     run tests/fleet/play "$PLAY" "$T/none.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Who applies what would be silent otherwise is told, in one line that says what is wrong; nothing is refused.
+# Promise: A mistake that would otherwise be silent causes a warning of one line; nothing is refused.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
@@ -8,14 +8,6 @@ load ../../helpers/cluster
 setup_file() {
     cluster_setup_file
     apply_policies
-}
-
-teardown_file() {
-    cluster_teardown_file
-}
-
-setup() {
-    cluster_setup
 }
 
 # workload KIND [FILTER]: one of that kind, changed by a filter of jq; apply it by `applied NAMESPACE`.
@@ -32,12 +24,12 @@ workload() {
         | {apiVersion: .[0], kind: $kind, metadata: {name: "x"}, spec: .[1]} | '"${2:-.}" >"$T/workload.json"
 }
 
-# applied NAMESPACE: what is said of it, each warning a line.
+# applied NAMESPACE: prints the warnings, one a line.
 applied() {
     kubectl create -n "$1" --dry-run=server -f "$T/workload.json" 2>&1 >/dev/null | sed -n "s/^Warning: .*'nagleshim-warnings': //p"
 }
 
-# says NAMESPACE TEXT: exactly this.
+# says NAMESPACE TEXT: the warnings are exactly this text.
 says() {
     local said
     said=$(applied "$1")
@@ -47,7 +39,7 @@ says() {
     }
 }
 
-@test "what is right is not warned of, whatever kind it is" {
+@test "correct workloads of every kind cause no warning" {
     for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
         workload "$kind"
         says asks ''
@@ -60,25 +52,22 @@ says() {
     done
 }
 
-@test "a label on the workload and not on its template is told, whatever kind it is" {
+@test "a label on the workload instead of its template causes a warning, for every kind" {
     for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
         workload "$kind" '.metadata.labels."nagleshim.dev/inject" = "true"'
         says quiet "nagleshim.dev/inject: set on the $kind instead of its pod template (spec.template.metadata), so it has no effect on the pods"
     done
 }
 
-@test "annotations on the workload and not on its template are told" {
+@test "annotations on the workload instead of its template cause a warning, and a label on both does not" {
     workload Deployment '.metadata.annotations = {"nagleshim.dev/policy": "p", "nagleshim.dev/containers": "app"}'
     says asks "nagleshim.dev/containers, nagleshim.dev/policy: set on the Deployment instead of its pod template (spec.template.metadata), so it has no effect on the pods"
-}
-
-@test "a label on both is right" {
     workload Deployment '.metadata.labels."nagleshim.dev/inject" = "true"
         | .spec.template.metadata.labels."nagleshim.dev/inject" = "true"'
     says quiet ''
 }
 
-@test "a value that is neither true nor false is told, on a template and on a namespace" {
+@test "a value other than true and false causes a warning, on a template and on a namespace" {
     workload StatefulSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
     says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
     run kubectl label namespace quiet nagleshim.dev/inject=enabled --dry-run=server
@@ -87,14 +76,14 @@ says() {
     [[ $output != *Warning* ]]
 }
 
-@test "an annotation in the place of the label is told" {
+@test "an annotation instead of the label causes a warning" {
     workload Deployment '.spec.template.metadata.annotations."nagleshim.dev/inject" = "true"'
     says quiet 'nagleshim.dev/inject is an annotation here, but only the label of that name has an effect'
     run kubectl annotate namespace quiet nagleshim.dev/inject=true --dry-run=server
     [[ $output == *'nagleshim.dev/inject is an annotation here'* ]]
 }
 
-@test "what has our prefix and is read nowhere is told: misspelt, in the wrong place, or on a namespace" {
+@test "an unknown name with our prefix causes a warning: misspelt, in the wrong place, or on a namespace" {
     workload Deployment '.spec.template.metadata.labels."nagleshim.dev/injekt" = "true"'
     says quiet 'nagleshim.dev/injekt: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
     workload Deployment '.spec.template.metadata.labels."nagleshim.dev/policy" = "p"'
@@ -105,14 +94,14 @@ says() {
     [[ $status -eq 0 && ${lines[0]} == *"'nagleshim-warnings': nagleshim.dev/policy: unknown annotation of a namespace; use it on a pod" ]]
 }
 
-@test "kube-system that asks is told" {
+@test "a label on kube-system causes a warning" {
     run kubectl annotate namespace kube-system some=thing --dry-run=server
     [[ $output == *'pods in kube-system never get nagleshim'* ]]
     workload DaemonSet
     says kube-system 'pods in kube-system never get nagleshim'
 }
 
-@test "a workload for Windows, or for a machine that the image is not for, is told if it asks" {
+@test "a workload for Windows or for another machine causes a warning if it asks for the library" {
     workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/os" = "windows"'
     says asks 'asks for nagleshim but is for Windows: nothing is injected'
     says quiet ''
@@ -125,7 +114,7 @@ says() {
     says quiet ''
 }
 
-@test "a volume or a container of our name is told" {
+@test "a volume or a container with our name causes a warning" {
     local told='asks for nagleshim but already has a volume called nagleshim or nagleshim-policy, or a container called nagleshim: nothing is injected'
     workload Job '.spec.template.spec.volumes = [{name: "nagleshim-policy", emptyDir: {}}]'
     says asks "$told"
@@ -134,7 +123,7 @@ says() {
     says quiet ''
 }
 
-@test "an LD_PRELOAD from valueFrom is told, with the container's name, where it counts" {
+@test "an LD_PRELOAD from valueFrom causes a warning with the container's name, unless a later value replaces it" {
     workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
         {configMapKeyRef: {name: "c", key: "k"}}}]'
     says asks 'not injected, because an LD_PRELOAD from valueFrom cannot be extended: app'
@@ -144,31 +133,31 @@ says() {
     says asks ''
 }
 
-@test "a mount of the container's own at our path is told, with the container's name" {
+@test "a mount at our path causes a warning with the container's name" {
     workload Deployment '.spec.template.spec.volumes = [{name: "mine", emptyDir: {}}]
         | .spec.template.spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/opt"}]'
     says asks 'not injected, because they have a volume or device of their own at /opt/nagleshim or /etc/nagleshim: app'
     says quiet ''
 }
 
-@test "a container that is not there, and a ConfigMap that cannot be, are told" {
+@test "unknown containers and invalid names of ConfigMaps cause a warning" {
     workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/containers": "app, ap"}'
     says asks 'the annotation nagleshim.dev/containers names unknown containers: ap'
     workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/policy": "my_policy"}'
     says asks 'the annotation nagleshim.dev/policy is "my_policy", which is not a valid name of a ConfigMap: nothing is injected'
 }
 
-@test "a label that comes when the pod is there already is told" {
+@test "a label on an existing pod causes a warning" {
     pod '.metadata.name = "early"' | kubectl create -n quiet -f -
     run kubectl label pod -n quiet early nagleshim.dev/inject=true --dry-run=server
-    [[ $status -eq 0 && $output == *'this pod asks for nagleshim but does not have it; a pod gets it when it is created, and only then'* ]]
+    [[ $status -eq 0 && $output == *'this pod asks for nagleshim but does not have it; a pod can get it only when it is created'* ]]
     run kubectl label pod -n quiet early other=label --dry-run=server
     [[ $status -eq 0 && $output != *Warning* ]]
     run kubectl annotate pod -n quiet early other=annotation --dry-run=server
     [[ $status -eq 0 && $output != *Warning* ]]
 }
 
-@test "what runs since before its namespace asked is not told at every change" {
+@test "a pod that is older than the label of its namespace causes no warning at other changes" {
     kubectl create namespace before
     pod '.metadata.name = "early"' | kubectl create -n before -f -
     kubectl label namespace before nagleshim.dev/inject=true
@@ -183,7 +172,7 @@ pods_of_namespace_get_it() {
     create "$1" && is_injected
 }
 
-@test "what a controller makes is not told a second time" {
+@test "an object of a controller causes no second warning" {
     workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
     says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
     workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1" | .metadata.ownerReferences = [
@@ -191,7 +180,7 @@ pods_of_namespace_get_it() {
     says asks ''
 }
 
-@test "a pod that asks is told where the policy is not installed" {
+@test "a pod that asks for the library causes a warning if the policy is not installed" {
     kubectl delete mutatingadmissionpolicybinding nagleshim-namespace-asks
     cluster_until 20 not_injected
     grep -q 'this pod asks for nagleshim but does not have it' "$T/warnings"
@@ -203,7 +192,7 @@ not_injected() {
     create asks && holds '.spec | has("initContainers") | not'
 }
 
-@test "the example is let in by the restricted profile, without a warning" {
+@test "the restricted profile admits the example without a warning" {
     kubectl apply -f config/kubernetes/example.yaml >"$T/said" 2>&1
     [[ $(grep -c created "$T/said") == 3 ]]
     [[ $(<"$T/said") != *[Ww]arning* ]]

@@ -1,31 +1,24 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A container that asks podman for the device nagleshim.dev/shim stalls no more, whatever libc its image has, and images stay as they are.
+# Promise: A container that asks podman for the device nagleshim.dev/shim does not stall, on glibc and on musl, with an unchanged image.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/common
 
-setup() {
-    ns_setup
-}
-
-teardown() {
-    ns_teardown
-}
-
+# On a busy machine a few of the 50 posts do not stall.
 # devices KIND: plays that image without a device, and with each one; a line each: how many of its posts stalled.
 devices() {
     # Of its own, since podman reads /etc/cdi, and cannot use version 2 of control groups beside version 1.
     unshare --mount tests/fleet/hosts/devices "$1" 3>&-
 }
 
-@test "an image on glibc stalls, and with the device it does not, nor with its own library preloaded besides" {
+@test "an image on glibc stalls, and does not with the device, also if it preloads its own library" {
     run -0 devices glibc
-    [[ ${lines[0]} == 'none 50' && ${lines[1]} == 'default 0' && ${lines[2]} == 'log 0' && ${lines[3]} == 'keep-env 0' ]]
+    [[ ${lines[0]} == 'none '@([34]?|50) && ${lines[1]} == 'default 0' && ${lines[2]} == 'log 0' && ${lines[3]} == 'keep-env 0' ]]
 }
 
-@test "so does an image on musl, whose loader knows no file for keep-env" {
+@test "the same for an image on musl, except keep-env, whose file musl does not read" {
     run -0 devices musl
-    [[ ${lines[0]} == 'none 50' && ${lines[1]} == 'default 0' && ${lines[2]} == 'log 0' && ${lines[3]} == 'keep-env 50' ]]
+    [[ ${lines[0]} == 'none '@([34]?|50) && ${lines[1]} == 'default 0' && ${lines[2]} == 'log 0' && ${lines[3]} == 'keep-env '@([34]?|50) ]]
 }

@@ -25,7 +25,7 @@ fail() {
     return 1
 }
 
-# The layer and where it is seen; mounted anew by each call below, in a mount namespace of its own.
+# The layer and its mount point. Each call below mounts it in a mount namespace of its own.
 new_debian() {
     LAYER=$BATS_FILE_TMPDIR/layer
     export LAYER
@@ -33,13 +33,18 @@ new_debian() {
 }
 
 # The same with the packages of this tree in /packages, and with a client that stalls, its server, and what runs the two in /app.
+# Files of tests run at the same time, and there is one place for packages.
 new_debian_with_packages() {
-    local packages=$PWD/build/packages
-    make_debian
+    local packages=$PWD/build/packages lock
     new_debian
+    mkdir -p "$packages"
+    exec {lock}<"$packages"
+    flock "$lock"
+    make_debian
     rm -f "$packages"/*.deb
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- >/dev/null
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- {lock}<&- >/dev/null
     install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
+    exec {lock}<&-
     rm "$LAYER"/changes/packages/*-dbgsym_*
     install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: The image is the same wherever it is built, has what its bill of materials says, and nothing else.
+# Promise: The image is reproducible, and contains exactly what its bill of materials lists.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/command
@@ -18,7 +18,7 @@ setup() {
     BLOBS=$BATS_FILE_TMPDIR/oci/blobs/sha256
 }
 
-# blob DIGEST: where it lies.
+# blob DIGEST: its file.
 blob() {
     echo "$BLOBS/${1#sha256:}"
 }
@@ -29,7 +29,7 @@ manifest_of() {
         "$(blob "$(<"$IMAGE/digest")")")"
 }
 
-@test "the same sources give the same digest, archive and bill in another directory, by another umask, time zone and language" {
+@test "the same sources give the same image in another directory, with another umask, time zone and language" {
     mkdir "$T/elsewhere"
     git ls-files | tar -cT - | tar -xC "$T/elsewhere"
     mkdir "$T/elsewhere/.deps"
@@ -40,14 +40,14 @@ manifest_of() {
         TZ=Asia/Tokyo LC_ALL=C.UTF-8 MAKEFLAGS=-j2 config/image/build out
     )
     diff -r "$IMAGE" "$T/elsewhere/out"
-    # What is in it counts.
+    # Another file gives another digest.
     sed -i 's/cannot /could not /' "$T/elsewhere/shim/image/copy.c"
     (cd "$T/elsewhere" && config/image/build other >/dev/null)
     run diff "$IMAGE/digest" "$T/elsewhere/other/digest"
     expect_status 1
 }
 
-@test "its index has amd64 and arm64, each with programs of that machine" {
+@test "its index has amd64 and arm64, each with programs for that machine" {
     [[ $(jq -c '[.manifests[].platform | .os + "/" + .architecture]' "$(blob "$(<"$IMAGE/digest")")") == '["linux/amd64","linux/arm64"]' ]]
     for machine in amd64:x86-64 arm64:aarch64; do
         mkdir "$T/${machine%:*}"
@@ -58,7 +58,7 @@ manifest_of() {
         [[ $(ls -A "$T/${machine%:*}") == $'copy\nld.so.preload\nlibnagleshim.so' ]]
         [[ $(<"$T/${machine%:*}/ld.so.preload") == /opt/nagleshim/libnagleshim.so ]]
     done
-    # The copier for arm64 does what that for amd64 does.
+    # The program for arm64 works like the one for amd64.
     command -v qemu-aarch64 >/dev/null || cannot_here 'there is no qemu-aarch64'
     mkdir "$T/to"
     qemu-aarch64 "$T/arm64/copy" "$T/to" "$T/arm64/libnagleshim.so"
@@ -68,7 +68,7 @@ manifest_of() {
     expect_whole stderr "nagleshim: cannot write into $T/none: it is not there"
 }
 
-@test "it has one layer, a user that is a number and not root's, and its version and licence as labels" {
+@test "it has one layer, a numeric user other than root, and labels with version and licence" {
     for machine in amd64 arm64; do
         manifest=$(manifest_of "$machine")
         jq -e '.layers | length == 1' "$manifest"
@@ -82,7 +82,7 @@ manifest_of() {
     done
 }
 
-@test "the bill of materials has each file with its sums, the digest, and cJSON" {
+@test "the bill of materials lists each file with its sums, the digest, and cJSON" {
     bill=$(compgen -G "$IMAGE/nagleshim-*.spdx.json")
     jq -e --arg digest "$(<"$IMAGE/digest")" '.spdxVersion == "SPDX-2.3" and .SPDXID == "SPDXRef-DOCUMENT"
         and ("sha256:" + .packages[0].checksums[0].checksumValue) == $digest
@@ -96,7 +96,7 @@ manifest_of() {
     [[ $(jq '.files | length' "$bill") == "$(cd "$T" && find amd64 arm64 -type f | wc -l)" ]]
 }
 
-@test "without the tools, or for a machine that there is no image for, it says so in one line and writes nothing" {
+@test "if tools are missing, or for an unknown machine, it prints one line and writes nothing" {
     run --separate-stderr env MACHINES='amd64 mips' config/image/build "$T/out"
     expect_status 1
     expect_whole stderr 'image: there is no image for mips: amd64 and arm64 are known'

@@ -1,18 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: On Linux 5.10 and newer the shim uses what the kernel has, does without what it lacks, and bears 100 000 sockets.
+# Promise: On Linux 5.10 and newer the library uses the features of the kernel, works without missing ones, and scales to 100 000 sockets.
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # helpers/matrix.bash uses what is set here, and sets $median, ...
-# What only a kernel of one's own shows, or only some kernels: tests/systems/kernels/run runs it in a virtual machine,
-# with the files that tests/systems/kernels/guest names. NS_KERNEL is the kernel that is to run there.
+# Tests that need their own kernel, or differ between kernels. tests/systems/kernels/run runs them in a virtual machine,
+# with the files that tests/systems/kernels/guest names. NS_KERNEL is the kernel that should run there.
 
 bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
 load ../../helpers/common
 load ../../helpers/matrix
-
-setup() {
-    ns_setup
-}
 
 teardown() {
     [[ ! -e $T/lossy ]] || tc qdisc del dev lo root
@@ -23,11 +19,11 @@ rule() {
     printf '{"version": 1, "rules": [{%s}]}' "$1"
 }
 
-@test "the kernel is the one that was asked for" {
+@test "the requested kernel runs" {
     [[ $(uname -r) == "$NS_KERNEL" && $NS_ISOLATED == 1 ]]
 }
 
-@test "the policy that is built in cures the stall on either end alone, and on both" {
+@test "the built-in policy cures the stall on either end, and on both" {
     local where
     policy=''
     for where in writing other both; do
@@ -36,7 +32,7 @@ rule() {
     done
 }
 
-@test "options that this kernel lacks are refused as they are without the shim" {
+@test "options that this kernel lacks fail as without the library" {
     cat >"$T/options.py" <<'END_OF_PROGRAM'
 import errno, socket
 
@@ -67,7 +63,7 @@ has_kernel_tls() {
     modprobe -q tls || ns_skip 'this kernel was built without kTLS'
 }
 
-@test "records of the kernel's own kTLS arrive whole and in time in every mode" {
+@test "kTLS records arrive complete and in time in every mode" {
     local send
     has_kernel_tls
     for send in nodelay auto-cork adaptive flush-before-read; do
@@ -79,7 +75,7 @@ has_kernel_tls() {
     done
 }
 
-@test "a record that is left open is found out" {
+@test "the test detects a record that stays open" {
     has_kernel_tls
     cat >"$T/bad.c" <<'END_OF_PROGRAM'
 #include <sys/socket.h>
@@ -90,7 +86,7 @@ END_OF_PROGRAM
     [[ $output == *'did not arrive'* ]]
 }
 
-@test "OpenSSL's records, which the kernel encrypts, arrive whole, and stall only without the shim" {
+@test "OpenSSL's records, encrypted by the kernel, arrive complete, and stall only without the library" {
     local rules
     has_kernel_tls
     openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout "$T/key" -out "$T/cert" 2>/dev/null
@@ -142,20 +138,20 @@ END_OF_PROGRAM
     done
 }
 
-@test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory has a bound" {
+@test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory is limited" {
     # valgrind lets nobody have more than the soft limit it was started with.
     ulimit -n "$(ulimit -Hn)"
     tests/bench/run --quick --json "$T/scale.json" --baseline "$T/none" \
-        --only 'a write and a poll: *, 1 threads' --only 'each of 1 that owe' --only 'each of 100 that owe' \
+        --only 'a write and a poll: *, 1 threads' --only 'each of 1 pending' --only 'each of 100 pending' \
         --only 'memory: added, 100000'
-    # What was measured is told also where all is well.
+    # Prints the figures also if the test passes.
     python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
 import json, sys
 
 rows = {row["name"]: row for row in json.load(open(sys.argv[1]))["rows"]}
 pairs = [[f"added to a write and a poll: {n} sockets, 1 threads" for n in (10, 100000)]]
-pairs += [[f"added to epoll_wait: for each of {owed} that owe, {n} more" for n in (10, 100000)]
-          for owed in (1, 100)]
+pairs += [[f"added to epoll_wait: for each of {pending} pending ACKs, {n} more" for n in (10, 100000)]
+          for pending in (1, 100)]
 for few, many in pairs:
     values = [rows[name]["measured"] for name in (few, many)]
     print(f"# {many}: {values[1]:.1f} instructions, {values[0]:.1f} with 10")
@@ -166,13 +162,13 @@ assert memory["verdict"] == "ok"
 END_OF_PROGRAM
 }
 
-# A wire of 5 ms each way that loses and reorders.
+# A path of 5 ms each way with loss and reordering.
 lossy() {
     tc qdisc add dev lo root netem delay 5ms reorder 10% loss 2% || ns_skip 'no netem'
     : >"$T/lossy"
 }
 
-# on_lossy SCENARIO WHERE ROUNDS [BY-HAND]: every byte is checked by the programs; sets $median.
+# on_lossy SCENARIO WHERE ROUNDS [BY-HAND]: the programs check every byte; sets $median.
 on_lossy() {
     local server client rest writing stalls_by segments_by shimmed bare delayed
     scenario "$1" "$3" 4
@@ -183,13 +179,13 @@ on_lossy() {
     echo "$1, $2: median $median us, $(field stalls "$T/$stalls_by.out") of $3 over 20 ms, $policy"
 }
 
-@test "on a wire that loses and reorders every byte is right, and what a round takes is the wire's" {
+@test "with loss and reordering every byte is right, and a round takes no longer than with the cure by hand" {
     local median send wire
     lossy
     policy=''
     on_lossy redhat nowhere 20
     holds "$median > 40000"
-    # What the wire takes is what the cure by hand takes on it.
+    # The cure by hand shows what the path takes.
     on_lossy redhat nowhere 100 no_delay
     wire=$median
     on_lossy redhat writing 100

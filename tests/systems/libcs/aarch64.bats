@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Promise: The library works on aarch64 as on x86-64.
 # shellcheck disable=SC2154 # helpers/common.bash sets $port
-# The library for aarch64, as `make check-aarch64` has cross-compiled it without a warning, in programs that
-# qemu runs on this machine; their peers are this machine's own. qemu does not pass on what TCP_INFO says, so
-# segments are counted in the network namespace.
+# The cross-compiled library for aarch64 in programs that qemu runs; their peers run on this machine. qemu does not pass
+# TCP_INFO on, so segments are counted in the network namespace.
 
 bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
@@ -17,13 +16,9 @@ setup() {
     LIBRARY=$(realpath build/aarch64)/libnagleshim.so
     PROBES=$PWD/build/aarch64/probes
     FOREIGN=$PWD/build/aarch64/examples
-    # Its own LD_PRELOAD, not qemu's.
+    # LD_PRELOAD of the emulated program, not of qemu.
     QEMU=(timeout -s KILL 20 qemu-aarch64 -L /usr/aarch64-linux-gnu)
     SHIM=(-E LD_PRELOAD="$LIBRARY")
-}
-
-teardown() {
-    ns_teardown
 }
 
 segments_sent() {
@@ -45,25 +40,25 @@ packets() {
     segments=$(($(segments_sent) - before))
 }
 
-@test "the library as a file is what elf.bats asks of it" {
+@test "the file passes the tests of elf.bats" {
     file -L "$LIBRARY" | grep -q 'ARM aarch64'
     NS_ELF_LIBRARY=$LIBRARY run bats --filter '^(it|its|all) ' tests/file/elf.bats
     echo "$output"
     [[ $status -eq 0 && $(grep -c '^ok' <<<"$output") -ge 9 ]]
 }
 
-@test "control: the client stalls without the shim" {
+@test "the client stalls without the library" {
     local stalls segments
     packets 20
     [[ $stalls -ge 12 && ! -e $T/log ]]
 }
 
-@test "the client does not stall with the shim, nor does a client of this machine whose server has it" {
+@test "the client does not stall with the library, nor does a client of this machine if the server has it" {
     local stalls segments
     packets 120 "${SHIM[@]}"
     grep -q 'sockets 1' "$T/log"
-    # 15 each without a gathering. A burst that takes longer than the deadline, because qemu meets its code for
-    # the first time, leaves some of the next ungathered.
+    # 15 segments each if bursts are not joined. The first bursts are slow because qemu translates their code; the library
+    # then does not join some of the next ones.
     [[ $stalls -le 1 && $segments -le $((124 * 10)) ]]
     ns_start server "${QEMU[@]}" "${SHIM[@]}" "$FOREIGN/tcp_nodelay_server" 0 0
     ns_port server
@@ -72,16 +67,16 @@ packets() {
     [[ $(field stalls "$T/client.out") -le 1 ]]
 }
 
-@test "under auto-cork a packet's 15 writes leave together" {
+@test "under auto-cork the 15 writes of a packet are one segment" {
     local stalls segments
     NAGLESHIM_POLICY=$cork packets 20 "${SHIM[@]}"
     cat "$T/log"
-    # A segment there, one back, and what a connection takes.
+    # One segment each way, and those of the connection itself.
     [[ $stalls -le 1 && $segments -le $((24 * 4)) ]]
     holds "$(field held "$T/log" | tr -d ,) >= 24"
 }
 
-@test "what a child of vfork does to its descriptors does not reach its parent's" {
+@test "a child of vfork does not change the state of its parent's descriptors" {
     local policy
     for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
         NAGLESHIM_POLICY=$policy "${QEMU[@]}" "${SHIM[@]}" "$PROBES/life_processes" vfork >"$T/vfork"
@@ -89,7 +84,7 @@ packets() {
     done
 }
 
-@test "the names of the call table are the shim's" {
+@test "the library defines all names of the call table" {
     run "${QEMU[@]}" "${SHIM[@]}" "$PROBES/libc_lacks"
     [[ $status -eq 0 && $output == *'lacks '* ]]
     run "${QEMU[@]}" "$PROBES/libc_lacks"

@@ -11,7 +11,7 @@ cpython_modules=(test_socket test_asyncio test_ssl test_select test_selectors te
     test_socketserver test_xmlrpc test_logging test_multiprocessing_spawn test_multiprocessing_fork)
 
 all_suites() {
-    printf '%s\n' nginx curl node jdk redis libevent libuv "${cpython_modules[@]/#/cpython/}"
+    printf '%s\n' nginx curl redis libevent libuv "${cpython_modules[@]/#/cpython/}"
 }
 
 # Seconds after which a run is killed.
@@ -134,16 +134,5 @@ suite_redis() {
         s/^\[(err|exception|timeout)\]: (.*) in tests.*/fail \2/p; s/^\[(skip|ignore)\]: /skip /p' |
         sort | uniq >"$D/results"
 }
-# The packages of Node and the JDK bring no tests of their own: these use their modules and classes.
-suite_node() {
-    openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -keyout "$D/key.pem" \
-        -out "$D/cert.pem" 2>/dev/null
-    "${with[@]}" node "$PEERS_ROOT/tests/systems/peers/node.js" "$D/cert.pem" "$D/key.pem" >"$D/results"
-}
-
-suite_jdk() {
-    "${with[@]}" java "$PEERS_ROOT/tests/systems/peers/Peers.java" >"$D/results"
-}
-
 # shellcheck source=tests/systems/peers/http.bash
 source "$PEERS_ROOT/tests/systems/peers/http.bash"

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* What the exported wrappers of both libraries share: the one that cures (calls/) and the one that
+ * observes (observe/calls.c). Everything here is async-signal-safe. */
+#ifndef NS_WRAPPER_H
+#define NS_WRAPPER_H
+
+#include "base/real.h"
+
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+/* Exported: libc's name and prototype, and nothing else is. */
+#define NS_EXPORT __attribute__((visibility("default")))
+
+/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
+ssize_t __read_chk(int, void *, size_t, size_t);
+ssize_t __recv_chk(int, void *, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+int __vdprintf_chk(int, int, const char *, va_list);
+int __dprintf_chk(int, int, const char *, ...);
+int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+
+/* Can a wait with this timeout take time? NULL: it has no end. */
+static inline bool ns_takes_time(const struct timespec *time)
+{
+    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
+}
+
+/* Does a futex() with that operation wait? */
+static inline bool ns_futex_waits(int operation)
+{
+    switch (operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_LOCK_PI:
+    case FUTEX_WAIT_REQUEUE_PI:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Does a call of seccomp() or prctl() install a filter? strict and filter: which of the two modes
+ * it asks for. Programs also ask whether there are filters at all, with a filter that is NULL,
+ * which the kernel refuses. */
+static inline bool ns_sets_filter(bool strict, bool filter, long program)
+{
+    return strict || (filter && program);
+}
+
+#endif

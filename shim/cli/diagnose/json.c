@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the object of --json, which config/diagnosis.schema.json describes. All its members are
+ * always there; only without memory some are missing. Not async-signal-safe. */
+#include "cli/diagnose/report.h"
+
+#include "cli/diagnose/sentences.h"
+#include "cli/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define MS 1e6
+
+enum { TEXT_MOST = 1024 };
+
+static void add_number(cJSON *object, const char *name, double value)
+{
+    cJSON_AddNumberToObject(object, name, value);
+}
+
+/* To the microsecond; more digits would be noise. */
+static void add_ms(cJSON *object, const char *name, uint64_t ns)
+{
+    cJSON_AddNumberToObject(object, name, (double)(ns / 1000) / 1e3);
+}
+
+static cJSON *add_object(cJSON *list)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddItemToArray(list, object);
+    return object;
+}
+
+static void add_address(cJSON *object, const char *name, const struct ns_address *address)
+{
+    char text[64];
+
+    ns_output_text(object, name,
+                   address->known ? ns_words_address(address, text, sizeof text) : NULL);
+}
+
+/* null: unknown, as without a process */
+static void add_reachable(cJSON *object, const struct ns_diagnosed_process *process)
+{
+    if (process && (process->curable.yes || process->curable.reason[0]))
+        cJSON_AddBoolToObject(object, "reachable", process->curable.yes);
+    else
+        cJSON_AddNullToObject(object, "reachable");
+}
+
+static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
+{
+    cJSON *object = cJSON_AddObjectToObject(row, "process");
+
+    add_number(object, "pid", process->pid);
+    ns_output_text(object, "name", process->name);
+    ns_output_text(object, "exe", process->exe[0] ? process->exe : NULL);
+    cJSON_AddBoolToObject(object, "shim", process->has_shim);
+    add_reachable(object, process);
+    ns_output_text(object, "reason", process->curable.reason[0] ? process->curable.reason : NULL);
+}
+
+static void add_delays(cJSON *row_object, const struct ns_diagnosed *row)
+{
+    cJSON *list = cJSON_AddArrayToObject(row_object, "besides");
+
+    for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
+        if (row->verdict.delays[delay] == 0)
+            continue;
+        cJSON *entry = add_object(list);
+        cJSON_AddStringToObject(entry, "cause", ns_delay_name(delay));
+        cJSON_AddStringToObject(entry, "meaning", ns_delay_meaning(delay, row->source));
+        add_number(entry, "times", (double)row->verdict.delays[delay]);
+        add_ms(entry, "ms", row->verdict.delays_ns[delay]);
+    }
+}
+
+static void add_cures(cJSON *row_object, const struct ns_diagnosed *row)
+{
+    cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
+
+    for (unsigned i = 0; i < row->n_cures; i++) {
+        const struct ns_cure *cure = &row->cures[i];
+        const struct ns_diagnosed *at = i == 0 ? row : row->other;
+        cJSON *entry = add_object(list);
+
+        cJSON_AddStringToObject(entry, "end", cure->end);
+        cJSON_AddStringToObject(entry, "does", cure->does);
+        add_number(entry, "from_ms", cure->from_ms);
+        add_number(entry, "to_ms", cure->to_ms);
+        add_reachable(entry, at ? at->process : NULL);
+    }
+}
+
+static void add_waits(cJSON *row, const struct ns_verdict *verdict)
+{
+    cJSON *list = cJSON_AddArrayToObject(row, "waits");
+
+    for (unsigned i = 0; i < NS_VERDICT_BUCKETS; i++) {
+        if (verdict->waits[i] == 0 && verdict->held_waits[i] == 0)
+            continue;
+        cJSON *entry = add_object(list);
+        add_number(entry, "from_us", (double)(1ULL << i));
+        add_number(entry, "all", verdict->waits[i]);
+        add_number(entry, "held", verdict->held_waits[i]);
+    }
+}
+
+static void add_counts(cJSON *object, const struct ns_diagnosed *row)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+
+    add_number(object, "looks", (double)verdict->looks);
+    add_number(object, "requests", (double)verdict->requests);
+    add_number(object, "stalled", (double)row->conclusion.stalled);
+    add_number(object, "stalls", (double)verdict->stalls);
+    add_number(object, "late_acks", (double)verdict->late_acks);
+    add_number(object, "maybe", (double)verdict->maybe);
+    add_number(object, "late", (double)verdict->late);
+    add_number(object, "receiving", (double)verdict->receiving);
+    add_number(object, "segments", (double)verdict->segments);
+    add_number(object, "lost_ms", row->conclusion.lost_ms);
+    add_ms(object, "certain_ms", verdict->certain_ns);
+    add_ms(object, "most_ms", verdict->most_ns);
+    add_ms(object, "watched_ms", verdict->watched_ns);
+    add_ms(object, "waited_ms", verdict->waited_ns);
+    add_ms(object, "shortest_ms", verdict->shortest_ns);
+    add_ms(object, "longest_ms", verdict->longest_ns);
+    add_ms(object, "held_ms", verdict->held_ns);
+    if (verdict->rtt_us)
+        add_number(object, "rtt_us", verdict->rtt_us);
+    else
+        cJSON_AddNullToObject(object, "rtt_us");
+}
+
+static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
+                    const struct ns_diagnosed *row)
+{
+    const char *role = ns_role_name(row->role);
+    cJSON *object = add_object(rows);
+    char text[TEXT_MOST];
+
+    add_process(object, row->process);
+    cJSON_AddStringToObject(object, "source",
+                            row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
+    ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? role : NULL);
+    add_address(object, "service", &row->service);
+    add_address(object, "local", &row->local);
+    add_address(object, "remote", &row->remote);
+    add_number(object, "connections", row->connections);
+    cJSON_AddStringToObject(object, "grade", ns_grade_name(row->verdict.grade));
+    ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof text));
+    add_counts(object, row);
+    ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
+    add_delays(object, row);
+    add_cures(object, row);
+    add_waits(object, &row->verdict);
+    if (row->other)
+        add_number(object, "other_end", (double)(row->other - diagnosis->rows));
+    else
+        cJSON_AddNullToObject(object, "other_end");
+}
+
+static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "holds");
+
+    for (size_t i = 0; i < diagnosis->n_holds; i++) {
+        const struct ns_diagnosed_hold *held = &diagnosis->holds[i];
+        const struct ns_hold *hold = &held->hold;
+        cJSON *entry = add_object(list);
+
+        add_number(entry, "row", held->row ? (double)(held->row - diagnosis->rows) : 0);
+        add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
+        add_ms(entry, "ms", hold->end - hold->begin);
+        add_ms(entry, "cost_ms", hold->cost);
+        cJSON_AddBoolToObject(entry, "waited", hold->waited);
+        cJSON_AddBoolToObject(entry, "certain", hold->certain);
+    }
+    add_number(object, "holds_untold", (double)diagnosis->holds_untold);
+}
+
+static void add_system(cJSON *object)
+{
+    struct utsname name;
+    char kernel[sizeof name.sysname + sizeof name.release + sizeof name.machine + 3];
+
+    if (uname(&name) != 0)
+        memset(&name, 0, sizeof name);
+    snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
+    ns_output_text(object, "host", name.nodename);
+    ns_output_text(object, "kernel", kernel);
+}
+
+void ns_report_fill_json(cJSON *object, const struct ns_report *report)
+{
+    const struct ns_diagnosis *diagnosis = report->diagnosis;
+    char text[TEXT_MOST];
+
+    ns_output_text(object, "subject", report->subject);
+    add_system(object);
+    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof text));
+    cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
+    add_number(object, "lost_ms", diagnosis->lost_ms);
+    add_number(object, "began", diagnosis->began);
+    add_ms(object, "watched_ms", diagnosis->end - diagnosis->begin);
+    add_number(object, "looks", (double)diagnosis->looks);
+    add_number(object, "missed", (double)diagnosis->missed);
+    add_number(object, "forgotten", (double)diagnosis->forgotten);
+    add_number(object, "idle", (double)diagnosis->idle);
+    add_number(object, "denied", (double)diagnosis->denied);
+    cJSON *rows = cJSON_AddArrayToObject(object, "rows");
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        add_row(rows, diagnosis, &diagnosis->rows[i]);
+    add_holds(object, diagnosis);
+    if (report->policy)
+        cJSON_AddItemToObject(object, "policy", cJSON_Parse(report->policy));
+    else
+        cJSON_AddNullToObject(object, "policy");
+    ns_output_text(object, "next", report->next);
+    cJSON *notes = cJSON_AddArrayToObject(object, "notes");
+    for (unsigned i = 0; i < report->n_notes; i++)
+        ns_output_add_text(notes, report->notes[i]);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the view from inside: the library that only observes, which is preloaded into the program,
+ * and the private directory for its records. The directory must not outlive the command. Not
+ * async-signal-safe. */
+#include "cli/diagnose/diagnose.h"
+
+#include "cli/cli.h"
+#include "cli/process/elf.h"
+#include "cli/process/environment.h"
+#include "cli/process/preload.h"
+#include "cli/process/proc.h"
+#include "cli/process/reach.h"
+#include "cli/diagnose/recorded.h"
+#include "judge/record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
+{
+    char reason[128];
+
+    if (ns_preload_locate_named(NS_OBSERVER_NAME, path) != 0) {
+        ns_diagnose_note(end, "seen from outside only: " NS_OBSERVER_NAME
+                              " was not found, or its path cannot be written in LD_PRELOAD");
+        return false;
+    }
+    if (ns_elf_path_is_unfit(path, reason, sizeof reason)) {
+        ns_diagnose_note(end, "seen from outside only: %s %s; install it again", path, reason);
+        return false;
+    }
+    return true;
+}
+
+/* Is there a reason not to observe the program? */
+static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnose_end *end)
+{
+    const char *list = getenv("LD_PRELOAD");
+    static struct ns_reach reach;
+    char entry[PATH_MAX], off[128];
+
+    if (options->outside)
+        return true;
+    if (ns_environment_off(off, sizeof off)) {
+        ns_diagnose_note(end, "seen from outside only: NAGLESHIM_OFF is set");
+        return true;
+    }
+    ns_reach_inspect(options->program[0], &reach);
+    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
+        ns_diagnose_note(end, "seen from outside only: it %s", ns_reach_reason(reach.verdict));
+        return true;
+    }
+    if (list && ns_preload_find(list, entry)) {
+        ns_diagnose_note(end,
+                         "LD_PRELOAD already names the library, so the program ran with it and was "
+                         "seen from outside only");
+        return true;
+    }
+    return false;
+}
+
+/* Is the directory in memory? On a disk, a process that writes to a mapped file sometimes waits for
+ * the file system (mostly its journal), and is killed if the disk is full. */
+static bool is_memory(const char *directory)
+{
+    struct statfs fs;
+
+    return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
+/* Remove the records in a directory and nothing else. */
+static void empty(int fd)
+{
+    DIR *directory = fdopendir(dup(fd));
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)))
+        if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
+            unlinkat(fd, entry->d_name, 0);
+    if (directory)
+        closedir(directory);
+}
+
+static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
+{
+    const char *place = getenv("TMPDIR");
+
+    if (!place || *place != '/' || strlen(place) > sizeof observation->directory - 32 ||
+        !is_memory(place))
+        place = "/dev/shm";
+    snprintf(observation->directory, sizeof observation->directory, "%s/nagleshim.XXXXXX", place);
+    if (is_memory(place) && mkdtemp(observation->directory)) {
+        observation->fd =
+            open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (observation->fd >= 0)
+            return true;
+        rmdir(observation->directory);
+    }
+    ns_diagnose_note(end, "seen from outside only: records need a directory in memory (tmpfs), and "
+                          "neither /dev/shm nor TMPDIR is one that can be written");
+    observation->directory[0] = '\0';
+    return false;
+}
+
+bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
+                      struct ns_diagnose_end *end)
+{
+    char library[PATH_MAX];
+    char *list;
+
+    if (is_unfit(options, end) || !find_library(library, end) || !make_directory(observation, end))
+        return false;
+    list = ns_preload_join(getenv("LD_PRELOAD"), library);
+    if (!list || asprintf(&observation->preload, "LD_PRELOAD=%s", list) < 0)
+        observation->preload = NULL;
+    free(list);
+    if (!observation->preload) {
+        ns_observe_end(observation);
+        return false;
+    }
+    snprintf(observation->record, sizeof observation->record, "NAGLESHIM_RECORD=%s",
+             observation->directory);
+    observation->environment[0] = observation->preload;
+    observation->environment[1] = observation->record;
+    return true;
+}
+
+/* Are these rows about the same connections? From inside, an inherited socket has no role, and its
+ * service is its peer. */
+static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
+{
+    if (inside->role == NS_ROLE_UNKNOWN)
+        return ns_address_is_same(&inside->service, &row->remote) ||
+               ns_address_is_same(&inside->service, &row->service);
+    if (inside->role != row->role && row->role != NS_ROLE_UNKNOWN)
+        return false;
+    return ns_address_is_same(&inside->service, &row->service) ||
+           (inside->role == NS_ROLE_SERVER && inside->service.port == row->local.port);
+}
+
+/* Does a record describe the connections of this row from outside more exactly? In a container a
+ * process knows itself by another pid. */
+static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+{
+    if (row->source == NS_SOURCE_INSIDE)
+        return false;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *other = &diagnosis->rows[i];
+
+        if (other->source == NS_SOURCE_INSIDE &&
+            (other->process->pid == row->process->pid ||
+             (row->process->has_other_number &&
+              strcmp(other->process->name, row->process->name) == 0)) &&
+            same_ends(other, row))
+            return true;
+    }
+    return false;
+}
+
+/* A preload reaches these processes, but they have left no record of their connections. */
+static void note_unrecorded(const struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+{
+    const struct ns_diagnosed_process *first = NULL;
+
+    for (size_t i = 0; i < diagnosis->n_rows && !first; i++)
+        if (diagnosis->rows[i].source == NS_SOURCE_OUTSIDE &&
+            diagnosis->rows[i].process->curable.yes)
+            first = diagnosis->rows[i].process;
+    if (first)
+        ns_diagnose_note(end,
+                         "process %d (%s) was seen from outside only: it left no record, as it has "
+                         "another user, root directory, mount namespace or environment, or there "
+                         "was no room for one",
+                         first->pid, first->name);
+}
+
+void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
+                        struct ns_diagnose_end *end)
+{
+    size_t n_broken;
+
+    if (!observation->directory[0])
+        return;
+    ns_recorded_read(observation->fd, diagnosis, &n_broken);
+    if (n_broken)
+        ns_diagnose_note(end, "%zu records could not be read", n_broken);
+    ns_diagnosis_drop(diagnosis, is_recorded);
+    note_unrecorded(diagnosis, end);
+}
+
+void ns_observe_end(struct ns_observation *observation)
+{
+    if (observation->directory[0]) {
+        empty(observation->fd);
+        close(observation->fd);
+        /* If the name is another directory's now, it is only removed if it is empty. */
+        rmdir(observation->directory);
+    }
+    observation->directory[0] = '\0';
+    free(observation->preload);
+    observation->preload = NULL;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* See policy.h. `nagleshim check` must accept the policy without a warning, and it must match no
+ * sockets that did not stall: each rule names a process, a role and a port. Not async-signal-safe.
+ */
+#include "cli/diagnose/policy.h"
+
+#include "base/path.h"
+#include "cli/cli.h"
+#include "cli/diagnose/sentences.h"
+
+#include <cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MOST = 64 };
+
+/* What a rule matches. */
+struct target {
+    const struct ns_diagnosed_process *process; /* NULL: an unknown process at the other end */
+    enum ns_role role;
+    uint16_t port;
+};
+
+/* Is the name only the beginning of the real one? Of another user's process only the kernel's name
+ * is known, which has at most 15 characters. */
+static bool is_cut(const struct ns_diagnosed_process *process)
+{
+    size_t length = strlen(process->name);
+
+    return length == sizeof(process->name) - 1 || (process->exe[0] == '\0' && length == 15);
+}
+
+/* The name as a pattern that matches nothing else. Characters that a policy may not contain become
+ * question marks, which match them. */
+static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
+{
+    size_t used = 0;
+
+    for (const char *name = process->name; *name && used + 3 < size; name++) {
+        unsigned char c = (unsigned char)*name;
+
+        if (strchr("*[]\\", c)) /* but not '?', which may stand for a replaced character */
+            pattern[used++] = '\\';
+        pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
+    }
+    if (is_cut(process))
+        pattern[used++] = '*';
+    pattern[used] = '\0';
+}
+
+static struct target target_of(const struct ns_diagnosed *row)
+{
+    const struct ns_diagnosed *other = row->other;
+    struct target target = {row->process, row->role, row->service.port};
+
+    if (row->process->curable.yes || !row->process->curable.reason[0])
+        return target;
+    target.process = other && other->process->curable.yes ? other->process : NULL;
+    target.role = row->role == NS_ROLE_CLIENT   ? NS_ROLE_SERVER
+                  : row->role == NS_ROLE_SERVER ? NS_ROLE_CLIENT
+                                                : NS_ROLE_UNKNOWN;
+    return target;
+}
+
+/* Is it known that no preload can reach either end? */
+static bool is_out_of_reach(const struct ns_diagnosed *row)
+{
+    return row->process->curable.reason[0] && row->other && row->other->process->curable.reason[0];
+}
+
+static bool same_target(const struct target *one, const struct target *other)
+{
+    const char *a = one->process ? one->process->exe : "";
+    const char *b = other->process ? other->process->exe : "";
+
+    return one->role == other->role && one->port == other->port && strcmp(a, b) == 0;
+}
+
+static void write_name(const struct target *target, const char *pattern, char *name, size_t size)
+{
+    const char *who = target->process ? pattern : "the other end";
+    char port[24] = "";
+
+    if (target->role != NS_ROLE_UNKNOWN)
+        snprintf(port, sizeof port, "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
+                 target->port);
+    snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
+}
+
+static bool add_match(cJSON *rule, const struct target *target, const char *pattern)
+{
+    cJSON *match = cJSON_AddObjectToObject(rule, "match"), *list;
+    char port[8];
+    bool ok = match != NULL;
+
+    if (target->process)
+        ok = ok && cJSON_AddStringToObject(match, "process", pattern);
+    if (target->role == NS_ROLE_UNKNOWN)
+        return ok; /* then nobody knows which port is the service's */
+    ok = ok && cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
+    snprintf(port, sizeof port, "%u", target->port);
+    list = ok ? cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local")
+              : NULL;
+    return list && cJSON_AddItemToArray(list, cJSON_CreateString(port));
+}
+
+static bool add_rule(cJSON *rules, const struct target *target)
+{
+    cJSON *rule = cJSON_CreateObject();
+    char pattern[512] = "", name[NAME_MOST + 1];
+    bool ok = rule != NULL;
+
+    if (target->process)
+        write_pattern(target->process, pattern, sizeof pattern);
+    write_name(target, pattern, name, sizeof name);
+    ok = ok && cJSON_AddStringToObject(rule, "name", name) && add_match(rule, target, pattern);
+    /* Both keys: one alone could cause a stall in the other direction. */
+    ok = ok && cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE)) &&
+         cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
+    if (!ok || !cJSON_AddItemToArray(rules, rule))
+        cJSON_Delete(rule);
+    return ok;
+}
+
+/* Does the rule for the other end cure this row, too? */
+static bool is_cured_there(const struct ns_diagnosed *row)
+{
+    const struct ns_diagnosed *other = row->other;
+
+    return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
+           (other->process->curable.yes || !other->process->curable.reason[0]);
+}
+
+/* Does a row before this one need the same rule? */
+static bool has_rule(const struct ns_diagnosis *diagnosis, size_t row, const struct target *target)
+{
+    for (size_t i = 0; i < row; i++) {
+        struct target before = target_of(&diagnosis->rows[i]);
+
+        if (diagnosis->rows[i].conclusion.stalls && same_target(&before, target))
+            return true;
+    }
+    return false;
+}
+
+char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
+{
+    cJSON *policy = cJSON_CreateObject();
+    cJSON *rules = NULL;
+    bool ok = cJSON_AddNumberToObject(policy, "version", 1) != NULL;
+    char *text = NULL;
+
+    if (ok)
+        rules = cJSON_AddArrayToObject(policy, "rules");
+    for (size_t i = 0; rules && ok && i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *row = &diagnosis->rows[i];
+        struct target target = target_of(row);
+
+        if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
+            !has_rule(diagnosis, i, &target))
+            ok = add_rule(rules, &target);
+    }
+    if (ok && cJSON_GetArraySize(rules) > 0)
+        text = for_a_file ? cJSON_Print(policy) : cJSON_PrintUnformatted(policy);
+    cJSON_Delete(policy);
+    return text;
+}
+
+/* A word quoted for the shell. */
+static void print_word(FILE *stream, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "%+,-./:=@_";
+
+    if (*word != '\0' && strspn(word, plain) == strlen(word)) {
+        fputs(word, stream);
+        return;
+    }
+    putc('\'', stream);
+    for (const char *c = word; *c; c++)
+        fprintf(stream, *c == '\'' ? "'\\''" : "%c", *c);
+    putc('\'', stream);
+}
+
+static void print_run(FILE *stream, const struct ns_next_words *words)
+{
+    print_word(stream, words->command);
+    fputs(" run", stream);
+    if (words->file) {
+        fputs(" --policy ", stream);
+        print_word(stream, words->file);
+    }
+    fputs(" -- ", stream);
+}
+
+/* The command for a cure at the other end. */
+static void print_other_end(FILE *stream, const struct target *target,
+                            const struct ns_diagnosed *row, const struct ns_next_words *words)
+{
+    char address[64];
+
+    print_run(stream, words);
+    if (target->process) {
+        print_word(stream, target->process->exe);
+        fprintf(stream, " ITS ARGUMENTS, the other end");
+    } else {
+        fprintf(stream, "PROGRAM, at the other end: the %s %s",
+                target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
+                ns_words_address(&row->remote, address, sizeof address));
+    }
+}
+
+/* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
+static const char *program_of(const struct ns_diagnosed_process *process)
+{
+    return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
+}
+
+char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words)
+{
+    const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
+    struct target target;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream;
+
+    if (!row || !row->conclusion.stalls)
+        return NULL;
+    stream = open_memstream(&text, &size);
+    if (!stream)
+        return NULL;
+    target = target_of(row);
+    if (is_out_of_reach(row)) {
+        fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
+                row->process->name);
+    } else if (target.process != row->process) {
+        print_other_end(stream, &target, row, words);
+    } else if (row->process->has_shim) {
+        fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
+    } else {
+        print_run(stream, words);
+        for (unsigned i = 0; words->program && words->program[i]; i++) {
+            fputs(i ? " " : "", stream);
+            print_word(stream, words->program[i]);
+        }
+        if (!words->program) {
+            print_word(stream, program_of(row->process));
+            fprintf(stream, " ITS ARGUMENTS");
+        }
+    }
+    fclose(stream);
+    return ns_sanitize(text); /* control characters must not reach the terminal */
+}

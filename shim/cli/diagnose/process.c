@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Fills what a diagnosis knows of a process from /proc: its name, whether the library is loaded in
+ * it, and whether a preload can reach it. Not async-signal-safe. */
+#include "cli/diagnose/rows.h"
+
+#include "cli/process/elf.h"
+#include "cli/process/loaded.h"
+#include "cli/process/reach.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has_shim(const struct ns_proc *proc)
+{
+    static struct ns_loaded loaded;
+    enum ns_shim shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
+
+    return shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+}
+
+static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
+{
+    static struct ns_elf elf;
+    int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
+    const char *reason = NULL;
+
+    if (fd < 0)
+        return;
+    if (ns_elf_inspect(fd, &elf) == 0) {
+        reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
+        if (!reason && proc->secure)
+            reason = ns_reach_reason(NS_REACH_SET_ID);
+        curable->yes = !reason;
+        snprintf(curable->reason, sizeof curable->reason, "%s%s", reason ? "it " : "",
+                 reason ? reason : "");
+    }
+    close(fd);
+}
+
+void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
+{
+    struct ns_proc proc;
+
+    if (ns_proc_open(process->pid, &proc) != 0)
+        return;
+    process->has_other_number = ns_proc_has_other_number(&proc);
+    if (ns_proc_look(&proc) == 0) {
+        snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
+        process->has_shim = has_shim(&proc);
+        judge_reach(&proc, &process->curable);
+    }
+    ns_proc_name(&proc, process->name, sizeof process->name);
+    ns_proc_close(&proc);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* See rows.h. Decides which connections form a row, and the order of rows. It must not judge:
+ * verdicts and conclusions come from judge/verdict.h. Not async-signal-safe. */
+#include "cli/diagnose/rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for one more element; the capacity doubles at powers of two. */
+static void *grow(void *list, size_t n, size_t size)
+{
+    if (n & (n - 1))
+        return list;
+    return reallocarray(list, n ? 2 * n : 1, size);
+}
+
+struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
+{
+    struct ns_diagnosed_process **list =
+        grow(diagnosis->processes, diagnosis->n_processes, sizeof *list);
+    if (list)
+        diagnosis->processes = list;
+    struct ns_diagnosed_process *process = list ? calloc(1, sizeof *process) : NULL;
+    if (!process)
+        return NULL;
+    process->pid = pid;
+    diagnosis->processes[diagnosis->n_processes++] = process;
+    return process;
+}
+
+struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                                  uint64_t started)
+{
+    for (size_t i = 0; i < diagnosis->n_processes; i++)
+        if (diagnosis->processes[i]->pid == pid && diagnosis->processes[i]->started == started)
+            return diagnosis->processes[i];
+    struct ns_diagnosed_process *made = ns_diagnosis_new_process(diagnosis, pid);
+    if (made)
+        made->started = started;
+    return made;
+}
+
+bool ns_address_is_same(const struct ns_address *one, const struct ns_address *other)
+{
+    return one->known && other->known && one->port == other->port &&
+           memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
+}
+
+static const struct ns_address *service_of(const struct ns_diagnosed_connection *connection)
+{
+    return connection->role == NS_ROLE_SERVER ? &connection->local : &connection->remote;
+}
+
+static bool is_in_row(const struct ns_diagnosed *row,
+                      const struct ns_diagnosed_connection *connection)
+{
+    const struct ns_address *service = service_of(connection);
+    bool both_unknown = !row->service.known && !service->known;
+
+    return row->process == connection->process && row->source == connection->source &&
+           row->role == connection->role &&
+           (both_unknown || ns_address_is_same(&row->service, service));
+}
+
+static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
+                                   const struct ns_diagnosed_connection *connection)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (is_in_row(&diagnosis->rows[i], connection))
+            return &diagnosis->rows[i];
+    struct ns_diagnosed *list = grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
+    if (!list)
+        return NULL;
+    diagnosis->rows = list;
+    struct ns_diagnosed *row = &list[diagnosis->n_rows++];
+    *row = (struct ns_diagnosed){
+        .id = diagnosis->next_id++,
+        .process = connection->process,
+        .source = connection->source,
+        .role = connection->role,
+        .service = *service_of(connection),
+    };
+    return row;
+}
+
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection)
+{
+    const struct ns_diagnosed *row = row_of(diagnosis, connection);
+
+    return row ? (int)row->id : -ENOMEM;
+}
+
+static uint64_t lost(const struct ns_verdict *verdict)
+{
+    return verdict->most_ns + verdict->receiving_ns;
+}
+
+int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection)
+{
+    struct ns_diagnosed *row = row_of(diagnosis, connection);
+
+    if (!row)
+        return -ENOMEM;
+    bool is_first = row->connections == 0;
+    if (is_first)
+        row->verdict = *connection->verdict;
+    else
+        ns_verdict_add(&row->verdict, connection->verdict);
+    if (is_first || lost(connection->verdict) > row->worst_ns) {
+        row->worst_ns = lost(connection->verdict);
+        row->local = connection->local;
+        row->remote = connection->remote;
+        memset(row->pattern, 0, sizeof row->pattern);
+        strncpy(row->pattern, connection->pattern, sizeof row->pattern - 1);
+    }
+    row->connections += connection->connections ? connection->connections : 1;
+    return (int)row->id;
+}
+
+void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)
+{
+    struct ns_diagnosed_hold *list = NULL;
+
+    if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST)
+        list = grow(diagnosis->holds, diagnosis->n_holds, sizeof *list);
+    if (!list) {
+        diagnosis->holds_untold++;
+        return;
+    }
+    diagnosis->holds = list;
+    list[diagnosis->n_holds++] = (struct ns_diagnosed_hold){.id = id, .hold = *hold};
+}
+
+void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
+                       bool (*drop)(const struct ns_diagnosis *diagnosis,
+                                    const struct ns_diagnosed *row))
+{
+    for (size_t i = 0; i < diagnosis->n_rows;) {
+        unsigned id = diagnosis->rows[i].id;
+        size_t kept = 0;
+
+        if (!drop(diagnosis, &diagnosis->rows[i])) {
+            i++;
+            continue;
+        }
+        for (size_t hold = 0; hold < diagnosis->n_holds; hold++)
+            if (diagnosis->holds[hold].id != id)
+                diagnosis->holds[kept++] = diagnosis->holds[hold];
+        diagnosis->n_holds = kept;
+        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
+                (diagnosis->n_rows - i - 1) * sizeof diagnosis->rows[0]);
+        diagnosis->n_rows--;
+    }
+}
+
+/* Are these the two ends of a connection? */
+static bool are_ends(const struct ns_diagnosed *one, const struct ns_diagnosed *other)
+{
+    return ns_address_is_same(&other->local, &one->remote) &&
+           ns_address_is_same(&other->remote, &one->local);
+}
+
+/* Are they a client and a server of the same service? */
+static bool may_be_ends(const struct ns_diagnosed *one, const struct ns_diagnosed *other)
+{
+    return ns_address_is_same(&other->service, &one->service) &&
+           ((one->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
+            (one->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT));
+}
+
+static const struct ns_diagnosed *other_end(const struct ns_diagnosis *diagnosis,
+                                            const struct ns_diagnosed *row)
+{
+    const struct ns_diagnosed *found = NULL;
+
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *other = &diagnosis->rows[i];
+
+        if (other != row && are_ends(row, other))
+            return other;
+        if (other != row && !found && may_be_ends(row, other))
+            found = other;
+    }
+    return found;
+}
+
+/* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
+ * ACKs. If several rows may be the peer, none of them may be held. */
+static void apply_other_ends(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_diagnosed *row = &diagnosis->rows[i];
+        bool seen = false, held = false;
+
+        for (size_t j = 0; j < diagnosis->n_rows; j++) {
+            const struct ns_diagnosed *other = &diagnosis->rows[j];
+
+            if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
+                continue;
+            seen = true;
+            held |= other->verdict.grade != NS_GRADE_NONE && other->verdict.grade != NS_GRADE_LATE;
+        }
+        if (row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0 && seen && !held)
+            ns_verdict_clear_receiving(&row->verdict);
+    }
+}
+
+/* CANNOT_TELL is the lowest grade, and so comes last. */
+static int by_loss(const void *left, const void *right)
+{
+    const struct ns_diagnosed *one = left, *other = right;
+    uint64_t a = lost(&one->verdict), b = lost(&other->verdict);
+
+    if (one->verdict.grade != other->verdict.grade)
+        return one->verdict.grade > other->verdict.grade ? -1 : 1;
+    if (a != b)
+        return a > b ? -1 : 1;
+    if (one->verdict.requests != other->verdict.requests)
+        return one->verdict.requests > other->verdict.requests ? -1 : 1;
+    return one->id < other->id ? -1 : 1;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct ns_diagnosed_hold *one = left, *other = right;
+
+    return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
+}
+
+/* Connect the holds with their rows. A hold is not more certain than the verdict of its row. */
+static void finish_holds(struct ns_diagnosis *diagnosis)
+{
+    if (diagnosis->n_holds)
+        qsort(diagnosis->holds, diagnosis->n_holds, sizeof diagnosis->holds[0], by_time);
+    for (size_t i = 0; i < diagnosis->n_holds; i++) {
+        struct ns_diagnosed_hold *hold = &diagnosis->holds[i];
+
+        for (size_t row = 0; row < diagnosis->n_rows; row++)
+            if (diagnosis->rows[row].id == hold->id)
+                hold->row = &diagnosis->rows[row];
+        if (!hold->row)
+            continue;
+        hold->hold.certain &= hold->row->verdict.stalls > 0;
+        hold->hold.waited &= hold->row->verdict.stalls + hold->row->verdict.maybe > 0;
+    }
+}
+
+static void find_cures(struct ns_diagnosed *row)
+{
+    const struct ns_diagnosed *other = row->other;
+    bool holds = row->conclusion.holds;
+    double rtt = (double)row->verdict.rtt_us / 1e3;
+
+    if (row->conclusion.stalled == 0)
+        return;
+    double stalled = row->conclusion.lost_ms / (double)row->conclusion.stalled + rtt;
+    for (unsigned i = 0; i < 2; i++) {
+        bool pushes = (i == 0) == holds;
+
+        /* An ACK must travel to the other end before the held bytes can. */
+        row->cures[i] = (struct ns_cure){
+            .end = i == 0 ? "this end" : "other end",
+            .does = pushes ? "send adaptive" : "ack before-wait",
+            .from_ms = stalled,
+            .to_ms = fmin(pushes ? rtt : 2 * rtt, stalled),
+        };
+    }
+    /* If the other end was seen to hold nothing, it has nothing to push. */
+    row->n_cures = !holds && other && other->source == NS_SOURCE_INSIDE &&
+                           other->verdict.stalls + other->verdict.maybe + other->verdict.late == 0
+                       ? 1
+                       : 2;
+}
+
+void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
+{
+    apply_other_ends(diagnosis);
+    if (diagnosis->n_rows)
+        qsort(diagnosis->rows, diagnosis->n_rows, sizeof diagnosis->rows[0], by_loss);
+    diagnosis->grade = diagnosis->n_rows ? diagnosis->rows[0].verdict.grade : NS_GRADE_CANNOT_TELL;
+    finish_holds(diagnosis);
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_diagnosed *row = &diagnosis->rows[i];
+
+        row->conclusion = ns_verdict_conclude(&row->verdict);
+        row->other = other_end(diagnosis, row);
+    }
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_diagnosed *other = row->other;
+
+        find_cures(row);
+        row->is_repeated =
+            row->conclusion.stalls && other && other < row && other->conclusion.stalls;
+        /* If the other end holds the bytes, its row has this loss already. */
+        if (row->conclusion.holds || !other || !other->conclusion.stalls ||
+            !other->conclusion.holds)
+            diagnosis->lost_ms += row->conclusion.lost_ms;
+    }
+}
+
+void ns_diagnosis_release(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_processes; i++)
+        free(diagnosis->processes[i]);
+    free(diagnosis->processes);
+    free(diagnosis->rows);
+    free(diagnosis->holds);
+    *diagnosis = (struct ns_diagnosis){0};
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of a diagnosis. A row is all connections of a process with the same role and service, so
+ * that a client that opens a connection for each request is one row. Rows are filled from samples
+ * from outside (watch/watch.h) and from the records of observed processes (recorded.h), and printed
+ * as text, JSON and a page. */
+#ifndef NS_ROWS_H
+#define NS_ROWS_H
+
+#include "judge/judge.h"
+#include "policy/match.h"
+
+#include <limits.h>
+#include <sys/types.h>
+
+enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
+
+/* Can a preload reach the process? */
+struct ns_curable {
+    bool yes;
+    char reason[256]; /* why not, as doctor says it; "" if yes or unknown */
+};
+
+struct ns_diagnosed_process {
+    pid_t pid;
+    uint64_t started; /* see struct ns_watched; 0: unknown */
+    char name[64];    /* see ns_proc_name */
+    char exe[PATH_MAX];
+    bool has_shim; /* the library is loaded in it and changes how it sends */
+    struct ns_curable curable;
+    bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
+};
+
+/* What one end can do, and about how long a stalled request takes without and with it. */
+struct ns_cure {
+    const char *end;  /* "this end", "other end" */
+    const char *does; /* "send adaptive", "ack before-wait" */
+    double from_ms, to_ms;
+};
+
+struct ns_diagnosed {
+    unsigned id;
+    const struct ns_diagnosed_process *process;
+    enum ns_source source;
+    enum ns_role role;
+    struct ns_address service;       /* a server's local end; otherwise the remote end */
+    struct ns_address local, remote; /* of the connection that lost most */
+    uint64_t worst_ns;               /* what that one lost */
+    unsigned connections;
+    struct ns_verdict verdict;
+    char pattern[128]; /* "write 281, write 480, wait"; "": unknown */
+    /* Set by ns_diagnosis_finish: */
+    struct ns_conclusion conclusion;
+    const struct ns_diagnosed *other; /* the row of the other end, or NULL */
+    bool is_repeated;                 /* it stalls, and so does its other end, an earlier row */
+    struct ns_cure cures[2];          /* of this end first */
+    unsigned n_cures;
+};
+
+struct ns_diagnosed_hold {
+    unsigned id;                    /* of its row */
+    const struct ns_diagnosed *row; /* set by ns_diagnosis_finish */
+    struct ns_hold hold;
+};
+
+enum { NS_DIAGNOSIS_HOLDS_MOST = 4096 };
+
+struct ns_diagnosis {
+    uint64_t begin, end; /* CLOCK_MONOTONIC ns */
+    double began;        /* CLOCK_REALTIME, seconds */
+    uint64_t looks, missed, forgotten, denied;
+    uint64_t idle; /* connections without traffic, which have no row */
+    struct ns_diagnosed *rows;
+    size_t n_rows;
+    unsigned next_id;
+    struct ns_diagnosed_process **processes;
+    size_t n_processes;
+    struct ns_diagnosed_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
+    size_t n_holds;
+    uint64_t holds_untold; /* further ones */
+    /* Set by ns_diagnosis_finish: */
+    enum ns_grade grade; /* the worst of the rows */
+    double lost_ms;      /* by all rows; counted once if both ends were watched */
+};
+
+/* A connection to add to its row. */
+struct ns_diagnosed_connection {
+    const struct ns_diagnosed_process *process; /* of this diagnosis */
+    enum ns_source source;
+    enum ns_role role;
+    struct ns_address local, remote;
+    unsigned connections; /* that the verdict is for; 0 counts as 1 */
+    const struct ns_verdict *verdict;
+    const char *pattern; /* "": unknown */
+};
+
+/* Are both known and equal? */
+bool ns_address_is_same(const struct ns_address *one, const struct ns_address *other);
+
+/* The process with this pid and start; added with all other fields zero if it is not there. NULL
+ * without memory. */
+struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                                  uint64_t started);
+
+/* Always adds one: after execve, a process is another program. */
+struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
+
+/* Fill in what /proc shows: name, executable, whether the library is loaded, whether a preload can
+ * reach the process. Fields that cannot be read stay unchanged. */
+void ns_diagnosed_process_look(struct ns_diagnosed_process *process);
+
+/* The id of the row of such a connection, which is made if necessary; or -ENOMEM. Ignores verdict.
+ */
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection);
+
+/* Add a connection with its final verdict. The id of its row, or -ENOMEM. */
+int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
+                     const struct ns_diagnosed_connection *connection);
+
+/* Add a hold to the row with this id. If there are too many, it is only counted. */
+void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
+
+/* Remove the rows for which drop returns true, with their holds. Call it before
+ * ns_diagnosis_finish. */
+void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
+                       bool (*drop)(const struct ns_diagnosis *diagnosis,
+                                    const struct ns_diagnosed *row));
+
+/* Sort rows (worst first) and holds (by time), and draw the conclusions. */
+void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
+
+void ns_diagnosis_release(struct ns_diagnosis *diagnosis);
+
+#endif

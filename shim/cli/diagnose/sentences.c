@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* See sentences.h. A sentence must not claim more than the verdict: an upper bound is called "at
+ * most". Not async-signal-safe. */
+#include "cli/diagnose/sentences.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1e6 /* nanoseconds */
+
+/* Append to the text in buffer. */
+__attribute__((format(printf, 3, 4))) static void add(char *buffer, size_t size, const char *format,
+                                                      ...)
+{
+    size_t used = strlen(buffer);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(buffer + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+static const char *s(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
+{
+    char text[INET6_ADDRSTRLEN] = "?";
+    bool v4 = IN6_IS_ADDR_V4MAPPED(&address->addr);
+
+    if (!address->known) {
+        snprintf(buffer, size, "?");
+        return buffer;
+    }
+    inet_ntop(v4 ? AF_INET : AF_INET6,
+              v4 ? (const void *)&address->addr.s6_addr[12] : (const void *)&address->addr, text,
+              sizeof text);
+    snprintf(buffer, size, v4 ? "%s:%u" : "[%s]:%u", text, address->port);
+    return buffer;
+}
+
+char *ns_diagnosis_where(const struct ns_diagnosed *row, char *buffer, size_t size)
+{
+    char address[64];
+
+    snprintf(buffer, size, "%s %s",
+             row->role == NS_ROLE_CLIENT   ? "client of"
+             : row->role == NS_ROLE_SERVER ? "server on"
+                                           : "connected to",
+             ns_words_address(&row->service, address, sizeof address));
+    return buffer;
+}
+
+static const struct {
+    const char *name, *meaning;
+} delays[NS_DELAY_COUNT] = {
+    [NS_DELAY_PEER] = {"peer", "the peer took long to answer"},
+    [NS_DELAY_WINDOW] = {"window", "the peer's receive window was full: it did not read"},
+    [NS_DELAY_LOSS] = {"loss", "segments were lost and retransmitted"},
+    [NS_DELAY_WIRE] = {"wire", "the round trip takes that long"},
+    [NS_DELAY_CORK] = {"cork", "the program's own TCP_CORK or MSG_MORE held bytes"},
+    [NS_DELAY_PACING] = {"pacing", "congestion control or pacing held bytes"},
+};
+
+const char *ns_delay_name(enum ns_delay delay)
+{
+    return delays[delay].name;
+}
+
+const char *ns_delay_meaning(enum ns_delay delay, enum ns_source source)
+{
+    /* From outside, an answer and the next request may come between two samples. */
+    if (delay == NS_DELAY_PEER && source == NS_SOURCE_OUTSIDE)
+        return "answers came late, and this view cannot show why";
+    return delays[delay].meaning;
+}
+
+char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t times, uint64_t ns,
+                         char *buffer, size_t size)
+{
+    double each = (double)ns / MS / (double)times;
+
+    if (delay == NS_DELAY_PEER && source == NS_SOURCE_OUTSIDE)
+        snprintf(buffer, size,
+                 "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why", times,
+                 s(times), each);
+    else if (times == 1)
+        snprintf(buffer, size, "%s, once, %.1f ms", ns_delay_meaning(delay, source), each);
+    else
+        snprintf(buffer, size, "%s, %" PRIu64 " times, %.1f ms each",
+                 ns_delay_meaning(delay, source), times, each);
+    return buffer;
+}
+
+const char *ns_diagnosis_doubt(enum ns_doubt doubt)
+{
+    switch (doubt) {
+    case NS_DOUBT_NO_LOOKS:
+        return "there were too few samples while data was in flight";
+    case NS_DOUBT_NO_UNSENT:
+        return "this kernel does not report unsent bytes (Linux 4.6 and later do)";
+    case NS_DOUBT_NO_WINDOW:
+        return "this kernel does not report the peer's window (Linux 5.4 and later do), and a full "
+               "window looks the same";
+    case NS_DOUBT_ANSWERS:
+        return "bytes were held, but the answers came so long after the release that they may not "
+               "have waited for it; 'nagleshim compare' can decide";
+    case NS_DOUBT_NOTHING:
+        break;
+    }
+    return "there was nothing to judge";
+}
+
+char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *buffer, size_t size)
+{
+    const struct ns_cure *cure = &row->cures[number];
+    const struct ns_diagnosed *other = number == 0 ? row : row->other;
+    const struct ns_diagnosed_process *at = other ? other->process : NULL;
+
+    snprintf(buffer, size, "%s", cure->end);
+    if (number == 1 && at)
+        add(buffer, size, " (%s)", at->name);
+    add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it", cure->does,
+        cure->from_ms, row->conclusion.certain ? "about " : "at best ", fmax(cure->to_ms, 0.1));
+    if (at && at->curable.reason[0])
+        add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
+    return buffer;
+}
+
+static double mean_ms(uint64_t ns, uint64_t n)
+{
+    return n ? (double)ns / MS / (double)n : 0;
+}
+
+static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t size)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+
+    if (verdict->receiving == 0)
+        snprintf(buffer, size,
+                 "bytes were held %" PRIu64
+                 " times; after release the answer took %.1f ms, as long "
+                 "as for requests that were never held (%.1f ms), so the hold was probably the "
+                 "delay",
+                 verdict->maybe, mean_ms(verdict->answered_ns, verdict->maybe + verdict->stalls),
+                 mean_ms(verdict->free_ns, verdict->free));
+    else
+        snprintf(buffer, size,
+                 "%" PRIu64 " times the peer's data arrived just when this end's delayed-ACK timer "
+                 "fired, so the peer probably waited for the ACK; a peer whose own timer follows "
+                 "the same ticks looks the same",
+                 verdict->receiving);
+    add(buffer, size, "; 'nagleshim compare' can decide");
+    return buffer;
+}
+
+static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer, size_t size)
+{
+    const struct ns_look *look = &hold->look;
+    double held = (double)(hold->end - hold->begin) / MS, slack = (double)hold->slack / MS;
+
+    snprintf(buffer, size,
+             "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window "
+             "(%" PRIu32 " bytes) and the congestion window (%" PRIu32 " segments) open, "
+             "TCP_NODELAY off; released after ",
+             look->unsent, s(look->unsent), look->unacked, s(look->unacked), look->window,
+             look->cwnd);
+    if (slack >= 0.5)
+        add(buffer, size, "%.0f to %.0f ms", fmax(0, held - slack), held + slack);
+    else
+        add(buffer, size, "%.1f ms", held);
+    add(buffer, size, ", when the peer's ACK came");
+    if (rtt_us)
+        add(buffer, size, "; a round trip takes %s%.*f ms", rtt_us < 10 ? "under " : "",
+            rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
+    return buffer;
+}
+
+char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+
+    switch (verdict->grade) {
+    case NS_GRADE_PROVEN:
+        return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
+    case NS_GRADE_LIKELY:
+        return say_likely(row, buffer, size);
+    case NS_GRADE_LATE:
+        snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
+                 verdict->late, s(verdict->late));
+        break;
+    case NS_GRADE_NONE:
+        snprintf(buffer, size, "in %" PRIu64 " sample%s Nagle's algorithm held no byte",
+                 verdict->looks, s(verdict->looks));
+        break;
+    case NS_GRADE_CANNOT_TELL:
+        snprintf(buffer, size, "%s", ns_diagnosis_doubt(verdict->doubt));
+        break;
+    }
+    return buffer;
+}
+
+/* "; 2203 ms were lost in 2.21 s of waiting"; if there are several rows, in the time watched. */
+static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+{
+    const struct ns_diagnosed *worst = &diagnosis->rows[0];
+    double lost = diagnosis->lost_ms, waited = (double)worst->verdict.waited_ns / MS;
+    bool whole = diagnosis->n_rows > 1 || waited < lost;
+    unsigned connections = 0;
+
+    if (whole)
+        waited = (double)(diagnosis->end - diagnosis->begin) / MS;
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        connections += diagnosis->rows[i].connections;
+    add(buffer, size, "; %s%.0f ms were lost", worst->conclusion.certain ? "" : "at most ", lost);
+    if (lost > waited && connections > 1) /* at the same time */
+        add(buffer, size, " by %u connections", connections);
+    add(buffer, size, " in %.*f s%s", waited < 10000 ? 2 : 0, waited / 1e3,
+        whole ? "" : " of waiting");
+}
+
+static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+{
+    const struct ns_diagnosed *row = &diagnosis->rows[0];
+    const struct ns_verdict *verdict = &row->verdict;
+    uint64_t stalled = row->conclusion.stalled;
+    size_t others = 0;
+
+    snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
+    if (!row->conclusion.holds) {
+        add(buffer, size,
+            "%" PRIu64 " times the peer of %s seems to have waited for this end's delayed ACK",
+            stalled, row->process->name);
+    } else {
+        if (row->source == NS_SOURCE_OUTSIDE)
+            add(buffer, size, "at least %" PRIu64, stalled);
+        else
+            add(buffer, size, "%" PRIu64 " of %" PRIu64, stalled,
+                verdict->requests > stalled ? verdict->requests : stalled);
+        add(buffer, size,
+            " requests of %s were held by Nagle's algorithm until the peer's %sACK came",
+            row->process->name, verdict->late_acks ? "delayed " : "");
+    }
+    for (size_t i = 1; i < diagnosis->n_rows; i++)
+        others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
+    if (others)
+        add(buffer, size, "; %zu more row%s too", others, others == 1 ? " stalls" : "s stall");
+    add_price(diagnosis, buffer, size);
+}
+
+/* The delay that took most of the time of all rows. */
+static void add_delay(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+{
+    uint64_t times[NS_DELAY_COUNT] = {0}, ns[NS_DELAY_COUNT] = {0};
+    enum ns_source source = NS_SOURCE_INSIDE;
+    enum ns_delay most = 0;
+    char text[200];
+
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *row = &diagnosis->rows[i];
+
+        if (row->verdict.delays[NS_DELAY_PEER] && row->source == NS_SOURCE_OUTSIDE)
+            source = NS_SOURCE_OUTSIDE;
+        for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
+            times[delay] += row->verdict.delays[delay];
+            ns[delay] += row->verdict.delays_ns[delay];
+        }
+    }
+    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
+        if (ns[delay] > ns[most])
+            most = delay;
+    if (times[most] && (double)ns[most] >= MS)
+        add(buffer, size, "; the longest delay: %s",
+            ns_diagnosis_delay(most, source, times[most], ns[most], text, sizeof text));
+}
+
+char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+{
+    uint64_t requests = 0, late = 0;
+    unsigned connections = 0;
+    bool sampled = false;
+    enum ns_doubt doubt = NS_DOUBT_NOTHING;
+
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *row = &diagnosis->rows[i];
+
+        requests += row->verdict.requests;
+        sampled |= row->source == NS_SOURCE_OUTSIDE;
+        late += row->verdict.late;
+        connections += row->connections;
+        if (row->verdict.doubt)
+            doubt = row->verdict.doubt;
+    }
+    if (diagnosis->n_rows == 0) {
+        snprintf(buffer, size, "cannot tell: no TCP connection with traffic was seen");
+        return buffer;
+    }
+    switch (diagnosis->grade) {
+    case NS_GRADE_PROVEN:
+    case NS_GRADE_LIKELY:
+        say_stalls(diagnosis, buffer, size);
+        return buffer;
+    case NS_GRADE_LATE:
+        snprintf(buffer, size,
+                 "no stall: bytes were held %" PRIu64 " time%s, but nobody waited for them", late,
+                 s(late));
+        break;
+    case NS_GRADE_NONE:
+        snprintf(buffer, size,
+                 "no stall: %s%" PRIu64 " request%s on %u connection%s, and Nagle's algorithm held "
+                 "none of them",
+                 sampled && requests ? "at least " : "", requests, s(requests), connections,
+                 s(connections));
+        break;
+    case NS_GRADE_CANNOT_TELL:
+        snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubt));
+        break;
+    }
+    add_delay(diagnosis, buffer, size);
+    return buffer;
+}

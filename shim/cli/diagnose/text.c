@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the text report: the verdict first, then the stalling rows in full, the other rows on one
+ * line each, and what to do. It must stay short. Not async-signal-safe. */
+#include "cli/diagnose/report.h"
+
+#include "cli/diagnose/sentences.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+enum {
+    FULL_MOST = 4,   /* rows that are printed in full */
+    SHORT_MOST = 10, /* rows that are printed on one line */
+    DELAY_MS = 5,    /* a delay that took less in all is not printed */
+    TEXT_MOST = 1024,
+    WIDTH_DEFAULT = 100,
+};
+
+#define MS 1e6
+
+/* Wrap a text that begins at this column. A word that is longer than a line stays whole, so that it
+ * can be copied. */
+static void print_words(FILE *stream, const char *text, int column, int indent, int width)
+{
+    bool first = true;
+
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+
+        if (!first && column + 1 + length > width) {
+            fprintf(stream, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        column += fprintf(stream, "%s%.*s", first ? "" : " ", length, text);
+        first = false;
+        text += length;
+        text += strspn(text, " ");
+    }
+    putc('\n', stream);
+}
+
+/* "  label  text", with further lines indented below the text. */
+static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+{
+    const int indent = 12;
+
+    fprintf(stream, "  %-*s", indent - 2, label);
+    print_words(stream, text, indent, indent, width);
+}
+
+static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+    const struct ns_conclusion *conclusion = &row->conclusion;
+    double lost = conclusion->lost_ms, waited = (double)verdict->waited_ns / MS;
+    double watched = (double)verdict->watched_ns / MS;
+    char text[TEXT_MOST], length[64] = "", share[96] = "", more[64] = "";
+
+    if (conclusion->holds && verdict->longest_ns && conclusion->stalled == 1)
+        snprintf(length, sizeof length, " for %.1f ms", (double)verdict->longest_ns / MS);
+    else if (conclusion->holds && verdict->longest_ns)
+        snprintf(length, sizeof length, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
+                 (double)verdict->longest_ns / MS);
+    if (waited >= lost && waited > 0)
+        snprintf(share, sizeof share, " of %.0f ms waited (%.0f%%)", waited, 100 * lost / waited);
+    else if (watched >= lost && watched > 0)
+        snprintf(share, sizeof share, " of %.0f ms watched (%.0f%%)", watched,
+                 100 * lost / watched);
+    else if (row->connections > 1) /* at the same time */
+        snprintf(share, sizeof share, " on %u connections, in %.0f ms watched", row->connections,
+                 watched);
+    if (conclusion->certain && verdict->maybe)
+        snprintf(more, sizeof more, ", and at most %.0f ms more",
+                 (double)(verdict->most_ns - verdict->certain_ns) / MS);
+    snprintf(text, sizeof text,
+             "%s%" PRIu64 " request%s, %" PRIu64 " stalled%s; %s%.0f ms lost%s%s",
+             row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
+             verdict->requests == 1 ? "" : "s", conclusion->stalled, length,
+             conclusion->certain ? "" : "at most ", lost, share, more);
+    print_wrapped(stream, "cost", text, width);
+}
+
+static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+    char text[TEXT_MOST];
+
+    fprintf(stream, "\n%s[%d], %s: %s\n", row->process->name, row->process->pid,
+            ns_diagnosis_where(row, text, sizeof text), ns_grade_name(verdict->grade));
+    print_cost(stream, row, width);
+    if (row->pattern[0])
+        print_wrapped(stream, "pattern", row->pattern, width);
+    print_wrapped(stream, verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason",
+                  ns_diagnosis_proof(row, text, sizeof text), width);
+    for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
+        if (verdict->delays[delay] && (double)verdict->delays_ns[delay] >= DELAY_MS * MS)
+            print_wrapped(stream, "also slow",
+                          ns_diagnosis_delay(delay, row->source, verdict->delays[delay],
+                                             verdict->delays_ns[delay], text, sizeof text),
+                          width);
+    if (row->process->has_shim)
+        print_wrapped(stream, "library",
+                      "it is loaded in this process; 'nagleshim doctor' shows what it does", width);
+    for (unsigned i = 0; i < row->n_cures; i++)
+        print_wrapped(stream, i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i, text, sizeof text),
+                      width);
+}
+
+static void print_short(FILE *stream, const struct ns_diagnosed *row)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+    enum ns_delay most = 0;
+    char text[TEXT_MOST];
+
+    fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
+            ns_diagnosis_where(row, text, sizeof text), ns_grade_name(verdict->grade));
+    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
+        if (verdict->delays_ns[delay] > verdict->delays_ns[most])
+            most = delay;
+    if (row->is_repeated)
+        fprintf(stream, "; the other end of a row above");
+    else if (row->conclusion.stalls)
+        fprintf(stream, "; %.0f ms lost", row->conclusion.lost_ms);
+    else if (verdict->grade == NS_GRADE_CANNOT_TELL)
+        fprintf(stream, "; %s", ns_diagnosis_doubt(verdict->doubt));
+    else
+        fprintf(stream, "; %" PRIu64 " request%s", verdict->requests,
+                verdict->requests == 1 ? "" : "s");
+    if (!row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
+        verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
+        fprintf(stream, "; %s",
+                ns_diagnosis_delay(most, row->source, verdict->delays[most],
+                                   verdict->delays_ns[most], text, sizeof text));
+    putc('\n', stream);
+}
+
+static bool is_full(const struct ns_diagnosed *row)
+{
+    return row->conclusion.stalls && !row->is_repeated;
+}
+
+static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int width)
+{
+    size_t full = 0, brief = 0, left = 0;
+
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
+            print_full(stream, &diagnosis->rows[i], width);
+    full = 0;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
+            continue;
+        if (brief == 0)
+            putc('\n', stream);
+        if (brief++ < SHORT_MOST)
+            print_short(stream, &diagnosis->rows[i]);
+        else
+            left++;
+    }
+    if (left)
+        fprintf(stream, "and %zu more rows; --json writes all of them\n", left);
+    if (diagnosis->idle)
+        fprintf(stream, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
+                diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
+}
+
+void ns_report_print(FILE *stream, const struct ns_report *report, int width)
+{
+    const struct ns_diagnosis *diagnosis = report->diagnosis;
+    static const char title[] = "nagleshim diagnose: ";
+    char text[TEXT_MOST];
+
+    fputs(title, stream);
+    print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
+                0, width ? width : INT_MAX);
+    print_rows(stream, diagnosis, width ? width : WIDTH_DEFAULT);
+    if (report->next || report->n_notes)
+        putc('\n', stream);
+    for (unsigned i = 0; i < report->n_notes; i++)
+        fprintf(stream, "note: %s\n", report->notes[i]);
+    if (report->next)
+        fprintf(stream, "next: %s\n", report->next);
+    if (report->policy_file)
+        fprintf(stream, "policy: in %s\n", report->policy_file);
+    else if (report->policy)
+        fprintf(stream, "policy: %s\n", report->policy);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the loop of `nagleshim diagnose`: it takes samples when they are due, adds connections that
+ * have ended to their rows, and decides when to stop. It must not stop or change what it watches.
+ * Not async-signal-safe. */
+#include "cli/diagnose/diagnose.h"
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "base/clock.h"
+#include "cli/process/proc.h"
+
+#include "watch/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say(options->verb, __VA_ARGS__)
+
+#define SECOND UINT64_C(1000000000)
+
+enum {
+    PROCESS_MS = 20,   /* the name of a process that ends sooner stays unknown */
+    HARVEST_MS = 1000, /* connections that have ended are added to rows, and forgotten */
+    IDLE_MS = 50,      /* a connection without traffic for so long is idle */
+};
+
+struct session {
+    const struct ns_diagnose_options *options;
+    struct ns_child *child; /* NULL: running processes are watched */
+    struct ns_diagnosis *diagnosis;
+    struct ns_watch *watch;
+    uint64_t deadline; /* 0: none */
+    uint64_t next_process, next_harvest;
+    bool final; /* harvest all connections, not only those that have ended */
+};
+
+void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
+{
+    va_list arguments;
+
+    if (end->n_notes == sizeof end->notes / sizeof end->notes[0])
+        return;
+    va_start(arguments, format);
+    if (vasprintf(&end->notes[end->n_notes], format, arguments) >= 0)
+        end->n_notes++;
+    va_end(arguments);
+}
+
+/* The process of a connection. It is examined at once, since it may end the next moment. */
+static struct ns_diagnosed_process *process_of(struct session *session, struct ns_watched *watched)
+{
+    struct ns_diagnosed_process *process = watched->owner;
+
+    if (process)
+        return process;
+    process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
+    if (process && !process->exe[0])
+        ns_diagnosed_process_look(process);
+    /* It may have ended already. */
+    if (process && !process->name[0])
+        snprintf(process->name, sizeof process->name, "%s", watched->name[0] ? watched->name : "?");
+    if (process)
+        ns_sanitize(process->name);
+    watched->owner = process;
+    return process;
+}
+
+static struct ns_diagnosed_connection connection_of(struct session *session,
+                                                    struct ns_watched *watched)
+{
+    return (struct ns_diagnosed_connection){
+        .process = process_of(session, watched),
+        .source = NS_SOURCE_OUTSIDE,
+        .role = watched->role,
+        .local = watched->local,
+        .remote = watched->remote,
+        .pattern = "",
+    };
+}
+
+static void take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
+{
+    struct session *session = context;
+    struct ns_diagnosed_connection connection = connection_of(session, watched);
+    int row = connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : -ENOMEM;
+
+    if (row >= 0)
+        ns_diagnosis_add_hold(session->diagnosis, (unsigned)row, hold);
+    else
+        session->diagnosis->holds_untold++;
+}
+
+static bool know_process(void *context, struct ns_watched *watched)
+{
+    process_of(context, watched);
+    return true;
+}
+
+static bool harvest(void *context, struct ns_watched *watched)
+{
+    struct session *session = context;
+    struct ns_diagnosed_connection connection;
+    struct ns_verdict verdict;
+
+    if (!watched->ended && !session->final)
+        return true;
+    ns_judge_verdict(&watched->judge, &verdict);
+    if (!watched->ended && !watched->traffic &&
+        (watched->active_at == 0 || verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
+        session->diagnosis->idle++;
+        return true;
+    }
+    connection = connection_of(session, watched);
+    connection.verdict = &verdict;
+    if (connection.process)
+        ns_diagnosis_add(session->diagnosis, &connection);
+    return true;
+}
+
+/* Other work that is due. */
+static void do_due(struct session *session, uint64_t now)
+{
+    struct ns_watch_tally tally;
+
+    if (now >= session->next_process) {
+        ns_watch_each(session->watch, know_process, session);
+        ns_watch_tally(session->watch, &tally);
+        if (tally.denied > session->diagnosis->denied)
+            session->diagnosis->denied = tally.denied;
+        session->next_process = now + PROCESS_MS * UINT64_C(1000000);
+    }
+    if (now >= session->next_harvest) {
+        ns_watch_each(session->watch, harvest, session);
+        ns_watch_forget_ended(session->watch);
+        session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
+    }
+}
+
+static void wait_until(uint64_t then, int signals)
+{
+    struct pollfd poll = {.fd = signals, .events = POLLIN};
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(left / SECOND), .tv_nsec = (long)(left % SECOND)};
+
+    ppoll(&poll, 1, &timeout, NULL);
+}
+
+static bool is_gone(pid_t pid)
+{
+    struct ns_proc proc;
+    bool gone = ns_proc_open(pid, &proc) != 0;
+
+    if (!gone) {
+        gone = ns_proc_is_gone(&proc);
+        ns_proc_close(&proc);
+    }
+    return gone;
+}
+
+/* Is it time to stop? */
+static bool is_over(struct session *session, int signals, struct ns_diagnose_end *end)
+{
+    bool asked = ns_child_take_signals(signals, session->child);
+
+    end->interrupted = end->interrupted || asked;
+    if (session->child)
+        return ns_child_has_ended(session->child);
+    return asked || (session->options->pid && is_gone(session->options->pid));
+}
+
+static void watch(struct session *session, int signals, struct ns_diagnose_end *end)
+{
+    for (bool over = false; !over;) {
+        uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
+
+        over = is_over(session, signals, end) || (session->deadline && now >= session->deadline);
+        ns_watch_look(session->watch, now, &next, take_hold, session);
+        do_due(session, now);
+        /* The end of a process that is not our child is only noticed by asking. */
+        if (next > now + SECOND / 5)
+            next = now + SECOND / 5;
+        if (session->deadline && next > session->deadline)
+            next = session->deadline;
+        if (!over)
+            wait_until(next, signals);
+    }
+}
+
+struct left {
+    pid_t program, pid; /* pid: of one that is still running */
+    unsigned n;
+};
+
+static bool count_left(void *context, pid_t pid)
+{
+    struct left *left = context;
+
+    if (pid == left->program || is_gone(pid))
+        return true;
+    left->pid = pid;
+    left->n++;
+    return true;
+}
+
+/* The program has ended but may have left processes in the background. */
+static void note_left(const struct session *session, struct ns_diagnose_end *end)
+{
+    struct left left = {.program = session->child ? session->child->pid : 0};
+
+    if (!session->child || !session->child->ended)
+        return;
+    ns_watch_each_process(session->watch, count_left, &left);
+    if (left.n)
+        ns_diagnose_note(
+            end,
+            "the program has ended, but %u process%s that it started %s still running; "
+            "'nagleshim diagnose --pid %d' examines %s",
+            left.n, left.n == 1 ? "" : "es", left.n == 1 ? "is" : "are", left.pid,
+            left.n == 1 ? "it" : "one of them");
+}
+
+static int say_denied(const struct ns_diagnose_options *options, int error)
+{
+    if (error == -EPERM || error == -EACCES) {
+        SAY("permission denied: process %d is another user's, or protected; run this command as "
+            "that "
+            "user, or as root",
+            options->pid);
+        return NS_EXIT_DENIED;
+    }
+    if (error == -ESRCH)
+        SAY("there is no process %d", options->pid);
+    else if (error == -EPROTONOSUPPORT)
+        SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
+    else
+        SAY("cannot list TCP sockets: %s", strerror(-error));
+    return NS_EXIT_ERROR;
+}
+
+static void take_tally(struct session *session, struct ns_diagnose_end *end)
+{
+    struct ns_watch_tally tally;
+
+    ns_watch_tally(session->watch, &tally);
+    session->diagnosis->looks = tally.looks;
+    session->diagnosis->missed = tally.missed;
+    session->diagnosis->forgotten = tally.forgotten;
+    session->diagnosis->idle += tally.idle;
+    if (tally.denied > session->diagnosis->denied)
+        session->diagnosis->denied = tally.denied;
+    if (tally.missed > tally.rounds / 20)
+        ns_diagnose_note(end,
+                         "%llu of %llu samples from outside were late: holds may have been missed",
+                         (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
+    if (tally.forgotten)
+        ns_diagnose_note(end, "at least %llu connection%s not sampled: too short, or too many",
+                         (unsigned long long)tally.forgotten,
+                         tally.forgotten == 1 ? " was" : "s were");
+    if (session->diagnosis->denied)
+        ns_diagnose_note(end,
+                         "%llu process%s could not be examined: other users' or protected ones "
+                         "need root, and all need descriptors (ulimit -Hn)",
+                         (unsigned long long)session->diagnosis->denied,
+                         session->diagnosis->denied == 1 ? "" : "es");
+}
+
+static bool open_watch(struct session *session, struct ns_diagnose_end *end)
+{
+    const struct ns_diagnose_options *options = session->options;
+    pid_t pid = session->child ? session->child->pid : options->pid;
+    struct ns_watch_options wanted = {
+        .pids = &pid,
+        .n_pids = options->all ? 0 : 1,
+        .children = true,
+        .all = options->all,
+    };
+    int error = ns_watch_open(&wanted, &session->watch);
+
+    if (error) {
+        session->watch = NULL;
+        end->failure = say_denied(options, error);
+    }
+    return !error;
+}
+
+static int release(struct session *session)
+{
+    const struct ns_diagnose_options *options = session->options;
+    const char *word = options->program[0];
+    int error = ns_child_release(session->child);
+
+    if (!error)
+        return 0;
+    if (error == -ENOENT && !strchr(word, '/'))
+        SAY("cannot find '%s' in PATH", word);
+    else
+        SAY("cannot run '%s': %s", word, strerror(-error));
+    return error == -ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
+}
+
+void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
+                       int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+{
+    struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
+    struct timespec real;
+
+    /* ns_watch_open takes the first samples, which may take a while. */
+    clock_gettime(CLOCK_REALTIME, &real);
+    diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
+    diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
+    if (!open_watch(&session, end))
+        return;
+    if (options->seconds > 0)
+        session.deadline =
+            ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
+    if (child)
+        end->failure = release(&session);
+    if (!end->failure)
+        watch(&session, signals, end);
+    diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);
+    session.final = true;
+    ns_watch_each(session.watch, harvest, &session);
+    take_tally(&session, end);
+    note_left(&session, end);
+    ns_watch_close(session.watch);
+    if (child) {
+        end->running = !child->ended;
+        end->status = child->status;
+    }
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the examination of a running process. It only reads, prints nothing, and trusts nothing that
+ * it reads: the process may belong to any user. Not async-signal-safe. */
+#include "cli/doctor/doctor.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/process/reach.h"
+
+#include "base/clock.h"
+#include "policy/find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, __VA_ARGS__)
+
+static void inspect_program(struct ns_examination *examination)
+{
+    int fd = openat(examination->proc.dir, "exe", O_RDONLY | O_CLOEXEC);
+
+    examination->has_elf = fd >= 0 && ns_elf_inspect(fd, &examination->elf) == 0;
+    if (fd >= 0)
+        close(fd);
+    ns_sanitize(examination->elf.interpreter);
+}
+
+static void take_rule(void *context, unsigned number, const struct ns_status_rule *rule)
+{
+    struct ns_examination *examination = context;
+    cJSON *entry = cJSON_CreateObject();
+    char name[128] = "";
+
+    if (rule->name)
+        ns_proc_text(&examination->proc, rule->name, name, sizeof name);
+    cJSON_AddNumberToObject(entry, "number", number);
+    ns_output_text(entry, "name", name[0] ? name : NULL);
+    ns_output_text(entry, "send", ns_send_name((enum ns_send)rule->send));
+    ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule->ack));
+    cJSON_AddNumberToObject(entry, "sockets", rule->sockets);
+    cJSON_AddItemToArray(examination->rules, entry);
+}
+
+/* A policy that was edited takes effect at the next start, which is easily forgotten. */
+static void judge_age(struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+    struct stat st;
+
+    if (status->origin != NS_POLICY_NAMED && status->origin != NS_POLICY_IN_DIRECTORY)
+        return;
+    int fd = ns_proc_find_file(&examination->proc, examination->policy);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && ns_proc_changed(&st) > (double)status->looked / 1e9)
+        ADD(STALE,
+            "%s was changed after the process had read it: restart the process to use the new "
+            "version",
+            examination->policy);
+    close(fd);
+}
+
+static void read_policy(struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+
+    if (!status->policy)
+        return;
+    examination->has_policy = ns_proc_text(&examination->proc, status->policy, examination->policy,
+                                           sizeof examination->policy) == 0;
+    if (examination->has_policy) {
+        judge_age(examination);
+    } else {
+        examination->policy[0] = '\0';
+        ADD(UNREAD, "the name of its policy cannot be read");
+    }
+}
+
+/* The library is disabled: why? */
+static void judge_disabled(struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+    size_t length = strlen(examination->policy);
+    char reason[NS_FINDING_SIZE - 32] = "";
+
+    if (!status->reason ||
+        ns_proc_text(&examination->proc, status->reason, reason, sizeof reason) != 0)
+        snprintf(reason, sizeof reason, "the reason is unknown");
+    /* A message about a policy begins with its file. */
+    if (length > 0 && strncmp(reason, examination->policy, length) == 0 && reason[length] == ':')
+        ADD(BROKEN, "the shim is disabled: %s", reason);
+    else
+        ADD(DISABLED, "the shim is disabled: %s", reason);
+}
+
+/* Does the shim see what the process does with its sockets? */
+static void judge_sockets(struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+    const struct ns_proc *proc = &examination->proc;
+    struct ns_stats *stats = &examination->stats;
+
+    if (ns_loaded_each_rule(proc, status, take_rule, examination) != 0)
+        ADD(UNREAD, "its rules cannot be read");
+    examination->has_stats = status->n_counters >= sizeof *stats / sizeof(uint64_t) &&
+                             ns_proc_memory(proc, status->counters, stats, sizeof *stats) == 0;
+    if (examination->has_stats && stats->sockets + stats->left_alone > 0)
+        return;
+    if (examination->elf.is_go)
+        ADD(GO, "it %s", ns_reach_reason(NS_REACH_GO));
+    else if (examination->sockets > 0)
+        ADD(UNSEEN, "the shim has seen none of its TCP sockets in use: the program has not used "
+                    "them yet, or does not use them through libc (see nagleshim(7))");
+}
+
+/* The library is there, and its status was read. */
+static void judge_status(struct ns_examination *examination)
+{
+    const struct ns_loaded *loaded = &examination->loaded;
+
+    if (strcmp(loaded->library, NS_VERSION) != 0)
+        ADD(VERSION, "the shim in it is version %s, and this command is " NS_VERSION,
+            loaded->library[0] ? loaded->library : "unknown");
+    read_policy(examination);
+    if (loaded->status.state == NS_STATUS_OFF)
+        ADD(OFF, "NAGLESHIM_OFF was set when it was started, which switches the shim off");
+    else if (loaded->status.state == NS_STATUS_DISABLED)
+        judge_disabled(examination);
+    else
+        judge_sockets(examination);
+}
+
+static void judge(struct ns_examination *examination)
+{
+    const struct ns_loaded *loaded = &examination->loaded;
+
+    if (loaded->deleted)
+        ADD(REPLACED, "the library's file was replaced or removed after the process was started: "
+                      "restart the process to use the new one");
+    switch (loaded->state) {
+    case NS_LOADED_NO:
+        if (loaded->denied)
+            ADD(UNREAD, "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
+                        "searched for by its name");
+        ns_examine_absent(examination);
+        break;
+    case NS_LOADED_STARTING:
+        ADD(STARTING, "it has not finished starting; if this does not change, it hangs in code "
+                      "that runs before main");
+        break;
+    case NS_LOADED_VERSION:
+        ADD(FORM,
+            "the status of its shim has a form that this command does not know; use the command of "
+            "version %s",
+            loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
+        break;
+    case NS_LOADED_BROKEN:
+        ADD(UNREADABLE, "the status of its shim has been overwritten");
+        break;
+    case NS_LOADED_UNREADABLE:
+        ADD(UNREADABLE, "the status of its shim cannot be read: %s (see kernel.yama.ptrace_scope)",
+            strerror(-loaded->error));
+        break;
+    case NS_LOADED_YES:
+        judge_status(examination);
+        break;
+    }
+}
+
+/* A process that was just started may still be a copy of its parent, or be loading libraries: it is
+ * examined again until it is a second old. Waits a little; false if there is no need to. */
+static bool await(const struct ns_examination *examination)
+{
+    double age = (double)ns_clock_now(CLOCK_REALTIME) / 1e9 - ns_proc_started(&examination->proc);
+    enum ns_loaded_state state = examination->loaded.state;
+
+    return (state == NS_LOADED_NO || state == NS_LOADED_STARTING) && age < 1 &&
+           nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
+}
+
+int ns_examine(struct ns_examination *examination, pid_t pid, bool wait, struct ns_sockets *sockets)
+{
+    struct ns_proc *proc = &examination->proc;
+
+    *examination = (struct ns_examination){0};
+    examination->rules = cJSON_CreateArray();
+    int error = ns_proc_open(pid, proc);
+    if (!error && proc->process != pid) { /* a thread's number */
+        pid = proc->process;
+        ns_proc_close(proc);
+        error = ns_proc_open(pid, proc);
+    }
+    if (!error && proc->is_kernel_thread) {
+        ADD(KERNEL, "it is a kernel thread, which runs no program");
+        return 0;
+    }
+    do {
+        if (!error)
+            error = ns_proc_look(proc);
+        if (!error)
+            error = ns_loaded_find(proc, &examination->loaded);
+    } while (!error && wait && await(examination));
+    if (!error) {
+        inspect_program(examination);
+        examination->sockets = ns_proc_sockets(proc, sockets);
+        judge(examination);
+    }
+    /* If it is ending, a part of what was read may be missing. */
+    if (error == -ENOENT || (proc->dir >= 0 && ns_proc_is_gone(proc)))
+        return -ESRCH;
+    return error;
+}
+
+void ns_examine_end(struct ns_examination *examination)
+{
+    ns_proc_close(&examination->proc);
+    cJSON_Delete(examination->rules);
+    examination->rules = NULL;
+}

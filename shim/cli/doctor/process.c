@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what `nagleshim doctor --pid` and `--all` print about processes; examine.c judges them. Not
+ * async-signal-safe. */
+#include "cli/doctor/doctor.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/process/preload.h"
+#include "cli/process/reach.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("doctor", __VA_ARGS__)
+#define FACT(...) ns_output_fact("facts", __VA_ARGS__)
+
+static bool is_denied(int error)
+{
+    return error == -EPERM || error == -EACCES;
+}
+
+static const char *denied_text(void)
+{
+    return geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module protects it"
+                          : "run doctor as root";
+}
+
+static void print_process(const struct ns_proc *proc, pid_t asked)
+{
+    char exe[PATH_MAX], thread[64] = "";
+
+    snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
+    if (asked != proc->process)
+        snprintf(thread, sizeof thread, " (%d is one of its threads)", asked);
+    FACT("process", "%d, %s%s", proc->process, ns_sanitize(exe), thread);
+    if (proc->seccomp)
+        FACT("seccomp", "%s",
+             proc->seccomp == 1 ? "strict mode"
+                                : "a filter is active, which must allow setsockopt");
+}
+
+static void print_library(const struct ns_examination *examination)
+{
+    const struct ns_loaded *loaded = &examination->loaded;
+    const char *list = ns_proc_getenv(&examination->proc, "LD_PRELOAD");
+    char entry[PATH_MAX];
+
+    FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
+         loaded->library);
+    if (!list || !ns_preload_find(list, entry))
+        FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
+}
+
+void ns_doctor_print_loader(const char *loader)
+{
+    const char *libc = ns_reach_libc(loader);
+
+    if (loader[0])
+        FACT("loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "", libc ? ")" : "");
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+static int number_of(const cJSON *object, const char *name)
+{
+    return (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+static void print_rules(const cJSON *rules)
+{
+    const cJSON *rule;
+
+    cJSON_ArrayForEach(rule, rules)
+    {
+        const char *name = text_of(rule, "name"), *quote = name ? "\"" : "";
+        const char *send = text_of(rule, "send"), *ack = text_of(rule, "ack");
+        int sockets = number_of(rule, "sockets");
+        char title[160];
+
+        snprintf(title, sizeof title, "rule %d%s%s%s%s", number_of(rule, "number"), name ? " " : "",
+                 quote, name ? name : "", quote);
+        FACT(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
+             ack ? ack : "unknown", sockets, sockets == 1 ? "" : "s");
+    }
+}
+
+static void print_counters(const struct ns_stats *stats)
+{
+    char line[1024]; /* a counter is one or two words and at most 20 digits */
+    size_t used = 0;
+
+#define NS_COUNTER(name, text)                                                                     \
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %" PRIu64, used ? ", " : "",   \
+                             text, stats->name);
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+    FACT("so far", "%s", line);
+}
+
+/* The library is there, and its status was read. */
+static void print_status(const struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+
+    if (examination->policy[0])
+        FACT("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
+             status->n_rules == 1 ? "" : "s");
+    else if (examination->has_policy)
+        FACT("policy", "built in");
+    if (status->state != NS_STATUS_ACTIVE)
+        return;
+    print_rules(examination->rules);
+    if (examination->has_stats)
+        print_counters(&examination->stats);
+    FACT("TCP sockets that are connected or listening", "%u", examination->sockets);
+}
+
+static int print(const struct ns_examination *examination, pid_t asked)
+{
+    const struct ns_loaded *loaded = &examination->loaded;
+    const char *works = ns_findings_works(&examination->findings);
+
+    print_process(&examination->proc, asked);
+    if (loaded->state == NS_LOADED_NO)
+        ns_doctor_print_loader(examination->elf.interpreter);
+    else
+        print_library(examination);
+    if (loaded->state == NS_LOADED_YES)
+        print_status(examination);
+    ns_findings_print(&examination->findings);
+    ns_findings_conclude(works,
+                         *works == 'y'   ? "the shim works in process %d"
+                         : *works == 'n' ? "the shim does not work in process %d"
+                                         : "it is unknown whether the shim works in process %d",
+                         examination->proc.process);
+    if (*works == 'u')
+        return is_denied(loaded->error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+    return *works == 'y' ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+int ns_doctor_process(pid_t pid)
+{
+    static struct ns_examination examination;
+    struct ns_sockets sockets = {0};
+    int status = NS_EXIT_ERROR;
+    int error = ns_examine(&examination, pid, true, &sockets);
+
+    if (!error) {
+        status = print(&examination, pid);
+    } else if (is_denied(error)) {
+        SAY("process %d: permission denied: %s", pid, denied_text());
+        status = NS_EXIT_DENIED;
+    } else if (error == -ESRCH) {
+        SAY("there is no process %d, or it has ended", pid);
+    } else {
+        SAY("cannot read process %d: %s", pid, strerror(-error));
+    }
+    ns_examine_end(&examination);
+    ns_proc_sockets_end(&sockets);
+    return status;
+}
+
+struct census {
+    bool every;
+    struct ns_sockets sockets;
+    unsigned works, lacks, unknown, starting; /* in the table */
+    unsigned others;                          /* without TCP sockets and without the shim */
+    unsigned denied;                          /* could not be read */
+};
+
+/* The column SHIM. */
+static const char *column(const struct ns_finding *verdict)
+{
+    if (!verdict)
+        return "works";
+    if (verdict->id == NS_FINDING_OFF)
+        return "off";
+    if (verdict->id == NS_FINDING_DISABLED || verdict->id == NS_FINDING_BROKEN)
+        return "disabled";
+    if (verdict->id == NS_FINDING_STARTING)
+        return "starts";
+    return verdict->kind == NS_FINDING_IS_REASON ? "no" : "?";
+}
+
+static void print_row(const struct ns_examination *examination, const char *name)
+{
+    const struct ns_findings *findings = &examination->findings;
+    const struct ns_finding *verdict = ns_findings_verdict(findings);
+
+    printf("%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
+           column(verdict));
+    if (!verdict)
+        printf("policy %s", examination->policy[0]    ? examination->policy
+                            : examination->has_policy ? "built in"
+                                                      : "unknown");
+    for (unsigned i = 0; i < findings->n; i++)
+        printf("%s%s", i == 0 && verdict ? "" : "; ", findings->list[i].text);
+    putchar('\n');
+}
+
+/* The process in the list "processes". */
+static void add_entry(struct ns_examination *examination, const char *name)
+{
+    const struct ns_proc *proc = &examination->proc;
+    const struct ns_loaded *loaded = &examination->loaded;
+    const struct ns_findings *findings = &examination->findings;
+    cJSON *entry = ns_output_entry("processes");
+
+    cJSON_AddNumberToObject(entry, "pid", proc->process);
+    ns_output_text(entry, "name", name);
+    ns_output_text(entry, "exe", proc->exe[0] ? proc->exe : NULL);
+    cJSON_AddNumberToObject(entry, "user", proc->user);
+    cJSON_AddBoolToObject(entry, "elsewhere", ns_proc_lives_elsewhere(proc));
+    cJSON_AddNumberToObject(entry, "sockets", examination->sockets);
+    ns_output_text(entry, "works", ns_findings_works(findings));
+    ns_output_text(entry, "library", loaded->state != NS_LOADED_NO ? loaded->path : NULL);
+    ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
+    ns_output_text(entry, "policy", examination->policy[0] ? examination->policy : NULL);
+    cJSON_AddItemToObject(entry, "rules", examination->rules);
+    examination->rules = NULL;
+    cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
+    cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
+    for (unsigned i = 0; i < findings->n; i++) {
+        const struct ns_finding *finding = &findings->list[i];
+        cJSON *one = cJSON_CreateObject();
+
+        ns_output_text(one, "cause", finding->word);
+        ns_output_text(one, "text", finding->text);
+        cJSON_AddItemToArray(finding->kind == NS_FINDING_IS_REASON ? reasons : warnings, one);
+    }
+}
+
+static void list(struct census *census, struct ns_examination *examination)
+{
+    const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
+    char name[64];
+
+    if (census->works + census->lacks + census->unknown + census->starting == 0)
+        ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
+    if (!verdict)
+        census->works++;
+    else if (verdict->id == NS_FINDING_STARTING)
+        census->starting++;
+    else if (verdict->kind == NS_FINDING_IS_REASON)
+        census->lacks++;
+    else
+        census->unknown++;
+    ns_proc_name(&examination->proc, name, sizeof name);
+    if (ns_output_is_json())
+        add_entry(examination, name);
+    else
+        print_row(examination, name);
+}
+
+static bool visit(void *context, pid_t pid)
+{
+    static struct ns_examination examination;
+    struct census *census = context;
+
+    if (pid == getpid())
+        return true;
+    int error = ns_examine(&examination, pid, false, &census->sockets);
+    if (error && error != -ESRCH)
+        census->denied++;
+    else if (error || examination.proc.is_kernel_thread)
+        ;
+    else if (census->every || examination.sockets > 0 || examination.loaded.state != NS_LOADED_NO)
+        list(census, &examination);
+    else
+        census->others++;
+    ns_examine_end(&examination);
+    return true;
+}
+
+static void print_counts(const struct census *census)
+{
+    if (census->others > 0)
+        FACT("not listed", "%u without TCP sockets and without the shim ('--every' lists them)",
+             census->others);
+    if (census->denied > 0)
+        FACT("not readable", "%u: %s", census->denied, denied_text());
+    if (!ns_output_is_json())
+        return;
+    cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
+    cJSON_AddNumberToObject(counts, "works", census->works);
+    cJSON_AddNumberToObject(counts, "not", census->lacks);
+    cJSON_AddNumberToObject(counts, "unknown", census->unknown);
+    cJSON_AddNumberToObject(counts, "starting", census->starting);
+    cJSON_AddNumberToObject(counts, "others", census->others);
+    cJSON_AddNumberToObject(counts, "denied", census->denied);
+}
+
+static int conclude(const struct census *census)
+{
+    unsigned all = census->works + census->lacks + census->unknown;
+
+    if (all + census->starting + census->others == 0 && census->denied > 0) {
+        ns_findings_conclude("unknown", "no process could be read");
+        return NS_EXIT_DENIED;
+    }
+    if (all == 0)
+        ns_findings_conclude("yes", "no process has TCP sockets or the shim");
+    else
+        ns_findings_conclude(
+            census->works == all ? "yes" : "no", "the shim works in %u of %u%s", census->works, all,
+            census->every ? " processes" : " processes that have TCP sockets or the shim");
+    return census->works == all ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+int ns_doctor_all(bool every)
+{
+    struct census census = {.every = every};
+
+    ns_output_expect("processes");
+    if (ns_proc_each(visit, &census) != 0) {
+        SAY("/proc is not mounted or cannot be read");
+        return NS_EXIT_ERROR;
+    }
+    ns_proc_sockets_end(&census.sockets);
+    print_counts(&census);
+    return conclude(&census);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the library's entry in /etc/ld.so.preload, which glibc's loader reads for every program. It
+ * must not change the other entries. Not async-signal-safe. */
+#include "cli/host/host.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/process/preload.h"
+#include "cli/process/reach.h"
+#include "cli/process/trial.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAY(...) ns_say("host", __VA_ARGS__)
+
+/* Removes the entries that are meant, each with the separator after it. */
+static bool remove_entries(const struct ns_host *host, char *text)
+{
+    bool found = false;
+
+    for (char *at = text; *at != '\0';) {
+        size_t length = *at == '#' ? strcspn(at, "\n") : strcspn(at, NS_PRELOAD_SEPARATORS "#");
+        size_t next = length + (at[length] != '\0' && at[length] != '#');
+
+        if (*at == '#' || !ns_host_is_meant(host, at, length)) {
+            at += next;
+            continue;
+        }
+        memmove(at, at + next, strlen(at + next) + 1);
+        found = true;
+    }
+    return found;
+}
+
+static bool is_musl(void)
+{
+    static struct ns_reach reach;
+
+    ns_reach_inspect("/bin/true", &reach);
+    const char *libc = ns_reach_libc(reach.loader);
+    return libc && strcmp(libc, "musl") == 0;
+}
+
+/* Starts a program with the new file; restores the old one if that fails. */
+static int try_file(const struct ns_host *host, struct ns_change *change)
+{
+    char reason[1024];
+
+    if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
+        SAY("/bin/true, started with the library, %s; %s", reason,
+            ns_change_undo(change) ? "nothing was changed"
+                                   : NS_HOST_PRELOAD " cannot be restored: remove the library");
+        return NS_EXIT_ERROR;
+    }
+    ns_output_line(NS_HOST_PRELOAD " names %s: every program that starts from now on loads it",
+                   host->library);
+    SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
+        "in " NS_HOST_PRELOAD ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
+        "32-bit programs on a 64-bit system print an error");
+    return NS_EXIT_YES;
+}
+
+int ns_host_preload_enable(const struct ns_host *host)
+{
+    struct ns_change change = {.path = NS_HOST_PRELOAD};
+    int status = NS_EXIT_ERROR;
+
+    if (is_musl()) {
+        SAY("this system's libc is musl, whose loader does not read " NS_HOST_PRELOAD);
+        return NS_EXIT_ERROR;
+    }
+    if (!ns_host_judge_library(host))
+        return NS_EXIT_ERROR;
+    char *rest = ns_file_read(NS_HOST_PRELOAD);
+    if (rest)
+        remove_entries(host, rest);
+    /* First: a library before it could hide calls from it. */
+    if (asprintf(&change.text, "%s\n%s", host->library, rest ? rest : "") < 0)
+        change.text = NULL;
+    else
+        status = ns_change_make(&change);
+    if (status == NS_EXIT_YES && change.done)
+        status = try_file(host, &change);
+    else if (status == NS_EXIT_YES)
+        ns_output_line(NS_HOST_PRELOAD " names %s already", host->library);
+    free(rest);
+    ns_change_free(&change);
+    return status;
+}
+
+/* A file with blank lines only is removed. */
+int ns_host_preload_disable(const struct ns_host *host, bool *changed)
+{
+    struct ns_change change = {.path = NS_HOST_PRELOAD, .text = ns_file_read(NS_HOST_PRELOAD)};
+    int status = NS_EXIT_YES;
+
+    if (change.text && remove_entries(host, change.text)) {
+        if (change.text[strspn(change.text, NS_PRELOAD_SEPARATORS)] == '\0') {
+            free(change.text);
+            change.text = NULL;
+        }
+        status = ns_change_make(&change);
+        if (status == NS_EXIT_YES) {
+            *changed = true;
+            ns_output_line(NS_HOST_PRELOAD " no longer names %s",
+                           host->only ? host->only : "the library");
+        }
+    }
+    ns_change_free(&change);
+    return status;
+}

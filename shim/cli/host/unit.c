@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the drop-ins of services: all that are named are written and take effect, or none is. It
+ * must not imitate systemd, which alone knows how quotes, specifiers and the order of drop-ins
+ * work: it asks systemctl. Not async-signal-safe. */
+#include "cli/host/host.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/process/preload.h"
+
+#include "policy/find.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("host", __VA_ARGS__)
+#define UNITS "/etc/systemd/system/"
+#define DROPIN ".d/zz-nagleshim.conf"
+#define VARIABLE "LD_PRELOAD="
+
+/* What systemd, or the files of an image, say about a service. */
+struct unit {
+    char load_state[32];    /* systemd's LoadState: "loaded", "not-found", "masked" ... */
+    char preload[PATH_MAX]; /* its LD_PRELOAD; "": it sets none */
+    bool hides_files;       /* it has a root of its own, or hides directories */
+};
+
+bool ns_host_unit_path(const char *word, char path[PATH_MAX])
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789:-_.\\@";
+    const char *dot = strrchr(word, '.');
+    bool has_type = dot && strcmp(dot, ".service") == 0;
+    size_t length = has_type ? (size_t)(dot - word) : strlen(word);
+
+    if (length == 0 || length > NAME_MAX - 16 || strchr(".-", *word) ||
+        word[strspn(word, allowed)] != '\0')
+        SAY("'%s' is not the name of a unit", word);
+    else if (strchr("@-", word[length - 1]))
+        SAY("'%s' stands for several services: name each one, an instance as %s1 for example", word,
+            word);
+    else
+        return snprintf(path, PATH_MAX, UNITS "%.*s.service" DROPIN, (int)length, word) > 0;
+    return false;
+}
+
+/* The name of the unit that the path of a drop-in is for. */
+static const char *unit_of(const char *path, char name[NAME_MAX + 1])
+{
+    snprintf(name, NAME_MAX + 1, "%.*s", (int)(strlen(path) - strlen(UNITS DROPIN)),
+             path + strlen(UNITS));
+    return name;
+}
+
+static bool reload(const struct ns_host *host)
+{
+    if (host->is_image || access("/run/systemd/system", F_OK) != 0 ||
+        system("systemctl daemon-reload >&2") == 0)
+        return true;
+    SAY("'systemctl daemon-reload' failed");
+    return false;
+}
+
+/* From a list as systemctl prints it: words with blanks in them are in double quotes. */
+static void take_environment(struct unit *unit, const char *list)
+{
+    for (const char *at = list; (at = strstr(at, VARIABLE)); at++) {
+        const char *value = at + strlen(VARIABLE);
+
+        if (at == list || strchr(" \"", at[-1]))
+            snprintf(unit->preload, sizeof unit->preload, "%.*s",
+                     (int)strcspn(value, at > list && at[-1] == '"' ? "\"" : " "), value);
+    }
+}
+
+/* Asks systemctl for the settings of a service; of systemd itself if name is "". False, and the
+ * reason is printed, if systemctl fails. */
+static bool ask(const char *name, struct unit *unit)
+{
+    char command[NAME_MAX + 256], *line = NULL;
+    size_t size = 0;
+
+    /* No name has a quote, see ns_host_unit_path. */
+    snprintf(command, sizeof command,
+             "systemctl show -p LoadState -p Environment -p RootDirectory -p RootImage "
+             "-p TemporaryFileSystem%s%s%s",
+             *name ? " -- '" : "", name, *name ? "'" : "");
+    FILE *stream = popen(command, "re");
+    while (stream && getline(&line, &size, stream) > 0) {
+        char *value = line + strcspn(line, "=");
+
+        value += *value == '=';
+        value[strcspn(value, "\n")] = '\0';
+        if (strncmp(line, "LoadState=", 10) == 0)
+            snprintf(unit->load_state, sizeof unit->load_state, "%s", value);
+        else if (strncmp(line, "Environment=", 12) == 0)
+            take_environment(unit, value);
+        else if (*value != '\0')
+            unit->hides_files = true;
+    }
+    free(line);
+    if (stream && pclose(stream) == 0)
+        return true;
+    SAY("'%s' failed", command);
+    return false;
+}
+
+/* Finds the unit files and drop-ins of an image for a service. app@1.service gets the files of
+ * app@.service, too, and every service those in service.d. */
+static void find_files(const char *name, glob_t *found)
+{
+    static const char *const places[] = {"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"};
+    const char *at = strchr(name, '@');
+    char template[NAME_MAX + 16], pattern[PATH_MAX];
+    const char *const names[] = {name, template, "service"};
+
+    snprintf(template, sizeof template, "%.*s.service", at ? (int)(at - name) + 1 : 0, name);
+    *found = (glob_t){.gl_pathc = 0};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            snprintf(pattern, sizeof pattern, "%s/systemd/system/%s", places[i], names[k]);
+            glob(pattern, GLOB_APPEND | GLOB_NOESCAPE, NULL, found);
+            strcat(pattern, ".d/*.conf");
+            glob(pattern, GLOB_APPEND | GLOB_NOESCAPE, NULL, found);
+        }
+}
+
+/* The same for an image, whose files are searched for the names of the settings alone. False, and
+ * the reason is printed, if one of them sets LD_PRELOAD. */
+static bool search(const char *name, struct unit *unit)
+{
+    bool is_clear = true;
+    glob_t found;
+
+    find_files(name, &found);
+    if (found.gl_pathc == 0)
+        SAY("warning: %s: the image has no such unit", name);
+    for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
+        char *text = strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
+
+        is_clear = !text || !strstr(text, VARIABLE);
+        if (!is_clear)
+            SAY("%s: %s sets LD_PRELOAD; add the library there", name, found.gl_pathv[i]);
+        if (text && (strstr(text, "RootDirectory=") || strstr(text, "RootImage=") ||
+                     strstr(text, "TemporaryFileSystem=")))
+            unit->hides_files = true;
+        free(text);
+    }
+    globfree(&found);
+    return is_clear;
+}
+
+static char *write_text(const struct ns_host *host, const char *name, const struct unit *unit)
+{
+    char *list = ns_preload_join(unit->preload, host->library), *text = NULL;
+    size_t size;
+    FILE *stream = list ? open_memstream(&text, &size) : NULL;
+
+    if (stream) {
+        fprintf(stream,
+                "# Written by nagleshim host; 'nagleshim host disable --unit %s' removes it.\n"
+                "[Service]\n"
+                "Environment=\"" VARIABLE "%s\"\n",
+                name, list);
+        if (unit->hides_files) /* "-": a missing file is skipped */
+            fprintf(stream, "BindReadOnlyPaths=-%s -%s\n", host->library, NS_POLICY_DIR_DEFAULT);
+        fclose(stream);
+    }
+    free(list);
+    return text;
+}
+
+/* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one. */
+static bool prepare(const struct ns_host *host, struct ns_change *change)
+{
+    struct unit unit = {.hides_files = false};
+    char name[NAME_MAX + 1];
+
+    unit_of(change->path, name);
+    if (host->is_image ? !search(name, &unit) : !ask(name, &unit))
+        return false;
+    if (!host->is_image && strcmp(unit.load_state, "loaded") != 0) {
+        SAY("%s: systemctl reports LoadState=%s; only a loaded unit can be changed", name,
+            unit.load_state);
+        return false;
+    }
+    /* What systemd preloads into every service (DefaultEnvironment=) stays. */
+    if (!host->is_image && !unit.preload[0] && !ask("", &unit))
+        return false;
+    if (strpbrk(unit.preload, "\"\\%")) {
+        SAY("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there", name);
+        return false;
+    }
+    change->text = write_text(host, name, &unit);
+    return change->text != NULL;
+}
+
+/* Does the library come first in the unit's LD_PRELOAD, as systemd sees it now? */
+static bool takes_effect(const struct ns_host *host, const char *path)
+{
+    struct unit unit = {.hides_files = false};
+    char name[NAME_MAX + 1], entry[PATH_MAX] = "";
+
+    if (host->is_image)
+        return true;
+    if (!ask(unit_of(path, name), &unit))
+        return false;
+    if (ns_preload_find(unit.preload, entry) && strcmp(entry, host->library) == 0)
+        return true;
+    SAY("%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets it, "
+        "see 'systemctl cat %s'",
+        name, unit.preload, name);
+    return false;
+}
+
+static void undo(const struct ns_host *host, struct ns_change *changes, unsigned n)
+{
+    bool undone = true;
+
+    for (unsigned i = 0; i < n; i++)
+        undone = ns_change_undo(&changes[i]) && undone;
+    undone = reload(host) && undone;
+    SAY("%s", undone ? "nothing was changed"
+                     : "not everything could be restored: see 'nagleshim host status'");
+}
+
+static void report(const struct ns_host *host, const struct ns_change *change)
+{
+    char name[NAME_MAX + 1];
+
+    unit_of(change->path, name);
+    if (!change->done)
+        ns_output_line("%s has the library already", name);
+    else if (host->is_image)
+        ns_output_line("%s will have the library at its next start", name);
+    else
+        ns_output_line("%s will have the library at its next start: systemctl restart '%s'", name,
+                       name);
+}
+
+/* Writes all drop-ins and checks that systemd uses them; undoes everything if one fails. */
+static int carry_out(const struct ns_host *host, struct ns_change *changes, unsigned n)
+{
+    int status = NS_EXIT_YES;
+
+    for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
+        status = ns_change_make(&changes[i]);
+    if (status == NS_EXIT_YES && !reload(host))
+        status = NS_EXIT_ERROR;
+    for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
+        if (!takes_effect(host, changes[i].path))
+            status = NS_EXIT_ERROR;
+    if (status != NS_EXIT_YES)
+        undo(host, changes, n);
+    for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
+        report(host, &changes[i]);
+    return status;
+}
+
+int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n)
+{
+    struct ns_change *changes = calloc(n, sizeof *changes);
+    bool good = changes && ns_host_judge_library(host);
+
+    for (unsigned i = 0; i < n && good; i++)
+        good = ns_host_unit_path(names[i], changes[i].path) && prepare(host, &changes[i]);
+    int status = good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
+    for (unsigned i = 0; changes && i < n; i++)
+        ns_change_free(&changes[i]);
+    free(changes);
+    return status;
+}
+
+bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
+{
+    char *text = ns_file_read(path), *list = text ? strstr(text, VARIABLE) : NULL;
+
+    unit_of(path, dropin->unit);
+    dropin->library[0] = '\0';
+    if (list) {
+        list[strcspn(list, "\"\n")] = '\0';
+        ns_preload_find(list + strlen(VARIABLE), dropin->library);
+    }
+    free(text);
+    return text != NULL;
+}
+
+/* Removes a drop-in, if it names the library that is meant. An exit status. */
+static int disable(const struct ns_host *host, const char *path, bool is_named, bool *changed)
+{
+    struct ns_change change = {.text = NULL};
+    struct ns_dropin dropin;
+    bool exists = ns_dropin_read(path, &dropin);
+
+    if (!exists || !ns_host_is_meant(host, dropin.library, strlen(dropin.library))) {
+        if (is_named)
+            ns_output_line("%s is not enabled%s%s", dropin.unit, host->only ? " with " : "",
+                           host->only ? host->only : "");
+        return NS_EXIT_YES;
+    }
+    snprintf(change.path, sizeof change.path, "%s", path);
+    int status = ns_change_make(&change);
+    if (status == NS_EXIT_YES) {
+        *changed = true;
+        ns_output_line("%s will not have the library at its next start", dropin.unit);
+    }
+    ns_change_free(&change);
+    return status;
+}
+
+int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *changed)
+{
+    int status = NS_EXIT_YES, one;
+    char path[PATH_MAX];
+    glob_t found;
+
+    for (unsigned i = 0; i < n; i++) {
+        ns_host_unit_path(names[i], path);
+        one = disable(host, path, true, changed);
+        status = one > status ? one : status;
+    }
+    if (n == 0 && glob(NS_DROPINS, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            one = disable(host, found.gl_pathv[i], false, changed);
+            status = one > status ? one : status;
+        }
+        globfree(&found);
+    }
+    if (*changed && !reload(host))
+        status = NS_EXIT_ERROR;
+    return status;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the rows of `nagleshim top`: which connections form one, what it lost, and what is known of
+ * its process. Not async-signal-safe. */
+#include "cli/top/top.h"
+
+#include "cli/cli.h"
+#include "cli/diagnose/rows.h"
+#include "cli/process/proc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000U
+
+enum {
+    LOOK_AGAIN_S = 5,    /* a process may call execve */
+    LOOK_AGAIN_MOST = 8, /* in one refresh, as no samples are taken meanwhile */
+};
+
+/* What was known of a process that has ended stays, and its pid may be another process's. */
+static void look_at(struct ns_top_process *process, uint64_t now)
+{
+    static struct ns_loaded loaded;
+    struct ns_proc proc;
+    bool opened = ns_proc_open(process->pid, &proc) == 0;
+
+    process->looked = now;
+    if (opened && (process->started == 0 || proc.start == process->started)) {
+        process->shim = NS_SHIM_DENIED;
+        if (ns_proc_look(&proc) == 0)
+            process->shim = ns_loaded_shim(&proc, ns_loaded_find(&proc, &loaded), &loaded);
+        ns_proc_name(&proc, process->name, sizeof process->name);
+    }
+    if (opened)
+        ns_proc_close(&proc);
+    if (process->name[0] == '\0')
+        snprintf(process->name, sizeof process->name, "?");
+}
+
+static bool is_of(const struct ns_top_process *process, const struct ns_watched *watched)
+{
+    return process->pid == watched->pid && process->started == watched->started;
+}
+
+static struct ns_top_process *find_process(struct ns_top *top, const struct ns_watched *watched)
+{
+    for (size_t i = 0; i < top->n_processes; i++)
+        if (is_of(top->processes[i], watched))
+            return top->processes[i];
+    struct ns_top_process **larger =
+        reallocarray(top->processes, top->n_processes + 1, sizeof *larger);
+    if (!larger)
+        return NULL;
+    top->processes = larger;
+    struct ns_top_process *process = calloc(1, sizeof *process);
+    if (!process)
+        return NULL;
+    larger[top->n_processes++] = process;
+    process->pid = watched->pid;
+    process->started = watched->started;
+    /* It may have ended already. */
+    snprintf(process->name, sizeof process->name, "%s", watched->name);
+    ns_sanitize(process->name);
+    look_at(process, top->begin);
+    return process;
+}
+
+static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *watched)
+{
+    const struct ns_address *service =
+        watched->role == NS_ROLE_SERVER ? &watched->local : &watched->remote;
+
+    for (size_t i = 0; i < top->n_rows; i++)
+        if (is_of(top->rows[i]->process, watched) && top->rows[i]->role == watched->role &&
+            ns_address_is_same(&top->rows[i]->service, service))
+            return top->rows[i];
+    struct ns_top_process *process = find_process(top, watched);
+    struct ns_top_row **larger =
+        process ? reallocarray(top->rows, top->n_rows + 1, sizeof *larger) : NULL;
+    if (!larger)
+        return NULL;
+    top->rows = larger;
+    struct ns_top_row *row = calloc(1, sizeof *row);
+    if (!row)
+        return NULL;
+    larger[top->n_rows++] = row;
+    row->process = process;
+    row->role = watched->role;
+    row->service = *service;
+    return row;
+}
+
+void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
+{
+    struct ns_top *top = context;
+    struct ns_top_row *row = watched->owner ? watched->owner : find_row(top, watched);
+
+    watched->owner = row;
+    if (!row || !hold->waited)
+        return;
+    row->holds++;
+    row->lost_ns += hold->cost;
+}
+
+static bool count_connection(void *context, struct ns_watched *watched)
+{
+    struct ns_top *top = context;
+    struct ns_top_row *row = watched->owner;
+
+    if (!row || row->role != watched->role)
+        row = find_row(top, watched);
+    watched->owner = row;
+    if (!row)
+        return true;
+    row->busy += watched->active_at >= top->begin;
+    row->peer = watched->remote;
+    row->connections += !watched->ended;
+    return true;
+}
+
+/* The row that lost most comes first. */
+static int compare_rows(const void *left, const void *right)
+{
+    const struct ns_top_row *a = *(const struct ns_top_row *const *)left;
+    const struct ns_top_row *b = *(const struct ns_top_row *const *)right;
+    int order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
+
+    if (order == 0)
+        order = (a->busy < b->busy) - (a->busy > b->busy);
+    if (order == 0)
+        order = (a->connections < b->connections) - (a->connections > b->connections);
+    return order ? order
+                 : (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
+}
+
+/* Remove rows without connections and holds, and processes without rows. Ended connections have
+ * been forgotten, so that none points to such a row. */
+static void drop_empty(struct ns_top *top)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < top->n_processes; i++)
+        top->processes[i]->used = false;
+    for (size_t i = 0; i < top->n_rows; i++) {
+        if (top->rows[i]->connections > 0 || top->rows[i]->holds_rate > 0) {
+            top->rows[i]->process->used = true;
+            top->rows[kept++] = top->rows[i];
+        } else {
+            free(top->rows[i]);
+        }
+    }
+    top->n_rows = kept;
+    kept = 0;
+    for (size_t i = 0; i < top->n_processes; i++) {
+        if (top->processes[i]->used)
+            top->processes[kept++] = top->processes[i];
+        else
+            free(top->processes[i]);
+    }
+    top->n_processes = kept;
+}
+
+static void count_tally(struct ns_top *top)
+{
+    struct ns_watch_tally before = top->tally;
+
+    ns_watch_tally(top->watch, &top->tally);
+    top->since = top->tally;
+    top->since.looks -= before.looks;
+    top->since.missed -= before.missed;
+    top->since.forgotten -= before.forgotten;
+    top->since.busy_ns -= before.busy_ns;
+}
+
+void ns_top_refresh(struct ns_top *top, uint64_t now)
+{
+    unsigned looked = 0;
+
+    for (size_t i = 0; i < top->n_rows; i++)
+        top->rows[i]->connections = top->rows[i]->busy = 0;
+    ns_watch_each(top->watch, count_connection, top);
+    ns_watch_forget_ended(top->watch);
+    count_tally(top);
+    top->seconds = (double)(now - top->begin) / SECOND;
+    top->begin = now;
+    for (size_t i = 0; i < top->n_rows; i++) {
+        struct ns_top_row *row = top->rows[i];
+
+        row->holds_rate = top->seconds > 0 ? (double)row->holds / top->seconds : 0;
+        row->lost_rate = top->seconds > 0 ? (double)row->lost_ns / 1e6 / top->seconds : 0;
+        row->share = row->lost_rate / 1000 / (row->busy > 1 ? row->busy : 1);
+        if (row->share > 1) /* a hold may begin before the interval */
+            row->share = 1;
+        row->holds = row->lost_ns = 0;
+    }
+    for (size_t i = 0; i < top->n_processes && looked < LOOK_AGAIN_MOST; i++)
+        if (top->processes[i]->looked + (uint64_t)LOOK_AGAIN_S * SECOND < now) {
+            look_at(top->processes[i], now);
+            looked++;
+        }
+    drop_empty(top);
+    if (top->n_rows > 0)
+        qsort(top->rows, top->n_rows, sizeof top->rows[0], compare_rows);
+}
+
+void ns_top_release(struct ns_top *top)
+{
+    for (size_t i = 0; i < top->n_rows; i++)
+        free(top->rows[i]);
+    for (size_t i = 0; i < top->n_processes; i++)
+        free(top->processes[i]);
+    free(top->rows);
+    free(top->processes);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the words of the table: the lines above it and its cells. Not async-signal-safe. */
+#include "cli/top/top.h"
+
+#include "cli/diagnose/sentences.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Append to the text in buffer. */
+__attribute__((format(printf, 3, 4))) static void add(char *buffer, size_t size, const char *format,
+                                                      ...)
+{
+    size_t used = strlen(buffer);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(buffer + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* "; 3 connections " */
+static void add_count(char *buffer, size_t size, uint64_t n, const char *noun, const char *plural,
+                      const char *text)
+{
+    if (n > 0)
+        add(buffer, size, "; %llu %s%s %s", (unsigned long long)n, noun, n == 1 ? "" : plural,
+            text);
+}
+
+char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size_t size)
+{
+    const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
+    double seconds = top->seconds > 0 ? top->seconds : 1;
+    time_t now = time(NULL);
+    unsigned stalling = 0;
+    char clock[16];
+    struct tm local;
+
+    if (line == 0) {
+        for (size_t i = 0; i < top->n_rows; i++)
+            stalling += top->rows[i]->holds_rate > 0;
+        strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
+        snprintf(buffer, size, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s",
+                 clock, tally->connections, tally->connections == 1 ? "" : "s", tally->busy,
+                 stalling, stalling == 1 ? " stalls" : "s stall");
+        return buffer;
+    }
+    snprintf(buffer, size, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
+             (double)since->busy_ns / 1e7 / seconds);
+    add_count(buffer, size, tally->idle, "idle connection", "s", "not shown");
+    if (tally->busy > tally->sampled)
+        add(buffer, size, "; %u sampled at a time", tally->sampled);
+    add_count(buffer, size, since->missed, "round", "s", "of samples late");
+    add_count(buffer, size, since->forgotten, "connection", "s",
+              "not sampled (too short or too many)");
+    add_count(buffer, size, tally->denied, "process", "es",
+              "not examined (not permitted, or too few descriptors)");
+    return buffer;
+}
+
+static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
+{
+    const struct ns_address *address = row->role == NS_ROLE_SERVER ? &row->peer : &row->service;
+
+    buffer[0] = '\0';
+    if (row->role == NS_ROLE_SERVER)
+        add(buffer, size, "port %u, ", row->service.port);
+    if (row->role != NS_ROLE_SERVER || row->connections == 1) {
+        char text[64];
+
+        add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
+        if (row->connections > 1)
+            add(buffer, size, ", ");
+    }
+    if (row->connections != 1 && (row->role == NS_ROLE_SERVER || row->connections > 1))
+        add(buffer, size, "%u connections", row->connections);
+}
+
+enum { PROCESS, PID, ROLE, HOLDS, LOST, SHARE, SHIM };
+
+static const char *const shims[] = {
+    [NS_SHIM_UNKNOWN] = "?",         [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
+    [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting", [NS_SHIM_OFF] = "off",
+    [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled", [NS_SHIM_READY] = "works",
+    [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+};
+
+void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells)
+{
+    static const char *const titles[] = {"PROCESS", "PID",   "ROLE", "HOLDS/S",
+                                         "LOST/S",  "SHARE", "SHIM"};
+
+    if (!row) {
+        memcpy(cells->columns, titles, sizeof titles);
+        snprintf(cells->last, sizeof cells->last, "PEER");
+        return;
+    }
+    for (unsigned i = 0; i < NS_TOP_COLUMNS; i++)
+        cells->columns[i] = cells->texts[i];
+    const char *role = ns_role_name(row->role);
+    cells->columns[PROCESS] = row->process->name;
+    cells->columns[ROLE] = role ? role : "?";
+    cells->columns[SHIM] = shims[row->process->shim];
+    snprintf(cells->texts[PID], sizeof cells->texts[0], "%d", row->process->pid);
+    snprintf(cells->texts[HOLDS], sizeof cells->texts[0], "%.1f", row->holds_rate);
+    snprintf(cells->texts[LOST], sizeof cells->texts[0], "%.1f", row->lost_rate);
+    snprintf(cells->texts[SHARE], sizeof cells->texts[0], "%.0f%%", row->share * 100);
+    print_peer(row, cells->last, sizeof cells->last);
+}
+
+void ns_top_columns(const struct ns_top *top, unsigned line, struct ns_table *table)
+{
+    unsigned more = line > 80 ? (line - 80) / 3 : 0;
+    struct ns_top_cells cells;
+
+    /* The widths fill 80 columns with an IPv4 address, so that the columns seldom move. */
+    *table = (struct ns_table){
+        .columns = NS_TOP_COLUMNS,
+        .width = {14, 7, 6, 7, 7, 5, 11},
+        .right = {[PID] = true, [HOLDS] = true, [LOST] = true, [SHARE] = true},
+        .line = line,
+    };
+    for (size_t i = 0; i < top->n_rows; i++) {
+        ns_top_cells(top->rows[i], &cells);
+        for (unsigned column = 0; column < NS_TOP_COLUMNS; column++)
+            ns_table_fit(table, column, cells.columns[column]);
+    }
+    ns_table_limit(table, PROCESS, 14 + more);
+    ns_table_limit(table, SHIM, 11 + more);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* The calls that the library that observes exports: the rows of calls.def that have a kind, and a
+ * few by hand. Each makes the call once, as it was asked, and takes samples before and after it.
+ * As async-signal-safe as the calls themselves. */
+#include "base/wrapper.h"
+#include "observe/observe.h"
+#include "observe/recorder.h"
+#include "observe/sample.h"
+#include "observe/descriptor.h"
+
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+static size_t bytes_of(const struct mmsghdr *messages, int count)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += messages[i].msg_len;
+    return bytes;
+}
+
+#define NS_CALL(...)
+#define NS_WRITE(type, name, parameters, arguments, fd, flags, bytes, failure)                     \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        struct ns_observed *conn = ns_descriptor_conn(fd);                                         \
+        if (!conn)                                                                                 \
+            return NS_REAL(name) arguments;                                                        \
+        ns_observe_write(fd, conn);                                                                \
+        type result = NS_REAL(name) arguments;                                                     \
+        if (result > 0)                                                                            \
+            ns_observe_wrote(fd, conn, bytes, flags);                                              \
+        return result;                                                                             \
+    }
+
+#define NS_READ(type, name, parameters, arguments, fd, flags, failure)                             \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        struct ns_observed *conn = ns_descriptor_conn(fd);                                         \
+        bool waits = conn && ns_sample_blocks(fd, flags);                                          \
+        if (waits)                                                                                 \
+            ns_observe_wait(conn);                                                                 \
+        type result = NS_REAL(name) arguments;                                                     \
+        if (waits)                                                                                 \
+            ns_observe_woke(result > 0 ? conn : NULL);                                             \
+        if (conn && result > 0 && !((flags) & (MSG_PEEK | MSG_ERRQUEUE)))                          \
+            ns_observe_read(fd, conn);                                                             \
+        return result;                                                                             \
+    }
+
+#define NS_WAIT(type, name, parameters, arguments, when, failure)                                  \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        if (!ns_recorder_is_open() || !(when))                                                     \
+            return NS_REAL(name) arguments;                                                        \
+        ns_observe_wait(NULL);                                                                     \
+        type result = NS_REAL(name) arguments;                                                     \
+        ns_observe_woke(NULL);                                                                     \
+        return result;                                                                             \
+    }
+
+#define NS_SLEEP(type, name, parameters, arguments, failure)                                       \
+    NS_WAIT(type, name, parameters, arguments, true, failure)
+
+/* Without them the record may be impossible to make. */
+#define NS_PRIVILEGES(type, name, parameters, arguments, failure)                                  \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        ns_recorder_make();                                                                        \
+        return NS_REAL(name) arguments;                                                            \
+    }
+
+#include "base/calls.def"
+
+/* --- descriptors --- */
+
+/* One of the two is a pipe. */
+NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
+                         unsigned flags)
+{
+    struct ns_observed *source = ns_descriptor_conn(from), *target = ns_descriptor_conn(to);
+    bool waits = source && !(flags & SPLICE_F_NONBLOCK) && ns_sample_blocks(from, 0);
+    if (target)
+        ns_observe_write(to, target);
+    if (waits)
+        ns_observe_wait(source);
+    ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);
+    if (waits)
+        ns_observe_woke(NULL);
+    if (target && result > 0)
+        ns_observe_wrote(to, target, (size_t)result, flags & SPLICE_F_MORE ? MSG_MORE : 0);
+    if (source && result > 0)
+        ns_observe_read(from, source);
+    return result;
+}
+
+NS_EXPORT int dprintf(int fd, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int result = vdprintf(fd, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+NS_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int result = __vdprintf_chk(fd, flag, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+#define ACCEPT(name, parameters, arguments)                                                        \
+    NS_EXPORT int name parameters                                                                  \
+    {                                                                                              \
+        bool waits = ns_recorder_is_open() && ns_sample_blocks(listener, 0);                       \
+        if (waits)                                                                                 \
+            ns_observe_wait(NULL);                                                                 \
+        int fd = NS_REAL(name) arguments;                                                          \
+        if (waits)                                                                                 \
+            ns_observe_woke(NULL);                                                                 \
+        if (fd >= 0)                                                                               \
+            ns_descriptor_has_role(fd, NS_ROLE_SERVER);                                            \
+        return fd;                                                                                 \
+    }
+ACCEPT(accept, (int listener, struct sockaddr *remote, socklen_t *len), (listener, remote, len))
+ACCEPT(accept4, (int listener, struct sockaddr *remote, socklen_t *len, int flags),
+       (listener, remote, len, flags))
+
+NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    bool waits = ns_recorder_is_open() && ns_sample_blocks(fd, 0);
+    ns_descriptor_has_role(fd, NS_ROLE_CLIENT);
+    if (waits)
+        ns_observe_wait(NULL);
+    int result = NS_REAL(connect)(fd, remote, len);
+    if (waits)
+        ns_observe_woke(NULL);
+    return result;
+}
+
+NS_EXPORT int close(int fd)
+{
+    ns_descriptor_closes(fd);
+    return NS_REAL(close)(fd);
+}
+
+NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    int result = NS_REAL(setsockopt)(fd, level, option, value, len);
+    struct ns_observed *conn = NULL;
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_QUICKACK)
+        conn = ns_descriptor_conn(fd);
+    else if (result == 0 && level == IPPROTO_TCP && option == TCP_NODELAY)
+        conn = ns_descriptor_known(fd); /* the kernel is asked when it is added */
+    if (conn)
+        ns_observe_option(conn, option, *(const int *)value);
+    return result;
+}
+
+/* --- threads and processes --- */
+
+/* Rust and others wait for a thread by syscall(). */
+NS_EXPORT long syscall(long number, ...)
+{
+    long a[6];
+    va_list arguments;
+    va_start(arguments, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(arguments, long);
+    va_end(arguments);
+    bool waits = ns_recorder_is_open() && number == SYS_futex && ns_futex_waits((int)a[1]);
+    if (number == SYS_seccomp &&
+        ns_sets_filter(a[0] == SECCOMP_SET_MODE_STRICT, a[0] == SECCOMP_SET_MODE_FILTER, a[2]))
+        ns_recorder_stop();
+    if (waits)
+        ns_observe_wait(NULL);
+    long result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (waits)
+        ns_observe_woke(NULL);
+    return result;
+}
+
+NS_EXPORT int prctl(int option, ...)
+{
+    unsigned long a[4];
+    va_list arguments;
+    va_start(arguments, option);
+    for (int i = 0; i < 4; i++)
+        a[i] = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    if (option == PR_SET_SECCOMP &&
+        ns_sets_filter(a[0] == SECCOMP_MODE_STRICT, a[0] == SECCOMP_MODE_FILTER, (long)a[1]))
+        ns_recorder_stop();
+    return NS_REAL(prctl)(option, a[0], a[1], a[2], a[3]);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Start-up of the library that observes (libnagleshim-observe.so); the only reader of its
+ * environment. Must never stop the program or print anything that NAGLESHIM_LOG does not ask for.
+ */
+#include "base/real.h"
+#include "observe/recorder.h"
+#include "report/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+__attribute__((constructor)) static void begin(void)
+{
+    int saved = errno;
+    const char *off = getenv("NAGLESHIM_OFF"), *directory = getenv("NAGLESHIM_RECORD");
+    /* Even if nothing is recorded: a first lookup must not come in a signal handler. */
+    ns_real_load_all();
+    bool is_off = (off && *off && strcmp(off, "0") != 0) || getauxval(AT_SECURE);
+    if (!is_off && directory && *directory) {
+        ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
+        ns_recorder_open(directory);
+    }
+    errno = saved;
+}

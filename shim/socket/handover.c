@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* See handover.h. Owns nothing. */
+#include "socket/handover.h"
+
+#include "base/real.h"
+#include "conn/delack.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
+#include "report/report.h"
+#include "report/status.h"
+#include "socket/socket.h"
+#include "socket/rewrite.h"
+#include "traffic/push.h"
+#include "traffic/flush.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+/* Set the options of a listener to what its application has set, since they would stay there. From
+ * now on each connection that it accepts is treated by itself. */
+static void restore_listener(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED)
+        return;
+    NS_DEBUG(fd,
+             "listener given back as the program has it; what it accepts is treated one by one");
+    NS_PUT(conn, origin, NS_GET(conn, origin) | NS_LISTENER_ADOPTED);
+    if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
+        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
+        NS_PUT(conn, kernel_nodelay, NS_GET(conn, app_nodelay));
+    ns_delack_unbound(fd, conn);
+}
+
+static void push_and_enforce(int fd, struct ns_conn *conn)
+{
+    ns_push(fd, conn);
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        ns_enforce_nodelay(fd, conn);
+}
+
+void ns_handover_unseen(int fd)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || !ns_conn_is_ours(conn) || ns_process_is_disabled() || ns_has_other_fds())
+        return;
+    conn = ns_socket_use(fd, false);
+    if (!conn)
+        return;
+    NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held "
+                 "or joined");
+    if (NS_GET(conn, kind) == NS_CONN_LISTENER)
+        restore_listener(fd, conn);
+    if (NS_GET(conn, kind) == NS_CONN_FRESH)
+        ns_rewrite_apply(fd, conn, NULL);
+    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    push_and_enforce(fd, conn);
+    /* And limit the ACKs of waits that will not be seen, either. */
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        ns_socket_mark_as_ours(fd, conn);
+}
+
+static void each_enforced(int fd, struct ns_conn *conn, void *context)
+{
+    (void)context;
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        push_and_enforce(fd, conn);
+}
+
+/* Another program may get this socket. */
+static void each_handed_on(int fd, struct ns_conn *conn, void *context)
+{
+    /* A listener that a forked process has from its parent stays as it is, since the parent goes on
+     * to accept from it. */
+    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER &&
+                   NS_GET(conn, whole) == atomic_load(&ns_process_generation);
+    int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
+    if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
+        restore_listener(fd, conn);
+    NS_DEBUG(fd, "may be handed on to another program");
+    each_enforced(fd, conn, context);
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        ns_socket_mark_as_ours(fd, conn);
+}
+
+static void each_unseen(int fd, struct ns_conn *conn, void *context)
+{
+    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    each_enforced(fd, conn, context);
+}
+
+void ns_handover_all_unseen(void)
+{
+    if (!ns_socket_all_unseen())
+        ns_fd_each(each_unseen, NULL);
+}
+
+void ns_handover_begins(bool replaced)
+{
+    int saved = errno;
+    if (ns_process_is_disabled())
+        return;
+    ns_rewrite_commit();
+    ns_flush_process(); /* other threads' too: the child has only this thread */
+    if (replaced && ns_socket_take_changed())
+        ns_fd_each(each_handed_on, NULL);
+    errno = saved;
+}
+
+static void disable_one(int fd, struct ns_conn *conn, void *context)
+{
+    (void)context;
+    if (NS_GET(conn, kind) == NS_CONN_LISTENER)
+        restore_listener(fd, conn);
+    else if (NS_GET(conn, kind) != NS_CONN_RULED)
+        NS_PUT(conn, kind, NS_CONN_ALONE);
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
+    if (NS_GET(conn, kind) == NS_CONN_RULED && !ns_process_is_child()) {
+        ns_enforce_nodelay(fd, conn);
+        ns_delack_unbound(fd, conn);
+    }
+    NS_PUT(conn, rule, NULL);
+    NS_PUT(conn, ack_state, 0);
+}
+
+/* In a forked process connections keep their options, since its parent may use the same sockets.
+ */
+void ns_handover_disable(void)
+{
+    if (ns_process_is_disabled())
+        return;
+    ns_rewrite_commit();
+    ns_flush_process();
+    ns_fd_each(disable_one, NULL);
+    ns_process_disable();
+    ns_status_disabled("it installed a seccomp filter");
+    ns_report_disabled();
+}
+
+void ns_handover_duplicated(int from, int to)
+{
+    if (from == to)
+        return;
+    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
+    if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {
+        ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
+        return;
+    }
+    if (!ns_fd_names(from, conn)) { /* another thread has closed it, and conn may be another's */
+        ns_conn_drop(conn);
+        ns_fd_set(to, NS_FD_UNKNOWN);
+        return;
+    }
+    NS_DEBUG_FROM(to, "the same connection as", from);
+    /* A pending push is listed under from, which may be closed unseen. */
+    ns_push(from, conn);
+    if (!ns_fd_set(to, conn)) /* beyond the table: writes there are not seen */
+        ns_handover_unseen(from);
+    else if (to <= STDERR_FILENO && ns_conn_is_ours(conn)) /* stdio */
+        ns_handover_unseen(to);
+}
+
+void ns_handover_started_with(int fd)
+{
+    ns_socket_arrived(fd, true);
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || NS_GET(conn, kind) != NS_CONN_ASK)
+        return;
+    struct ns_kernel_kind kind = ns_kernel_ask(fd);
+    if (kind.connected || kind.listens)
+        conn = ns_socket_use(fd, false);
+    if (conn && NS_GET(conn, kind) == NS_CONN_RULED)
+        ns_handover_unseen(fd);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Sockets with another user: a duplicate, stdio inside libc, another process or another program.
+ * Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
+ * async-signal-safe. */
+#ifndef NS_HANDOVER_H
+#define NS_HANDOVER_H
+
+#include <stdbool.h>
+
+/* After to was made a duplicate of from in this process. */
+void ns_handover_duplicated(int from, int to);
+
+/* The process was started with fd to use it on stdio or as a service manager's socket. Chooses its
+ * rule at once, since its reads and writes may be calls that the library does not see. */
+void ns_handover_started_with(int fd);
+
+/* fd will be written to unseen (by stdio or another process): pushes, sets now what would be set
+ * later, and never holds or joins there again. */
+void ns_handover_unseen(int fd);
+
+/* The same for every connection of the process, also for later ones (io_uring). */
+void ns_handover_all_unseen(void);
+
+/* Before a fork or an exec: pushes what any thread holds, and sets options that wait for a rule.
+ * replaced: another program will use the sockets, perhaps without the library. */
+void ns_handover_begins(bool replaced);
+
+/* Push what is held and undo what was set. From then on every socket is left alone, and the library
+ * makes no system call. */
+void ns_handover_disable(void);
+
+#endif

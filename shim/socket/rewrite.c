@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* See rewrite.h. Owns ns_view: what getsockopt answers, and what the application asked for before
+ * its socket's rule was known. */
+#include "socket/rewrite.h"
+
+#include "base/pages.h"
+#include "conn/fds.h"
+#include "conn/kernel.h"
+
+#include <errno.h>
+
+enum { SLAB_SIZE = 64 * 1024 };
+
+/* Options that any rule of this process rewrites: one bit for each index. */
+static uint32_t rewritten;
+
+void ns_rewrite_open(const struct ns_ruleset *rules)
+{
+    for (size_t r = 0; r < rules->n_rules; r++)
+        for (size_t i = 0; i < rules->rules[r]->n_sockopts; i++)
+            if (rules->rules[r]->sockopts[i].verb != NS_SOCKOPT_PASS)
+                rewritten |= UINT32_C(1) << rules->rules[r]->sockopts[i].option;
+}
+
+/* Views come from slabs that are never freed: a thread may be reading any of them. */
+struct slab {
+    _Atomic unsigned used;
+    struct ns_view views[];
+};
+enum { VIEWS_PER_SLAB = (SLAB_SIZE - sizeof(struct slab)) / sizeof(struct ns_view) };
+
+/* The view of a connection, made if necessary. NULL if there is no memory. */
+static struct ns_view *view_make(struct ns_conn *conn)
+{
+    static struct slab *_Atomic current;
+    struct ns_view *view = NS_GET(conn, view);
+    if (view)
+        return view;
+    struct slab *slab = atomic_load(&current);
+    for (;;) {
+        unsigned index = slab ? atomic_fetch_add(&slab->used, 1) : VIEWS_PER_SLAB;
+        if (index < VIEWS_PER_SLAB) {
+            view = &slab->views[index];
+            break;
+        }
+        slab = ns_pages_put(&current, slab, SLAB_SIZE);
+        if (!slab)
+            return NULL;
+    }
+    struct ns_view *expected = NULL;
+    return atomic_compare_exchange_strong(&conn->view, &expected, view) ? view : expected;
+}
+
+static bool is_deferred(const struct ns_view *view, int index)
+{
+    return view && NS_GET(view, deferred) & UINT32_C(1) << index;
+}
+
+/* From now on getsockopt answers value. */
+static void tell(struct ns_view *view, int index, int value)
+{
+    atomic_store_explicit(&view->value[index], value, memory_order_relaxed);
+    atomic_fetch_or(&view->hidden, UINT32_C(1) << index);
+}
+
+/* From now on getsockopt answers what it would after the application's own setsockopt. */
+static void tell_as_asked(int fd, struct ns_view *view, int index, int asked)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    int answer;
+    if (ns_kernel_would_be(fd, row->level, row->option, asked, &answer) == 0)
+        tell(view, index, answer);
+}
+
+/* Set an option, and keep from the application that it has changed. */
+static int set_hidden(int fd, struct ns_view *view, int index, int value)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    if (!(NS_GET(view, hidden) & UINT32_C(1) << index)) {
+        int before = ns_kernel_get(fd, row->level, row->option);
+        tell(view, index, before);
+    }
+    return ns_kernel_set(fd, row->level, row->option, value);
+}
+
+/* The application sets an option for which the rule has an action. */
+static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_action *action,
+                     int value)
+{
+    const struct ns_sockopt *row = &ns_sockopts[action->option];
+    int index = (int)action->option;
+    struct ns_view *view = view_make(conn);
+    if (!view)
+        return ns_kernel_set(fd, row->level, row->option, value);
+    if (action->verb == NS_SOCKOPT_IGNORE) {
+        tell_as_asked(fd, view, index, value);
+        return 0;
+    }
+    int answer, rewritten_value = ns_sockopt_rewrite(action, value);
+    if (rewritten_value == value && !(NS_GET(view, hidden) & UINT32_C(1) << index))
+        return ns_kernel_set(fd, row->level, row->option, value);
+    /* A value that the kernel would refuse is an error, whatever replaces it. */
+    int judged = ns_kernel_would_be(fd, row->level, row->option, value, &answer);
+    if (judged < 0)
+        return judged;
+    int result = ns_kernel_set(fd, row->level, row->option, rewritten_value);
+    if (result == 0 && judged == 0)
+        tell(view, index, answer);
+    return result;
+}
+
+/* Set on a fresh socket: its later rule decides. The kernel checks the value now, on another socket
+ * of the same kind. */
+static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    struct ns_view *view = view_make(conn);
+    if (!view)
+        return ns_kernel_set(fd, row->level, row->option, value);
+    int answer;
+    int result = ns_kernel_would_be(fd, row->level, row->option, value, &answer);
+    if (result > 0) /* no descriptor is left for such a socket */
+        return ns_kernel_set(fd, row->level, row->option, value);
+    if (result < 0)
+        return result;
+    tell(view, index, answer);
+    atomic_store_explicit(&view->asked[index], value, memory_order_relaxed);
+    atomic_fetch_or(&view->deferred, UINT32_C(1) << index);
+    return 0;
+}
+
+/* Set the option to what the application believes it to be. */
+static void undo(int fd, struct ns_view *view, int index)
+{
+    const struct ns_sockopt *row = &ns_sockopts[index];
+    int value = atomic_load_explicit(&view->value[index], memory_order_relaxed);
+    atomic_fetch_and(&view->hidden, ~(UINT32_C(1) << index));
+    /* Except for values that the kernel computes by itself until they are set. */
+    if (index != NS_SOCKOPT_SO_SNDBUF && index != NS_SOCKOPT_SO_RCVBUF &&
+        index != NS_SOCKOPT_TCP_MAXSEG && index != NS_SOCKOPT_TCP_WINDOW_CLAMP)
+        ns_kernel_set(fd, row->level, row->option, value);
+}
+
+static void commit(int fd, struct ns_conn *conn, void *context)
+{
+    struct ns_view *view = NS_GET(conn, view);
+    (void)context;
+    if (NS_GET(conn, kind) == NS_CONN_FRESH && view && NS_GET(view, deferred))
+        ns_rewrite_apply(fd, conn, NULL);
+}
+
+void ns_rewrite_commit(void)
+{
+    if (rewritten)
+        ns_fd_each(commit, NULL);
+}
+
+void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
+{
+    struct ns_view *view = NS_GET(conn, view);
+    if (!rewritten)
+        return;
+    for (int index = 0; index < NS_SOCKOPT_COUNT; index++) {
+        const struct ns_sockopt *row = &ns_sockopts[index];
+        const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
+        bool acts = action && action->verb != NS_SOCKOPT_PASS;
+        bool asked = is_deferred(view, index);
+        if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
+            NS_PUT(conn, lowat, 1);
+        if (asked) {
+            int value = atomic_load_explicit(&view->asked[index], memory_order_relaxed);
+            atomic_fetch_and(&view->deferred, ~(UINT32_C(1) << index));
+            if (acts) {
+                set_ruled(fd, conn, action, value);
+                continue;
+            }
+            atomic_fetch_and(&view->hidden, ~(UINT32_C(1) << index));
+            ns_kernel_set(fd, row->level, row->option, value);
+        } else if (acts && action->verb == NS_SOCKOPT_SET && view_make(conn)) {
+            set_hidden(fd, NS_GET(conn, view), index, action->value);
+        } else if (!acts && view && NS_GET(view, hidden) & UINT32_C(1) << index) {
+            undo(fd, view, index); /* from the rule of the listener or of an earlier connect */
+        }
+    }
+}
+
+void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from)
+{
+    struct ns_view *source = NS_GET(from, view);
+    if (!source || !NS_GET(source, hidden))
+        return;
+    struct ns_view *view = view_make(conn);
+    if (!view)
+        return;
+    for (int index = 0; index < NS_SOCKOPT_COUNT; index++)
+        atomic_store_explicit(&view->value[index], source->value[index], memory_order_relaxed);
+    NS_PUT(view, hidden, NS_GET(source, hidden));
+}
+
+bool ns_rewrite_has(int level, int option)
+{
+    int index = rewritten ? ns_sockopt_by_number(level, option) : -1;
+    return index >= 0 && rewritten & UINT32_C(1) << index;
+}
+
+int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int value)
+{
+    int index = ns_sockopt_by_number(level, option);
+    if (NS_GET(conn, kind) == NS_CONN_FRESH)
+        return set_deferred(fd, conn, index, value);
+    const struct ns_rule *rule = NS_GET(conn, rule);
+    const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
+    bool acts = action && action->verb != NS_SOCKOPT_PASS;
+    return acts ? set_ruled(fd, conn, action, value) : 1;
+}
+
+bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer)
+{
+    struct ns_view *view = NS_GET(conn, view);
+    int index = view ? ns_sockopt_by_number(level, option) : -1;
+    if (index < 0 || !(NS_GET(view, hidden) & UINT32_C(1) << index))
+        return false;
+    *answer = atomic_load_explicit(&view->value[index], memory_order_relaxed);
+    return true;
+}

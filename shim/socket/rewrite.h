@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Socket options that a rule rewrites ("sockopt" in a policy): what is set in the kernel, and what
+ * getsockopt returns. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+#ifndef NS_REWRITE_H
+#define NS_REWRITE_H
+
+#include "conn/conn.h"
+#include "policy/match.h"
+
+/* Start-up. */
+void ns_rewrite_open(const struct ns_ruleset *rules);
+
+/* Does any rule of this process rewrite this option? */
+bool ns_rewrite_has(int level, int option);
+
+/* The application sets an option for which ns_rewrite_has is true. Returns 0 or -errno, the
+ * application's result; or 1: the caller makes the call as asked. */
+int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int value);
+
+/* Does getsockopt answer another value than the kernel's? Then *answer is set. */
+bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer);
+
+/* The rule of fd is known now (NULL: none): set what the application asked for earlier, as the rule
+ * changes it, and what the rule sets by itself. */
+void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
+
+/* conn was accepted from the listener from: take over what its getsockopt answers. */
+void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from);
+
+/* Another process or program may get the sockets: set every option that still waits for a rule. */
+void ns_rewrite_commit(void);
+
+#endif

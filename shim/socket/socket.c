@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* See socket.h. Owns a connection's kind and rule. Must never change a socket that no rule matches.
+ */
+#include "socket/socket.h"
+
+#include "report/stats.h"
+#include "conn/delack.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
+#include "report/report.h"
+#include "report/status.h"
+#include "socket/rewrite.h"
+#include "traffic/push.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+
+static const struct ns_ruleset *rules;
+static _Atomic bool unseen;  /* something may write to any connection unseen (io_uring) */
+static _Atomic bool changed; /* see ns_socket_changed */
+
+void ns_socket_open(const struct ns_ruleset *ruleset)
+{
+    rules = ruleset;
+    ns_rewrite_open(ruleset);
+}
+
+void ns_socket_mark_as_ours(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, app_nodelay))
+        ns_delack_unbound(fd, conn);
+    else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
+        ns_delack_bound(fd, conn);
+}
+
+void ns_socket_changed(void)
+{
+    atomic_store_explicit(&changed, true, memory_order_relaxed);
+}
+
+bool ns_socket_take_changed(void)
+{
+    return atomic_exchange(&changed, false);
+}
+
+bool ns_socket_all_unseen(void)
+{
+    return atomic_exchange(&unseen, true);
+}
+
+/* No rule matches this socket. */
+static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
+{
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
+    ns_enforce_nodelay(fd, conn); /* it may have inherited the option from a listener */
+    ns_delack_unbound(fd, conn);
+    if (kind == NS_CONN_RULED)
+        NS_COUNT(left_alone);
+    ns_report_left_alone(fd, kind == NS_CONN_LISTENER);
+    NS_PUT(conn, kind, kind == NS_CONN_LISTENER ? NS_CONN_LISTENER : NS_CONN_ALONE);
+}
+
+/* Give the socket its rule (NULL: leave it alone). kind is what it becomes with one. TCP_NODELAY
+ * and TCP_DELACK_MAX_US are set when they first matter; on a listener at once, for every connection
+ * that it will accept. */
+static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum ns_conn_kind kind)
+{
+    uint8_t origin = NS_GET(conn, origin);
+    bool listens = kind == NS_CONN_LISTENER;
+    /* On a listener only what all of its connections get is set, and nothing if the listener came
+     * from another process, since it would stay set there. */
+    bool partly = listens && (!(origin & NS_LISTENER_SETTLED) || origin & NS_LISTENER_ADOPTED);
+    ns_rewrite_apply(fd, conn, partly ? NULL : rule);
+    if (!rule) {
+        leave_alone(fd, conn, kind);
+        return;
+    }
+    NS_PUT(conn, rule, rule);
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
+    if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
+        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_LATE);
+    if (atomic_load(&unseen))
+        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    if (listens ? !partly : ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, immediate))
+        ns_enforce_nodelay(fd, conn);
+    if (listens || !NS_GET(conn, kernel_nodelay))
+        ns_socket_changed();
+    if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
+        ns_delack_bound(fd, conn);
+    NS_COUNT(sockets);
+    NS_DEBUG_RULE(fd, rule, listens);
+    ns_status_took(rule);
+    NS_PUT(conn, kind, (uint8_t)kind);
+}
+
+void ns_socket_created(int fd, int domain, int type, int protocol)
+{
+    if (!ns_kernel_is_tcp(domain, type, protocol) || ns_process_is_disabled()) {
+        ns_fd_set(fd, NS_FD_OTHER);
+        return;
+    }
+    struct ns_conn *conn = ns_fd_make(fd);
+    if (!conn) {
+        ns_report_not_in_table();
+        return;
+    }
+    NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");
+    NS_PUT(conn, nonblock, (type & SOCK_NONBLOCK) != 0);
+    NS_PUT(conn, kind, NS_CONN_FRESH);
+}
+
+void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || ns_process_is_disabled())
+        return;
+    uint8_t kind = NS_GET(conn, kind);
+    /* After a failed connect a socket may be connected to another address. */
+    bool again = kind == NS_CONN_RULED && rules->needs_remote &&
+                 NS_GET(conn, role) == NS_ROLE_CLIENT && !ns_kernel_remote(fd).known;
+    if (kind != NS_CONN_FRESH && !again)
+        return;
+    struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
+    if (rules->needs_remote) { /* only then: remote may be a bad pointer */
+        facts.remote = ns_address_from(remote, len);
+        if (!facts.remote.known)
+            return; /* the kernel will refuse it, or it is AF_UNSPEC */
+    }
+    if (rules->needs_local) {
+        facts.local = ns_kernel_local(fd);
+        facts.local.known = facts.local.known && facts.local.port != 0; /* bound */
+    }
+    NS_DEBUG(fd, "about to connect");
+    NS_PUT(conn, role, NS_ROLE_CLIENT);
+    apply(fd, conn, ns_match_socket(rules, &facts), NS_CONN_RULED);
+}
+
+static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
+{
+    bool settled = false;
+    struct ns_address local = {.known = false};
+    if (rules->needs_local)
+        local = ns_kernel_local(fd);
+    const struct ns_rule *rule = ns_match_listener(rules, &local, &settled);
+    NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
+                         : "listens; what it accepts is matched one by one");
+    NS_PUT(conn, role, NS_ROLE_SERVER);
+    NS_PUT(conn, whole, atomic_load(&ns_process_generation));
+    NS_PUT(conn, origin, adopted | (settled ? NS_LISTENER_SETTLED : 0));
+    apply(fd, conn, rule, NS_CONN_LISTENER);
+}
+
+void ns_socket_listening(int fd)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (conn && NS_GET(conn, kind) == NS_CONN_FRESH)
+        listening(fd, conn, 0);
+}
+
+static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
+{
+    struct ns_socket_facts facts = {.role = (enum ns_role)NS_GET(conn, role)};
+    if (rules->needs_remote)
+        facts.remote = ns_kernel_remote(fd);
+    if (rules->needs_local)
+        facts.local = ns_kernel_local(fd);
+    return ns_match_socket(rules, &facts);
+}
+
+/* A new connection object for fd, about which the table says nothing, with one reference; or what
+ * the table is to say of it otherwise. */
+static struct ns_conn *found(int fd, uint8_t origin)
+{
+    struct ns_kernel_kind kind = ns_kernel_ask(fd);
+    if (!kind.tcp)
+        return kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER;
+    struct ns_conn *conn = ns_conn_make();
+    if (!conn)
+        return NS_FD_UNKNOWN;
+    NS_DEBUG(fd, "TCP socket that came from outside; its rule comes with its first use");
+    NS_PUT(conn, nonblock, kind.nonblock);
+    NS_PUT(conn, origin, origin);
+    NS_PUT(conn, kind, NS_CONN_ASK);
+    return conn;
+}
+
+void ns_socket_arrived(int fd, bool handed_on)
+{
+    if (!ns_fd_is_open(fd) || (!handed_on && ns_fd_lookup(fd) != NS_FD_UNKNOWN) ||
+        ns_has_other_fds())
+        return;
+    if (ns_process_is_disabled())
+        ns_fd_set(fd, NS_FD_UNKNOWN);
+    else if (handed_on)
+        ns_fd_set(fd, found(fd, NS_HANDED_ON));
+    else /* made, or duplicated, where the library did not see it */
+        ns_fd_fill(fd, found(fd, 0));
+}
+
+/* Choose the rule of a socket that came from outside. */
+static void choose(int fd, struct ns_conn *conn)
+{
+    struct ns_kernel_kind kind = ns_kernel_ask(fd);
+    if (!kind.tcp) {
+        ns_fd_set(fd, NS_FD_UNKNOWN);
+        return;
+    }
+    int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
+    /* The library in the program that handed it on has set the option: see ns_socket_mark_as_ours.
+     */
+    bool ours = NS_GET(conn, origin) & NS_HANDED_ON && ns_delack_is_bound(fd, conn);
+    NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
+    NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && !ours));
+    NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
+    NS_PUT(conn, lowat, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
+    if (ns_kernel_has_ulp(fd)) /* kTLS: MSG_MORE would leave a record open */
+        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
+    NS_PUT(conn, wrote, 1); /* it may have */
+    ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1});
+    if (kind.listens)
+        listening(fd, conn, NS_LISTENER_ADOPTED);
+    else if (kind.connected)
+        apply(fd, conn, rule_of_connection(fd, conn), NS_CONN_RULED);
+    else /* its rule comes with connect() */
+        NS_PUT(conn, kind, NS_CONN_FRESH);
+}
+
+struct ns_conn *ns_socket_use(int fd, bool sockets_only)
+{
+    if (sockets_only)
+        ns_socket_arrived(fd, false);
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || !ns_conn_is_ours(conn))
+        return NULL;
+    /* With another descriptor table fd is most likely the same socket, but that is not certain. */
+    if (NS_GET(conn, kind) == NS_CONN_ASK && !ns_has_other_fds())
+        choose(fd, conn);
+    return ns_conn_is_ours(conn) ? conn : NULL;
+}
+
+struct ns_conn *ns_socket_ruled_slowly(int fd, bool sockets_only)
+{
+    struct ns_conn *conn = ns_socket_use(fd, sockets_only);
+    if (conn && NS_GET(conn, kind) == NS_CONN_FRESH && !ns_has_other_fds() &&
+        ns_kernel_remote(fd).known) {
+        /* Connected by a raw system call, by io_uring, or with MSG_FASTOPEN. */
+        NS_PUT(conn, role, NS_ROLE_CLIENT);
+        NS_PUT(conn, kind, NS_CONN_ASK);
+        conn = ns_socket_use(fd, false);
+    }
+    return conn && NS_GET(conn, kind) == NS_CONN_RULED ? conn : NULL;
+}
+
+void ns_socket_accepted(int listener, int fd, int flags)
+{
+    struct ns_conn *from = ns_socket_use(listener, false);
+    if (!from || NS_GET(from, kind) != NS_CONN_LISTENER) {
+        bool alone = !from && ns_fd_is_known(listener);
+        ns_fd_set(fd, alone ? NS_FD_OTHER : NS_FD_UNKNOWN);
+        return;
+    }
+    struct ns_conn *conn = ns_fd_make(fd);
+    if (!conn)
+        return;
+    NS_DEBUG_FROM(fd, "accepted from the listener", listener);
+    NS_PUT(conn, role, NS_ROLE_SERVER);
+    NS_PUT(conn, nonblock, (flags & SOCK_NONBLOCK) != 0);
+    /* The kernel copies these options from the listener (tcp_create_openreq_child). */
+    NS_PUT(conn, app_nodelay, NS_GET(from, app_nodelay));
+    NS_PUT(conn, kernel_nodelay, NS_GET(from, kernel_nodelay));
+    NS_PUT(conn, delack, NS_GET(from, delack));
+    NS_PUT(conn, lowat, NS_GET(from, lowat));
+    ns_rewrite_inherit(conn, from);
+    if (ns_process_is_disabled()) { /* inherited options stay hidden from the application */
+        NS_PUT(conn, kind, NS_CONN_RULED);
+        return;
+    }
+    apply(fd, conn,
+          NS_GET(from, origin) & NS_LISTENER_SETTLED ? NS_GET(from, rule)
+                                                     : rule_of_connection(fd, conn),
+          NS_CONN_RULED);
+}
+
+void ns_socket_closing(int fd)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    bool held = conn && ns_conn_hold(conn);
+    /* First, so that what is pending from now on is listed under other numbers. */
+    if (ns_fd_is_open(fd))
+        ns_fd_set(fd, NS_FD_UNKNOWN);
+    if (!held)
+        return;
+    NS_DEBUG(fd, "closed");
+    /* The last close of a socket sends held bytes with its FIN, but this one may not be the last: a
+     * duplicate, a child or a thread inside a read may keep the socket open. And a close with
+     * unread data is a reset (RFC 2525, 2.17), which drops what was not sent. */
+    ns_push(fd, conn);
+    if (NS_GET(conn, references) > 1 && ns_conn_pending(conn))
+        ns_acknowledge(fd, conn); /* it is on no list of the other descriptors */
+    ns_conn_drop(conn);
+}
+
+struct range {
+    unsigned low, high;
+};
+
+static void close_if_within(int fd, struct ns_conn *conn, void *context)
+{
+    const struct range *range = context;
+    (void)conn;
+    if ((unsigned)fd >= range->low && (unsigned)fd <= range->high)
+        ns_socket_closing(fd);
+}
+
+void ns_socket_closing_range(unsigned low, unsigned high)
+{
+    struct range range = {low, high};
+    ns_fd_each(close_if_within, &range);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* A TCP socket from its creation to its close: when its rule is chosen, and what the rule sets.
+ * Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
+ * async-signal-safe. */
+#ifndef NS_SOCKET_H
+#define NS_SOCKET_H
+
+#include "conn/fds.h"
+#include "policy/match.h"
+
+#include <sys/socket.h>
+
+/* Start-up. rules are the rules of this process; they must stay in memory. */
+void ns_socket_open(const struct ns_ruleset *rules);
+
+/* After socket() returned fd. The other arguments are socket's. */
+void ns_socket_created(int fd, int domain, int type, int protocol);
+
+/* Before connect(). Chooses the rule and sets what has to be set before the handshake. */
+void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len);
+
+/* Before listen(). */
+void ns_socket_listening(int fd);
+
+/* After accept() returned fd. flags are accept4's. */
+void ns_socket_accepted(int listener, int fd, int flags);
+
+/* fd came into the process in another way. Its rule is chosen at its first use. handed_on: by
+ * another process (inherited, or in a message). Otherwise a call that works on sockets only is
+ * about to use fd: looks it up in the kernel if the table does not know it. */
+void ns_socket_arrived(int fd, bool handed_on);
+
+/* Before fd is closed or replaced. Removes it from the table before its number can be used again.
+ */
+void ns_socket_closing(int fd);
+
+/* The same for the descriptors low to high, both included. */
+void ns_socket_closing_range(unsigned low, unsigned high);
+
+/* Limit the delayed ACK of a connection whose TCP_NODELAY the library has set, and of no other. The
+ * limit tells a process that receives the connection that the option is not the program's own. */
+void ns_socket_mark_as_ours(int fd, struct ns_conn *conn);
+
+/* Some socket has to be changed before another program may get it: the program itself has set
+ * TCP_NODELAY, for example. */
+void ns_socket_changed(void);
+
+/* Was ns_socket_changed called since the last call of this function? */
+bool ns_socket_take_changed(void);
+
+/* From now on bytes are neither held nor joined on new connections, since something may write to
+ * them unseen. Connections that exist are the caller's to change. Returns whether that was so
+ * before. */
+bool ns_socket_all_unseen(void);
+
+/* The connection object of fd; NULL if fd is none of the library's sockets. Chooses the rule of a
+ * socket that came from outside. If sockets_only, the call works on sockets only: a descriptor that
+ * is not in the table is looked up in the kernel. */
+struct ns_conn *ns_socket_use(int fd, bool sockets_only);
+
+/* ns_socket_ruled where that takes more than a table lookup. */
+struct ns_conn *ns_socket_ruled_slowly(int fd, bool sockets_only);
+
+/* The connection of fd if a rule governs it, otherwise NULL. sockets_only: see ns_socket_use. */
+static inline struct ns_conn *ns_socket_ruled(int fd, bool sockets_only)
+{
+    if (!ns_fd_is_open(fd))
+        return NULL;
+    struct ns_conn *conn = ns_fd_lookup(fd);
+    if (!ns_fd_is_conn(conn))
+        return conn == NS_FD_UNKNOWN && sockets_only ? ns_socket_ruled_slowly(fd, true) : NULL;
+    uint8_t kind = NS_GET(conn, kind);
+    if (__builtin_expect(kind == NS_CONN_RULED, 1))
+        return conn;
+    return kind <= NS_CONN_ALONE ? NULL : ns_socket_ruled_slowly(fd, sockets_only);
+}
+
+#endif

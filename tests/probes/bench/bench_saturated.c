@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* A server that is never idle: each of its connections always has a request outstanding, so that
+ * its epoll_wait always finds something, and it writes an answer in several pieces. The client says
+ * how many rounds a second there were, and how long the longest took. Usage: bench_saturated server
+ * PORT PIECES [nodelay], until it is killed; bench_saturated client HOST PORT PIECES CONNECTIONS
+ * ROUNDS */
+#include "../../../examples/common.h"
+
+#include <sys/epoll.h>
+
+enum { REQUEST = 32, PIECE = 40, MOST_PIECES = 100, MOST_CONNECTIONS = 64, MOST_EVENTS = 16 };
+
+/* One of the client's. */
+struct connection {
+    int fd;
+    size_t have;
+    int64_t begun;
+};
+
+static void watch(int epoll, int fd, void *whose)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = whose}};
+
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        die_errno("epoll_ctl");
+}
+
+static size_t wait_for_some(int epoll, struct epoll_event *events)
+{
+    int ready;
+
+    do
+        ready = epoll_wait(epoll, events, MOST_EVENTS, -1);
+    while (ready < 0 && errno == EINTR);
+    if (ready < 0)
+        die_errno("epoll_wait");
+    return (size_t)ready;
+}
+
+static void answer(int fd, size_t pieces)
+{
+    char request[REQUEST], piece[PIECE];
+
+    if (!read_all(fd, request, sizeof(request))) {
+        close(fd);
+        return;
+    }
+    for (size_t i = 0; i < pieces; i++) {
+        fill_pattern(piece, sizeof(piece), i);
+        write_all(fd, piece, sizeof(piece));
+    }
+}
+
+static void serve(long port, size_t pieces, bool nodelay)
+{
+    int fds[MOST_CONNECTIONS], epoll = epoll_create1(0);
+    int listener = listen_on(port, &(struct socket_options){.sndbuf = -1});
+    struct epoll_event events[MOST_EVENTS];
+
+    if (epoll < 0)
+        die_errno("epoll_create1");
+    watch(epoll, listener, NULL);
+    for (size_t have = 0;;) {
+        size_t ready = wait_for_some(epoll, events);
+
+        for (size_t i = 0; i < ready; i++) {
+            if (events[i].data.ptr != NULL) {
+                answer(*(int *)events[i].data.ptr, pieces);
+                continue;
+            }
+            if (have == MOST_CONNECTIONS)
+                die("more than %d connections", MOST_CONNECTIONS);
+            fds[have] = accept_one(listener);
+            if (nodelay)
+                set_option(fds[have], IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+            watch(epoll, fds[have], &fds[have]);
+            have++;
+        }
+    }
+}
+
+static void ask(struct connection *one)
+{
+    char request[REQUEST];
+
+    fill_pattern(request, sizeof(request), 1);
+    one->have = 0;
+    one->begun = now_ns();
+    write_all(one->fd, request, sizeof(request));
+}
+
+/* True if that was the end of an answer. */
+static bool take(struct connection *one, size_t pieces)
+{
+    char data[MOST_PIECES * PIECE], expected[PIECE];
+    size_t got = read_some(one->fd, data, pieces * PIECE - one->have);
+
+    if (got == 0)
+        die("the server closed the connection");
+    for (size_t i = 0; i < got; i++) {
+        size_t at = one->have + i;
+
+        if (i == 0 || at % PIECE == 0)
+            fill_pattern(expected, sizeof(expected), at / PIECE);
+        if (data[i] != expected[at % PIECE])
+            die("another answer");
+    }
+    one->have += got;
+    return one->have == pieces * PIECE;
+}
+
+static void run(struct connection *all, size_t connections, size_t pieces, size_t rounds)
+{
+    struct epoll_event events[MOST_EVENTS];
+    int epoll = epoll_create1(0);
+    int64_t *took = malloc(rounds * sizeof(*took)), begun;
+    struct summary summary;
+    size_t asked = 0, done = 0;
+
+    if (epoll < 0 || took == NULL)
+        die_errno("cannot begin");
+    for (size_t i = 0; i < connections; i++)
+        watch(epoll, all[i].fd, &all[i]);
+    begun = now_ns();
+    for (; asked < connections && asked < rounds; asked++)
+        ask(&all[asked]);
+    while (done < rounds) {
+        size_t ready = wait_for_some(epoll, events);
+
+        for (size_t i = 0; i < ready; i++) {
+            struct connection *one = events[i].data.ptr;
+
+            if (!take(one, pieces))
+                continue;
+            took[done++] = now_ns() - one->begun;
+            if (asked++ < rounds)
+                ask(one);
+        }
+    }
+    begun = now_ns() - begun;
+    summary = summarise(took, done);
+    printf("rounds_per_s %.1f median_us %.1f p90_us %.1f max_us %.1f stalls %zu\n",
+           (double)done * 1e9 / (double)begun, summary.median_us, (double)took[done * 9 / 10] / 1e3,
+           summary.max_us, summary.stalls);
+    free(took);
+}
+
+int main(int argc, char **argv)
+{
+    struct connection all[MOST_CONNECTIONS];
+    bool nodelay = argc == 5 && strcmp(argv[4], "nodelay") == 0;
+    size_t connections;
+
+    if ((argc == 4 || nodelay) && strcmp(argv[1], "server") == 0)
+        serve(parse_number(argv[2], "PORT", 0, 65535),
+              (size_t)parse_number(argv[3], "PIECES", 1, MOST_PIECES), nodelay);
+    if (argc != 7 || strcmp(argv[1], "client") != 0)
+        usage_error("needs server PORT PIECES [nodelay] or client HOST PORT PIECES CONNECTIONS "
+                    "ROUNDS");
+    connections = (size_t)parse_number(argv[5], "CONNECTIONS", 1, MOST_CONNECTIONS);
+    for (size_t i = 0; i < connections; i++)
+        all[i].fd = connect_to(argv[2], argv[3], &(struct socket_options){.sndbuf = -1});
+    run(all, connections, (size_t)parse_number(argv[4], "PIECES", 1, MOST_PIECES),
+        parse_count(argv[6]));
+    return 0;
+}

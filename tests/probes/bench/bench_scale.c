@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* What the shim costs a process with many sockets, or many threads, for a counter of instructions.
+ * What is written arrives past the preloaded library, so that it owes nothing but what is said.
+ * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes to a
+ *                                         connection of its own, and makes a call that could wait
+ *                                         after each, while SOCKETS more are open;
+ *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
+ *                                         and epoll_wait waits for more of it in vain. */
+#include "loopback.h"
+
+#include <dlfcn.h>
+#include <gnu/lib-names.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+enum { BATCH = 100 };
+
+static ssize_t (*write_directly)(int, const void *, size_t);
+static ssize_t (*read_directly)(int, void *, size_t);
+static size_t count;
+
+struct pair {
+    int near, far;
+    pthread_t thread;
+};
+
+static void find_libc(void)
+{
+    void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+
+    if (libc == NULL)
+        die("%s", dlerror());
+    *(void **)&write_directly = dlsym(libc, "write");
+    *(void **)&read_directly = dlsym(libc, "read");
+    if (write_directly == NULL || read_directly == NULL)
+        die("%s", dlerror());
+}
+
+static void allow_files(size_t files)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= files)
+        return;
+    limit.rlim_cur = files;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        die_errno("RLIMIT_NOFILE");
+}
+
+static void open_sockets(size_t sockets)
+{
+    for (size_t i = 0; i < sockets; i++)
+        if (socket(AF_INET, SOCK_STREAM, 0) < 0)
+            die_errno("socket");
+}
+
+/* TCP_NODELAY is the program's own: the kernel's work is then the same with and without the shim.
+ */
+static struct pair *open_pairs(size_t pairs)
+{
+    struct sockaddr_in address;
+    struct pair *made = calloc(pairs, sizeof(*made));
+    int listener = loopback_listener(&address);
+
+    if (made == NULL)
+        die("no memory");
+    for (size_t i = 0; i < pairs; i++) {
+        made[i].near = loopback_connect(&address);
+        made[i].far = accept_one(listener);
+        set_option(made[i].near, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    }
+    close(listener);
+    return made;
+}
+
+static void empty(int fd, size_t bytes)
+{
+    char taken[BATCH];
+
+    while (bytes > 0) {
+        ssize_t got = read_directly(fd, taken, bytes);
+
+        if (got <= 0)
+            die_errno("read");
+        bytes -= (size_t)got;
+    }
+}
+
+static void *write_batches(void *argument)
+{
+    const struct pair *pair = argument;
+
+    for (size_t i = 0; i < count; i++) {
+        for (int j = 0; j < BATCH; j++)
+            if (write(pair->near, "x", 1) != 1 || poll(NULL, 0, 0) != 0)
+                die_errno("write");
+        empty(pair->far, BATCH);
+    }
+    return NULL;
+}
+
+static void run_threads(size_t threads)
+{
+    struct pair *pairs = open_pairs(threads);
+
+    for (size_t i = 0; i < threads; i++)
+        if (pthread_create(&pairs[i].thread, NULL, write_batches, &pairs[i]) != 0)
+            die("pthread_create fails");
+    for (size_t i = 0; i < threads; i++)
+        pthread_join(pairs[i].thread, NULL);
+}
+
+static void run_waits(size_t owed)
+{
+    struct pair *pairs = open_pairs(owed);
+    struct epoll_event event = {.events = EPOLLIN};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    char byte;
+
+    for (size_t i = 0; i < owed; i++)
+        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, pairs[i].near, &event) != 0)
+            die_errno("epoll_ctl");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < owed; j++)
+            if (write_directly(pairs[j].far, "x", 1) != 1 || read(pairs[j].near, &byte, 1) != 1)
+                die_errno("a byte");
+        if (epoll_wait(epoll, &event, 1, 1) != 0)
+            die("something is there, and should not be");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    size_t sockets, also;
+
+    if (argc != 5)
+        usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
+    sockets = parse_count(argv[2]);
+    also = parse_count(argv[3]);
+    count = parse_count(argv[4]);
+    allow_files(sockets + 2 * also + 64);
+    find_libc();
+    open_sockets(sockets);
+    if (strcmp(argv[1], "wait") == 0)
+        run_waits(also);
+    else
+        run_threads(also);
+    return 0;
+}

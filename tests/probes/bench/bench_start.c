@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* The time from starting a program to its end, without and with a preloaded library, by turns, and
+ * the processor time of it, which a busy machine changes less. A shell would take longer to start a
+ * program than what is to be measured.
+ * Usage: bench_start RUNS PROGRAM NAME=VALUE... prints one line; the variables are for the runs
+ * with the library. */
+#include "../../../examples/common.h"
+
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+struct cost {
+    int64_t wall, cpu; /* ns */
+};
+
+static int64_t in_ns(struct timeval time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
+}
+
+static struct cost run_once(char *program, char **environment)
+{
+    char *arguments[] = {program, NULL};
+    int64_t begun = now_ns();
+    struct rusage used;
+    int status;
+    pid_t child;
+
+    errno = posix_spawn(&child, program, NULL, NULL, arguments, environment);
+    if (errno != 0)
+        die_errno(program);
+    if (wait4(child, &status, 0, &used) != child || status != 0)
+        die("%s failed", program);
+    return (struct cost){now_ns() - begun, in_ns(used.ru_utime) + in_ns(used.ru_stime)};
+}
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double quantile_us(int64_t *values, size_t count, size_t percent)
+{
+    qsort(values, count, sizeof(*values), by_size);
+    return (double)values[(count - 1) * percent / 100] / 1000;
+}
+
+/* The environment with these in front of it, where ld.so and getenv find them first. */
+static char **with(char **variables, size_t more)
+{
+    size_t count = 0;
+    char **all;
+
+    while (environ[count] != NULL)
+        count++;
+    all = calloc(count + more + 1, sizeof(*all));
+    if (all == NULL)
+        die("no memory");
+    memcpy(all, variables, more * sizeof(*all));
+    memcpy(all + more, environ, count * sizeof(*all));
+    return all;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t *plain, *loaded, *added, *cpu;
+    char **environment;
+    size_t runs;
+
+    if (argc < 4)
+        usage_error("needs RUNS PROGRAM NAME=VALUE...");
+    runs = parse_count(argv[1]);
+    environment = with(argv + 3, (size_t)argc - 3);
+    plain = calloc(runs, sizeof(*plain));
+    loaded = calloc(runs, sizeof(*loaded));
+    added = calloc(runs, sizeof(*added));
+    cpu = calloc(runs, sizeof(*cpu));
+    if (plain == NULL || loaded == NULL || added == NULL || cpu == NULL)
+        die("no memory");
+    for (size_t i = 0; i < runs; i++) {
+        struct cost without = run_once(argv[2], environ);
+        struct cost with_it = run_once(argv[2], environment);
+
+        plain[i] = without.wall;
+        loaded[i] = with_it.wall;
+        added[i] = with_it.wall - without.wall;
+        cpu[i] = with_it.cpu - without.cpu;
+    }
+    printf("added_us %.1f low_us %.1f high_us %.1f plain_us %.1f loaded_us %.1f cpu_us %.1f\n",
+           quantile_us(added, runs, 50), quantile_us(added, runs, 25), quantile_us(added, runs, 75),
+           quantile_us(plain, runs, 50), quantile_us(loaded, runs, 50), quantile_us(cpu, runs, 50));
+    return 0;
+}

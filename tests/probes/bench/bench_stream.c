@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* A program that writes on and on without waiting for anything: how long it takes until the other
+ * end has read all of it, and in how many segments it went. Usage: bench_stream reader PORT
+ * READ_SIZE, until it is killed; a line for each connection; bench_stream writer HOST PORT COUNT
+ * SIZE [nodelay] [poll] prints one line; poll: it looks for an answer between two writes and does
+ * not wait for one. */
+#include "../../../examples/common.h"
+
+#include <poll.h>
+
+static const struct socket_options no_options = {.sndbuf = -1};
+
+static void read_stream(int fd, char *data, size_t size)
+{
+    struct tcp_info info = {0};
+    socklen_t length = sizeof(info);
+    uint64_t bytes = 0;
+    int64_t begun = 0;
+
+    for (size_t got; (got = read_some(fd, data, size)) != 0; bytes += got)
+        if (bytes == 0)
+            begun = now_ns();
+    begun = now_ns() - begun;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        die_errno("TCP_INFO");
+    printf("bytes %llu total_ms %.3f segments %u\n", (unsigned long long)bytes, (double)begun / 1e6,
+           info.tcpi_data_segs_in);
+    fflush(stdout);
+    /* Who wrote them may be gone. */
+    if (send(fd, "k", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE && errno != ECONNRESET)
+        die_errno("send");
+}
+
+static void read_streams(long port, size_t size)
+{
+    int listener = listen_on(port, &no_options);
+    char *data = malloc(size);
+
+    if (data == NULL)
+        die("no memory for %zu bytes", size);
+    for (;;) {
+        int fd = accept_one(listener);
+
+        read_stream(fd, data, size);
+        close(fd);
+    }
+}
+
+static void write_stream(int fd, size_t count, size_t size, bool polls)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    char *data = malloc(size), answer;
+    int64_t begun;
+
+    if (data == NULL)
+        die("no memory for %zu bytes", size);
+    fill_pattern(data, size, 1);
+    begun = now_ns();
+    for (size_t i = 0; i < count; i++) {
+        write_all(fd, data, size);
+        if (polls && poll(&one, 1, 0) != 0)
+            die("an answer before the end");
+    }
+    if (shutdown(fd, SHUT_WR) != 0)
+        die_errno("shutdown");
+    if (!read_all(fd, &answer, 1))
+        die("no answer");
+    printf("total_ms %.3f segments %u\n", (double)(now_ns() - begun) / 1e6, traffic_of(fd).data);
+    free(data);
+}
+
+int main(int argc, char **argv)
+{
+    struct socket_options options = no_options;
+    bool polls = false;
+
+    if (argc == 4 && strcmp(argv[1], "reader") == 0)
+        read_streams(parse_number(argv[2], "PORT", 0, 65535), parse_count(argv[3]));
+    for (; argc > 6; argc--) {
+        options.nodelay |= strcmp(argv[argc - 1], "nodelay") == 0;
+        polls |= strcmp(argv[argc - 1], "poll") == 0;
+    }
+    if (argc != 6 || strcmp(argv[1], "writer") != 0)
+        usage_error("needs reader PORT READ_SIZE or writer HOST PORT COUNT SIZE");
+    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]), parse_count(argv[5]),
+                 polls);
+    return 0;
+}

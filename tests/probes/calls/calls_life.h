@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/* The lives of descriptors and processes: sockets made, connected, shared and closed; programs
+ * started in every way that the call table has. */
+#ifndef PROBES_CALLS_LIFE_H
+#define PROBES_CALLS_LIFE_H
+
+#include "record.h"
+
+#include <dlfcn.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <pty.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static void life_sockets(void)
+{
+    int fd;
+    CALL(fd = socket(AF_INET, SOCK_STREAM, 0));
+    close(fd);
+    CALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+    CALL(fcntl(fd, F_GETFL));
+    CALL(fcntl(fd, F_GETFD));
+    close(fd);
+    CALL(fd = socket(AF_INET, SOCK_STREAM, 262));
+    close(fd);
+    CALL(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP));
+    CALL(socket(AF_INET, 77, 0));
+    CALL(socket(777, SOCK_STREAM, 0));
+    CALL(socket(-1, -1, -1));
+}
+
+static void life_accept(void)
+{
+    struct sockaddr_in address, remote;
+    socklen_t len = sizeof remote;
+    int listener = open_listener(&address), clients[8], fd;
+    for (size_t i = 0; i < 8; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+        must(connect(clients[i], (struct sockaddr *)&address, sizeof address) == 0, "connect");
+    }
+    memset(&remote, 0, sizeof remote);
+    CALL(fd = accept(listener, (struct sockaddr *)&remote, &len));
+    record_value("length", (long)len);
+    record_value("from loopback", remote.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    close(fd);
+    len = 3;
+    CALL(fd = accept(listener, (struct sockaddr *)&remote, &len));
+    record_value("length", (long)len);
+    close(fd);
+    CALL(accept4(listener, NULL, NULL, 0x4000000));
+    static const int flags[] = {0, SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_NONBLOCK | SOCK_CLOEXEC};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        CALL(fd = accept4(listener, NULL, NULL, flags[i]));
+        CALL(fcntl(fd, F_GETFL));
+        CALL(fcntl(fd, F_GETFD));
+        close(fd);
+    }
+    len = sizeof remote;
+    CALL(accept(listener, nowhere, &len));
+    CALL(fd = accept(listener, NULL, NULL));
+    close(fd);
+    fcntl(listener, F_SETFL, O_NONBLOCK);
+    CALL(accept(listener, NULL, NULL));
+    CALL(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+    CALL(accept(clients[0], NULL, NULL));
+    CALL(accept(NO_FD, NULL, NULL));
+    CALL(accept(0, NULL, NULL));
+    for (size_t i = 0; i < 8; i++)
+        close(clients[i]);
+    close(listener);
+}
+
+static void life_descriptors(void)
+{
+    struct pair pair = open_pair();
+    int fd;
+    CALL(fd = dup(pair.a));
+    CALL(dup2(pair.a, pair.a));
+    CALL(dup3(pair.a, pair.a, O_CLOEXEC));
+    CALL(dup2(pair.a, 200));
+    CALL(dup3(pair.b, 200, 0));
+    CALL(fcntl(200, F_GETFD));
+    CALL(dup3(pair.b, 200, O_CLOEXEC));
+    CALL(dup3(pair.b, 200, 0x1234));
+    CALL(fcntl(200, F_GETFD));
+    CALL(dup2(NO_FD, 200));
+    CALL(dup2(NO_FD, NO_FD));
+    CALL(dup2(pair.a, -1));
+    CALL(dup2(pair.a, 1 << 30));
+    CALL(dup(NO_FD));
+    CALL(dup2(0, 201));
+    CALL(write(fd, "dup", 3));
+    expect_bytes(pair.b, 3);
+    CALL(write(200, "dup3", 4)); /* the other end by now */
+    expect_bytes(pair.a, 4);
+    CALL(close(fd));
+    CALL(close(fd));
+    CALL(close(NO_FD));
+    CALL(close(-1));
+    CALL(close_range(200, 201, CLOSE_RANGE_CLOEXEC));
+    CALL(close_range(200, 201, 0x100));
+    CALL(close_range(201, 200, 0));
+    CALL(close_range(200, 201, 0));
+    CALL(fcntl(200, F_GETFD));
+    CALL(dup2(pair.a, 300));
+    CALL(dup2(pair.a, 301));
+    CALL_VOID(closefrom(300));
+    CALL(fcntl(300, F_GETFD) + fcntl(301, F_GETFD));
+    CALL(write(pair.a, "still", 5));
+    expect_bytes(pair.b, 5);
+    close_pair(pair);
+}
+
+int __dprintf_chk(int, int, const char *, ...);
+int __vdprintf_chk(int, int, const char *, va_list);
+
+__attribute__((format(printf, 2, 3))) static void life_prints(int fd, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    CALL(vdprintf(fd, format, arguments));
+    va_end(arguments);
+    va_start(arguments, format);
+    CALL(__vdprintf_chk(fd, 1, format, arguments));
+    va_end(arguments);
+}
+
+static void life_streams(void)
+{
+    struct pair pair = open_pair();
+    FILE *stream;
+    char line[32] = "";
+    CALL(dprintf(pair.a, "%d", 1));
+    CALL(__dprintf_chk(pair.a, 1, "%d", 2));
+    life_prints(pair.a, "%d", 3);
+    expect_bytes(pair.b, 4);
+    CALL(dprintf(NO_FD, "%d", 1));
+    life_prints(NO_FD, "%d", 3);
+    CALL(kill(getpid(), 0));
+    CALL(kill(getpid(), 99));
+    CALL(raise(0));
+    CALL(raise(99));
+    CALL_POINTER(fdopen(pair.a, "nonsense"));
+    CALL_POINTER(fdopen(NO_FD, "r"));
+    CALL_POINTER(stream = fdopen(pair.a, "r+"));
+    fputs("a line\n", stream);
+    fflush(stream);
+    expect_bytes(pair.b, 7);
+    CALL(write(pair.b, "answer\n", 7));
+    CALL_POINTER(fgets(line, sizeof line, stream));
+    record_bytes("line", line, strlen(line));
+    CALL(fclose(stream));
+    CALL(close(pair.a));
+    close(pair.b);
+}
+
+int capset(void *header, const void *data);
+
+static void life_numbers(void)
+{
+    uint32_t word = 5;
+    struct timespec moment = {0, 1000000};
+    struct __user_cap_header_struct capabilities = {_LINUX_CAPABILITY_VERSION_3, 0};
+    int fd = dup(0);
+    CALL(syscall(SYS_getpid) == getpid());
+    CALL(syscall(SYS_close, fd));
+    CALL(syscall(SYS_close, fd));
+    CALL(syscall(SYS_close, NO_FD));
+    CALL(syscall(99999));
+    CALL(syscall(-1));
+    CALL(syscall(SYS_futex, &word, FUTEX_WAIT, 4, &moment, NULL, 0));
+    CALL(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 5, &moment, NULL, 0));
+    CALL(syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0));
+    CALL(syscall(SYS_futex, nowhere, FUTEX_WAIT, 4, NULL, NULL, 0));
+    CALL(syscall(SYS_close_range, 400u, 401u, 0u));
+    CALL(syscall(SYS_close_range, 401u, 400u, 0u));
+    CALL(syscall(SYS_preadv2, -1, NULL, 0UL, 0L, 0L, 0));
+    CALL(unshare(0));
+    CALL(unshare(0x55));
+    CALL(setns(NO_FD, 0));
+    CALL(setns(0, 0x55));
+    CALL(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
+    CALL(prctl(PR_GET_DUMPABLE));
+    CALL(prctl(-1, 0, 0, 0, 0));
+    CALL(prctl(PR_SET_NAME, nowhere));
+    CALL(prctl(PR_GET_SECCOMP));
+    CALL(capset(nowhere, none));
+    CALL(capset(&capabilities, nowhere));
+    capabilities.pid = 1;
+    CALL(capset(&capabilities, none));
+}
+
+/* What a process may give up or ask for without anything changing. */
+static void life_privileges(void)
+{
+    const gid_t groups[1] = {0};
+    CALL(setuid(getuid()));
+    CALL(setgid(getgid()));
+    CALL(seteuid(geteuid()));
+    CALL(setegid(getegid()));
+    CALL(setreuid((uid_t)-1, (uid_t)-1));
+    CALL(setregid((gid_t)-1, (gid_t)-1));
+    CALL(setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1));
+    CALL(setresgid((gid_t)-1, (gid_t)-1, (gid_t)-1));
+    CALL(setuid((uid_t)-1));
+    CALL(setgroups((size_t)-1, groups));
+    CALL(initgroups("no such user", (gid_t)-1) == 0);
+}
+
+/* The loader finds a library by the run path of whoever calls it. */
+static void life_loader(void)
+{
+    CALL(dlopen("no-such-library.so", RTLD_NOW) == NULL);
+    CALL(dlopen(NULL, RTLD_NOW) != NULL);
+    CALL(dlopen(NULL, 0) == NULL);
+    CALL(dlerror() != NULL);
+}
+
+static void ended(const char *how, pid_t pid)
+{
+    int status = -1;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        status = -1;
+    record_add("%s: %s ended %d\n", record_context, how, status);
+}
+
+#define IN_CHILD(make, ...)                                                                        \
+    do {                                                                                           \
+        pid_t pid_ = make();                                                                       \
+        if (pid_ == 0) {                                                                           \
+            __VA_ARGS__;                                                                           \
+            _exit(99);                                                                             \
+        }                                                                                          \
+        ended(#make ": " #__VA_ARGS__, pid_);                                                      \
+    } while (0)
+
+/* sh exits with the number of its arguments, or with X. */
+#define SH "/bin/sh"
+static char *const count_arguments[] = {"sh", "-c", "exit $#", "sh", "1", "2", "3", NULL};
+static char *const say_x[] = {"sh", "-c", "exit $X", NULL};
+static char *const with_x[] = {"X=33", NULL};
+
+static void life_exec(void)
+{
+    int shell = open(SH, O_RDONLY | O_CLOEXEC);
+    CALL(execve("/nonexistent", count_arguments, environ));
+    CALL(execv("/nonexistent", count_arguments));
+    CALL(execvp("nonexistent-program", count_arguments));
+    CALL(execvpe("nonexistent-program", count_arguments, environ));
+    CALL(execl("/nonexistent", "x", (char *)NULL));
+    CALL(execlp("nonexistent-program", "x", "y", (char *)NULL));
+    CALL(execle("/nonexistent", "x", (char *)NULL, environ));
+    CALL(fexecve(NO_FD, count_arguments, environ));
+    CALL(execveat(NO_FD, "x", count_arguments, environ, 0));
+    CALL(execve("/dev/null", count_arguments, environ));
+    IN_CHILD(fork, execve(SH, count_arguments, environ));
+    IN_CHILD(fork, execve(SH, say_x, with_x));
+    IN_CHILD(fork, execv(SH, count_arguments));
+    IN_CHILD(fork, execvp("sh", count_arguments));
+    IN_CHILD(fork, execvpe("sh", say_x, with_x));
+    IN_CHILD(fork, execl(SH, "sh", "-c", "exit $#", "sh", "1", "2", (char *)NULL));
+    IN_CHILD(fork, execl(SH, "sh", "-c", "exit $#", "sh", "1", "2", "3", "4", "5", "6", "7", "8",
+                         "9", "10", "11", (char *)NULL));
+    IN_CHILD(fork, execlp("sh", "sh", "-c", "exit $#", "sh", "1", (char *)NULL));
+    IN_CHILD(fork, execle(SH, "sh", "-c", "exit $X", (char *)NULL, with_x));
+    IN_CHILD(fork, fexecve(shell, count_arguments, environ));
+    IN_CHILD(fork, execveat(shell, "", count_arguments, environ, AT_EMPTY_PATH));
+    IN_CHILD(vfork, execve(SH, count_arguments, environ));
+    IN_CHILD(vfork, execl(SH, "sh", "-c", "exit $#", "sh", "1", "2", (char *)NULL));
+    IN_CHILD(vfork, execvp("nonexistent-program", count_arguments));
+    close(shell);
+}
+
+/* Its end is seen by the pipe that it leaves open. */
+static void life_daemon(void)
+{
+    int ends[2];
+    char byte;
+    must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        CALL(daemon(1, 1));
+        _exit(0);
+    }
+    close(ends[1]);
+    CALL(read(ends[0], &byte, 1));
+    close(ends[0]);
+    ended("daemon", pid);
+}
+
+/* A child that has a copy of our memory, and one that has ours; both have their own descriptors. */
+static int in_clone(void *argument)
+{
+    close(*(const int *)argument);
+    return *(const int *)argument;
+}
+
+static void life_clones(void)
+{
+    static char stack[64 * 1024] __attribute__((aligned(16)));
+    struct pair pair = open_pair();
+    int kept = dup2(pair.a, 77);
+    ended("clone", clone(in_clone, stack + sizeof stack, SIGCHLD, &kept));
+    CALL(write(kept, "after it", 8));
+    expect_bytes(pair.b, 8);
+    ended("clone with our memory",
+          clone(in_clone, stack + sizeof stack, CLONE_VM | SIGCHLD, &kept));
+    CALL(write(kept, "after it", 8));
+    expect_bytes(pair.b, 8);
+    CALL(clone(NULL, NULL, 0, NULL));
+    close(kept);
+    close_pair(pair);
+}
+
+static void life_processes(void)
+{
+    pid_t pid = -1;
+    life_clones();
+    IN_CHILD(fork, _exit(5));
+    IN_CHILD(fork, _Exit(6));
+    IN_CHILD(fork, exit(7));
+    IN_CHILD(fork, quick_exit(10));
+    IN_CHILD(fork, abort());
+    life_daemon();
+    IN_CHILD(_Fork, _exit(8));
+    IN_CHILD(vfork, _exit(9));
+    CALL(posix_spawn(&pid, SH, NULL, NULL, count_arguments, environ));
+    ended("posix_spawn", pid);
+    CALL(posix_spawnp(&pid, "sh", NULL, NULL, say_x, with_x));
+    ended("posix_spawnp", pid);
+    CALL(posix_spawn(&pid, "/nonexistent", NULL, NULL, count_arguments, environ));
+    CALL(posix_spawnp(&pid, "nonexistent-program", NULL, NULL, count_arguments, environ));
+    int terminal = -1;
+    pid = forkpty(&terminal, NULL, NULL, NULL);
+    if (pid == 0)
+        _exit(isatty(0) ? 11 : 12);
+    ended("forkpty", pid);
+    CALL(close(terminal));
+    CALL(system("exit 12"));
+    CALL(system(none) != 0);
+    FILE *stream;
+    char line[32] = "";
+    CALL_POINTER(popen("echo out", "nonsense"));
+    CALL_POINTER(stream = popen("echo out", "r"));
+    CALL_POINTER(fgets(line, sizeof line, stream));
+    record_bytes("line", line, strlen(line));
+    CALL(pclose(stream));
+}
+
+int __sigaction(int, const struct sigaction *, struct sigaction *);
+sighandler_t bsd_signal(int, sighandler_t);
+sighandler_t sysv_signal(int, sighandler_t);
+sighandler_t __sysv_signal(int, sighandler_t);
+
+/* One way to install a handler that there was none before, the second that is there once the first
+ * works, and what the kernel refuses. */
+#define INSTALLS(name)                                                                             \
+    do {                                                                                           \
+        CALL(name(SIGUSR2, record_on_signal) == SIG_DFL);                                          \
+        CALL(name(SIGUSR2, SIG_DFL) == record_on_signal);                                          \
+        CALL(name(SIGUSR2, SIG_IGN) == SIG_DFL);                                                   \
+        CALL(name(SIGUSR2, SIG_DFL) == SIG_IGN);                                                   \
+        CALL(name(SIGKILL, record_on_signal));                                                     \
+        CALL(name(SIGUSR2, SIG_ERR));                                                              \
+        CALL(name(negative, record_on_signal));                                                    \
+        CALL(name(1000, SIG_IGN));                                                                 \
+    } while (0)
+
+static void life_signals(void)
+{
+    struct sigaction action = {.sa_handler = record_on_signal}, before;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    INSTALLS(signal);
+    INSTALLS(bsd_signal);
+    INSTALLS(ssignal);
+    INSTALLS(sysv_signal);
+    INSTALLS(__sysv_signal);
+    INSTALLS(sigset);
+#pragma GCC diagnostic pop
+    CALL(sigaction(SIGUSR2, &action, &before));
+    CALL(before.sa_handler == SIG_DFL);
+    CALL(__sigaction(SIGUSR2, none, &before));
+    CALL(before.sa_handler == record_on_signal);
+    action.sa_handler = SIG_DFL;
+    CALL(__sigaction(SIGUSR2, &action, none));
+    CALL(sigaction(SIGUSR2, none, none));
+    CALL(sigaction(SIGKILL, &action, none));
+    CALL(sigaction(negative, &action, none));
+    CALL(__sigaction(65, none, &before));
+    /* The libc refuses such numbers without a look at the action. */
+    struct sigaction *unread = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CALL(sigaction(negative, unread, none));
+    CALL(sigaction(0, unread, none));
+    CALL(sigaction(32, unread, none));
+    CALL(sigaction(65, unread, none));
+    munmap(unread, 1);
+}
+
+/* Not in a handler: the libc changes the type itself around a call that waits, where there is a
+ * second thread. */
+static void life_cancellation(void)
+{
+    int type = -1;
+    CALL(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type));
+    record_value("type", type);
+    CALL(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, none));
+    CALL(pthread_setcanceltype(77, &type));
+    record_value("type", type);
+}
+
+/* For every context: no process is made. */
+static void calls_life_main(void)
+{
+    life_signals();
+    life_sockets();
+    life_accept();
+    life_descriptors();
+    life_numbers();
+}
+
+static void calls_life(void)
+{
+    calls_life_main();
+    life_streams();
+    life_cancellation();
+    life_privileges();
+    life_loader();
+    life_exec();
+    life_processes();
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* The waits that the differential fuzzer does not make: for time, signals, threads and children.
+ * Each with nothing pending and with a pending ACK, which the library sends before it waits. */
+#ifndef PROBES_CALLS_WAIT_H
+#define PROBES_CALLS_WAIT_H
+
+#include "record.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <threads.h>
+
+static const struct timespec at_once = {0, 0}, soon = {0, 2000000}, wrong_time = {0, 1000000000};
+static const struct pair *wait_owing; /* NULL: no ACK is pending */
+
+#define WAIT(expression)                                                                           \
+    do {                                                                                           \
+        if (wait_owing)                                                                            \
+            owe_on(*wait_owing);                                                                   \
+        CALL(expression);                                                                          \
+    } while (0)
+
+#define WAIT_INTERRUPTED(expression)                                                               \
+    do {                                                                                           \
+        if (wait_owing)                                                                            \
+            owe_on(*wait_owing);                                                                   \
+        INTERRUPTED(expression);                                                                   \
+    } while (0)
+
+static void wait_time(void)
+{
+    static const struct timespec minute = {60, 0};
+    struct timespec left = {5, 5};
+    WAIT(usleep(2000));
+    WAIT(sleep(0));
+    WAIT(thrd_sleep(&soon, NULL));
+    WAIT(thrd_sleep(&wrong_time, NULL) < 0);
+    WAIT_INTERRUPTED(usleep(900000));
+    WAIT_INTERRUPTED(sleep(60) > 0);
+    WAIT_INTERRUPTED(thrd_sleep(&minute, &left));
+}
+
+static void wait_signals(void)
+{
+    sigset_t set, before;
+    siginfo_t info;
+    int number = 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    WAIT(sigtimedwait(&set, &info, &soon));
+    WAIT(sigtimedwait(&set, &info, &at_once));
+    WAIT(sigtimedwait(&set, &info, &wrong_time));
+    raise(SIGUSR2);
+    WAIT(sigwait(&set, &number));
+    record_value("signal", number);
+    raise(SIGUSR2);
+    WAIT(sigwaitinfo(&set, &info));
+    raise(SIGUSR2);
+    WAIT(sigtimedwait(&set, NULL, NULL));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static struct timespec in_a_moment(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    time.tv_nsec += 2000000;
+    if (time.tv_nsec >= 1000000000) {
+        time.tv_sec++;
+        time.tv_nsec -= 1000000000;
+    }
+    return time;
+}
+
+/* A wait until a moment of that clock from now on takes so long, and no longer: by the other clock
+ * the moment is decades ago, or decades ahead. */
+#define WAIT_BY(clock, expression)                                                                 \
+    do {                                                                                           \
+        struct timespec begun_, ended_;                                                            \
+        time = in_a_moment(clock);                                                                 \
+        clock_gettime(CLOCK_MONOTONIC, &begun_);                                                   \
+        WAIT(expression);                                                                          \
+        clock_gettime(CLOCK_MONOTONIC, &ended_);                                                   \
+        long took_ =                                                                               \
+            (ended_.tv_sec - begun_.tv_sec) * 1000000 + (ended_.tv_nsec - begun_.tv_nsec) / 1000;  \
+        record_value("it waited", took_ > 1000);                                                   \
+    } while (0)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static sem_t semaphore;
+
+static void *waker(void *value)
+{
+    pthread_mutex_lock(&mutex);
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+    sem_post(&semaphore);
+    return value;
+}
+
+static void *leaves(void *value)
+{
+    pthread_exit(value);
+}
+
+static int c11_thread(void *value)
+{
+    return *(int *)value;
+}
+
+static void wait_threads(void)
+{
+    struct timespec time;
+    pthread_t thread;
+    void *value = NULL;
+    sem_init(&semaphore, 0, 1);
+    WAIT(sem_wait(&semaphore));
+    WAIT_BY(CLOCK_REALTIME, sem_timedwait(&semaphore, &time));
+    WAIT(sem_timedwait(&semaphore, &wrong_time));
+    WAIT_BY(CLOCK_REALTIME, sem_clockwait(&semaphore, CLOCK_REALTIME, &time));
+    WAIT_BY(CLOCK_MONOTONIC, sem_clockwait(&semaphore, CLOCK_MONOTONIC, &time));
+    WAIT(sem_clockwait(&semaphore, 99, &time));
+    pthread_mutex_lock(&mutex);
+    WAIT_BY(CLOCK_REALTIME, pthread_cond_timedwait(&condition, &mutex, &time));
+    WAIT(pthread_cond_timedwait(&condition, &mutex, &wrong_time));
+    WAIT_BY(CLOCK_REALTIME, pthread_cond_clockwait(&condition, &mutex, CLOCK_REALTIME, &time));
+    WAIT_BY(CLOCK_MONOTONIC, pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &time));
+    must(pthread_create(&thread, NULL, waker, &mutex) == 0, "start a thread");
+    WAIT(pthread_cond_wait(&condition, &mutex));
+    pthread_mutex_unlock(&mutex);
+    WAIT(sem_wait(&semaphore));
+    WAIT(pthread_join(thread, &value));
+    record_value("its value", value == &mutex);
+    must(pthread_create(&thread, NULL, leaves, &mutex) == 0, "start a thread");
+    WAIT(pthread_join(thread, &value));
+    record_value("the value of pthread_exit", value == &mutex);
+    WAIT(pthread_join(pthread_self(), NULL));
+    thrd_t c11;
+    int result = 0, given = 42;
+    must(thrd_create(&c11, c11_thread, &given) == thrd_success, "start a C11 thread");
+    WAIT(thrd_join(c11, &result));
+    record_value("its result", result);
+    mtx_t mtx;
+    cnd_t cnd;
+    mtx_init(&mtx, mtx_plain);
+    cnd_init(&cnd);
+    mtx_lock(&mtx);
+    WAIT_BY(CLOCK_REALTIME, cnd_timedwait(&cnd, &mtx, &time));
+    mtx_unlock(&mtx);
+}
+
+static mtx_t c11_mutex;
+static cnd_t c11_condition;
+
+static int c11_waker(void *unused)
+{
+    (void)unused;
+    mtx_lock(&c11_mutex);
+    cnd_signal(&c11_condition);
+    mtx_unlock(&c11_mutex);
+    return 0;
+}
+
+static void wait_c11(void)
+{
+    thrd_t c11;
+    mtx_init(&c11_mutex, mtx_plain);
+    cnd_init(&c11_condition);
+    mtx_lock(&c11_mutex);
+    must(thrd_create(&c11, c11_waker, NULL) == thrd_success, "start a C11 thread");
+    WAIT(cnd_wait(&c11_condition, &c11_mutex));
+    mtx_unlock(&c11_mutex);
+    thrd_join(c11, NULL);
+}
+
+static pid_t child(int status)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(status);
+    return pid;
+}
+
+static void wait_children(bool interrupted)
+{
+    int status = 0;
+    struct rusage usage;
+    siginfo_t info = {0};
+    WAIT(waitpid(-1, &status, 0));
+    WAIT(waitpid(-1, &status, WNOHANG));
+    WAIT(waitpid(-1, &status, 0x1000));
+    WAIT(wait(NULL));
+    WAIT(wait3(NULL, 0, NULL));
+    WAIT(wait4(-1, NULL, 0, NULL));
+    WAIT(waitid(P_ALL, 0, &info, WEXITED));
+    WAIT(waitid(99, 0, &info, WEXITED));
+    WAIT(waitid(P_ALL, 0, &info, 0));
+    pid_t pid = child(3);
+    WAIT(waitpid(pid, &status, 0) == pid);
+    record_value("status", status);
+    pid = child(4);
+    WAIT(wait(&status) == pid);
+    record_value("status", status);
+    pid = child(5);
+    WAIT(wait3(&status, 0, &usage) == pid);
+    record_value("status", status);
+    pid = child(6);
+    WAIT(wait4(pid, &status, 0, &usage) == pid);
+    record_value("status", status);
+    pid = child(7);
+    WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT));
+    record_value("status", info.si_status);
+    WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED));
+    pid = fork();
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    WAIT(waitpid(pid, &status, WNOHANG));
+    WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG));
+    if (interrupted) {
+        WAIT_INTERRUPTED(waitpid(pid, &status, 0));
+        WAIT_INTERRUPTED(wait(&status));
+        WAIT_INTERRUPTED(waitid(P_PID, (id_t)pid, &info, WEXITED));
+    }
+    kill(pid, SIGKILL);
+    WAIT(wait4(pid, &status, 0, NULL) == pid);
+    record_value("status", status);
+}
+
+/* Not in a child of vfork: it makes threads. */
+static void calls_wait(void)
+{
+    struct pair owing = open_pair();
+    for (int round = 0; round < 2; round++) {
+        wait_owing = round ? &owing : NULL;
+        record_add("%s: # %s pending\n", record_context, round ? "an ACK is" : "nothing is");
+        wait_time();
+        wait_signals();
+        wait_threads();
+        wait_c11();
+        wait_children(true);
+    }
+    wait_owing = NULL;
+    close_pair(owing);
+}
+
+#endif

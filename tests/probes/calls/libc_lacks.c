@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks the names of the call table up as a program does that was built for any libc, and calls
+ * those that the libc lacks: they must answer with an error, as if the kernel lacked the call.
+ * Prints the libc, and the names that it lacks. Its arguments say what they must be. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+#include <unistd.h>
+
+#define MINUS_ONE -1, ENOSYS
+#define NULL_POINTER 0, ENOSYS
+#define ENOSYS_CODE ENOSYS, 0
+#define THRD_ERROR thrd_error, 0
+#define MINUS_TWO -2, 0
+#define ZERO 0, 0
+
+static const struct row {
+    const char *name;
+    int result, error;
+} rows[] = {
+#define NS_CALL(result, name, parameters, ...) {#name, __VA_ARGS__},
+#include "../../../shim/base/calls.def"
+#undef NS_CALL
+};
+
+enum { LIBRARIES = 5 };
+
+/* The file that a name was found in. */
+static const char *home(void *function)
+{
+    Dl_info info;
+    return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "?";
+}
+
+/* libpthread, libutil and libdl are libraries of their own before glibc 2.34. */
+static bool libc_has(const char *name)
+{
+    static const char *const names[LIBRARIES] = {"libc.so.6", "libpthread.so.0", "libutil.so.1",
+                                                 "libdl.so.2", "libc.so"};
+    static void *libraries[LIBRARIES];
+    for (int i = 0; i < LIBRARIES; i++) {
+        void *found;
+        if (!libraries[i])
+            libraries[i] = dlopen(names[i], RTLD_NOW);
+        found = libraries[i] ? dlsym(libraries[i], name) : NULL;
+        if (found && !strstr(home(found), "libnagleshim"))
+            return true;
+    }
+    return false;
+}
+
+/* It has no result: what it should close must be closed. */
+static int check_closefrom(void)
+{
+    enum { FIRST = 200, SECOND = 210 };
+    void (*call)(int);
+    void *found = dlsym(RTLD_DEFAULT, "closefrom");
+    memcpy(&call, &found, sizeof call);
+    if (dup2(1, FIRST) != FIRST || dup2(1, SECOND) != SECOND)
+        return 1;
+    call(SECOND);
+    int open_below = fcntl(FIRST, F_GETFD), open_above = fcntl(SECOND, F_GETFD);
+    close(FIRST);
+    if (open_below >= 0 && open_above < 0)
+        return 0;
+    printf("closefrom left %d and %d\n", open_below, open_above);
+    return 1;
+}
+
+static int check(const struct row *row)
+{
+    long (*call)(long, long, long, long, long, long);
+    void *found = dlsym(RTLD_DEFAULT, row->name);
+    if (!found || !strstr(home(found), "libnagleshim")) {
+        printf("%s: it is not the shim that has it\n", row->name);
+        return 1;
+    }
+    if (libc_has(row->name))
+        return 0;
+    if (strcmp(row->name, "closefrom") == 0)
+        return printf("closefrom ") < 0 || check_closefrom();
+    /* The shim makes the plain call of those that only a fortified build has. */
+    if (strncmp(row->name, "__", 2) == 0)
+        return 0;
+    memcpy(&call, &found, sizeof call);
+    errno = 0;
+    /* No descriptor, no address: nothing that a call could do. */
+    int result = (int)call(-1, 0, 0, 0, 0, 0);
+    printf("%s ", row->name);
+    if (result == row->result && errno == row->error)
+        return 0;
+    printf("answers %d with errno %d, not %d with %d\n", result, errno, row->result, row->error);
+    return 1;
+}
+
+int main(void)
+{
+    const char *(*version)(void);
+    int failed = 0;
+    *(void **)&version = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    printf("libc %s\nlacks ", version ? version() : "musl");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        failed += check(&rows[i]);
+    printf("\n");
+    return failed != 0;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors that are duplicated, replaced, passed on, and closed where nobody looks. */
+#include "life.h"
+
+#include <pthread.h>
+#include <sys/un.h>
+
+/* Puts another descriptor in fd's place, by bare system calls. */
+static void replace(int fd, int by)
+{
+    RAW(close, fd, 0, 0, 0);
+    RAW(dup3, by, fd, 0, 0);
+    RAW(close, by, 0, 0, 0);
+}
+
+/* The same by libc's syscall(), as libuv closes. */
+static void replace_by_libc(int fd, int by)
+{
+    syscall(SYS_close, fd);
+    syscall(SYS_dup3, by, fd, 0);
+    syscall(SYS_close, by);
+}
+
+static int raw_udp(int *receiver)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    *receiver = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(bind, *receiver, &address, len, 0);
+    RAW(getsockname, *receiver, &address, &len, 0);
+    int fd = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(connect, fd, &address, len, 0);
+    return fd;
+}
+
+static void datagram(int receiver, const char *text)
+{
+    char data[64] = "";
+    double begin = now_ms();
+    long n;
+    do
+        n = raw(SYS_recvfrom, receiver, (long)data, sizeof data - 1, MSG_DONTWAIT, 0, 0);
+    while (n == -EAGAIN && look_again(begin, 1000));
+    if (n != (long)strlen(text) || strcmp(data, text) != 0)
+        wrong("datagram \"%s\" is %ld bytes: \"%s\"", text, n, data);
+}
+
+static void becomes_udp(bool inside_a_burst)
+{
+    for (int i = 0; i < 20; i++) {
+        struct conn conn = open_conn();
+        int receiver, udp = raw_udp(&receiver);
+        put(conn.fd, "t");
+        put(conn.fd, "c");
+        put(conn.fd, "p");
+        if (!inside_a_burst)
+            arrives(conn.peer, "tcp");
+        if (inside_a_burst)
+            replace_by_libc(conn.fd, udp);
+        else
+            replace(conn.fd, udp);
+        EXPECT(write(conn.fd, "first", 5) == 5);
+        EXPECT(write(conn.fd, "second", 6) == 6);
+        EXPECT(send(conn.fd, "third", 5, 0) == 5);
+        datagram(receiver, "first");
+        datagram(receiver, "second");
+        datagram(receiver, "third");
+        RAW(close, receiver, 0, 0, 0);
+        close_conn(conn);
+    }
+}
+
+static void becomes_udp_between(void)
+{
+    becomes_udp(false);
+}
+
+static void becomes_udp_within(void)
+{
+    becomes_udp(true);
+}
+
+static void becomes_others(void)
+{
+    struct conn conn = open_conn();
+    int pair[2];
+    char data[16];
+    put(conn.fd, "tcp");
+    RAW(pipe2, pair, O_CLOEXEC, 0, 0);
+    replace(conn.fd, pair[1]);
+    EXPECT(write(conn.fd, "in the pipe", 11) == 11);
+    EXPECT(RAW(read, pair[0], data, sizeof data, 0) == 11);
+    EXPECT(send(conn.fd, "x", 1, 0) == -1 && errno == ENOTSOCK);
+    EXPECT(lseek(conn.fd, 0, SEEK_CUR) == -1 && errno == ESPIPE);
+    RAW(close, pair[0], 0, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
+    EXPECT(write(conn.fd, "x", 1) == -1 && errno == EPIPE);
+    close_conn(conn);
+    conn = open_conn();
+    put(conn.fd, "tcp");
+    RAW(close, conn.fd, 0, 0, 0);
+    EXPECT(write(conn.fd, "x", 1) == -1 && errno == EBADF);
+    EXPECT(read(conn.fd, data, 1) == -1 && errno == EBADF);
+    EXPECT(close(conn.fd) == -1 && errno == EBADF);
+    RAW(close, conn.peer, 0, 0, 0);
+    /* Another connection at the same number: its bytes are its own. */
+    conn = open_conn();
+    struct conn other = open_conn();
+    put(conn.fd, "to one");
+    int number = conn.fd;
+    replace(number, other.fd);
+    other.fd = number;
+    put(other.fd, "to the other");
+    arrives(conn.peer, "to one");
+    arrives(other.peer, "to the other");
+    RAW(close, conn.peer, 0, 0, 0);
+    close_conn(other);
+}
+
+static void *reuser(void *unused)
+{
+    for (int i = 0; i < 150; i++) {
+        char first[32], second[32];
+        struct conn conn = open_conn();
+        snprintf(first, sizeof first, "<%ld %d ", (long)unused, i);
+        snprintf(second, sizeof second, "%d>", i);
+        put(conn.fd, first);
+        put(conn.fd, second);
+        if (i % 3 == 0) /* past libc */
+            RAW(close, conn.fd, 0, 0, 0);
+        else
+            close(conn.fd);
+        strcat(first, second);
+        arrives(conn.peer, first);
+        ends(conn.peer, 0);
+        RAW(close, conn.peer, 0, 0, 0);
+    }
+    return NULL;
+}
+
+/* Four threads get each other's numbers all the time. */
+static void reuse_race(void)
+{
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, reuser, (void *)i);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* A connection goes to a child, which writes on, and comes back. */
+static void rights(void)
+{
+    int way[2];
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(way[0]);
+        char go;
+        int fd = receive_right(way[1]);
+        EXPECT(read(way[1], &go, 1) == 1);
+        put(fd, "child");
+        send_right(way[1], fd);
+        _exit(0);
+    }
+    close(way[1]);
+    struct conn conn = open_conn();
+    put(conn.fd, "parent ");
+    send_right(way[0], conn.fd);
+    at_once(conn.peer, "parent ");
+    /* From now on somebody else may write between ours, whom nobody tells that bytes are held. */
+    EXPECT(write(conn.fd, "and ", 4) == 4);
+    EXPECT(unsent(conn.fd) == 0);
+    EXPECT(write(way[0], "!", 1) == 1);
+    close(conn.fd);
+    conn.fd = receive_right(way[0]);
+    put(conn.fd, " and parent");
+    arrives(conn.peer, "and child and parent");
+    put(conn.fd, "last");
+    close_conn((struct conn){conn.fd, -1});
+    at_once(conn.peer, "last");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    close(way[0]);
+    child_ended(pid, 0);
+}
+
+/* A child that runs already is sent a listener, and serves one connection of it. */
+static void rights_listener(void)
+{
+    int way[2];
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char request[8];
+        close(way[0]);
+        int fd = accept(receive_right(way[1]), NULL, NULL);
+        put(fd, "one ");
+        put(fd, "answer");
+        EXPECT(read(fd, request, sizeof request) == 4);
+        is_governed(fd);
+        put(fd, "other ");
+        put(fd, "answer");
+        wait_ms(300);
+        _exit(0);
+    }
+    close(way[1]);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    send_right(way[0], listener);
+    close(listener);
+    int client = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, client, &address, len, 0) == 0);
+    arrives(client, "one answer");
+    answer(client, "next");
+    arrives(client, "other answer");
+    ends(client, 0);
+    RAW(close, client, 0, 0, 0);
+    close(way[0]);
+    child_ended(pid, 0);
+}
+
+/* A connection that nobody saw being made comes in a message, and is governed like any other. */
+static void rights_of_unseen(void)
+{
+    struct sockaddr_in address;
+    struct conn conn;
+    int way[2], listener = raw_listener(0, &address);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    int unseen = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, unseen, &address, sizeof address, 0) == 0);
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    send_right(way[0], unseen);
+    RAW(close, unseen, 0, 0, 0);
+    RAW(close, listener, 0, 0, 0);
+    conn.fd = receive_right(way[1]);
+    close_conn(open_conn()); /* what holds bytes wants a thread, which a connect starts */
+    still_governed(conn);
+    close_conn(conn);
+    close(way[0]);
+    close(way[1]);
+}
+
+static const struct scenario scenarios[] = {
+    {"becomes-udp", becomes_udp_between},
+    {"becomes-udp-in-burst", becomes_udp_within},
+    {"becomes-others", becomes_others},
+    {"reuse-race", reuse_race},
+    {"rights", rights},
+    {"rights-listener", rights_listener},
+    {"rights-of-unseen", rights_of_unseen},
+};
+
+LIFE_MAIN(scenarios)

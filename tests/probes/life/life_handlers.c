@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Signal handlers that hold bytes in the middle of what their thread does to its own. With
+ * behind.so behind the library a handler runs at that very moment. See life.h. */
+#include "behind.h"
+#include "life.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/syscall.h>
+
+static struct conn first, second;
+static moment *interrupted;
+static volatile bool wanted, done;
+
+static void writes_to_first(int number)
+{
+    (void)number;
+    EXPECT(write(first.fd, "h", 1) == 1);
+}
+
+static void writes_to_second(int number)
+{
+    (void)number;
+    EXPECT(write(second.fd, "h", 1) == 1);
+}
+
+static void is_interrupted(void)
+{
+    *interrupted = NULL;
+    RAW(tgkill, getpid(), RAW(gettid, 0, 0, 0, 0), SIGUSR1, 0);
+}
+
+static void is_interrupted_and_joined(void)
+{
+    is_interrupted();
+    for (wanted = true; !done;)
+        RAW(sched_yield, 0, 0, 0, 0);
+}
+
+static void begin_and_be(const char *where, moment interruption)
+{
+    put(first.fd, "a");
+    put(first.fd, "b");
+    interrupted = moment_of(where);
+    *interrupted = interruption;
+}
+
+/* Each has to have sent all that it has written before it waits. */
+static void *turns_and_waits(void *unused)
+{
+    begin_and_be("behind_push", is_interrupted);
+    put(second.fd, "x");
+    poll(NULL, 0, 300);
+    return unused;
+}
+
+static void *goes_on_and_waits(void *unused)
+{
+    begin_and_be("behind_send", is_interrupted_and_joined);
+    put(first.fd, "d");
+    poll(NULL, 0, 300);
+    return unused;
+}
+
+static pthread_t begins(void (*handler)(int), void *(*runs)(void *))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    pthread_t thread;
+    sigaction(SIGUSR1, &action, NULL);
+    first = open_conn();
+    second = open_conn();
+    pthread_create(&thread, NULL, runs, NULL);
+    return thread;
+}
+
+static void finish(pthread_t thread)
+{
+    pthread_join(thread, NULL);
+    close_conn(first);
+    close_conn(second);
+}
+
+/* A handler holds bytes on the connection that its thread is turning away from. */
+static void interrupted_push(void)
+{
+    pthread_t thread = begins(writes_to_first, turns_and_waits);
+    at_once(first.peer, "abh");
+    at_once(second.peer, "x");
+    finish(thread);
+}
+
+/* A handler holds bytes on another connection than its thread, and another thread on the same. */
+static void interrupted_burst(void)
+{
+    pthread_t thread = begins(writes_to_second, goes_on_and_waits);
+    while (!wanted && pthread_kill(thread, 0) == 0)
+        RAW(sched_yield, 0, 0, 0, 0);
+    put(first.fd, "c");
+    done = true;
+    at_once(first.peer, "abcd");
+    at_once(second.peer, "h");
+    finish(thread);
+}
+
+static sigjmp_buf away;
+
+static void jumps(int number)
+{
+    (void)number;
+    siglongjmp(away, 1);
+}
+
+/* A handler jumps out of a push before it: the next wait makes it. */
+static void *leaves_push(void *unused)
+{
+    begin_and_be("before_push", is_interrupted);
+    if (sigsetjmp(away, 1) == 0)
+        poll(NULL, 0, 1);
+    poll(NULL, 0, 400);
+    return unused;
+}
+
+static void abandoned_push(void)
+{
+    pthread_t thread = begins(jumps, leaves_push);
+    arrives(first.peer, "ab");
+    finish(thread);
+}
+
+static const struct scenario scenarios[] = {
+    {"push", interrupted_push},
+    {"burst", interrupted_burst},
+    {"abandoned", abandoned_push},
+};
+
+LIFE_MAIN(scenarios)

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections whose process forks, starts programs, ends, or got them from another. */
+#include "life.h"
+
+#include <spawn.h>
+#include <sys/prctl.h>
+
+extern char **environ;
+static char *self;
+
+/* What is held when a process is made has left before: whoever ends first, nobody waits for it. */
+static void forks(void)
+{
+    struct conn conn = open_conn();
+    put(conn.fd, "held");
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    at_once(conn.peer, "held");
+    child_ended(pid, 0);
+    still_governed(conn);
+    put(conn.fd, "parent ");
+    pid = fork();
+    if (pid == 0) {
+        put(conn.fd, "child ");
+        wait_ms(150);
+        put(conn.fd, "again ");
+        _exit(0);
+    }
+    arrives(conn.peer, "parent child ");
+    child_ended(pid, 0);
+    at_once(conn.peer, "again ");
+    put(conn.fd, "parent");
+    arrives(conn.peer, "parent");
+    close_conn(conn);
+}
+
+static void exit_with_sharer(void (*leave)(int))
+{
+    struct conn conn = open_conn();
+    pid_t pid = fork(); /* we keep the socket open */
+    if (pid == 0) {
+        put(conn.fd, "goodbye");
+        leave(0);
+    }
+    int status;
+    while (RAW(wait4, pid, &status, WNOHANG, 0) == 0)
+        ;
+    at_once(conn.peer, "goodbye");
+    close_conn(conn);
+}
+
+static void exits(void)
+{
+    exit_with_sharer(exit);
+    exit_with_sharer(_exit);
+    exit_with_sharer(_Exit);
+    exit_with_sharer(quick_exit);
+}
+
+static void vfork_child(void)
+{
+    struct conn conn = open_conn(), other = open_conn();
+    put(conn.fd, "held");
+    pid_t pid = vfork();
+    if (pid == 0) {
+        /* All of this is the child's own affair. */
+        close(conn.fd);
+        int copy = fcntl(1, F_DUPFD, conn.fd);
+        dup2(1, other.fd);
+        close(copy);
+        copy = socket(AF_INET, SOCK_DGRAM, 0);
+        write(copy, "x", 1);
+        send(other.fd, "", 0, 0);
+        prctl(PR_SET_SECCOMP, 99, 0, 0, 0); /* no such mode */
+        _exit(0);
+    }
+    at_once(conn.peer, "held");
+    child_ended(pid, 0);
+    still_governed(conn);
+    still_governed(other);
+    close_conn(conn);
+    close_conn(other);
+}
+
+/* A child of a bare clone is a process of its own, also where its thread has used vfork before. */
+static void clone_after_vfork(void)
+{
+    struct conn conn = open_conn();
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    child_ended(pid, 0);
+    put(conn.fd, "held");
+    pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+        struct conn own = open_conn();
+        int nodelay = 0;
+        socklen_t len = sizeof nodelay;
+        put(own.fd, "one");
+        put(own.fd, "two");
+        raw(SYS_getsockopt, own.fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
+        _exit(nodelay == 1 ? 0 : 1);
+    }
+    at_once(conn.peer, "held");
+    child_ended(pid, 0);
+    close_conn(conn);
+}
+
+/* daemon() forks inside the libc. Its child writes on, and waits. */
+static void daemons(void)
+{
+    struct conn conn = open_conn();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        put(conn.fd, "before ");
+        EXPECT(daemon(1, 1) == 0);
+        put(conn.fd, "after");
+        wait_ms(300);
+        _exit(0);
+    }
+    arrives(conn.peer, "before after");
+    child_ended(pid, 0);
+    close_conn(conn);
+    EXPECT(wait(NULL) > 0);
+}
+
+static void daemon_that_only_waits(void)
+{
+    struct conn conn = open_conn();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        put(conn.fd, "before");
+        EXPECT(daemon(1, 1) == 0);
+        wait_ms(300);
+        _exit(0);
+    }
+    arrives(conn.peer, "before");
+    child_ended(pid, 0);
+    close_conn(conn);
+    EXPECT(wait(NULL) > 0);
+}
+
+static int raw_client(const struct sockaddr_in *address)
+{
+    int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, fd, address, sizeof *address, 0) == 0);
+    return fd;
+}
+
+/* Serves one connection: two answers in pieces, and waits after the second. */
+static void serve(int fd)
+{
+    char request[8];
+    put(fd, "one ");
+    put(fd, "answer");
+    EXPECT(read(fd, request, sizeof request) == 4);
+    is_governed(fd);
+    put(fd, "other ");
+    put(fd, "answer");
+    wait_ms(300);
+}
+
+static void be_served(int client)
+{
+    arrives(client, "one answer");
+    answer(client, "next");
+    arrives(client, "other answer");
+    ends(client, 0);
+    RAW(close, client, 0, 0, 0);
+}
+
+/* A listener of the parent, accepted from by its children. */
+static void prefork(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        serve(accept(listener, NULL, NULL));
+        _exit(0);
+    }
+    close(listener);
+    be_served(raw_client(&address));
+    child_ended(pid, 0);
+}
+
+/* Starts this program again as what a service manager or inetd starts. */
+static void start_again(int fd, int number, int copies, const char *role)
+{
+    char pid[32];
+    fd = (int)RAW(fcntl, fd, F_DUPFD, 50, 0); /* never the number it goes to */
+    for (int i = 0; i < copies; i++)
+        RAW(dup3, fd, number + i, 0, 0);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", "1", 1);
+    execl(self, self, role, (char *)NULL);
+    _exit(9);
+}
+
+static void service_manager(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    pid_t pid = fork();
+    if (pid == 0)
+        start_again(listener, 3, 1, "role-listener");
+    be_served(raw_client(&address));
+    RAW(close, listener, 0, 0, 0);
+    child_ended(pid, 0);
+}
+
+static void inetd(void)
+{
+    struct conn conn = open_conn();
+    pid_t pid = fork();
+    if (pid == 0)
+        start_again(conn.fd, 0, 2, "role-inetd");
+    close(conn.fd);
+    be_served(conn.peer);
+    child_ended(pid, 0);
+}
+
+/* What systemd does for Accept=yes without StandardInput=socket. */
+static void service_manager_accepts(void)
+{
+    struct conn conn = open_conn();
+    pid_t pid = fork();
+    if (pid == 0)
+        start_again(conn.fd, 3, 1, "role-connection");
+    close(conn.fd);
+    be_served(conn.peer);
+    child_ended(pid, 0);
+}
+
+static void role_connection(void)
+{
+    serve(3);
+    _exit(results->wrong != 0);
+}
+
+/* A server on stdio may never make a call that is seen: what inetd gives it has its rule at once.
+ */
+static void inetd_silent(void)
+{
+    struct conn conn = open_conn();
+    int nodelay = 0, off = 0;
+    socklen_t len = sizeof nodelay;
+    pid_t pid = fork();
+    if (pid == 0) {
+        raw(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&off, sizeof off, 0);
+        start_again(conn.fd, 0, 2, "role-silent");
+    }
+    /* Until it has begun it is off, or still on from our own start. */
+    child_ended(pid, 0);
+    raw(SYS_getsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
+    EXPECT(nodelay == (getenv("LD_PRELOAD") != NULL));
+    close_conn(conn);
+}
+
+static void role_silent(void)
+{
+    RAW(exit_group, 0, 0, 0, 0);
+}
+
+static void role_listener(void)
+{
+    int fd = accept(3, NULL, NULL);
+    serve(fd);
+    close(fd);
+}
+
+static void role_inetd(void)
+{
+    char request[8];
+    is_governed(1);
+    put(1, "one ");
+    put(1, "answer");
+    if (read(0, request, sizeof request) != 4)
+        _exit(9);
+    put(1, "other ");
+    put(1, "answer");
+    wait_ms(300);
+    _exit(results->wrong != 0);
+}
+
+static const struct scenario scenarios[] = {
+    {"fork", forks},
+    {"exit", exits},
+    {"vfork", vfork_child},
+    {"clone-after-vfork", clone_after_vfork},
+    {"daemon", daemons},
+    {"daemon-waits", daemon_that_only_waits},
+    {"prefork", prefork},
+    {"service-manager", service_manager},
+    {"service-manager-accepts", service_manager_accepts},
+    {"inetd", inetd},
+    {"inetd-silent", inetd_silent},
+    {"role-silent", role_silent},
+    {"role-listener", role_listener},
+    {"role-connection", role_connection},
+    {"role-inetd", role_inetd},
+};
+
+int main(int argc, char **argv)
+{
+    self = argv[0];
+    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* How connections begin and end: shut down in either direction, reset, full, lingering, opened with
+ * data. */
+#include "life.h"
+
+#include <sys/uio.h>
+
+#include <sys/ioctl.h>
+#include <sys/select.h>
+
+/* What a program sent before it closed arrives, also where unread data or SO_LINGER make the close
+ * a reset: without the library it was on its way by then. */
+static void close_with_unread(void)
+{
+    struct conn conn = open_conn();
+    answer(conn.peer, "never read");
+    compute_ms(2);
+    put(conn.fd, "answer");
+    close(conn.fd);
+    at_once(conn.peer, "answer");
+    ends(conn.peer, -ECONNRESET);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void close_with_linger(void)
+{
+    struct linger none = {1, 0}, some = {1, 1};
+    struct conn conn = open_conn();
+    setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &some, sizeof some);
+    put(conn.fd, "one ");
+    put(conn.fd, "two");
+    double begin = now_ms();
+    close(conn.fd);
+    double took = now_ms() - begin;
+    if (took > from_environment("LIFE_LIMIT_MS", 20)) {
+        printf("close took %.1f ms\n", took);
+        results->late++;
+    }
+    at_once(conn.peer, "one two");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    conn = open_conn();
+    setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    put(conn.fd, "answer");
+    close(conn.fd);
+    at_once(conn.peer, "answer");
+    ends(conn.peer, -ECONNRESET);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+static void fast_open(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address), queue = 5, one = 1;
+    raw(SYS_setsockopt, listener, IPPROTO_TCP, TCP_FASTOPEN, (long)&queue, sizeof queue, 0);
+    for (int round = 0; round < 4; round++) { /* the first gets the cookie */
+        struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+        if (round < 2) {
+            EXPECT(sendto(conn.fd, "first ", 6, MSG_FASTOPEN, (struct sockaddr *)&address,
+                          sizeof address) == 6);
+        } else {
+            setsockopt(conn.fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, sizeof one);
+            EXPECT(connect(conn.fd, (struct sockaddr *)&address, sizeof address) == 0);
+            put(conn.fd, "first ");
+        }
+        conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+        put(conn.fd, "second ");
+        put(conn.fd, "third");
+        arrives(conn.peer, "first second third");
+        close_conn(conn);
+    }
+    RAW(close, listener, 0, 0, 0);
+}
+
+static void mptcp(void)
+{
+    enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, of recent kernels */
+    struct sockaddr_in address;
+    socklen_t len;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 262);
+    if (fd < 0) {
+        printf("no MPTCP here\n");
+        return;
+    }
+    int listener = raw_listener(262, &address);
+    EXPECT(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    struct conn conn = {fd, (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC)};
+    RAW(close, listener, 0, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        put(conn.fd, "one ");
+        put(conn.fd, "two ");
+        put(conn.fd, "three");
+        arrives(conn.peer, "one two three");
+    }
+    put(conn.fd, "last ");
+    put(conn.fd, "words");
+    close(conn.fd);
+    at_once(conn.peer, "last words");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    /* What MPTCP does not have, the next connection may. */
+    conn = open_conn();
+    int before = -1, bound = -1;
+    char byte;
+    len = sizeof bound;
+    for (int i = 0; i < 2; i++) { /* as soon as an ACK may be delayed */
+        put(conn.fd, "?");
+        arrives(conn.peer, "?");
+        answer(conn.peer, "!");
+        EXPECT(read(conn.fd, &byte, 1) == 1);
+    }
+    raw(SYS_getsockopt, conn.peer, IPPROTO_TCP, DELACK_MAX_US, (long)&before, (long)&len, 0);
+    raw(SYS_getsockopt, conn.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, (long)&len, 0);
+    EXPECT(getenv("LD_PRELOAD") == NULL || before < 0 || bound < before);
+    close_conn(conn);
+}
+
+/* The ways to be told, without waiting, that nothing is there. */
+static void finds_nothing(int fd, int way)
+{
+    char byte;
+    int there = -1;
+    if (way == 0)
+        EXPECT(recv(fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    else if (way == 1)
+        EXPECT(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == -1 && errno == EAGAIN);
+    else
+        EXPECT(ioctl(fd, FIONREAD, &there) == 0 && there == 0);
+}
+
+/* A program that never waits, but asks again and again: the first time it is told that there is
+ * nothing, what it has written leaves, and the second time what it has read is acknowledged. */
+static void polls_busily(void)
+{
+    struct conn conn = open_conn();
+    char byte;
+    for (int i = 0; i < 9; i++) {
+        int off = 0, unacknowledged = -1;
+        setsockopt(conn.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+        answer(conn.peer, "!");
+        EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+        finds_nothing(conn.fd, i % 3);
+        finds_nothing(conn.fd, i % 3);
+        RAW(ioctl, conn.peer, SIOCOUTQ, &unacknowledged, 0);
+        EXPECT(unacknowledged == 0);
+        put(conn.fd, "is it ");
+        put(conn.fd, "there?");
+        finds_nothing(conn.fd, i % 3);
+        at_once(conn.peer, "is it there?");
+    }
+    close_conn(conn);
+}
+
+/* What was written to one connection leaves before what is then written to another. */
+static void turns_to_another(void)
+{
+    struct conn first = open_conn(), second = open_conn();
+    struct iovec piece = {.iov_base = (char[]){"four"}, .iov_len = 4};
+    for (int i = 0; i < 4; i++) {
+        put(first.fd, "one ");
+        put(first.fd, "two");
+        put(second.fd, "three ");
+        at_once(first.peer, "one two");
+        EXPECT(writev(second.fd, &piece, 1) == 4);
+        EXPECT(send(first.fd, "five ", 5, 0) == 5);
+        at_once(second.peer, "three four");
+        put(first.fd, "six");
+        EXPECT(sendto(second.fd, "seven", 5, 0, NULL, 0) == 5);
+        at_once(first.peer, "five six");
+        arrives(second.peer, "seven");
+    }
+    close_conn(first);
+    close_conn(second);
+}
+
+/* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
+static const struct scenario scenarios[] = {
+    {"close-unread", close_with_unread},
+    {"linger", close_with_linger},
+    {"fast-open", fast_open},
+    {"mptcp", mptcp},
+    {"turns-to-another", turns_to_another},
+    {"polls-busily", polls_busily},
+};
+
+LIFE_MAIN(scenarios)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* io_uring on sockets that the program also uses by ordinary calls: the rings are entered by bare
+ * system calls, which no preloaded library sees. Without an argument: exits with 4 where io_uring
+ * is not permitted. See life.h. */
+#include "life.h"
+
+#include <liburing.h>
+
+static struct io_uring ring;
+
+/* Makes one request and waits for it: its result. */
+static int enter(void)
+{
+    struct io_uring_cqe *done = NULL;
+    int result = io_uring_submit_and_wait(&ring, 1);
+    if (result < 0 || io_uring_wait_cqe(&ring, &done) < 0)
+        return result;
+    result = done->res;
+    io_uring_cqe_seen(&ring, done);
+    return result;
+}
+
+static void ring_sends(int fd, const char *text)
+{
+    io_uring_prep_send(io_uring_get_sqe(&ring), fd, text, strlen(text), MSG_NOSIGNAL);
+    EXPECT(enter() == (int)strlen(text));
+}
+
+static void ring_receives(int fd, const char *text)
+{
+    char data[64] = "";
+    io_uring_prep_recv(io_uring_get_sqe(&ring), fd, data, strlen(text), MSG_WAITALL);
+    EXPECT(enter() == (int)strlen(text));
+    if (memcmp(data, text, strlen(text)) != 0)
+        wrong("the ring received \"%s\", not \"%s\"", data, text);
+}
+
+/* Writes and the ring's sends take turns, before, within and after what is held. */
+static void sends(void)
+{
+    struct conn conn = open_conn();
+    for (int i = 0; i < 5; i++) {
+        put(conn.fd, "one ");
+        put(conn.fd, "two ");
+        ring_sends(conn.fd, "three ");
+        put(conn.fd, "four ");
+        ring_sends(conn.fd, "five ");
+        put(conn.fd, "six");
+        arrives(conn.peer, "one two three four five six");
+    }
+    still_governed(conn);
+    put(conn.fd, "last ");
+    ring_sends(conn.fd, "words");
+    close(conn.fd);
+    at_once(conn.peer, "last words");
+    ends(conn.peer, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+}
+
+/* The ring receives the answer, of which a read takes the rest. */
+static void receives(void)
+{
+    struct conn conn = open_conn();
+    char data[16] = "", rest[8]; /* valgrind does not see what the ring fills */
+    for (int i = 0; i < 5; i++) {
+        struct io_uring_cqe *done = NULL;
+        put(conn.fd, "held ");
+        put(conn.fd, "request");
+        io_uring_prep_recv(io_uring_get_sqe(&ring), conn.fd, data, 7, MSG_WAITALL);
+        EXPECT(io_uring_submit(&ring) == 1);
+        arrives(conn.peer, "held request");
+        answer(conn.peer, "answer and more");
+        EXPECT(io_uring_wait_cqe(&ring, &done) == 0 && done->res == 7 &&
+               memcmp(data, "answer ", 7) == 0);
+        io_uring_cqe_seen(&ring, done);
+        EXPECT(read(conn.fd, rest, sizeof rest) == 8 && memcmp(rest, "and more", 8) == 0);
+    }
+    still_governed(conn);
+    put(conn.fd, "to be reset");
+    struct linger none = {1, 0};
+    raw(SYS_setsockopt, conn.peer, SOL_SOCKET, SO_LINGER, (long)&none, sizeof none, 0);
+    RAW(close, conn.peer, 0, 0, 0);
+    io_uring_prep_recv(io_uring_get_sqe(&ring), conn.fd, data, 1, 0);
+    EXPECT(enter() == -ECONNRESET);
+    EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    close(conn.fd);
+}
+
+/* A socket that the ring connects, and one that it accepts; then it closes both while they hold. */
+static void connects(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    struct conn first =
+        open_conn(); /* what is to push what is held starts at a connect that is seen */
+    struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+    int listener = raw_listener(0, &address);
+    io_uring_prep_connect(io_uring_get_sqe(&ring), conn.fd, (struct sockaddr *)&address, len);
+    EXPECT(enter() == 0);
+    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    put(conn.fd, "one ");
+    put(conn.fd, "two");
+    arrives(conn.peer, "one two");
+    still_governed(conn);
+    put(conn.fd, "last words");
+    io_uring_prep_close(io_uring_get_sqe(&ring), conn.fd);
+    EXPECT(enter() == 0);
+    at_once(conn.peer, "last words");
+    ends(conn.peer, 0);
+    EXPECT(write(conn.fd, "x", 1) == -1 && errno == EBADF);
+    RAW(close, conn.peer, 0, 0, 0);
+
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address = loopback(0);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
+           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    conn.peer = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, conn.peer, &address, len, 0) == 0);
+    io_uring_prep_accept(io_uring_get_sqe(&ring), listener, NULL, NULL, SOCK_CLOEXEC);
+    conn.fd = enter(); /* at the number of the one before, perhaps */
+    EXPECT(conn.fd >= 0);
+    put(conn.fd, "one ");
+    put(conn.fd, "two");
+    arrives(conn.peer, "one two");
+    answer(conn.peer, "answer");
+    ring_receives(conn.fd, "answer");
+    close_conn(conn);
+    close_conn(first);
+    close(listener);
+}
+
+/* The ring closes a connection, and a UDP socket takes its number: its datagrams stay apart. */
+static void becomes_udp(void)
+{
+    struct conn conn = open_conn();
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    char data[16];
+    put(conn.fd, "tcp");
+    io_uring_prep_close(io_uring_get_sqe(&ring), conn.fd);
+    EXPECT(enter() == 0);
+    at_once(conn.peer, "tcp");
+    poll(NULL, 0, 0); /* the burst is over: within one nobody would see this */
+    int receiver = (int)RAW(socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(bind, receiver, &address, len, 0) == 0 &&
+           RAW(getsockname, receiver, &address, &len, 0) == 0);
+    int sender = (int)RAW(socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0);
+    if (sender != conn.fd) {
+        EXPECT(RAW(dup3, sender, conn.fd, O_CLOEXEC, 0) == conn.fd);
+        RAW(close, sender, 0, 0, 0);
+    }
+    EXPECT(RAW(connect, conn.fd, &address, len, 0) == 0);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(write(conn.fd, "one", 3) == 3);
+        EXPECT(write(conn.fd, "two", 3) == 3);
+        ring_sends(conn.fd, "three");
+        EXPECT(raw(SYS_recvfrom, receiver, (long)data, sizeof data, MSG_DONTWAIT, 0, 0) == 3);
+        EXPECT(raw(SYS_recvfrom, receiver, (long)data, sizeof data, MSG_DONTWAIT, 0, 0) == 3);
+        EXPECT(raw(SYS_recvfrom, receiver, (long)data, sizeof data, MSG_DONTWAIT, 0, 0) == 5);
+    }
+    RAW(close, receiver, 0, 0, 0);
+    close_conn(conn);
+}
+
+static const struct scenario scenarios[] = {
+    {"sends", sends},
+    {"receives", receives},
+    {"connects", connects},
+    {"becomes-udp", becomes_udp},
+};
+
+int main(int argc, char **argv)
+{
+    int error = io_uring_queue_init(8, &ring, 0);
+    if (error < 0) {
+        fprintf(stderr, "no io_uring: %s\n", strerror(-error));
+        return 4;
+    }
+    if (argc < 2)
+        return 0;
+    int result = life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+    io_uring_queue_exit(&ring);
+    return result;
+}

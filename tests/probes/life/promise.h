@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* What the programs about promises share (tests/promises/promises.bats): a connection that any
+ * library would have taken in hand, an acknowledgement that is owed on it, and time that is kept by
+ * bare system calls. Each program does the same without a library. */
+#ifndef PROBES_PROMISE_H
+#define PROBES_PROMISE_H
+
+#include "life.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+/* The peer sends a byte, which the kernel does not acknowledge of itself for now; it is read. */
+__attribute__((unused)) static void owe(struct conn conn)
+{
+    char byte;
+    int off = 0;
+    setsockopt(conn.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+    answer(conn.peer, "!");
+    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+}
+
+/* Bursts, each with a wait after it and an answer: whoever cares for small writes has seen some. */
+__attribute__((unused)) static void converse(struct conn conn)
+{
+    char byte;
+    for (int i = 0; i < 8; i++) {
+        put(conn.fd, "one ");
+        put(conn.fd, "two ");
+        put(conn.fd, "three");
+        poll(NULL, 0, 1);
+        arrives_within(conn.peer, "one two three", 1000);
+        answer(conn.peer, "!");
+        EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+    }
+}
+
+/* The same, and whether a library has it in hand is as the environment says. */
+__attribute__((unused)) static struct conn open_conversing(void)
+{
+    struct conn conn = open_conn();
+    converse(conn);
+    is_governed(conn.fd);
+    return conn;
+}
+
+/* The program has never asked for TCP_NODELAY, and that is what it is told. */
+__attribute__((unused)) static void never_asked(int fd)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    EXPECT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value == 0);
+}
+
+enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
+
+/* As the kernel has it, -1 if it knows of none. */
+__attribute__((unused)) static int option_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    long result = raw(SYS_getsockopt, fd, IPPROTO_TCP, option, (long)&value, (long)&len, 0);
+    return result == 0 ? value : -1;
+}
+
+/* The child's exit status, or -1 if it has not ended by then; it is killed. */
+__attribute__((unused)) static int ended_within(pid_t pid, double most)
+{
+    int status = -1;
+    double begin = now_ms();
+    long ended;
+    while ((ended = RAW(wait4, pid, &status, WNOHANG | __WALL, 0)) == 0 && now_ms() - begin < most)
+        compute_ms(1);
+    if (ended != 0)
+        return ended > 0 ? status : -1;
+    RAW(kill, pid, SIGKILL, 0, 0);
+    return -1;
+}
+
+/* Signals of one program, from another clock than the one that ends a test. */
+__attribute__((unused)) static timer_t make_timer(int number)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number};
+    timer_t timer;
+    EXPECT(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    return timer;
+}
+
+/* every 0: once. */
+__attribute__((unused)) static void set_timer(timer_t timer, long first_us, long every_us)
+{
+    struct itimerspec when = {{0, every_us * 1000}, {0, first_us * 1000}};
+    EXPECT(timer_settime(timer, 0, &when, NULL) == 0);
+}
+
+#endif
