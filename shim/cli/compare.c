@@ -41,7 +41,6 @@ struct comparison {
     const char *policy, *json;
     struct ns_outfile output;
     char **program;
-    bool help;
     unsigned wanted; /* runs of each kind */
     struct arm arms[ARMS];
     double p;
@@ -66,9 +65,6 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
             comparison->policy = optarg;
         } else if (option == NS_COMPARE_JSON) {
             comparison->json = optarg;
-        } else if (option == NS_COMPARE_HELP) {
-            comparison->help = true;
-            return true;
         } else {
             ns_say_option("compare", argv, option);
             return false;
@@ -320,10 +316,6 @@ int ns_compare_main(int argc, char **argv)
 
     if (!take_options(argc, argv, &comparison))
         return NS_EXIT_ERROR;
-    if (comparison.help) {
-        ns_help_print("compare");
-        return NS_EXIT_YES;
-    }
     if (!take_policy(&comparison) || !take_library(&comparison) ||
         !ns_outfile_open(&comparison.output, "compare", comparison.json))
         return NS_EXIT_ERROR;

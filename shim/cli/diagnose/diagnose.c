@@ -272,10 +272,6 @@ int ns_diagnose_main(int argc, char **argv)
 
     if (!ns_diagnose_take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("diagnose");
-        return NS_EXIT_YES;
-    }
     if (!open_outputs(&outputs, &options))
         return NS_EXIT_ERROR;
     if (options.page && !ns_output_object()) /* main makes it for --json */

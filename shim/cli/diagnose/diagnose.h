@@ -18,7 +18,6 @@ struct ns_diagnose_options {
     double max_lost_ms;
     const char *json, *page, *policy; /* files to write, or NULL */
     bool outside;
-    bool help;
 };
 
 /* Returns false after printing a message. */

@@ -67,9 +67,6 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
     case NS_DIAGNOSE_OUTSIDE:
         options->outside = true;
         return true;
-    case NS_DIAGNOSE_HELP:
-        options->help = true;
-        return true;
     default:
         ns_say_option("diagnose", argv, option);
         return false;
@@ -105,12 +102,9 @@ bool ns_diagnose_take_options(int argc, char **argv, struct ns_diagnose_options 
     int option;
 
     *options = (struct ns_diagnose_options){.verb = "diagnose", .max_lost_ms = -1};
-    while ((option = ns_verbs_next_option("diagnose", argc, argv)) != -1) {
+    while ((option = ns_verbs_next_option("diagnose", argc, argv)) != -1)
         if (!take_option(option, argv, options))
             return false;
-        if (options->help)
-            return true;
-    }
     if (optind < argc)
         options->program = argv + optind;
     /* Without --fail-on, --max-lost-ms counts likely stalls as well. */

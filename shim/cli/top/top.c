@@ -62,10 +62,6 @@ static int read_options(int argc, char **argv, struct options *options)
     int option;
 
     while ((option = ns_verbs_next_option("top", argc, argv)) != -1) {
-        if (option == NS_TOP_HELP) {
-            ns_help_print("top");
-            return NS_EXIT_YES;
-        }
         if (option == NS_TOP_ONCE) {
             options->once = true;
         } else if (option == NS_TOP_EVERY) {
