@@ -4,6 +4,9 @@
  * something is ready it is returned, and only if nothing is ready the ACKs are sent. As
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
+#include "conn/kernel.h"
+
+#include <string.h>
 
 /* How to make a wait. */
 enum plan {
@@ -42,11 +45,98 @@ static int after_probe(int result, bool waits)
         ns_epoch_ends();                                                                           \
         if (ns_pending_any() && before_wait() == PLAN_PROBE_FIRST) {                               \
             int found = PROBE;                                                                     \
-            if (found != 0)                                                                        \
+            if (found != 0) {                                                                      \
+                ns_flush_busy();                                                                   \
                 return found;                                                                      \
+            }                                                                                      \
             ns_flush_pending();                                                                    \
         }                                                                                          \
         return CALL;                                                                               \
+    } while (0)
+
+/* --- a wait for room ---
+ *
+ * A stream may ask before each write whether there is room for it (poll with POLLOUT, select with
+ * writes). If room is all that such a call finds, it was not a wait for an answer: the burst goes
+ * on. It is a probe: what has not grown since the one before is pushed. */
+
+/* Of an address: its low bits are 0 in every structure, and its high bits hardly change. */
+static uint32_t part_of(uintptr_t address)
+{
+    return (uint32_t)(address >> 2);
+}
+
+enum { ROOM_MOST = 8 }; /* descriptors of such a poll; an event loop has more */
+
+static bool polls_room(const struct pollfd *fds, nfds_t count)
+{
+    bool polls = false;
+    for (nfds_t i = 0; count <= ROOM_MOST && i < count; i++)
+        polls |= fds[i].events & POLLOUT;
+    return polls;
+}
+
+/* May be known before the call: only the kernel can tell a bad pointer. */
+static bool asks_for_room(uintptr_t fds, nfds_t count)
+{
+    return fds && ns_thread.room == part_of(fds) && polls_room((const struct pollfd *)fds, count);
+}
+
+/* After a call that was not known to ask for room. */
+static int note_poll(int found, const struct pollfd *fds, nfds_t count)
+{
+    if (found > 0 && polls_room(fds, count))
+        ns_thread.room = part_of((uintptr_t)fds);
+    return found;
+}
+
+/* Input of a regular file is always there. */
+static bool is_file(int fd)
+{
+    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
+        ns_fd_fill(fd, NS_FD_FILE);
+    return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
+}
+
+static bool polled_room(const struct pollfd *fds, nfds_t count)
+{
+    for (nfds_t i = 0; i < count; i++)
+        if (fds[i].revents & ~POLLOUT && !(fds[i].revents & POLLIN && is_file(fds[i].fd)))
+            return false;
+    return true;
+}
+
+static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
+{
+    for (int fd = 0; fd < count; fd++)
+        if ((reads && FD_ISSET(fd, reads) && !is_file(fd)) || (errors && FD_ISSET(fd, errors)))
+            return false;
+    return true;
+}
+
+/* As PROBE_THEN_WAIT, for a call that asks for room and may wait. ROOM: did it find nothing else?
+ */
+#define WAIT_FOR_ROOM(ROOM, PROBE, CALL)                                                           \
+    do {                                                                                           \
+        int found;                                                                                 \
+        if (ns_pending_any() && ns_pending_kinds()) {                                              \
+            found = PROBE;                                                                         \
+            if (found > 0 && (ROOM)) {                                                             \
+                ns_thread.probes++;                                                                \
+                ns_flush_quiet();                                                                  \
+                return found;                                                                      \
+            }                                                                                      \
+            ns_epoch_ends();                                                                       \
+            if (found != 0) {                                                                      \
+                ns_flush_pushes();                                                                 \
+                return found;                                                                      \
+            }                                                                                      \
+            ns_flush_pending();                                                                    \
+        }                                                                                          \
+        found = CALL;                                                                              \
+        if (found <= 0 || !(ROOM))                                                                 \
+            ns_epoch_ends();                                                                       \
+        return found;                                                                              \
     } while (0)
 
 /* The timeout of a probe for ppoll, pselect and epoll_pwait2. */
@@ -62,15 +152,23 @@ static const struct timespec *probe_time(const struct timespec *time)
 
 NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-    PROBE_THEN_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0), NS_REAL(poll)(fds, count, timeout));
+    if (timeout != 0 && asks_for_room((uintptr_t)fds, count))
+        WAIT_FOR_ROOM(polled_room(fds, count), NS_REAL(poll)(fds, count, 0),
+                      NS_REAL(poll)(fds, count, timeout));
+    PROBE_THEN_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0),
+                    note_poll(NS_REAL(poll)(fds, count, timeout), fds, count));
 }
 
 /* libc itself reads the timeout of ppoll and pselect, so it may be read here. */
 NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                     const sigset_t *mask)
 {
+    if (ns_takes_time(timeout) && asks_for_room((uintptr_t)fds, count))
+        WAIT_FOR_ROOM(polled_room(fds, count),
+                      NS_REAL(ppoll)(fds, count, probe_time(timeout), mask),
+                      NS_REAL(ppoll)(fds, count, timeout, mask));
     PROBE_THEN_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, probe_time(timeout), mask),
-                    NS_REAL(ppoll)(fds, count, timeout, mask));
+                    note_poll(NS_REAL(ppoll)(fds, count, timeout, mask), fds, count));
 }
 
 NS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
@@ -88,13 +186,74 @@ NS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespe
     return ppoll(fds, count, timeout, mask);
 }
 
-/* No probe for select: the call overwrites its sets, and the pointers may be bad. */
+/* select overwrites its sets. Before a first look without waiting they are saved. */
+struct sets {
+    fd_set reads, writes, errors;
+};
+
+static size_t set_size(int count)
+{
+    return ((size_t)count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask);
+}
+
+static void copy_set(fd_set *to, const fd_set *from, int count)
+{
+    if (to && from)
+        memcpy(to, from, set_size(count));
+}
+
+static void save_sets(struct sets *saved, int count, const fd_set *reads, const fd_set *writes,
+                      const fd_set *errors)
+{
+    copy_set(&saved->reads, reads, count);
+    copy_set(&saved->writes, writes, count);
+    copy_set(&saved->errors, errors, count);
+}
+
+static void restore_sets(const struct sets *saved, int count, fd_set *reads, fd_set *writes,
+                         fd_set *errors)
+{
+    copy_set(reads, &saved->reads, count);
+    copy_set(writes, &saved->writes, count);
+    copy_set(errors, &saved->errors, count);
+}
+
+static uint32_t part_of_sets(const fd_set *reads, const fd_set *writes, const fd_set *errors)
+{
+    return part_of((uintptr_t)reads) + 3 * part_of((uintptr_t)writes) +
+           5 * part_of((uintptr_t)errors);
+}
+
+/* See asks_for_room. Sets of more than FD_SETSIZE descriptors are not copied. */
+static bool selects_room(int count, const fd_set *reads, const fd_set *writes, const fd_set *errors)
+{
+    return writes && ns_thread.room == part_of_sets(reads, writes, errors) && count > 0 &&
+           count <= FD_SETSIZE;
+}
+
+static int note_select(int found, const fd_set *reads, const fd_set *writes, const fd_set *errors)
+{
+    if (found > 0 && writes)
+        ns_thread.room = part_of_sets(reads, writes, errors);
+    return found;
+}
+
 NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                      struct timeval *timeout)
 {
     if (!timeout || timeout->tv_sec != 0 || timeout->tv_usec != 0) {
+        struct timeval none = {0, 0};
+        struct sets saved;
+        if (selects_room(count, reads, writes, errors)) {
+            save_sets(&saved, count, reads, writes, errors);
+            WAIT_FOR_ROOM(selected_room(count, reads, errors),
+                          NS_REAL(select)(count, reads, writes, errors, &none),
+                          (restore_sets(&saved, count, reads, writes, errors),
+                           NS_REAL(select)(count, reads, writes, errors, timeout)));
+        }
         ns_before_wait();
-        return NS_REAL(select)(count, reads, writes, errors, timeout);
+        return note_select(NS_REAL(select)(count, reads, writes, errors, timeout), reads, writes,
+                           errors);
     }
     bool busy = ns_probe_begins();
     int result = NS_REAL(select)(count, reads, writes, errors, timeout);
@@ -105,8 +264,17 @@ NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                       const struct timespec *timeout, const sigset_t *mask)
 {
     if (ns_takes_time(timeout)) {
+        struct sets saved;
+        if (selects_room(count, reads, writes, errors)) {
+            save_sets(&saved, count, reads, writes, errors);
+            WAIT_FOR_ROOM(selected_room(count, reads, errors),
+                          NS_REAL(pselect)(count, reads, writes, errors, probe_time(timeout), mask),
+                          (restore_sets(&saved, count, reads, writes, errors),
+                           NS_REAL(pselect)(count, reads, writes, errors, timeout, mask)));
+        }
         ns_before_wait();
-        return NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);
+        return note_select(NS_REAL(pselect)(count, reads, writes, errors, timeout, mask), reads,
+                           writes, errors);
     }
     bool busy = ns_probe_begins();
     int result = NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);
@@ -137,8 +305,10 @@ NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
             ns_flush_pending();
         else if (before_wait() == PLAN_PROBE_FIRST) {
             int found = NS_REAL(epoll_pwait2)(epoll, events, most, &no_time, mask);
-            if (found != 0)
+            if (found != 0) {
+                ns_flush_busy();
                 return found;
+            }
             ns_flush_pending();
         }
     }

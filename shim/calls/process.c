@@ -23,7 +23,6 @@ void ns_before_child(bool replaced)
 void ns_in_child(void)
 {
     ns_process_forked();
-    ns_handover_forked();
     ns_report_forked();
 }
 

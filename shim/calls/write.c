@@ -287,7 +287,7 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
 {
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
     struct ns_conn *source = ns_socket_ruled(from, false);
-    if (source && !(flags & SPLICE_F_NONBLOCK) && !NS_GET(source, nonblock)) {
+    if (source && !NS_GET(source, nonblock)) {
         ns_epoch_ends();
         ns_push(from, source);
         if (ns_pending_any())

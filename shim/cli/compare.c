@@ -41,7 +41,6 @@ struct comparison {
     const char *policy, *json;
     struct ns_outfile output;
     char **program;
-    bool help;
     unsigned wanted; /* runs of each kind */
     struct arm arms[ARMS];
     double p;
@@ -66,9 +65,6 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
             comparison->policy = optarg;
         } else if (option == NS_COMPARE_JSON) {
             comparison->json = optarg;
-        } else if (option == NS_COMPARE_HELP) {
-            comparison->help = true;
-            return true;
         } else {
             ns_say_option("compare", argv, option);
             return false;
@@ -156,9 +152,8 @@ static int run_once(struct comparison *comparison, unsigned number)
     };
     struct ns_diagnose_options options = {
         .verb = "compare", .program = comparison->program, .outside = true};
-    struct ns_child_options wanted = {.argv = comparison->program,
-                                      .environment = environments[number],
-                                      .quiet = true};
+    struct ns_child_options wanted = {
+        .argv = comparison->program, .environment = environments[number], .quiet = true};
     struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};
     uint64_t before[COUNTS];
@@ -279,8 +274,7 @@ static bool write_json(struct comparison *comparison)
         return true;
     cJSON_AddStringToObject(object, "verdict", verdict(comparison));
     cJSON_AddNumberToObject(object, "p", comparison->p);
-    cJSON_AddBoolToObject(object, "differs",
-                          comparison->p < NS_P_SIGNIFICANT);
+    cJSON_AddBoolToObject(object, "differs", comparison->p < NS_P_SIGNIFICANT);
     add_arm(object, "without", &comparison->arms[WITHOUT]);
     add_arm(object, "with", &comparison->arms[WITH]);
     char *text = ns_output_take(NS_EXIT_YES);
@@ -322,10 +316,6 @@ int ns_compare_main(int argc, char **argv)
 
     if (!take_options(argc, argv, &comparison))
         return NS_EXIT_ERROR;
-    if (comparison.help) {
-        ns_help_print("compare");
-        return NS_EXIT_YES;
-    }
     if (!take_policy(&comparison) || !take_library(&comparison) ||
         !ns_outfile_open(&comparison.output, "compare", comparison.json))
         return NS_EXIT_ERROR;

@@ -54,8 +54,8 @@ static void print_main(void)
            "Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n"
            "\n"
            "commands:\n");
-    for (size_t i = 0; ns_verbs_at(i); i++)
-        printf("  %-9s %s\n", ns_verbs_at(i)->word, ns_verbs_at(i)->summary);
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        printf("  %-9s %s\n", verb->word, verb->summary);
     putchar('\n');
 #define NS_TOPIC(word, print, text) printf("%s: nagleshim help %s\n", text, #word);
 #include "cli/verbs.def"
@@ -98,18 +98,17 @@ static int write_option(const struct ns_verb_option *option, char *text, size_t 
 
 static void print_options(const char *verb)
 {
-    const struct ns_verb_option *option;
     char text[64];
     int width = 0;
 
-    for (size_t i = 0; (option = ns_verbs_option_at(i)); i++) {
+    for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         int length = write_option(option, text, sizeof text);
 
         if (strcmp(option->verb, verb) == 0 && length > width)
             width = length;
     }
     printf("\noptions:\n");
-    for (size_t i = 0; (option = ns_verbs_option_at(i)); i++) {
+    for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         if (strcmp(option->verb, verb) != 0)
             continue;
         write_option(option, text, sizeof text);
@@ -120,10 +119,9 @@ static void print_options(const char *verb)
 
 static void print_exits(const char *verb)
 {
-    const struct ns_verb_exit *row;
     const char *title = "\nexit status:\n";
 
-    for (size_t i = 0; (row = ns_verbs_exit_at(i)); i++) {
+    for (const struct ns_verb_exit *row = ns_verb_exits; row->verb; row++) {
         if (strcmp(row->verb, verb) != 0)
             continue;
         printf("%s  %-5s  %s\n", title, row->status, row->text);
@@ -168,6 +166,6 @@ bool ns_help_print(const char *command)
 
 void ns_help_usage(void)
 {
-    for (size_t i = 0; ns_verbs_at(i); i++)
-        print_usage(stderr, ns_verbs_at(i), i == 0 ? "usage: " : "       ");
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        print_usage(stderr, verb, verb == ns_verbs ? "usage: " : "       ");
 }

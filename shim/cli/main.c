@@ -31,8 +31,8 @@ static void say_unknown(const char *command, const char *word)
 
     ns_suggest_try(&suggest, "--version");
     ns_suggest_try(&suggest, "--help");
-    for (size_t i = 0; ns_verbs_at(i); i++)
-        ns_suggest_try(&suggest, ns_verbs_at(i)->word);
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        ns_suggest_try(&suggest, verb->word);
     ns_say(command, "unknown %s '%s'; %s%s%ssee 'nagleshim help'",
            *word == '-' ? "option" : "command", word, suggest.known ? "did you mean '" : "",
            suggest.known ? suggest.known : "", suggest.known ? "'? " : "");

@@ -40,18 +40,6 @@ bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name
     return file->fd >= 0;
 }
 
-bool ns_outfile_is_same(const struct ns_outfile *one, const struct ns_outfile *other)
-{
-    struct stat st, other_st;
-
-    if (one->fd < 0 || other->fd < 0 || fstat(one->fd, &st) != 0 ||
-        fstat(other->fd, &other_st) != 0)
-        return false;
-    /* Both may be /dev/null. */
-    return strcmp(one->name, other->name) == 0 ||
-           (st.st_dev == other_st.st_dev && st.st_ino == other_st.st_ino && !S_ISCHR(st.st_mode));
-}
-
 FILE *ns_outfile_begin(struct ns_outfile *file)
 {
     struct stat st;

@@ -17,9 +17,6 @@ struct ns_outfile {
  * ns_outfile_begin. Returns false after a message. */
 bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name);
 
-/* Are both open and the same file? */
-bool ns_outfile_is_same(const struct ns_outfile *one, const struct ns_outfile *other);
-
 /* Truncate it and return a stream for ns_outfile_end; NULL if nothing is to be written, or after a
  * message. */
 FILE *ns_outfile_begin(struct ns_outfile *file);

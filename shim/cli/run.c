@@ -25,7 +25,6 @@
 struct run_options {
     const char *policy, *send, *ack, *log;
     unsigned max_delay_us; /* 0: not given */
-    bool help;
 };
 
 static bool take_word(enum ns_words list, const char *option, const char **word)
@@ -67,9 +66,6 @@ static bool take_option(int option, char **argv, struct run_options *options)
         return take_delay(&options->max_delay_us);
     case NS_RUN_LOG:
         return take_word(NS_WORDS_LOG, "--log", &options->log);
-    case NS_RUN_HELP:
-        options->help = true;
-        return true;
     default:
         ns_say_option("run", argv, option);
         return false;
@@ -97,12 +93,9 @@ static bool take_options(int argc, char **argv, struct run_options *options)
 {
     int option;
 
-    while ((option = ns_verbs_next_option("run", argc, argv)) != -1) {
+    while ((option = ns_verbs_next_option("run", argc, argv)) != -1)
         if (!take_option(option, argv, options))
             return false;
-        if (options->help)
-            return true;
-    }
     if (!is_clear(options))
         return false;
     if (optind >= argc) {
@@ -278,10 +271,6 @@ int ns_run_main(int argc, char **argv)
 
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
-    if (options.help) {
-        ns_help_print("run");
-        return NS_EXIT_YES;
-    }
     leave_observation();
     if (!put_policy(&options) || !put_library() ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))

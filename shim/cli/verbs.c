@@ -18,48 +18,36 @@
 /* Only PROGRAM has a meaning here; the others are for the shells' completions. */
 enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
-static const struct ns_verb verbs[] = {
+const struct ns_verb ns_verbs[] = {
 #define NS_VERB(word, function, operands, usage, summary, about)                                   \
     {#word, function, usage, summary, about, operands == PROGRAM},
 #include "cli/verbs.def"
 #undef NS_VERB
+    {0},
 };
 
-static const struct ns_verb_option options[] = {
+const struct ns_verb_option ns_verb_options[] = {
 #define NS_VERB_OPTION(verb, id, name, letter, value, kind, text)                                  \
     {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
+    {0},
 };
 
-static const struct ns_verb_exit exits[] = {
+const struct ns_verb_exit ns_verb_exits[] = {
 #define NS_VERB_EXIT(verb, status, text) {#verb, status, text},
 #include "cli/verbs.def"
 #undef NS_VERB_EXIT
+    {0},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-const struct ns_verb *ns_verbs_at(size_t position)
-{
-    return position < COUNT(verbs) ? &verbs[position] : NULL;
-}
-
-const struct ns_verb_option *ns_verbs_option_at(size_t position)
-{
-    return position < COUNT(options) ? &options[position] : NULL;
-}
-
-const struct ns_verb_exit *ns_verbs_exit_at(size_t position)
-{
-    return position < COUNT(exits) ? &exits[position] : NULL;
-}
-
 const struct ns_verb *ns_verbs_find(const char *word)
 {
-    for (size_t i = 0; i < COUNT(verbs); i++)
-        if (strcmp(word, verbs[i].word) == 0)
-            return &verbs[i];
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        if (strcmp(word, verb->word) == 0)
+            return verb;
     return NULL;
 }
 
@@ -70,14 +58,14 @@ static void describe(const char *verb, char *letters, struct option *known)
     if (ns_verbs_find(verb)->runs_a_program)
         *letters++ = '+';
     *letters++ = ':';
-    for (size_t i = 0; i < COUNT(options); i++) {
-        if (strcmp(options[i].verb, verb) != 0)
+    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++) {
+        if (strcmp(row->verb, verb) != 0)
             continue;
-        int value = options[i].takes == NS_TAKES_NOTHING ? no_argument : required_argument;
-        *known++ = (struct option){options[i].name, value, NULL, options[i].id};
-        if (options[i].letter)
-            *letters++ = options[i].letter;
-        if (options[i].letter && value == required_argument)
+        int value = row->takes == NS_TAKES_NOTHING ? no_argument : required_argument;
+        *known++ = (struct option){row->name, value, NULL, row->id};
+        if (row->letter)
+            *letters++ = row->letter;
+        if (row->letter && value == required_argument)
             *letters++ = ':';
     }
     *letters = '\0';
@@ -86,15 +74,15 @@ static void describe(const char *verb, char *letters, struct option *known)
 
 int ns_verbs_next_option(const char *verb, int argc, char **argv)
 {
-    char letters[2 * COUNT(options) + 3];
-    struct option known[COUNT(options) + 1];
+    char letters[2 * COUNT(ns_verb_options) + 3];
+    struct option known[COUNT(ns_verb_options) + 1];
 
     describe(verb, letters, known);
     opterr = 0;
     int result = getopt_long(argc, argv, letters, known, NULL);
-    for (size_t i = 0; i < COUNT(options); i++)
-        if (options[i].letter && options[i].letter == result && strcmp(options[i].verb, verb) == 0)
-            return options[i].id;
+    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
+        if (row->letter && row->letter == result && strcmp(row->verb, verb) == 0)
+            return row->id;
     return result;
 }
 
@@ -108,9 +96,9 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     if (copy)
         memcpy(copy, argv, (size_t)argc * sizeof *copy);
     while (copy && (option = ns_verbs_next_option(verb, argc, copy)) != -1)
-        for (size_t i = 0; i < COUNT(options); i++)
-            if (options[i].id == option && strcmp(options[i].name, name) == 0)
-                value = options[i].takes == NS_TAKES_NOTHING ? "" : optarg;
+        for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
+            if (row->id == option && strcmp(row->name, name) == 0)
+                value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
     free(copy);
     optind = 0; /* the next call of getopt_long starts from the first word again */
     return value;
@@ -119,12 +107,11 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
 static void say_unknown(const char *command, const char *option)
 {
     char name[64];
-    const struct ns_verb_option *row;
 
     /* "--sned=app" */
     snprintf(name, sizeof name, "%.*s", (int)strcspn(option, "="), option);
     struct ns_suggest suggest = {.word = name + strspn(name, "-")};
-    for (size_t i = 0; option[1] == '-' && (row = ns_verbs_option_at(i)); i++)
+    for (const struct ns_verb_option *row = ns_verb_options; option[1] == '-' && row->verb; row++)
         if (strcmp(row->verb, command) == 0)
             ns_suggest_try(&suggest, row->name);
     if (suggest.known)

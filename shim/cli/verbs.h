@@ -51,17 +51,16 @@ struct ns_verb_exit {
     const char *verb, *status, *text;
 };
 
-/* Row by row; NULL past the last. */
-const struct ns_verb *ns_verbs_at(size_t position);
-const struct ns_verb_option *ns_verbs_option_at(size_t position);
-const struct ns_verb_exit *ns_verbs_exit_at(size_t position);
+/* Each ends with a row of zeros. */
+extern const struct ns_verb ns_verbs[];
+extern const struct ns_verb_option ns_verb_options[];
+extern const struct ns_verb_exit ns_verb_exits[];
 
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
 
 /* getopt_long with the verb's options: an enum ns_option, with its value in optarg; -1 at the end;
- * or
- * '?' or ':', which are for ns_say_option. */
+ * or '?' or ':', which are for ns_say_option. main has handled --help. */
 int ns_verbs_next_option(const char *verb, int argc, char **argv);
 
 /* The value of the verb's option with this long name on the command line, whatever is wrong with

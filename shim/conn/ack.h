@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* When an ACK is pending on a connection: a pure decision table on a value of four bytes.
+/* Whether a connection has to acknowledge what it has read: a pure decision table on a value of
+ * four bytes.
  *
- * Linux delays ACKs beyond the program's read only in interactive mode (icsk_ack.pingpong), which
- * begins when the program writes after it has read. Before that, a read of all data acknowledges it
- * (tcp_cleanup_rbuf, net/ipv4/tcp.c). So no ACK is ever pending on a connection that carries one
- * request and one answer, or that is only read. */
+ * Linux delays an ACK for longer than the program takes to read only in its interactive mode
+ * (icsk_ack.pingpong), which begins when the program writes after it has read. Before that a read
+ * of everything that has arrived acknowledges it (tcp_cleanup_rbuf, net/ipv4/tcp.c). A connection
+ * that carries one request and one answer therefore needs no ACK of the library, and neither does
+ * one that is only read.
+ *
+ * An ACK before a wait is useful only if the peer waits for it. The library finds out in two ways:
+ * if answers follow the ACKs and no data does, they were needless; if data follows them, one ACK is
+ * skipped as a test, and the time until more data comes tells whether the peer had waited. */
 #ifndef NS_ACK_H
 #define NS_ACK_H
 
@@ -12,24 +18,42 @@
 #include <stdint.h>
 
 struct ns_ack_state {
-    uint8_t interactive : 1; /* the kernel delays its ACKs here */
-    uint8_t heard : 1;       /* data was read since the last write */
-    uint8_t pending : 1;     /* it was neither answered nor acknowledged */
-    uint8_t sent : 1;        /* an ACK was sent, and nothing was read or written since */
-    uint8_t again : 1;       /* data was read after an ACK without an answer in between */
-    uint8_t pieces : 1;      /* the peer had waited for an ACK that was skipped: skip no more */
-    uint8_t seen : 1;        /* a read found nothing more */
-    uint8_t answers : 1;     /* the program writes here, too */
-    uint8_t needless;        /* ACKs in a row that were followed by an answer, not by data */
-    uint8_t epoch;           /* low bits of the reading thread's epoch */
-    uint8_t unused;
+    uint32_t interactive : 1; /* the kernel delays its ACKs here */
+    uint32_t heard : 1;       /* data was read since the last write */
+    uint32_t pending : 1;     /* and neither answered nor acknowledged */
+    uint32_t sent : 1;        /* it was acknowledged, and nothing came or went since */
+    uint32_t again : 1;       /* more came after an ACK, without an answer in between */
+    uint32_t pieces : 1;      /* the peer did wait for an ACK that was skipped: never skip again */
+    uint32_t seen : 1;        /* nothing more was found since it was read */
+    uint32_t answers : 1;     /* this descriptor writes, and not only another one of the socket */
+    uint32_t testing : 1;     /* the ACK of what was read is skipped as a test */
+    uint32_t needless : 5;    /* ACKs in a row after which an answer went and nothing came */
+    uint32_t helped : 5;      /* ACKs after which more data came; before the first write: reads */
+    uint32_t epoch : 3;       /* of the thread that read, its low bits */
+    uint32_t at : 10;         /* when it was read, or the test began: ticks, their low bits */
 };
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint32_t), "loaded and stored as one word");
 
-/* After so many needless ACKs in a row they are skipped: the answer comes from another thread or an
- * upstream server, and carries them. */
-enum { NS_ACK_NEEDLESS = 32 };
+enum {
+    NS_ACK_NEEDLESS = 31, /* so many needless ACKs in a row, and they are skipped */
+    NS_ACK_HELPED = 31,   /* after so many that seemed to help, one is skipped as a test */
+    NS_ACK_ASKED = 16,    /* at so many first reads the kernel's mode may be asked for */
+    NS_ACK_OLD = 4,       /* after so many waits that all found something, an ACK is sent */
+    NS_ACK_TICK_MS = 4,
+    /* Ticks. A delayed ACK comes after 8 ms at the least (a bound of the library's), or after 40
+     * ms; data that comes later than that was not held by it. */
+    NS_ACK_LATE = 2,
+    NS_ACK_LATEST = 15,
+};
 
+/* Data has come at tick, while an ACK was skipped. Had the peer waited for it? */
+static inline bool ns_ack_was_missed(struct ns_ack_state state, unsigned tick)
+{
+    unsigned ticks = (tick - state.at) & 0x3ff;
+    return ticks >= NS_ACK_LATE && ticks <= NS_ACK_LATEST;
+}
+
+/* Are ACKs skipped, since they have proven needless? */
 static inline bool ns_ack_is_skipped(struct ns_ack_state state)
 {
     return state.needless >= NS_ACK_NEEDLESS;
@@ -38,26 +62,60 @@ static inline bool ns_ack_is_skipped(struct ns_ack_state state)
 /* Must an ACK be sent before the next wait? */
 static inline bool ns_ack_is_pending(struct ns_ack_state state)
 {
-    return state.pending && !ns_ack_is_skipped(state);
+    return state.pending && !state.testing && !ns_ack_is_skipped(state);
 }
 
-/* Data was read. epoch: low bits of the thread's epoch, which changes with each of its waits. */
-static inline void ns_ack_read(struct ns_ack_state *state, uint8_t epoch)
+/* Is the ACK still pending after NS_ACK_OLD waits, which all found something else to do? */
+static inline bool ns_ack_is_old(struct ns_ack_state state, unsigned epoch)
 {
+    return ns_ack_is_pending(state) && ((epoch - state.epoch) & 7) >= NS_ACK_OLD;
+}
+
+/* Does the next ns_ack_read need to know the time? */
+static inline bool ns_ack_is_timed(struct ns_ack_state state)
+{
+    return state.testing || ns_ack_is_skipped(state);
+}
+
+/* May the connection be in interactive mode because of writes that the library cannot see? unseen:
+ * such writes are known to happen here. Not at the first read, so that a connection with one
+ * request and one answer costs no system call. */
+static inline bool ns_ack_asks(struct ns_ack_state state, bool unseen)
+{
+    bool first = !state.answers && state.helped > 0 && state.helped < NS_ACK_ASKED;
+    return !state.interactive && (unseen || first);
+}
+
+/* Data was read at tick (if ns_ack_is_timed), by a thread whose waits are counted by epoch. */
+static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsigned tick)
+{
+    bool waited = (epoch & 7) != state->epoch;
     state->heard = 1;
     state->seen = 0;
-    if (!state->interactive)
+    if (!state->interactive) {
+        if (!state->answers && state->helped < NS_ACK_ASKED)
+            state->helped++;
         return;
-    if (state->pending && ns_ack_is_skipped(*state) && epoch != state->epoch) {
-        state->pieces = 1; /* the thread has waited for this data without an ACK */
-        state->needless = 0;
+    }
+    if (state->pending && ns_ack_is_timed(*state)) {
+        if (waited && ns_ack_was_missed(*state, tick)) {
+            state->pieces = 1;
+            state->needless = 0;
+        } else if (state->testing) {
+            state->needless = NS_ACK_NEEDLESS; /* it came as soon as without a wait for an ACK */
+        }
+        state->helped = 0;
+        state->testing = 0;
     } else if (state->sent) {
         state->again = 1;
         state->needless = 0;
+        if (state->helped < NS_ACK_HELPED)
+            state->helped++;
     }
     state->pending = 1;
     state->sent = 0;
-    state->epoch = epoch;
+    state->epoch = epoch & 7;
+    state->at = tick & 0x3ff;
 }
 
 /* The application writes; the segment carries the ACK. */
@@ -68,25 +126,83 @@ static inline void ns_ack_wrote(struct ns_ack_state *state)
         state->needless++;
     if (state->heard)
         state->interactive = 1;
+    if (!state->answers)
+        state->helped = 0;
     state->answers = 1;
     state->heard = 0;
     state->pending = 0;
     state->sent = 0;
     state->again = 0;
     state->seen = 0;
+    state->testing = 0;
 }
 
-/* The pending ACK is sent. Returns whether interactive mode should end with it, because the peer
- * keeps sending and this end only reads: then the kernel acknowledges by itself. */
-static inline bool ns_ack_sent(struct ns_ack_state *state)
+enum ns_ack_step {
+    NS_ACK_SEND, /* and stay in interactive mode */
+    NS_ACK_END,  /* and leave it: the peer sends on and on, and the kernel acknowledges by itself */
+    NS_ACK_SKIP, /* as a test */
+};
+
+/* A wait is about to send the pending ACK, at tick. tests: a test is cheap here, since the kernel's
+ * own delay is bounded. */
+static inline enum ns_ack_step ns_ack_send(struct ns_ack_state *state, bool tests, unsigned tick)
 {
+    if (tests && !state->pieces && state->helped == NS_ACK_HELPED) {
+        state->testing = 1;
+        state->at = tick & 0x3ff;
+        return NS_ACK_SKIP;
+    }
     bool ends = state->again && state->answers;
     state->interactive = !ends;
     state->again = 0;
     state->pending = 0;
     state->sent = !ends;
     state->seen = 0;
-    return ends;
+    return ends ? NS_ACK_END : NS_ACK_SEND;
+}
+
+/* --- reads with MSG_WAITALL: after a first part they wait inside the kernel, where nobody but the
+ * kernel can acknowledge that part. It does so at once after TCP_QUICKACK=1, at the price of one or
+ * two segments for each read, so this is done only where such reads were late. --- */
+
+struct ns_whole {
+    uint8_t step : 2;
+    uint8_t tries : 2; /* late reads in a row, although the kernel acknowledges at once */
+    uint8_t count : 4; /* reads in time since then */
+};
+_Static_assert(sizeof(struct ns_whole) == 1, "loaded and stored as one byte");
+
+enum ns_whole_step {
+    NS_WHOLE_UNKNOWN,
+    NS_WHOLE_ON,     /* the kernel acknowledges at once; does it help? */
+    NS_WHOLE_NEEDED, /* it does */
+    NS_WHOLE_OFF,    /* it does not: the peer takes its time */
+};
+
+enum { NS_WHOLE_TRIES = 3, NS_WHOLE_COUNT = 15 };
+
+/* Before such a read: is the kernel to acknowledge at once? After NS_WHOLE_COUNT reads in time it
+ * is left out once, as a test. */
+static inline bool ns_whole_begins(struct ns_whole whole)
+{
+    return whole.step == NS_WHOLE_NEEDED ||
+           (whole.step == NS_WHOLE_ON && whole.count < NS_WHOLE_COUNT);
+}
+
+/* After such a read, which took so many ticks. */
+static inline void ns_whole_ended(struct ns_whole *whole, unsigned ticks)
+{
+    bool late = ticks >= NS_ACK_LATE && ticks <= NS_ACK_LATEST;
+    if (whole->step == NS_WHOLE_UNKNOWN && late) {
+        *whole = (struct ns_whole){.step = NS_WHOLE_ON};
+    } else if (whole->step == NS_WHOLE_ON) {
+        if (whole->count == NS_WHOLE_COUNT)
+            *whole = (struct ns_whole){.step = late ? NS_WHOLE_NEEDED : NS_WHOLE_UNKNOWN};
+        else if (!late)
+            whole->count++;
+        else if (!whole->count && ++whole->tries == NS_WHOLE_TRIES)
+            whole->step = NS_WHOLE_OFF;
+    }
 }
 
 #endif

@@ -89,7 +89,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
     if (burst->writes < UINT16_MAX)
         burst->writes++;
     if (joins) {
-        if (ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
+        if (burst->writes > 1 && ns_burst_paused(burst, now, NS_BURST_PAUSE)) {
             /* The program may have waited unseen. */
             if (burst->writes <= ns_burst_threshold(burst) + NS_BURST_STREAM)
                 ns_burst_doubted(burst);
@@ -115,11 +115,12 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
     return step;
 }
 
-/* What was joined is sent at the time now, since the thread is about to wait or was answered. */
+/* What was joined is sent at the time now, whatever the reason: the burst has ended. */
 static inline void ns_burst_pushed(struct ns_burst *burst, uint16_t now)
 {
     if (ns_burst_paused(burst, now, NS_BURST_PAUSE))
         ns_burst_doubted(burst);
+    ns_burst_begin(burst);
 }
 
 /* --- auto-cork: small writes are held; the last write of a predictable burst is not --- */

@@ -92,7 +92,7 @@ static void reset(struct ns_conn *conn)
     NS_PUT(conn, wrote, 0);
     NS_PUT(conn, joins, 0);
     NS_PUT(conn, heard, 0);
-    NS_PUT(conn, domain, 0);
+    NS_PUT(conn, whole, 0);
     NS_PUT(conn, delack, 0);
     NS_PUT(conn, ack_state, 0);
     NS_PUT(conn, burst, 0);

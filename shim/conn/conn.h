@@ -55,7 +55,7 @@ struct ns_conn {
     _Atomic uint8_t wrote;          /* something was sent, and may be in flight */
     _Atomic uint8_t joins;          /* Nagle's algorithm may hold bytes of this burst */
     _Atomic uint8_t heard;          /* data was read since the last push */
-    _Atomic uint8_t domain;         /* AF_INET or AF_INET6 */
+    _Atomic uint8_t whole;          /* struct ns_whole; of a listener the generation: process.h */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint32_t ack_state;     /* struct ns_ack_state */
     /* ns_thread.epoch at the last write. Differs from a thread's epoch if that thread has waited
@@ -105,6 +105,7 @@ enum {
     NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
     NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
     NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
+    NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
 };
 
 /* Is it more than passed through? */
@@ -136,6 +137,7 @@ static inline bool ns_conn_is_ours(const struct ns_conn *conn)
 NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
 NS_WORD_MEMBER(ns_cork, ns_conn_cork, uint64_t, cork)
 NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint32_t, ack_state)
+NS_WORD_MEMBER(ns_whole, ns_conn_whole, uint8_t, whole)
 
 /* The TCP_NODELAY that the kernel should have under the connection's rule. */
 static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)

@@ -117,8 +117,9 @@ struct ns_address ns_kernel_remote(int fd)
     return name_of(fd, getpeername);
 }
 
-int ns_kernel_would_be(int domain, int level, int option, int value, int *answer)
+int ns_kernel_would_be(int like, int level, int option, int value, int *answer)
 {
+    int domain = ns_kernel_get(like, SOL_SOCKET, SO_DOMAIN);
     int saved = errno;
     int fd = ns_system_high(NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
     int result = fd < 0 ? 1 : ns_kernel_set(fd, level, option, value);

@@ -41,9 +41,9 @@ bool ns_kernel_has_ulp(int fd);
 /* Set an integer option. 0 or -errno. */
 int ns_kernel_set(int fd, int level, int option, int value);
 
-/* Try setsockopt(value) on a new socket of this domain. Returns its 0 or -errno, or 1 if no socket
- * could be made. *answer is then what getsockopt returns: the kernel doubles and limits some
- * values. The socket is closed; its descriptor is never below 3. */
-int ns_kernel_would_be(int domain, int level, int option, int value, int *answer);
+/* Try setsockopt(value) on a new socket of the same domain as like. Returns its 0 or -errno, or 1
+ * if no socket could be made. *answer is then what getsockopt returns: the kernel doubles and
+ * limits some values. The socket is closed; its descriptor is never below 3. */
+int ns_kernel_would_be(int like, int level, int option, int value, int *answer);
 
 #endif

@@ -12,6 +12,7 @@ _Thread_local pid_t ns_vfork_parent;
 _Atomic pid_t ns_clone_parent;
 
 _Atomic bool ns_process_disabled;
+_Atomic uint8_t ns_process_generation;
 
 void ns_process_disable(void)
 {
@@ -43,6 +44,8 @@ bool ns_process_has_threads(void)
 
 void ns_process_forked(void)
 {
+    uint8_t next = (uint8_t)(ns_process_generation + 1);
+    atomic_store(&ns_process_generation, next ? next : 1);
     ns_clone_parent = 0;
     if (ns_vfork_parent != NS_PROCESS_NONE)
         ns_vfork_parent = 0;

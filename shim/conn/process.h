@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Of this thread: the process that last called vfork, until it is found to run again; 0: none;
@@ -46,5 +47,14 @@ static inline bool ns_process_is_disabled(void)
 
 /* In a child that has its own memory. */
 void ns_process_forked(void);
+
+/* How many forks lie between this process and the one that loaded the library, modulo 256. */
+extern _Atomic uint8_t ns_process_generation;
+
+/* Was this process forked, with what it knows of its sockets? Its parent may write to them. */
+static inline bool ns_process_is_child(void)
+{
+    return atomic_load_explicit(&ns_process_generation, memory_order_relaxed) != 0;
+}
 
 #endif

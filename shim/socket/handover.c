@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See handover.h. Owns only the flag that this process was forked. */
+/* See handover.h. Owns nothing. */
 #include "socket/handover.h"
 
 #include "base/real.h"
@@ -16,8 +16,6 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
-
-static _Atomic bool forked; /* from a process that may still use the same sockets */
 
 /* Set the options of a listener to what its application has set, since they would stay there. From
  * now on each connection that it accepts is treated by itself. */
@@ -72,7 +70,10 @@ static void each_enforced(int fd, struct ns_conn *conn, void *context)
 /* Another program may get this socket. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
-    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
+    /* A listener that a forked process has from its parent stays as it is, since the parent goes on
+     * to accept from it. */
+    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER &&
+                   NS_GET(conn, whole) == atomic_load(&ns_process_generation);
     int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
     if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
         restore_listener(fd, conn);
@@ -106,11 +107,6 @@ void ns_handover_begins(bool replaced)
     errno = saved;
 }
 
-void ns_handover_forked(void)
-{
-    atomic_store(&forked, true);
-}
-
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
@@ -120,7 +116,7 @@ static void disable_one(int fd, struct ns_conn *conn, void *context)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
-    if (NS_GET(conn, kind) == NS_CONN_RULED && !atomic_load(&forked)) {
+    if (NS_GET(conn, kind) == NS_CONN_RULED && !ns_process_is_child()) {
         ns_enforce_nodelay(fd, conn);
         ns_delack_unbound(fd, conn);
     }

@@ -25,9 +25,6 @@ void ns_handover_all_unseen(void);
  * replaced: another program will use the sockets, perhaps without the library. */
 void ns_handover_begins(bool replaced);
 
-/* In a child of fork. */
-void ns_handover_forked(void);
-
 /* Push what is held and undo what was set. From then on every socket is left alone, and the library
  * makes no system call. */
 void ns_handover_disable(void);

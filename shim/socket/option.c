@@ -50,15 +50,31 @@ static void note_quickack(struct ns_conn *conn, int value)
     ns_conn_ack_put(conn, state);
 }
 
+/* A program that sets the option after a message and clears it again pushes by itself: Nagle's
+ * algorithm stays on for its next message, until a wait. */
+static void note_nodelay(int fd, struct ns_conn *conn, bool on)
+{
+    bool flushed = !on && NS_GET(conn, app_nodelay) && NS_GET(conn, wrote);
+    bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE && NS_GET(conn, kind) == NS_CONN_RULED;
+    NS_PUT(conn, app_nodelay, on);
+    NS_PUT(conn, kernel_nodelay, on);
+    if (adaptive && (flushed || NS_GET(conn, joins))) {
+        struct ns_burst burst = ns_conn_burst(conn);
+        ns_burst_begin(&burst);
+        ns_conn_burst_put(conn, burst);
+    }
+    if (on)
+        NS_PUT(conn, joins, 0); /* what was joined has left */
+    else if (adaptive && flushed && !NS_GET(conn, immediate) && !NS_GET(conn, app_corks))
+        ns_join_mark(fd, conn);
+}
+
 /* After the kernel took the application's value. */
 static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
 {
     switch (option) {
     case TCP_NODELAY:
-        NS_PUT(conn, app_nodelay, value != 0);
-        NS_PUT(conn, kernel_nodelay, value != 0);
-        if (value)
-            NS_PUT(conn, joins, 0); /* the option has sent what was joined */
+        note_nodelay(fd, conn, value != 0);
         ns_socket_changed();
         if (NS_GET(conn, kind) == NS_CONN_RULED && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
             ns_socket_mark_as_ours(fd, conn);

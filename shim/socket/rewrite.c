@@ -64,11 +64,11 @@ static void tell(struct ns_view *view, int index, int value)
 }
 
 /* From now on getsockopt answers what it would after the application's own setsockopt. */
-static void tell_as_asked(struct ns_conn *conn, struct ns_view *view, int index, int asked)
+static void tell_as_asked(int fd, struct ns_view *view, int index, int asked)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
     int answer;
-    if (ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, asked, &answer) == 0)
+    if (ns_kernel_would_be(fd, row->level, row->option, asked, &answer) == 0)
         tell(view, index, answer);
 }
 
@@ -93,14 +93,14 @@ static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_actio
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
     if (action->verb == NS_SOCKOPT_IGNORE) {
-        tell_as_asked(conn, view, index, value);
+        tell_as_asked(fd, view, index, value);
         return 0;
     }
     int answer, rewritten_value = ns_sockopt_rewrite(action, value);
     if (rewritten_value == value && !(NS_GET(view, hidden) & UINT32_C(1) << index))
         return ns_kernel_set(fd, row->level, row->option, value);
     /* A value that the kernel would refuse is an error, whatever replaces it. */
-    int judged = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &answer);
+    int judged = ns_kernel_would_be(fd, row->level, row->option, value, &answer);
     if (judged < 0)
         return judged;
     int result = ns_kernel_set(fd, row->level, row->option, rewritten_value);
@@ -118,7 +118,7 @@ static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
     int answer;
-    int result = ns_kernel_would_be(NS_GET(conn, domain), row->level, row->option, value, &answer);
+    int result = ns_kernel_would_be(fd, row->level, row->option, value, &answer);
     if (result > 0) /* no descriptor is left for such a socket */
         return ns_kernel_set(fd, row->level, row->option, value);
     if (result < 0)

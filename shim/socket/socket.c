@@ -107,7 +107,6 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
         return;
     }
     NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");
-    NS_PUT(conn, domain, (uint8_t)domain);
     NS_PUT(conn, nonblock, (type & SOCK_NONBLOCK) != 0);
     NS_PUT(conn, kind, NS_CONN_FRESH);
 }
@@ -148,6 +147,7 @@ static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
     NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
                          : "listens; what it accepts is matched one by one");
     NS_PUT(conn, role, NS_ROLE_SERVER);
+    NS_PUT(conn, whole, atomic_load(&ns_process_generation));
     NS_PUT(conn, origin, adopted | (settled ? NS_LISTENER_SETTLED : 0));
     apply(fd, conn, rule, NS_CONN_LISTENER);
 }
@@ -180,7 +180,6 @@ static struct ns_conn *found(int fd, uint8_t origin)
     if (!conn)
         return NS_FD_UNKNOWN;
     NS_DEBUG(fd, "TCP socket that came from outside; its rule comes with its first use");
-    NS_PUT(conn, domain, (uint8_t)kind.domain);
     NS_PUT(conn, nonblock, kind.nonblock);
     NS_PUT(conn, origin, origin);
     NS_PUT(conn, kind, NS_CONN_ASK);
@@ -266,7 +265,6 @@ void ns_socket_accepted(int listener, int fd, int flags)
     if (!conn)
         return;
     NS_DEBUG_FROM(fd, "accepted from the listener", listener);
-    NS_PUT(conn, domain, NS_GET(from, domain));
     NS_PUT(conn, role, NS_ROLE_SERVER);
     NS_PUT(conn, nonblock, (flags & SOCK_NONBLOCK) != 0);
     /* The kernel copies these options from the listener (tcp_create_openreq_child). */

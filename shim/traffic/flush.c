@@ -46,6 +46,19 @@ void ns_flush_quiet(void)
     errno = saved;
 }
 
+static void acknowledge_if_old(int fd, struct ns_conn *conn)
+{
+    if (ns_ack_is_old(ns_conn_ack(conn), ns_thread.epoch))
+        ns_acknowledge(fd, conn);
+}
+
+void ns_flush_old_acks(void)
+{
+    int saved = errno;
+    ns_pending_each(acknowledge_if_old);
+    errno = saved;
+}
+
 void ns_flush_unless_ready(int fd, short events)
 {
     if (!ns_pending_kinds())

@@ -19,6 +19,15 @@ void ns_flush_pushes(void);
  * and a stream is not interrupted. */
 void ns_flush_quiet(void);
 
+/* After a wait that found something at once: send the ACKs that have been pending for several such
+ * waits. An event loop that always finds something would else never send them. */
+void ns_flush_old_acks(void);
+static inline void ns_flush_busy(void)
+{
+    if (ns_thread.epoch % NS_ACK_OLD == 0)
+        ns_flush_old_acks();
+}
+
 /* Before a call on fd that waits only while fd is not ready for events (POLLIN or POLLOUT): flush
  * if it is not ready. Costs a system call if anything is pending. */
 void ns_flush_unless_ready(int fd, short events);

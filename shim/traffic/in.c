@@ -3,10 +3,13 @@
 #include "traffic/in.h"
 
 #include "conn/delack.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
 #include "traffic/push.h"
 #include "traffic/flush.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
@@ -20,9 +23,9 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
     /* A probe would make the reads short that follow. */
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
         ns_flush_pending();
-        /* After a first part it waits for more inside the kernel, where only the kernel can
-         * acknowledge that part. */
-        ns_acknowledge_from_now_on(fd, conn);
+        if (ns_whole_begins(ns_conn_whole(conn)))
+            ns_acknowledge_from_now_on(fd, conn);
+        ns_thread.whole_at = (uint16_t)ns_push_tick();
         return NS_READ_PLAIN;
     }
     if (__builtin_expect(NS_GET(conn, lowat), 0)) {
@@ -44,7 +47,7 @@ static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
 }
 
 /* The application has read data. */
-static void took(int fd, struct ns_conn *conn)
+static void took(int fd, struct ns_conn *conn, int flags)
 {
     NS_PUT(conn, heard, 1);
     NS_PUT(conn, burst_epoch, 0); /* what is written next is a new burst */
@@ -53,15 +56,29 @@ static void took(int fd, struct ns_conn *conn)
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     struct ns_ack_state state = ns_conn_ack(conn);
-    ns_ack_read(&state, (uint8_t)ns_thread.epoch);
+    if (__builtin_expect(flags & MSG_WAITALL, 0) && state.interactive && !NS_GET(conn, nonblock)) {
+        struct ns_whole whole = ns_conn_whole(conn);
+        ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
+        ns_conn_whole_put(conn, whole);
+    }
+    bool unseen = NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN || ns_process_is_child();
+    if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
+        state.interactive = 1,
+        state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
+    ns_ack_read(&state, ns_thread.epoch, ns_ack_is_timed(state) ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
+    if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
+        ns_delack_unbound(fd, conn);
     list_ack(fd, conn, state);
 }
 
 void ns_in_nothing(int fd, struct ns_conn *conn)
 {
-    /* The application looked for the answer to what is held here: the burst is over. */
-    if ((NS_GET(conn, joins) || NS_GET(conn, held_until)) &&
+    /* The application looked for the answer to what is held here. A stream looks for input now and
+     * then, too: what Nagle's algorithm joins goes only at a second look without a write between.
+     */
+    bool waits = ns_probe_begins();
+    if (((waits && NS_GET(conn, joins)) || NS_GET(conn, held_until)) &&
         NS_GET(conn, listed_by) == ns_thread.token)
         ns_push(fd, conn);
     /* An event loop reads once more to find the end of the data. Two such reads are a busy poll,
@@ -83,7 +100,7 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
         return;
     if (result > 0) {
         if (!(flags & MSG_PEEK)) /* no option acknowledges unread data (tcp_cleanup_rbuf) */
-            took(fd, conn);
+            took(fd, conn, flags);
     } else if (result == 0) {
         if (!(flags & MSG_PEEK)) /* the peer has ended its stream, and waits for no ACK */
             NS_PUT(conn, ack_state, 0);

@@ -26,6 +26,11 @@ struct ns_thread {
     uint8_t probes; /* counts polls with zero timeout and the like */
     bool wrote;     /* to a ruled connection since the last probe or wait */
     bool may_push;  /* some entry of the list may be a push */
+    /* The descriptors of this thread's last poll or select that asked for room, as a part of their
+     * address. They are looked at before a call only if an earlier call has shown that they can be
+     * read. */
+    uint32_t room;
+    uint16_t whole_at; /* when a read with MSG_WAITALL began, in ticks */
     _Atomic int first[NS_PENDING_INLINE];
     _Atomic int *_Atomic more; /* further entries, one page; NULL until needed */
 };

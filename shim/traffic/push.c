@@ -26,6 +26,11 @@ uint16_t ns_push_clock(void)
     return (uint16_t)(ns_clock_now(CLOCK_MONOTONIC_COARSE) / NS_PER_MS);
 }
 
+unsigned ns_push_tick(void)
+{
+    return (unsigned)(ns_clock_now(CLOCK_MONOTONIC) / (NS_ACK_TICK_MS * NS_PER_MS));
+}
+
 bool ns_push_holds_no_more(void)
 {
     return NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST;
@@ -51,8 +56,11 @@ void ns_enforce_nodelay(int fd, struct ns_conn *conn)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
     else
         NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* a push would fail, too */
-    if (wanted && NS_GET(conn, kernel_nodelay))
+    uint8_t origin = NS_GET(conn, origin);
+    if (wanted && NS_GET(conn, kernel_nodelay) && !(origin & NS_COUNTED)) {
+        NS_PUT(conn, origin, origin | NS_COUNTED);
         NS_COUNT(nodelay);
+    }
     NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(conn, kernel_nodelay));
 }
 
@@ -170,9 +178,12 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.pending)
         return;
-    bool ends = ns_ack_sent(&state);
+    bool tests = NS_GET(conn, delack) == NS_DELACK_OURS;
+    enum ns_ack_step step = ns_ack_send(&state, tests, ns_push_tick());
     ns_conn_ack_put(conn, state);
-    int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
+    if (step == NS_ACK_SKIP)
+        return;
+    int error = set(fd, conn, TCP_QUICKACK, step == NS_ACK_END ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
         ns_fd_refresh(fd, conn);
     else if (error)
@@ -185,7 +196,8 @@ void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.interactive || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
-    state = (struct ns_ack_state){.needless = state.needless, .pieces = state.pieces};
+    state = (struct ns_ack_state){
+        .needless = state.needless, .pieces = state.pieces, .answers = state.answers};
     ns_conn_ack_put(conn, state);
     set(fd, conn, TCP_QUICKACK, 1);
 }

@@ -17,6 +17,10 @@ bool ns_push_is_late(uint64_t until);
 /* The time in milliseconds, for ns_burst. */
 uint16_t ns_push_clock(void);
 
+/* The time in ticks of NS_ACK_TICK_MS, for ns_ack_state and ns_whole. Not the coarse clock, which
+ * stands still while all processors are idle. */
+unsigned ns_push_tick(void);
+
 /* auto-cork: were bursts late on so many connections that new ones do not hold? */
 bool ns_push_holds_no_more(void);
 

@@ -20,13 +20,12 @@ enum {
     SEARCH_MOST = 8192, /* connections that are considered for the next turn */
 };
 
-void ns_sampler_begin(struct ns_sampler *sampler, uint64_t interval_ns)
+void ns_sampler_begin(struct ns_sampler *sampler)
 {
     *sampler = (struct ns_sampler){
         .room = ROOM_LEAST,
         .idle = true,
-        .fixed = interval_ns != 0,
-        .interval = interval_ns ? interval_ns : INTERVAL_MS * MS,
+        .interval = INTERVAL_MS * MS,
     };
 }
 
@@ -183,9 +182,8 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
     uint64_t each = took / looks, room;
 
     sampler->cost = sampler->cost ? (sampler->cost * 7 + each) / 8 : each;
-    if (!sampler->fixed)
-        sampler->interval =
-            (uint64_t)(table->n_live > sampler->room ? INTERVAL_MANY_MS : INTERVAL_MS) * MS;
+    sampler->interval =
+        (uint64_t)(table->n_live > sampler->room ? INTERVAL_MANY_MS : INTERVAL_MS) * MS;
     room = sampler->interval / SHARE / (sampler->cost ? sampler->cost : 1);
     sampler->room = room < ROOM_LEAST        ? ROOM_LEAST
                     : room > NS_SAMPLER_MOST ? NS_SAMPLER_MOST

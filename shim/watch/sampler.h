@@ -15,7 +15,6 @@ struct ns_sampler {
     size_t cursor; /* in the table: the next turn */
     uint64_t interval, turn_ends, last, rounds;
     uint64_t cost; /* of a sample, ns */
-    bool fixed;    /* the caller chose the interval */
     bool idle;     /* no sampled connection has traffic */
 };
 
@@ -26,7 +25,7 @@ struct ns_sampler_call {
     void *context;
 };
 
-void ns_sampler_begin(struct ns_sampler *sampler, uint64_t interval_ns);
+void ns_sampler_begin(struct ns_sampler *sampler);
 
 /* Take a sample from a list or an answer. A connection with traffic is then sampled regularly. */
 void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *call,

@@ -306,7 +306,7 @@ int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **out)
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = options->all;
     watch->table.owners.children = options->children;
-    ns_sampler_begin(&watch->sampler, options->interval_ns);
+    ns_sampler_begin(&watch->sampler);
     for (size_t i = 0; i < options->n_pids && !options->all; i++)
         there += (added = ns_owners_add(&watch->table.owners, options->pids[i])) == 0;
     if (!options->all && there == 0)

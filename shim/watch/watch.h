@@ -12,10 +12,8 @@
 struct ns_watch_options {
     const pid_t *pids;
     size_t n_pids;
-    bool children;        /* also the children of pids, now and later */
-    bool all;             /* every process that the caller may examine; pids is ignored */
-    uint64_t interval_ns; /* between samples of a connection that may be held; 0: 2 ms, and more if
-                             samples take too long */
+    bool children; /* also the children of pids, now and later */
+    bool all;      /* every process that the caller may examine; pids is ignored */
 };
 
 struct ns_watch;

@@ -12,12 +12,6 @@ setup() {
     may_look
 }
 
-@test "doctor says that the shim is switched off" {
-    patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_OFF=1
-    doctor_of p
-    expect_fails p "NAGLESHIM_OFF was set when it was started, which switches the shim off"
-}
-
 @test "doctor shows why the shim is disabled: a broken policy, a missing one, 'enabled': false, no rule for the program" {
     local file
     file=$(broken_policy)
@@ -237,26 +231,6 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     patient=/patient patient q pause "${enter[@]}" "$root"
     doctor_of q
     expect_fails q "/etc/ld.so.preload names /opt/libnagleshim.so, but musl's loader does not read this file: set LD_PRELOAD"
-}
-
-@test "doctor searches for the library in the process's own mount namespace" {
-    local mounts
-    ns_mount_namespace
-    [[ ${#mounts[@]} -gt 0 ]] || return 0 # the root of the test before has to do
-    mkdir "$T/private"
-    cp "$LIBRARY" "$T/private"
-    export T
-    # shellcheck disable=SC2016 # for the inner shell
-    patient p pause "${mounts[@]}" bash -c 'mount -t tmpfs none "$T/private" &&
-        LD_PRELOAD=$T/private/libnagleshim.so exec "$@"' bash
-    doctor_of p
-    expect_fails p "LD_PRELOAD names $T/private/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
-    # shellcheck disable=SC2016 # for the inner shell
-    patient q pause "${mounts[@]}" bash -c 'mkdir "$T/private/in" && mount -t tmpfs none "$T/private/in" &&
-        cp "$T/private/libnagleshim.so" "$T/private/in" && LD_PRELOAD=$T/private/in/libnagleshim.so exec "$@"' bash
-    [[ ! -e $T/private/in/libnagleshim.so ]]
-    doctor_of q
-    expect_works q
 }
 
 @test "doctor recognizes a kernel thread" {

@@ -162,6 +162,7 @@ CASES
 --pid|--pid needs a value; see 'nagleshim doctor --help'
 --pid 1 cat|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --all cat|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
+--every --pid 1|--every needs --all
 --all --pid 1|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --pid=|--pid must be a process id, not ''
 --pid 0|--pid must be a process id, not '0'
@@ -267,18 +268,6 @@ CASES
     expect_status 0
     expect_part output "library: $LIBRARY, from /etc/ld.so.preload"
     expect_verdict "the shim reaches this program"
-}
-
-@test "doctor examines the library that LD_PRELOAD names" {
-    mkdir "$T/elsewhere" "$T/alone"
-    cp "$LIBRARY" "$T/elsewhere"
-    cp "$NS" "$T/alone"
-    run --separate-stderr env LD_PRELOAD="$T/elsewhere/libnagleshim.so" "$T/alone/nagleshim" doctor "$T/ordinary"
-    expect_status 0
-    expect_part output "library: $T/elsewhere/libnagleshim.so, from LD_PRELOAD"
-    expect_part output "trial: the program's loader accepts the library"
-    expect_no_part output "neither beside"
-    expect_no_part output "does not name the library"
 }
 
 @test "doctor runs no loader that belongs to an ordinary user" {

@@ -136,23 +136,6 @@ policy: $T/policies/$real.json, 1 rule"
     done
 }
 
-@test "explain refuses files that are not programs: a directory, data, a library" {
-    local file expected
-    echo text >"$T/data"
-    mkdir "$T/folder"
-    while IFS='|' read -r file expected; do
-        explain --process "$file"
-        expect_status 2
-        expect_whole output ""
-        expect_whole stderr "nagleshim explain: '$file' $expected"
-    done <<CASES
-$T/folder|is a directory, not a program
-$T/data|is not executable: Permission denied
-/dev/null|is a special file, not a program
-$LIBRARY|is a library, not a program
-CASES
-}
-
 @test "check and explain refuse a pipe, and read standard input as -" {
     mkfifo "$T/fifo"
     run --separate-stderr "$NS" check "$T/fifo"

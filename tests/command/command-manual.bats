@@ -203,7 +203,7 @@ print("\n".join(at))' "$@"
         "$NS" explain --json -p "$T/p.json" --process cat --role server
         "$NS" doctor --json cat
         "$NS" doctor --json --all --every || true
-        "$NS" compare --json - --runs 2 -- true 2>/dev/null
+        "$NS" compare --json - --runs 5 -- true 2>/dev/null
         mkdir "$T/etc"
         echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"
         "$NS" host status --json --root "$T" || true

@@ -105,15 +105,6 @@ CASES
     done
 }
 
-@test "check prints that a file is valid, and its number of rules" {
-    run --separate-stderr "$NS" check "$(policy p '{"match": {"role": "client"}}, {}')"
-    expect_status 0
-    expect_whole output "$T/p.json: valid, 2 rules"
-    expect_whole stderr ""
-    run --separate-stderr "$NS" check "$(policy p '{}')"
-    expect_whole output "$T/p.json: valid, 1 rule"
-}
-
 @test "check warns of valid rules that are probably wrong, and exits 0" {
     run --separate-stderr "$NS" check "$(policy p '{}, {"name": "quotes", "match": {"role": "client"}, "ack": "app"}, {}')"
     expect_status 0
@@ -145,13 +136,6 @@ CASES
 0644 0777|replace it, because all may write to its directory
 0644 1777|
 CASES
-}
-
-@test "check prints the place of an error and what is allowed, and exits 1" {
-    run --separate-stderr "$NS" check "$(broken_policy)"
-    expect_status 1
-    expect_whole output ""
-    [[ ${#stderr_lines[@]} -eq 1 && $stderr =~ ^"$T/broken.json:2:21: ".*auto-cork ]]
 }
 
 @test "check exits 2 for a file that it cannot read" {

@@ -93,6 +93,10 @@ in_time() {
     keeps handed listener-is-sent
 }
 
+@test "a listener that a child's program inherits keeps the options that its parent needs" {
+    keeps handed listener-is-shared
+}
+
 # --- options, streams and cancellation
 
 @test "TCP_NODELAY that a program sets with syscall() stays on" {

@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* ack.h. In a script r is a read that finds data, w a write, "." a wait. The result has for each
- * wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on, otherwise "-". */
+/* ack.h. In a script r is a read that finds data, w a write, "." a wait, "~" a wait after which 12
+ * ms pass. The result has for each wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel
+ * from then on, "t" if one is skipped as a test, otherwise "-". */
 #include "conn/ack.h"
 
 #include "unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct end {
     struct ns_ack_state state;
-    uint8_t epoch;
+    unsigned epoch, tick;
+    bool tests; /* the kernel bounds its delayed ACKs */
 };
 
 static void act(struct end *end, const char *script, char *seen)
 {
     for (; *script; script++) {
         if (*script == 'r') {
-            ns_ack_read(&end->state, end->epoch);
+            ns_ack_read(&end->state, end->epoch, end->tick);
         } else if (*script == 'w') {
             ns_ack_wrote(&end->state);
         } else {
             end->epoch++;
-            *seen++ = !ns_ack_is_pending(end->state) ? '-' : ns_ack_sent(&end->state) ? 'Q' : 'A';
+            *seen++ = '-';
+            if (ns_ack_is_pending(end->state))
+                seen[-1] = "AQt"[ns_ack_send(&end->state, end->tests, end->tick)];
+            end->tick += *script == '~' ? 3 : 0;
         }
     }
     *seen = 0;
@@ -35,75 +41,135 @@ static void expect(const char *script, const char *wanted, const char *what)
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
 }
 
-static void check_left_out(void)
+/* Acts count times. Returns how often that was seen. */
+static int times(struct end *end, int count, const char *script, const char *wanted)
+{
+    char seen[256];
+    int alike = 0;
+    for (int i = 0; i < count; i++) {
+        act(end, script, seen);
+        alike += strcmp(seen, wanted) == 0;
+    }
+    return alike;
+}
+
+static void check_needless(void)
 {
     struct end end = {.epoch = 7};
-    char seen[256];
-    act(&end, "rw", seen);
-    for (int i = 0; i < NS_ACK_NEEDLESS; i++) {
-        act(&end, "r.w", seen);
-        if (strcmp(seen, "A") != 0)
-            OK(false, "first an ACK is sent before each wait");
-    }
-    act(&end, "r.wr.wr.w", seen);
-    OK(strcmp(seen, "---") == 0, "no ACK if an answer always carried it: %s", seen);
-    act(&end, "r.", seen);
-    act(&end, "r.w", seen); /* it came in two segments, and the second one was held */
-    OK(strcmp(seen, "A") == 0, "after the first missed ACK they are sent again: %s", seen);
-    int acks = 0;
-    for (int i = 0; i < 10000; i++) {
-        act(&end, "r.w", seen);
-        acks += strcmp(seen, "A") == 0;
-    }
-    OK(acks == 10000, "and never skipped again");
+    OK(times(&end, 1, "rw", "") && times(&end, NS_ACK_NEEDLESS, "r.w", "A") == NS_ACK_NEEDLESS,
+       "first an ACK is sent before each wait");
+    OK(times(&end, 1, "r.wr.wr.w", "---"), "no ACK if an answer always carried it");
+    OK(times(&end, 1, "r.r.r.w", "---"), "nor if more data came at once, which nothing had held");
+    OK(times(&end, 1, "r~", "-") && times(&end, 10000, "r.w", "A") == 10000,
+       "after the first missed ACK they are sent again, and never skipped again");
     end = (struct end){.epoch = 7};
-    act(&end, "rw", seen);
-    for (int i = 0; i < 1000; i++)
-        act(&end, "rr.w", seen);
-    act(&end, "rrr.w", seen);
-    OK(strcmp(seen, "-") == 0, "many reads without a wait are no missed ACK");
+    OK(times(&end, 1, "rw", "") && times(&end, 1000, "rr.w", "-") == 1000 - NS_ACK_NEEDLESS &&
+           times(&end, 1, "rrr.w", "-"),
+       "many reads without a wait are no missed ACK");
+    end = (struct end){.epoch = 7};
+    times(&end, 1, "rw", "");
+    times(&end, NS_ACK_NEEDLESS - 1, "r.w", "A");
+    times(&end, 1, "r.r.w", "AQ");
+    OK(times(&end, NS_ACK_NEEDLESS - 1, "r.w", "A") == NS_ACK_NEEDLESS - 1,
+       "one useful ACK outweighs many useless ones");
 }
 
-/* An ACK that let more data come resets the count. */
-static void check_use(void)
+/* More data follows each ACK. Had the peer waited for it? script: the round in which an ACK is
+ * skipped as a test. */
+static void check_test(const char *script, const char *wanted, const char *what)
 {
-    struct end end = {.epoch = 7};
+    struct end end = {.tests = true};
     char seen[256];
-    act(&end, "rw", seen);
-    for (int i = 0; i < 2 * NS_ACK_NEEDLESS - 2; i++)
-        act(&end, i == NS_ACK_NEEDLESS - 1 ? "r.r.w" : "r.w", seen);
-    act(&end, "r.w", seen);
-    OK(strcmp(seen, "A") == 0, "one useful ACK outweighs many useless ones: %s", seen);
+    OK(times(&end, 1, "rw", "") &&
+           times(&end, NS_ACK_HELPED - 1, "r.r.w", "AQ") == NS_ACK_HELPED - 1,
+       "first an ACK is sent before each wait");
+    act(&end, script, seen);
+    OK(seen[1] == 't', "then one is skipped: %s", seen);
+    OK(times(&end, 1000, "r.r.w", wanted) == 1000, "%s", what);
+    end = (struct end){0};
+    times(&end, 1, "rw", "");
+    OK(times(&end, 1000, "r.rw", "A") == 1000, "without a bound none is skipped");
 }
 
-/* The kernel's state need not come from writes in this process. */
+/* The kernel's state need not come from writes that the library saw. */
 static void check_others(void)
 {
     struct end end = {.state = {.interactive = 1}};
-    char seen[256];
-    act(&end, "r.r.r.", seen);
-    OK(strcmp(seen, "AAA") == 0, "a socket that another process writes to is not only read: %s",
-       seen);
+    int asked = 0;
+    OK(times(&end, 1, "r.r.r.", "AAA"), "a socket that others write to is not only read");
     end = (struct end){0};
-    act(&end, "rw", seen);
+    times(&end, 1, "rw", "");
     end.state.interactive = 0; /* the program's own TCP_QUICKACK */
-    act(&end, "wr.", seen);
-    OK(strcmp(seen, "-") == 0, "a write that is no answer does not make it interactive: %s", seen);
+    OK(times(&end, 1, "wr.", "-"), "a write that answers nothing does not make it interactive");
+    end = (struct end){0};
+    OK(!ns_ack_asks(end.state, false), "the kernel is not asked at the first read");
+    for (int i = 0; i < 100; i++) {
+        asked += ns_ack_asks(end.state, false);
+        times(&end, 1, "r.", "-");
+    }
+    OK(asked == NS_ACK_ASKED - 1, "but at the next ones, if no write was seen: %d", asked);
+    OK(ns_ack_asks(end.state, true), "and always, if others are known to write");
+    times(&end, 1, "rw", "");
+    OK(!ns_ack_asks(end.state, true), "unless the answer is known");
+}
+
+/* Every wait finds something else. */
+static void check_old(void)
+{
+    struct end end = {0};
+    times(&end, 1, "rwr", "");
+    OK(!ns_ack_is_old(end.state, end.epoch + NS_ACK_OLD - 1), "an ACK stays pending at first");
+    OK(ns_ack_is_old(end.state, end.epoch + NS_ACK_OLD), "and is sent although no wait blocks");
+}
+
+/* How many of so many reads with MSG_WAITALL, which take so many ticks each, begin with the
+ * kernel acknowledging at once. */
+static int at_once(struct ns_whole *whole, unsigned ticks, int reads)
+{
+    int count = 0;
+    for (int i = 0; i < reads; i++) {
+        count += ns_whole_begins(*whole);
+        ns_whole_ended(whole, ticks);
+    }
+    return count;
+}
+
+static void check_whole(void)
+{
+    struct ns_whole whole = {0};
+    OK(at_once(&whole, 0, 1000) == 0, "reads in time are left to the kernel's own delay");
+    OK(at_once(&whole, 125, 10) == 0, "half a second is no delayed ACK");
+    ns_whole_ended(&whole, 3);
+    OK(at_once(&whole, 0, NS_WHOLE_COUNT) == NS_WHOLE_COUNT && at_once(&whole, 3, 1) == 0,
+       "after a late read they are acknowledged at once, except for a test");
+    OK(at_once(&whole, 0, 1000) == 1000, "the test was late: from then on for good");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 3);
+    OK(at_once(&whole, 0, 1000) == NS_WHOLE_COUNT, "the test was in time: no longer");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 5);
+    OK(at_once(&whole, 5, 1000) == NS_WHOLE_TRIES, "a peer that is always slow: no longer");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 3);
+    at_once(&whole, 0, 3);
+    OK(at_once(&whole, 5, 5) == 5, "a slow answer among fast ones changes nothing");
 }
 
 int main(void)
 {
-    expect("r.wr", "-", "no ACK is pending for a server's first request");
-    expect("wr.", "-", "nor for a client's first answer");
-    expect("rwr.", "A", "later, data that is read and not answered is acknowledged");
-    expect("rwr.rwr.", "AA", "also the first of two segments");
+    expect("r.wr", "-", "a server has no ACK pending for its first request");
+    expect("wr.", "-", "nor a client for its first answer");
+    expect("rwr.", "A", "from then on what is read and not answered is acknowledged");
+    expect("rwr.rwr.", "AA", "also the first of two pieces");
     expect("rwrw.rw.", "--", "an answer carries its ACK");
-    expect("rwr.r.r.r.wr.", "AQ--A",
-           "a connection that is only read leaves ACKs to the kernel until it writes");
-    expect("r.r.r.r.", "----", "one that never writes leaves them to the kernel");
+    expect("rwr.r.r.r.wr.", "AQ--A", "an end that only reads leaves ACKs to the kernel");
+    expect("r.r.r.r.", "----", "an end that never writes does so from the start");
     expect("rwr..", "A-", "one ACK is enough");
-    check_left_out();
-    check_use();
+    check_needless();
+    check_test("r.r.r.w", "--", "the data came at once: ACKs are skipped from then on");
+    check_test("r.r~r.w", "AQ", "the peer had waited for the ACK: they are sent for good");
     check_others();
+    check_old();
+    check_whole();
     return ns_unit_done();
 }

@@ -100,13 +100,8 @@ static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_optio
     outputs->page.fd = outputs->policy.fd = -1;
     if (ns_outfile_open(&outputs->json, "diagnose", options->json) &&
         ns_outfile_open(&outputs->page, "diagnose", options->page) &&
-        ns_outfile_open(&outputs->policy, "diagnose", options->policy)) {
-        if (!ns_outfile_is_same(&outputs->json, &outputs->page) &&
-            !ns_outfile_is_same(&outputs->json, &outputs->policy) &&
-            !ns_outfile_is_same(&outputs->page, &outputs->policy))
-            return true;
-        SAY("--json, --report and --policy: each needs a file of its own");
-    }
+        ns_outfile_open(&outputs->policy, "diagnose", options->policy))
+        return true;
     drop_outputs(outputs);
     return false;
 }
@@ -277,10 +272,6 @@ int ns_diagnose_main(int argc, char **argv)
 
     if (!ns_diagnose_take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("diagnose");
-        return NS_EXIT_YES;
-    }
     if (!open_outputs(&outputs, &options))
         return NS_EXIT_ERROR;
     if (options.page && !ns_output_object()) /* main makes it for --json */

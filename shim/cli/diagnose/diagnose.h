@@ -14,12 +14,10 @@ struct ns_diagnose_options {
     pid_t pid;        /* 0: none */
     bool all;
     double seconds;        /* 0: until the program ends or a signal comes */
-    double interval_ms;    /* 0: the default */
     enum ns_grade fail_on; /* 0: exit with the program's status */
     double max_lost_ms;
     const char *json, *page, *policy; /* files to write, or NULL */
     bool outside;
-    bool help;
 };
 
 /* Returns false after printing a message. */

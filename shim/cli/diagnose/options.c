@@ -51,8 +51,6 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
         return true;
     case NS_DIAGNOSE_FOR:
         return take_number("--for", "seconds", 0.1, 1e6, &options->seconds);
-    case NS_DIAGNOSE_INTERVAL:
-        return take_number("--interval", "milliseconds", 0.5, 1000, &options->interval_ms);
     case NS_DIAGNOSE_FAIL_ON:
         return take_grade(&options->fail_on);
     case NS_DIAGNOSE_MAX_LOST_MS:
@@ -68,9 +66,6 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
         return true;
     case NS_DIAGNOSE_OUTSIDE:
         options->outside = true;
-        return true;
-    case NS_DIAGNOSE_HELP:
-        options->help = true;
         return true;
     default:
         ns_say_option("diagnose", argv, option);
@@ -107,12 +102,9 @@ bool ns_diagnose_take_options(int argc, char **argv, struct ns_diagnose_options 
     int option;
 
     *options = (struct ns_diagnose_options){.verb = "diagnose", .max_lost_ms = -1};
-    while ((option = ns_verbs_next_option("diagnose", argc, argv)) != -1) {
+    while ((option = ns_verbs_next_option("diagnose", argc, argv)) != -1)
         if (!take_option(option, argv, options))
             return false;
-        if (options->help)
-            return true;
-    }
     if (optind < argc)
         options->program = argv + optind;
     /* Without --fail-on, --max-lost-ms counts likely stalls as well. */

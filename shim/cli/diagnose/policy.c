@@ -5,6 +5,7 @@
 #include "cli/diagnose/policy.h"
 
 #include "base/path.h"
+#include "cli/cli.h"
 #include "cli/diagnose/sentences.h"
 
 #include <cJSON.h>
@@ -166,31 +167,19 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
     return text;
 }
 
-/* A word quoted for the shell. Control characters become escapes of $'...', so that they do not
- * reach the terminal. */
+/* A word quoted for the shell. */
 static void print_word(FILE *stream, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "%+,-./:=@_";
-    bool escapes = false;
 
     if (*word != '\0' && strspn(word, plain) == strlen(word)) {
         fputs(word, stream);
         return;
     }
+    putc('\'', stream);
     for (const char *c = word; *c; c++)
-        escapes = escapes || (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f;
-    fputs(escapes ? "$'" : "'", stream);
-    for (const char *c = word; *c; c++) {
-        if (*c == '\'')
-            fprintf(stream, escapes ? "\\'" : "'\\''");
-        else if (*c == '\n')
-            fprintf(stream, "\\n");
-        else if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
-            fprintf(stream, "\\x%02x", (unsigned char)*c);
-        else
-            fprintf(stream, escapes && *c == '\\' ? "\\\\" : "%c", *c);
-    }
+        fprintf(stream, *c == '\'' ? "'\\''" : "%c", *c);
     putc('\'', stream);
 }
 
@@ -261,5 +250,5 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_ne
         }
     }
     fclose(stream);
-    return text;
+    return ns_sanitize(text); /* control characters must not reach the terminal */
 }

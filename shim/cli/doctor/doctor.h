@@ -25,6 +25,9 @@ int ns_doctor_process(pid_t pid);
 /* Every process; with every, also those without TCP sockets and without the shim. */
 int ns_doctor_all(bool every);
 
+/* "loader: FILE (libc)", unless loader is "". */
+void ns_doctor_print_loader(const char *loader);
+
 enum { NS_FINDINGS_MOST = 16, NS_FINDING_SIZE = 1024 };
 
 enum ns_finding_kind { NS_FINDING_IS_WARNING, NS_FINDING_IS_REASON, NS_FINDING_IS_UNKNOWN };

@@ -54,7 +54,7 @@ static void print_library(const struct ns_examination *examination)
         FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
-static void print_loader(const char *loader)
+void ns_doctor_print_loader(const char *loader)
 {
     const char *libc = ns_reach_libc(loader);
 
@@ -128,7 +128,7 @@ static int print(const struct ns_examination *examination, pid_t asked)
 
     print_process(&examination->proc, asked);
     if (loaded->state == NS_LOADED_NO)
-        print_loader(examination->elf.interpreter);
+        ns_doctor_print_loader(examination->elf.interpreter);
     else
         print_library(examination);
     if (loaded->state == NS_LOADED_YES)

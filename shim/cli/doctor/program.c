@@ -54,16 +54,13 @@ static int find_program(const char *word, const struct ns_reach *reach)
 static void judge_file(const struct ns_reach *reach)
 {
     const char *reason = ns_reach_reason(reach->verdict);
-    const char *libc = ns_reach_libc(reach->loader);
 
     if (reach->is_script)
         FACT("program", "%s, a script for %s", reach->program,
              reach->file[0] ? reach->file : "an unknown interpreter");
     else
         FACT("program", "%s", reach->program);
-    if (reach->loader[0])
-        FACT("loader", "%s%s%s%s", reach->loader, libc ? " (" : "", libc ? libc : "",
-             libc ? ")" : "");
+    ns_doctor_print_loader(reach->loader);
     if (reason && reach->is_script)
         REASON("its interpreter %s %s", reach->file, reason);
     else if (reason)

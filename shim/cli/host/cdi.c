@@ -95,10 +95,6 @@ int ns_cdi_main(int argc, char **argv)
     int option;
 
     while ((option = ns_verbs_next_option("cdi", argc, argv)) != -1) {
-        if (option == NS_CDI_HELP) {
-            ns_help_print("cdi");
-            return NS_EXIT_YES;
-        }
         if (option != NS_CDI_PRELOAD_FILE) {
             ns_say_option("cdi", argv, option);
             return NS_EXIT_ERROR;

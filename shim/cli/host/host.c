@@ -25,7 +25,7 @@ enum action { NOTHING, ENABLE, DISABLE, STATUS };
 
 struct host_options {
     enum action action;
-    bool preload, help;
+    bool preload;
     char **units;
     unsigned n_units;
     const char *library, *root;
@@ -55,9 +55,6 @@ static bool take_option(struct host_options *options, char **argv, int option)
         return true;
     case NS_HOST_ROOT:
         options->root = optarg;
-        return true;
-    case NS_HOST_HELP:
-        options->help = true;
         return true;
     case NS_HOST_JSON:
         return true;
@@ -94,7 +91,7 @@ static bool parse(int argc, char **argv, struct host_options *options)
     while ((option = ns_verbs_next_option("host", argc, argv)) != -1)
         if (!take_option(options, argv, option))
             return false;
-    for (int i = optind; i < argc && !options->help; i++)
+    for (int i = optind; i < argc; i++)
         if (!take_word(options, argv[i]))
             return false;
     return true;
@@ -216,10 +213,6 @@ int ns_host_main(int argc, char **argv)
     options.units = calloc((size_t)argc, sizeof *options.units);
     if (!options.units || !parse(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (options.help) {
-        ns_help_print("host");
-        return NS_EXIT_YES;
-    }
     if (!is_clear(&options))
         return NS_EXIT_ERROR;
     if (options.action != STATUS && geteuid() != 0) {

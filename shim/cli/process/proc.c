@@ -240,39 +240,34 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
     return 0;
 }
 
-int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
+/* How many bytes were read, or -errno. Fewer than size if unmapped memory follows. */
+static ssize_t read_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
     int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, buffer, size, (off_t)address);
-    int error = n < 0 ? -errno : 0;
+    int error = errno;
 
     if (fd >= 0)
         close(fd);
-    if (error)
-        return error == -EIO ? -EFAULT : error;
+    return n >= 0 ? n : error == EIO ? -EFAULT : -error;
+}
+
+int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
+{
+    ssize_t n = read_memory(proc, address, buffer, size);
+
+    if (n < 0)
+        return (int)n;
     return (size_t)n == size ? 0 : -EFAULT;
 }
 
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size)
 {
-    size_t used = 0;
+    ssize_t n = read_memory(proc, address, buffer, size - 1);
 
-    while (used + 1 < size) {
-        /* No read goes past the end of a page: the next one may not exist. */
-        size_t step = 4096 - (size_t)((address + used) & 4095);
-
-        if (step > size - 1 - used)
-            step = size - 1 - used;
-        int error = ns_proc_memory(proc, address + used, buffer + used, step);
-        if (error)
-            return error;
-        used += step;
-        if (memchr(buffer + used - step, 0, step))
-            break;
-    }
-    buffer[used] = '\0';
+    buffer[n > 0 ? n : 0] = '\0';
     ns_sanitize(buffer);
-    return 0;
+    return n < 0 ? (int)n : 0;
 }
 
 static bool same_file(int dir, const char *name, const char *own)

@@ -18,79 +18,24 @@ enum {
     LOOK_AGAIN_MOST = 8, /* in one refresh, as no samples are taken meanwhile */
 };
 
-struct used_rules {
-    char *text;
-    size_t size;
-    unsigned n;
-};
-
-/* Describe the first rule that applies to sockets of the process, and count the others. */
-static void describe_rule(void *context, unsigned number, const struct ns_status_rule *rule)
-{
-    struct used_rules *used = context;
-    const char *send = ns_send_name((enum ns_send)rule->send);
-    const char *ack = ns_ack_name((enum ns_ack)rule->ack);
-
-    (void)number;
-    if (rule->sockets == 0 || used->n++ > 0)
-        return;
-    if (rule->ack == NS_ACK_BEFORE_WAIT)
-        snprintf(used->text, used->size, "%s", send ? send : "?");
-    else
-        snprintf(used->text, used->size, "%s, ack %s", send ? send : "?", ack ? ack : "?");
-}
-
-static void look_at_shim(const struct ns_proc *proc, struct ns_top_process *process)
-{
-    static const char *const texts[] = {
-        [NS_SHIM_UNKNOWN] = "?",
-        [NS_SHIM_DENIED] = "denied",
-        [NS_SHIM_NO] = "no",
-        [NS_SHIM_UNNAMED] = "no?",
-        [NS_SHIM_STARTING] = "starting",
-        [NS_SHIM_VERSION] = "another version",
-        [NS_SHIM_OFF] = "off",
-        [NS_SHIM_DISABLED] = "disabled",
-        [NS_SHIM_OBSERVES] = "observes",
-    };
-    static struct ns_loaded loaded;
-    char *text = process->shim_text;
-    size_t size = sizeof process->shim_text;
-
-    process->shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
-    if (process->shim < sizeof texts / sizeof texts[0]) {
-        snprintf(text, size, "%s", texts[process->shim]);
-        return;
-    }
-    struct used_rules used = {text, size, 0};
-    snprintf(text, size, "no socket");
-    ns_loaded_each_rule(proc, &loaded.status, describe_rule, &used);
-    if (used.n > 1)
-        snprintf(text + strlen(text), size - strlen(text), " +%u", used.n - 1);
-}
-
 /* What was known of a process that has ended stays, and its pid may be another process's. */
 static void look_at(struct ns_top_process *process, uint64_t now)
 {
+    static struct ns_loaded loaded;
     struct ns_proc proc;
     bool opened = ns_proc_open(process->pid, &proc) == 0;
 
     process->looked = now;
     if (opened && (process->started == 0 || proc.start == process->started)) {
-        if (ns_proc_look(&proc) == 0) {
-            look_at_shim(&proc, process);
-        } else {
-            process->shim = NS_SHIM_DENIED;
-            snprintf(process->shim_text, sizeof process->shim_text, "denied");
-        }
+        process->shim = NS_SHIM_DENIED;
+        if (ns_proc_look(&proc) == 0)
+            process->shim = ns_loaded_shim(&proc, ns_loaded_find(&proc, &loaded), &loaded);
         ns_proc_name(&proc, process->name, sizeof process->name);
     }
     if (opened)
         ns_proc_close(&proc);
     if (process->name[0] == '\0')
         snprintf(process->name, sizeof process->name, "?");
-    if (process->shim_text[0] == '\0')
-        snprintf(process->shim_text, sizeof process->shim_text, "?");
 }
 
 static bool is_of(const struct ns_top_process *process, const struct ns_watched *watched)

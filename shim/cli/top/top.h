@@ -14,8 +14,7 @@ struct ns_top_process {
     uint64_t started; /* see struct ns_watched */
     char name[64];    /* printable */
     enum ns_shim shim;
-    char shim_text[48]; /* what the library does in it, in few words */
-    uint64_t looked;    /* when it was examined; CLOCK_MONOTONIC ns */
+    uint64_t looked; /* when it was examined; CLOCK_MONOTONIC ns */
     bool used;
 };
 

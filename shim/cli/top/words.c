@@ -81,6 +81,13 @@ static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
 
 enum { PROCESS, PID, ROLE, HOLDS, LOST, SHARE, SHIM };
 
+static const char *const shims[] = {
+    [NS_SHIM_UNKNOWN] = "?",         [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
+    [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting", [NS_SHIM_OFF] = "off",
+    [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled", [NS_SHIM_READY] = "works",
+    [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+};
+
 void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells)
 {
     static const char *const titles[] = {"PROCESS", "PID",   "ROLE", "HOLDS/S",
@@ -96,7 +103,7 @@ void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells)
     const char *role = ns_role_name(row->role);
     cells->columns[PROCESS] = row->process->name;
     cells->columns[ROLE] = role ? role : "?";
-    cells->columns[SHIM] = row->process->shim_text;
+    cells->columns[SHIM] = shims[row->process->shim];
     snprintf(cells->texts[PID], sizeof cells->texts[0], "%d", row->process->pid);
     snprintf(cells->texts[HOLDS], sizeof cells->texts[0], "%.1f", row->holds_rate);
     snprintf(cells->texts[LOST], sizeof cells->texts[0], "%.1f", row->lost_rate);

@@ -118,6 +118,22 @@ static void listener_leaves(void)
     goes_on_as("role-unshimmed", true);
 }
 
+/* A child's program has a copy of the parent's listener, from which the parent goes on to accept.
+ */
+static void listener_is_shared(void)
+{
+    struct sockaddr_in address;
+    int listener = listen_here(&address);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/true", "true", (char *)NULL);
+        _exit(9);
+    }
+    child_ended(pid, 0);
+    EXPECT(has_nodelay(listener) == (getenv("LD_PRELOAD") != NULL));
+    close(listener);
+}
+
 static void listener_is_sent(void)
 {
     struct sockaddr_in address;
@@ -142,9 +158,8 @@ static const struct scenario roles[] = {
 };
 
 static const struct scenario scenarios[] = {
-    {"listener-stays", listener_stays},
-    {"connection-stays", connection_stays},
-    {"listener-leaves", listener_leaves},
+    {"listener-stays", listener_stays},     {"connection-stays", connection_stays},
+    {"listener-leaves", listener_leaves},   {"listener-is-shared", listener_is_shared},
     {"listener-is-sent", listener_is_sent},
 };
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: An ACK is sent if the peer waits for it, and only then, however the program reads, writes and waits.
+# shellcheck disable=SC2154 # $PROBES: helpers/common.bash
+# Each test runs a program without and with the library, and compares stalls (rounds over 20 ms; a bounded delayed ACK takes
+# 8 to 16 ms) and the segments of both ends for each round.
+
+bats_require_minimum_version 1.5.0
+load ../helpers/common
+
+setup() {
+    ns_setup
+    ns_prompt
+}
+
+teardown() {
+    ns_teardown
+}
+
+# run_pattern NAME ROUNDS [VARIABLE=VALUE]...: sets stalls, median (us) and both (segments of both ends for each round).
+# Both ends are on one CPU if the array pin says so, since segments depend on which end runs first.
+run_pattern() {
+    timeout 60 "${pin[@]}" env "${@:3}" "$PROBES/ack_patterns" "$1" "$2" >"$T/$1.out"
+    stalls=$(field stalls "$T/$1.out") median=$(field median_us "$T/$1.out") both=$(field both "$T/$1.out")
+}
+
+# cured NAME: almost every round stalls without the library. With it at most two do, the ones that show what the program does.
+cured() {
+    local pin=() stalls median both attempt
+    run_pattern "$1" 30
+    [[ $stalls -ge 28 ]]
+    for attempt in 1 2 3; do
+        run_pattern "$1" 60 LD_PRELOAD="$LIBRARY"
+        ! holds "$stalls <= 2 && $median < 5000" || return 0
+        echo "attempt $attempt: stalls $stalls, median $median us"
+    done
+    return 1
+}
+
+# as_few_segments NAME ROUNDS [FACTOR]: as without the library.
+as_few_segments() {
+    local pin=(taskset -c 0) stalls median both attempt without
+    for attempt in 1 2 3 4 5; do
+        run_pattern "$1" "$2"
+        without=$both
+        run_pattern "$1" "$2" LD_PRELOAD="$LIBRARY"
+        ! holds "$both <= ${3:-1.05} * $without" || return 0
+        echo "attempt $attempt: $both segments a round, $without without the library"
+    done
+    return 1
+}
+
+@test "reads with MSG_WAITALL that do not stall cost no more segments" {
+    as_few_segments whole 2000
+}
+
+@test "a reader with MSG_WAITALL that stalls is cured" {
+    cured whole-stalls
+}
+
+@test "a program that writes requests through stdio and reads answers with read is cured" {
+    cured stdio
+    cured stdout
+}
+
+@test "a peer of an event loop that always finds something to do is not kept waiting" {
+    cured never-idle
+}
+
+@test "a forked child that reads what its parent has asked for is cured" {
+    cured child-reads
+}
+
+@test "a reader with splice and SPLICE_F_NONBLOCK is cured" {
+    cured splice
+}
+
+# The ACKs of the first 31 rounds are needless, too, but nobody can know that yet.
+@test "answers that take 20 ms cost no more segments once ACKs have proven needless" {
+    as_few_segments slow-answers 200 1.2
+    as_few_segments slow-server 200 1.2
+}
+
+@test "a peer with TCP_NODELAY that answers in several writes gets no ACK for each, once a test has shown that it does not wait" {
+    as_few_segments pieces 1000 1.06
+}
+
+@test "a stream that looks for input, flushes or asks for room between its writes keeps its full segments" {
+    local pattern
+    for pattern in looks-for-input flushes polls-for-room selects-for-room; do
+        as_few_segments "$pattern" 1000 1.1
+    done
+}
