@@ -30,22 +30,25 @@ setup() {
         "$R/etc/systemd/system/app.service.d/zz-nagleshim.conf") == $'755\n755\n755\n644' ]]
 }
 
-@test "enable --unit in an image writes a drop-in, unless the unit's files set LD_PRELOAD" {
+@test "enable --unit in an image writes a drop-in, unless the unit's files mention LD_PRELOAD" {
     local system=$R/etc/systemd/system
-    unit app.service Environment=A=b
+    unit app.service Environment=A=b '# LD_PRELOAD=/lib/x.so' ' ; RootImage=/x LD_PRELOAD=/lib/x.so'
     unit root.service RootDirectory=/srv
     unit own.service Environment=LD_PRELOAD=/lib/own.so
+    unit unset.service UnsetEnvironment=LD_PRELOAD
     unit many@.service Environment=LD_PRELOAD=/lib/many.so
     mkdir "$system/late.service.d"
     unit late.service
     printf '[Service]\nEnvironment=LD_PRELOAD=/lib/late.so\n' >"$system/late.service.d/x.conf"
     snapshot >"$T/before"
     enable --unit app own
-    refused "own.service: /usr/lib/systemd/system/own.service sets LD_PRELOAD; add the library there"
+    refused "own.service: /usr/lib/systemd/system/own.service mentions LD_PRELOAD; change that file instead"
+    enable --unit unset
+    refused "unset.service: /usr/lib/systemd/system/unset.service mentions LD_PRELOAD; change that file instead"
     enable --unit many@1
-    refused "many@1.service: /usr/lib/systemd/system/many@.service sets LD_PRELOAD; add the library there"
+    refused "many@1.service: /usr/lib/systemd/system/many@.service mentions LD_PRELOAD; change that file instead"
     enable --unit late
-    refused "late.service: /etc/systemd/system/late.service.d/x.conf sets LD_PRELOAD; add the library there"
+    refused "late.service: /etc/systemd/system/late.service.d/x.conf mentions LD_PRELOAD; change that file instead"
     enable --unit app.service root
     expect_status 0
     expect_whole stderr ""
@@ -136,6 +139,29 @@ CASES
     refused "app.service: its LD_PRELOAD is '/lib/late.so' even with the drop-in: a drop-in that is read later sets it, see 'systemctl cat app.service'"
     expect_part stderr "nothing was changed"
     [[ $(grep -c daemon-reload "$R/log") -eq 2 ]]
+    # What beats the drop-in, or seems to.
+    printf 'A=b LD_PRELOAD=/lib/x.so\n# LD_PRELOAD=/lib/x.so\n' >"$R/etc/harmless"
+    printf 'LD_PRELOAD=/usr/lib/libnagleshim.so\n' >"$R/etc/sets-1"
+    printf 'A=b\n  LD_PRELOAD="/lib/a.so /lib/b.so"\n' >"$R/etc/sets-2"
+    snapshot >"$T/before"
+    echo LoadState=loaded >"$R/show/app.service"
+    while IFS='|' read -r shown said; do
+        printf 'LoadState=loaded\nEnvironment=LD_PRELOAD=/usr/lib/libnagleshim.so\n%b\n' "$shown" >"$R/show/app.service.after"
+        live enable --unit good app
+        if [[ $said ]]; then
+            refused "$said"
+        else
+            expect_status 0
+            live disable
+        fi
+    done <<'CASES'
+EnvironmentFiles=/etc/none (ignore_errors=yes)\nEnvironmentFiles=/etc/harmless (ignore_errors=no)|
+UnsetEnvironment=LD_PRELOAD2 MY_LD_PRELOAD LD_PRELOAD=/lib/x.so|
+EnvironmentFiles=/etc/sets-1 (ignore_errors=no)|
+EnvironmentFiles=/etc/sets-? (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets LD_PRELOAD to '/lib/a.so /lib/b.so'; add the library there
+EnvironmentFiles=/etc/sets-2 (ignore_errors=yes)\nEnvironmentFiles=/etc/harmless (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets
+UnsetEnvironment=A LD_PRELOAD|app.service: its UnsetEnvironment= removes LD_PRELOAD
+CASES
     touch "$R/show/reload-fails"
     live enable --unit good
     expect_status 2
@@ -144,6 +170,24 @@ CASES
     rm -r "$R/run/systemd"
     live enable --unit good
     refused "systemd is not running here; use --preload, or --root for an image"
+}
+
+@test "a zz-nagleshim.conf that this command did not write is neither replaced nor removed" {
+    local own=$R/etc/systemd/system/app.service.d/zz-nagleshim.conf
+    unit app.service
+    unit good.service
+    mkdir "${own%/*}"
+    printf '[Service]\nEnvironment="LD_PRELOAD=/usr/lib/libnagleshim.so"\n' >"$own"
+    snapshot >"$T/before"
+    enable --unit good app
+    refused "/etc/systemd/system/app.service.d/zz-nagleshim.conf: this command did not write it; nothing was changed"
+    host disable --unit app --root "$R"
+    expect_whole output "app.service is not enabled"
+    host disable --root "$R"
+    expect_whole output "nothing is enabled with the library"
+    host status --root "$R"
+    expect_whole output "nothing is enabled"
+    expect_untouched
 }
 
 @test "a name that is not a service, or stands for several, is refused" {

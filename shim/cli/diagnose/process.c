@@ -3,10 +3,12 @@
  * it, and whether a preload can reach it. Not async-signal-safe. */
 #include "cli/diagnose/rows.h"
 
+#include "cli/cli.h"
 #include "cli/process/elf.h"
 #include "cli/process/loaded.h"
 #include "cli/process/reach.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,4 +55,22 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
     }
     ns_proc_name(&proc, process->name, sizeof process->name);
     ns_proc_close(&proc);
+}
+
+int ns_diagnosed_say_error(const char *verb, pid_t pid, int error)
+{
+    if (error == -EPERM || error == -EACCES) {
+        ns_say(verb,
+               "permission denied: process %d is another user's, or protected; run this command as "
+               "that user, or as root",
+               pid);
+        return NS_EXIT_DENIED;
+    }
+    if (error == -ESRCH)
+        ns_say(verb, "there is no process %d", pid);
+    else if (error == -EPROTONOSUPPORT)
+        ns_say(verb, "this kernel has no INET_DIAG for TCP (the module tcp_diag)");
+    else
+        ns_say(verb, "cannot list TCP sockets: %s", strerror(-error));
+    return NS_EXIT_ERROR;
 }

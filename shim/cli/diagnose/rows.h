@@ -108,6 +108,9 @@ struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagn
  * reach the process. Fields that cannot be read stay unchanged. */
 void ns_diagnosed_process_look(struct ns_diagnosed_process *process);
 
+/* Print why ns_watch_open failed for this process. Returns the exit status. */
+int ns_diagnosed_say_error(const char *verb, pid_t pid, int error);
+
 /* The id of the row of such a connection, which is made if necessary; or -ENOMEM. Ignores verdict.
  */
 int ns_diagnosis_row(struct ns_diagnosis *diagnosis,

@@ -225,24 +225,6 @@ static void note_left(const struct session *session, struct ns_diagnose_end *end
             left.n == 1 ? "it" : "one of them");
 }
 
-static int say_denied(const struct ns_diagnose_options *options, int error)
-{
-    if (error == -EPERM || error == -EACCES) {
-        SAY("permission denied: process %d is another user's, or protected; run this command as "
-            "that "
-            "user, or as root",
-            options->pid);
-        return NS_EXIT_DENIED;
-    }
-    if (error == -ESRCH)
-        SAY("there is no process %d", options->pid);
-    else if (error == -EPROTONOSUPPORT)
-        SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
-    else
-        SAY("cannot list TCP sockets: %s", strerror(-error));
-    return NS_EXIT_ERROR;
-}
-
 static void take_tally(struct session *session, struct ns_diagnose_end *end)
 {
     struct ns_watch_tally tally;
@@ -284,7 +266,7 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
 
     if (error) {
         session->watch = NULL;
-        end->failure = say_denied(options, error);
+        end->failure = ns_diagnosed_say_error(options->verb, options->pid, error);
     }
     return !error;
 }

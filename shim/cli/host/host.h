@@ -59,7 +59,7 @@ struct ns_dropin {
     char unit[NAME_MAX + 1], library[PATH_MAX];
 };
 
-/* False if there is no such file. */
+/* False if there is no such file, or if this command did not write it. */
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin);
 
 /* A pattern for glob(3) that all drop-ins match. */

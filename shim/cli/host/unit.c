@@ -20,12 +20,17 @@
 #define UNITS "/etc/systemd/system/"
 #define DROPIN ".d/zz-nagleshim.conf"
 #define VARIABLE "LD_PRELOAD="
+#define MARK "# Written by nagleshim host;" /* the beginning of every drop-in */
 
 /* What systemd, or the files of an image, say about a service. */
 struct unit {
     char load_state[32];    /* systemd's LoadState: "loaded", "not-found", "masked" ... */
     char preload[PATH_MAX]; /* its LD_PRELOAD; "": it sets none */
     bool hides_files;       /* it has a root of its own, or hides directories */
+    /* These take precedence over Environment= in a drop-in: */
+    bool unsets;                 /* UnsetEnvironment= has LD_PRELOAD */
+    char file[PATH_MAX];         /* the last EnvironmentFile= that sets LD_PRELOAD; "": none */
+    char file_preload[PATH_MAX]; /* the value there */
 };
 
 bool ns_host_unit_path(const char *word, char path[PATH_MAX])
@@ -76,6 +81,62 @@ static void take_environment(struct unit *unit, const char *list)
     }
 }
 
+/* The first character of the line around at that is not a blank. */
+static const char *start_of_line(const char *text, const char *at)
+{
+    while (at > text && at[-1] != '\n')
+        at--;
+    return at + strspn(at, " \t");
+}
+
+/* An environment file has lines like NAME=VALUE, and the value may be in quotes. */
+static void read_environment_file(struct unit *unit, const char *path)
+{
+    char *text = ns_file_read(path);
+
+    for (char *at = text; at && (at = strstr(at, VARIABLE)); at++) {
+        const char *value = at + strlen(VARIABLE);
+
+        if (start_of_line(text, at) != at)
+            continue;
+        value += strspn(value, " \t\"'");
+        snprintf(unit->file, sizeof unit->file, "%s", path);
+        snprintf(unit->file_preload, sizeof unit->file_preload, "%.*s",
+                 (int)strcspn(value, "\"'\n"), value);
+    }
+    free(text);
+}
+
+/* systemctl prints one line for each EnvironmentFile=, "/etc/default/app* (ignore_errors=yes)". */
+static void take_environment_files(struct unit *unit, char *value)
+{
+    char *end = strstr(value, " (ignore_errors=");
+    glob_t found;
+
+    if (end)
+        *end = '\0';
+    if (glob(value, 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        read_environment_file(unit, found.gl_pathv[i]);
+    globfree(&found);
+}
+
+static void take_property(struct unit *unit, const char *name, char *value)
+{
+    if (strcmp(name, "LoadState") == 0)
+        snprintf(unit->load_state, sizeof unit->load_state, "%s", value);
+    else if (strcmp(name, "Environment") == 0)
+        take_environment(unit, value);
+    else if (strcmp(name, "EnvironmentFiles") == 0)
+        take_environment_files(unit, value);
+    else if (strcmp(name, "UnsetEnvironment") == 0)
+        for (char *word = strtok(value, " "); word; word = strtok(NULL, " "))
+            unit->unsets = unit->unsets || strcmp(word, "LD_PRELOAD") == 0;
+    else if (*value != '\0') /* RootDirectory, RootImage, TemporaryFileSystem */
+        unit->hides_files = true;
+}
+
 /* Asks systemctl for the settings of a service; of systemd itself if name is "". False, and the
  * reason is printed, if systemctl fails. */
 static bool ask(const char *name, struct unit *unit)
@@ -85,21 +146,18 @@ static bool ask(const char *name, struct unit *unit)
 
     /* No name has a quote, see ns_host_unit_path. */
     snprintf(command, sizeof command,
-             "systemctl show -p LoadState -p Environment -p RootDirectory -p RootImage "
-             "-p TemporaryFileSystem%s%s%s",
+             "systemctl show -p LoadState -p Environment -p EnvironmentFiles -p UnsetEnvironment "
+             "-p RootDirectory -p RootImage -p TemporaryFileSystem%s%s%s",
              *name ? " -- '" : "", name, *name ? "'" : "");
     FILE *stream = popen(command, "re");
     while (stream && getline(&line, &size, stream) > 0) {
-        char *value = line + strcspn(line, "=");
+        char *sign = strchr(line, '=');
 
-        value += *value == '=';
-        value[strcspn(value, "\n")] = '\0';
-        if (strncmp(line, "LoadState=", 10) == 0)
-            snprintf(unit->load_state, sizeof unit->load_state, "%s", value);
-        else if (strncmp(line, "Environment=", 12) == 0)
-            take_environment(unit, value);
-        else if (*value != '\0')
-            unit->hides_files = true;
+        if (!sign)
+            continue;
+        *sign = '\0';
+        sign[1 + strcspn(sign + 1, "\n")] = '\0';
+        take_property(unit, line, sign + 1);
     }
     free(line);
     if (stream && pclose(stream) == 0)
@@ -128,8 +186,17 @@ static void find_files(const char *name, glob_t *found)
         }
 }
 
+/* Is the word in a line of a unit file that is not a comment? */
+static bool mentions(const char *text, const char *word)
+{
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        if (!strchr("#;", *start_of_line(text, at)))
+            return true;
+    return false;
+}
+
 /* The same for an image, whose files are searched for the names of the settings alone. False, and
- * the reason is printed, if one of them sets LD_PRELOAD. */
+ * the reason is printed, if one of them mentions LD_PRELOAD. */
 static bool search(const char *name, struct unit *unit)
 {
     bool is_clear = true;
@@ -141,11 +208,11 @@ static bool search(const char *name, struct unit *unit)
     for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
         char *text = strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
 
-        is_clear = !text || !strstr(text, VARIABLE);
+        is_clear = !text || !mentions(text, "LD_PRELOAD");
         if (!is_clear)
-            SAY("%s: %s sets LD_PRELOAD; add the library there", name, found.gl_pathv[i]);
-        if (text && (strstr(text, "RootDirectory=") || strstr(text, "RootImage=") ||
-                     strstr(text, "TemporaryFileSystem=")))
+            SAY("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
+        if (text && (mentions(text, "RootDirectory=") || mentions(text, "RootImage=") ||
+                     mentions(text, "TemporaryFileSystem=")))
             unit->hides_files = true;
         free(text);
     }
@@ -161,9 +228,9 @@ static char *write_text(const struct ns_host *host, const char *name, const stru
 
     if (stream) {
         fprintf(stream,
-                "# Written by nagleshim host; 'nagleshim host disable --unit %s' removes it.\n"
-                "[Service]\n"
-                "Environment=\"" VARIABLE "%s\"\n",
+                MARK " 'nagleshim host disable --unit %s' removes it.\n"
+                     "[Service]\n"
+                     "Environment=\"" VARIABLE "%s\"\n",
                 name, list);
         if (unit->hides_files) /* "-": a missing file is skipped */
             fprintf(stream, "BindReadOnlyPaths=-%s -%s\n", host->library, NS_POLICY_DIR_DEFAULT);
@@ -176,10 +243,15 @@ static char *write_text(const struct ns_host *host, const char *name, const stru
 /* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one. */
 static bool prepare(const struct ns_host *host, struct ns_change *change)
 {
+    static struct ns_dropin dropin;
     struct unit unit = {.hides_files = false};
     char name[NAME_MAX + 1];
 
     unit_of(change->path, name);
+    if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin)) {
+        SAY("%s: this command did not write it; nothing was changed", change->path);
+        return false;
+    }
     if (host->is_image ? !search(name, &unit) : !ask(name, &unit))
         return false;
     if (!host->is_image && strcmp(unit.load_state, "loaded") != 0) {
@@ -198,7 +270,7 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
     return change->text != NULL;
 }
 
-/* Does the library come first in the unit's LD_PRELOAD, as systemd sees it now? */
+/* Is it our library that the unit's LD_PRELOAD names, as systemd sees it now? */
 static bool takes_effect(const struct ns_host *host, const char *path)
 {
     struct unit unit = {.hides_files = false};
@@ -208,11 +280,18 @@ static bool takes_effect(const struct ns_host *host, const char *path)
         return true;
     if (!ask(unit_of(path, name), &unit))
         return false;
-    if (ns_preload_find(unit.preload, entry) && strcmp(entry, host->library) == 0)
+    const char *list = unit.file[0] ? unit.file_preload : unit.preload;
+    if (!unit.unsets && ns_preload_find(list, entry) && strcmp(entry, host->library) == 0)
         return true;
-    SAY("%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets it, "
-        "see 'systemctl cat %s'",
-        name, unit.preload, name);
+    if (unit.unsets)
+        SAY("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
+    else if (unit.file[0])
+        SAY("%s: its EnvironmentFile %s sets LD_PRELOAD to '%s'; add the library there", name,
+            unit.file, list);
+    else
+        SAY("%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
+            "it, see 'systemctl cat %s'",
+            name, list, name);
     return false;
 }
 
@@ -276,7 +355,9 @@ int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n)
 
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
 {
-    char *text = ns_file_read(path), *list = text ? strstr(text, VARIABLE) : NULL;
+    char *text = ns_file_read(path);
+    bool is_ours = text && strncmp(text, MARK, strlen(MARK)) == 0;
+    char *list = is_ours ? strstr(text, VARIABLE) : NULL;
 
     unit_of(path, dropin->unit);
     dropin->library[0] = '\0';
@@ -285,7 +366,7 @@ bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
         ns_preload_find(list + strlen(VARIABLE), dropin->library);
     }
     free(text);
-    return text != NULL;
+    return is_ours;
 }
 
 /* Removes a drop-in, if it names the library that is meant. An exit status. */

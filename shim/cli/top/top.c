@@ -4,6 +4,7 @@
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
+#include "cli/diagnose/rows.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 
@@ -89,22 +90,6 @@ static int read_options(int argc, char **argv, struct options *options)
         return NS_EXIT_ERROR;
     }
     return -1;
-}
-
-static int say_error(int error, const struct options *options)
-{
-    if (error == -ESRCH)
-        SAY("there is no process %d", options->pid);
-    else if (error == -EACCES || error == -EPERM)
-        SAY("permission denied: process %d is another user's, or protected; run this command as "
-            "that "
-            "user, or as root",
-            options->pid);
-    else if (error == -EPROTONOSUPPORT)
-        SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
-    else
-        SAY("cannot list connections: %s", strerror(-error));
-    return error == -EACCES || error == -EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
 /* Sleep until this time or a signal. */
@@ -222,7 +207,7 @@ static int show(struct ns_top *top, const struct options *options)
             int error = take_samples(top, end);
 
             if (error)
-                return say_error(error, options);
+                return ns_diagnosed_say_error("top", options->pid, error);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->prometheus)
@@ -260,7 +245,7 @@ int ns_top_main(int argc, char **argv)
         .pids = &options.pid, .n_pids = 1, .children = true, .all = options.pid == 0};
     int error = ns_watch_open(&watch, &top.watch);
     if (error)
-        return say_error(error, &options);
+        return ns_diagnosed_say_error("top", options.pid, error);
     catch_signals();
     status = show(&top, &options);
     ns_top_release(&top);

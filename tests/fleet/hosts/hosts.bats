@@ -171,8 +171,11 @@ unit late
 mkdir /etc/systemd/system/late.service.d
 printf '[Service]\nEnvironment="LD_PRELOAD=/app/other.so"\n' >/etc/systemd/system/late.service.d/zzz.conf
 ln -s /dev/null /etc/systemd/system/masked.service
+unit file EnvironmentFile=-/etc/none EnvironmentFile=-/etc/app.env
+printf '# comment\nLD_PRELOAD="/app/other.so"\n' >/etc/app.env
+unit unset 'UnsetEnvironment=A LD_PRELOAD'
 systemctl daemon-reload
-for unit in late masked none; do
+for unit in late masked none file unset; do
     nagleshim host enable --unit blanks "$unit"
     echo "$unit $?"
 done
@@ -180,13 +183,15 @@ find /etc/systemd/system -name '*nagleshim*'
 nagleshim host enable --unit blanks
 cat /etc/systemd/system/blanks.service.d/zz-nagleshim.conf
 nagleshim host disable
-rm -r /etc/systemd/system/{blanks,late,masked}.service /etc/systemd/system/late.service.d
+rm -r /etc/app.env /etc/systemd/system/{blanks,late,masked,file,unset}.service /etc/systemd/system/late.service.d
 END
     local unit
-    for unit in late masked none; do
+    for unit in late masked none file unset; do
         grep -qx "$unit 2" <<<"$output"
     done
     [[ $output == *"late.service: its LD_PRELOAD is '/app/other.so' even with the drop-in"*'nothing was changed'*'LoadState=masked'*'LoadState=not-found'* ]]
+    grep -q "file.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD to '/app/other.so'" <<<"$output"
+    grep -q "unset.service: its UnsetEnvironment= removes LD_PRELOAD" <<<"$output"
     [[ $output != *'/system/'*nagleshim.conf* ]]
     grep -qE '^Environment="LD_PRELOAD=/usr/lib/.*/libnagleshim.so:/app/other.so:/app/none.so"$' <<<"$output"
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
