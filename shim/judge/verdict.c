@@ -25,8 +25,8 @@ enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
 /* Means of two kinds of waits count as equal up to this factor. */
 #define ALIKE 1.5
-/* With fewer waits of either kind an experiment says nothing, and a smaller reduction of the time
- * than to this part is no gain. */
+/* An experiment needs this many waits of either kind. Answers that take at least this part of the
+ * time are no gain. */
 enum { TRIED_LEAST = 4 };
 #define NO_GAIN 0.9
 
@@ -282,7 +282,7 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
 
 enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
 {
-    if (trial->done == 0 || trial->left == 0)
+    if (trial->done < TRIED_LEAST || trial->left < TRIED_LEAST)
         return NS_EFFECT_UNKNOWN;
     if (trial->p < NS_P_SIGNIFICANT)
         return trial->done_ms < trial->left_ms ? NS_EFFECT_FASTER : NS_EFFECT_SLOWER;
@@ -298,17 +298,15 @@ void ns_verdict_clear_receiving(struct ns_verdict *verdict)
 bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
 {
     enum ns_effect effect = ns_verdict_effect(trial);
-    if (trial->done < TRIED_LEAST || trial->left < TRIED_LEAST ||
-        (trial->what == NS_EXPERIMENT_PUSH ? verdict->stalls + verdict->maybe
-                                           : verdict->receiving) == 0)
+    uint64_t tried =
+        trial->what == NS_EXPERIMENT_PUSH ? verdict->stalls + verdict->maybe : verdict->receiving;
+    if (tried == 0 || effect == NS_EFFECT_UNKNOWN || effect == NS_EFFECT_CHANCE)
         return false;
     if (effect == NS_EFFECT_FASTER) {
         verdict->grade = NS_GRADE_PROVEN;
         verdict->doubt = NS_DOUBT_NOTHING;
         return true;
     }
-    if (effect == NS_EFFECT_CHANCE)
-        return false;
     if (trial->what == NS_EXPERIMENT_ACKNOWLEDGE) {
         ns_verdict_clear_receiving(verdict);
         return false;

@@ -103,7 +103,7 @@ struct ns_trial {
 enum ns_effect {
     NS_EFFECT_UNKNOWN, /* too few waits */
     NS_EFFECT_CHANCE,  /* the difference may be chance */
-    NS_EFFECT_NO_GAIN, /* the same without a significant gain; the hold is not the delay */
+    NS_EFFECT_NO_GAIN, /* it makes no difference: the hold or the ACK is not the delay */
     NS_EFFECT_FASTER,
     NS_EFFECT_SLOWER,
 };

@@ -230,11 +230,13 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     buffer[0] = '\0';
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
-        if (verdict->proof.end == 0)
+        if (row->is_cured && verdict->proof.end == 0)
             return add_trial(row->trial, buffer, size);
         return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
     case NS_GRADE_LIKELY:
-        return row->trial ? add_trial(row->trial, buffer, size) : say_likely(row, buffer, size);
+        if (row->trial && (row->trial->what == NS_EXPERIMENT_PUSH) == (verdict->receiving == 0))
+            return add_trial(row->trial, buffer, size);
+        return say_likely(row, buffer, size);
     case NS_GRADE_LATE:
         snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
                  verdict->late, s(verdict->late));
