@@ -60,10 +60,10 @@ static int after_probe(int result, bool waits)
  * writes). If room is all that such a call finds, it was not a wait for an answer: the burst goes
  * on. It is a probe: what has not grown since the one before is pushed. */
 
-/* Of an address: its low bits are 0 in every structure, and its high bits hardly change. */
-static uint32_t part_of(uintptr_t address)
+/* A few bits of an address; the lowest two are 0 in every structure. */
+static uint16_t part_of(uintptr_t address)
 {
-    return (uint32_t)(address >> 2);
+    return (uint16_t)(address >> 2 ^ address >> 16);
 }
 
 enum { ROOM_MOST = 8 }; /* descriptors of such a poll; an event loop has more */
@@ -218,10 +218,9 @@ static void restore_sets(const struct sets *saved, int count, fd_set *reads, fd_
     copy_set(errors, &saved->errors, count);
 }
 
-static uint32_t part_of_sets(const fd_set *reads, const fd_set *writes, const fd_set *errors)
+static uint16_t part_of_sets(const fd_set *reads, const fd_set *writes, const fd_set *errors)
 {
-    return part_of((uintptr_t)reads) + 3 * part_of((uintptr_t)writes) +
-           5 * part_of((uintptr_t)errors);
+    return part_of((uintptr_t)reads + 3 * (uintptr_t)writes + 5 * (uintptr_t)errors);
 }
 
 /* See asks_for_room. Sets of more than FD_SETSIZE descriptors are not copied. */

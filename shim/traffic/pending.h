@@ -29,7 +29,7 @@ struct ns_thread {
     /* The descriptors of this thread's last poll or select that asked for room, as a part of their
      * address. They are looked at before a call only if an earlier call has shown that they can be
      * read. */
-    uint32_t room;
+    uint16_t room;
     uint16_t whole_at; /* when a read with MSG_WAITALL began, in ticks */
     _Atomic int first[NS_PENDING_INLINE];
     _Atomic int *_Atomic more; /* further entries, one page; NULL until needed */

@@ -6,7 +6,7 @@
 # what lies there afterwards. apt-get is one that takes cJSON's source from where it was fetched before.
 
 bats_require_minimum_version 1.5.0
-BATS_TEST_TIMEOUT=400 # it builds
+export BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 
 setup() {

@@ -8,6 +8,11 @@ bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/life
 
+setup() {
+    ns_setup
+    ns_prompt
+}
+
 @test "a write that takes nothing leaves held bytes and owed ACKs to the wait" {
     settles '"send": "nodelay"' 200 life_debts refused
     settles '"send": "auto-cork"' 100000 life_debts refused

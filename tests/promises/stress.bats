@@ -34,12 +34,12 @@ unharmed() {
     done
     cat "$T/stress.out"
     tail -n 1 "$T/log"
-    [[ $status -eq 0 && $(field writes "$T/stress.out") -gt 1000 ]]
+    [[ $status -eq 0 && $(field writes "$T/stress.out") -gt 100 ]]
     # The shim was there, and did its work.
     grep -qE ' sockets [1-9][0-9]{3}' "$T/log"
     [[ $1 != auto-cork || $2 -lt 100000 ]] || grep -qE 'bursts held [1-9][0-9]{2}' "$T/log"
     [[ ${STRESS_FORKS-} == 0 || $(field forks "$T/stress.out") -gt 0 ]]
-    [[ $(field opens "$T/stress.out") -gt 1000 ]]
+    [[ $(field opens "$T/stress.out") -gt 100 ]]
 }
 
 @test "many threads and sockets work under the built-in policy" {
@@ -73,7 +73,7 @@ unharmed() {
     }
     build/unit/show_record "$T/record" >"$T/shown"
     grep -q '^records [1-9][0-9]* broken 0 ' "$T/shown"
-    [[ $(awk '{ n += gsub(/^connection/, "") * $11 } END { print n }' "$T/shown") -gt 1000 ]]
+    [[ $(sed -nE 's/^connection .* calls ([0-9]+) .*/\1/p' "$T/shown" | awk '{ n += $1 } END { print n + 0 }') -gt 100 ]]
 }
 
 # found_out FAULT STATUS TEXT: the stress program ends with that status, and says so.
