@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-# nagleshim: `make demo` shows it, `make check` proves it; `make help` lists the rest.
+# nagleshim: `make demo` shows the effect, `make check` runs the tests, `make help` lists all targets.
 
 PREFIX ?= /usr/local
 # A directory of ld.so's search path, so that LD_PRELOAD=libnagleshim.so works by name alone.
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
-# The policies of this machine are in its directory nagleshim, where the library looks for them.
+# The library looks for this machine's policies in $(SYSCONFDIR)/nagleshim.
 SYSCONFDIR ?= /etc
 MANDIR ?= $(DATADIR)/man
 DESTDIR ?=
 
 VERSION := 0.1.0
-# make has a CC of its own, which ?= would keep.
+# make predefines CC as cc, so ?= would have no effect.
 ifeq ($(origin CC),default)
 CC := gcc
 endif
@@ -23,11 +23,11 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 	-Wundef -Wvla $(WERROR)
 ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -Ishim -DNS_VERSION='"$(VERSION)"' \
 	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' $(CPPFLAGS) $(CFLAGS)
-# One artefact for every libc: no fortified names, no stack protector symbol that a libc may lack, TLS that
-# needs no allocation in a signal handler, and unwinding through us for thread cancellation.
-# On aarch64 no choice of atomics at run time either, which asks for a name that musl lacks. No offsets or times
-# of another size, which would give what we export another name. These come behind the CFLAGS and CPPFLAGS of
-# whoever builds: a distribution's ask for the opposite.
+# One library file must work with every libc. It must not use fortified function names or the stack protector's symbols,
+# which a libc may lack. On aarch64, it must not select atomics at run time, because that needs a symbol that musl lacks.
+# _FILE_OFFSET_BITS and _TIME_BITS must be unset, because they would rename the exported functions. The TLS model must not
+# allocate in a signal handler, and thread cancellation must be able to unwind through the library. These flags come
+# after the user's CFLAGS and CPPFLAGS, because those of distributions ask for the opposite.
 REQUIRED := -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-lto \
 	$(if $(filter aarch64%,$(MACHINE)),-mno-outline-atomics) \
 	-fno-stack-protector -U_FORTIFY_SOURCE -Wp,-U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS \
@@ -40,18 +40,18 @@ B := build
 CJSON_DIR ?= $(or $(firstword $(wildcard .deps/cjson-*)),.deps/cjson)
 CJSON_C := $(CJSON_DIR)/cJSON.c
 
-# What both the shim and the command use, and what unit tests and fuzzers test without preloading.
+# Files that the library and the command share. Unit tests and fuzzers test them without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
 	shim/base/arena.c shim/judge/look.c
-# Those with large arrays last: what every start of a process writes then lies together, on few pages.
+# Files with large arrays are linked last, so that the variables written at every process start share few pages.
 LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c
-# The command's own folders; the judge is pure, and is tested and fuzzed as the core is.
+# The command's own folders. The judge consists of pure functions and is tested and fuzzed like CORE_SRC.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
-# config/image/build builds what the image runs.
+# The program of the container image; config/image/build builds it.
 IMAGE_SRC := $(wildcard shim/image/*.c)
-# The library that observes: its folder, and what it needs of the other's.
+# libnagleshim-observe.so: its own folder, and the files that it shares with libnagleshim.so.
 OBSERVE_SRC := $(wildcard shim/observe/*.c)
 OBSERVE_OBJ := $(patsubst %.c,$B/pic/%.o,$(OBSERVE_SRC) $(wildcard shim/base/*.c) shim/conn/kernel.c shim/judge/look.c \
 	shim/policy/match.c shim/report/log.c)
@@ -62,7 +62,7 @@ CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
 PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
-# liburing is installed for this machine alone.
+# liburing is installed only for this machine, so a cross-build leaves out its probe.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
 PROBE_SRC := $(filter-out tests/probes/life/life_uring.c,$(PROBE_SRC))
 endif
@@ -72,7 +72,7 @@ vpath %.c $(sort $(dir $(PROBE_SRC)))
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 
-# What bash, zsh and fish complete, each by the name under which that shell looks for it.
+# The completions for bash, zsh and fish. Each file has the name that its shell looks for.
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
 .PHONY: all
@@ -87,7 +87,7 @@ compiler:
 		{ echo "make: '$(CC)' is missing, or the C library's headers are: on Debian install gcc and libc6-dev" >&2; \
 		exit 1; }
 
-# What knows the directory of policies, or that of the library as the command does, is built anew for another one.
+# Object files that contain the policy directory or the library directory are rebuilt if the directory changes.
 .PHONY: always
 $B/sysconfdir: DIRECTORIES = $(SYSCONFDIR)
 $B/directories: DIRECTORIES = $(SYSCONFDIR) $(LIBDIR)
@@ -109,11 +109,11 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
-# The page of diagnose and the specification of cdi are part of the command, by the assembler's .incbin.
+# The command contains these two files: they are included with the assembler's .incbin.
 $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
 $B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
 
-# The export list is the call table and nothing else.
+# The export list is generated from the call table only.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim $< -o $@
@@ -134,8 +134,7 @@ $B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
 	$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
 
-# The compiler's preprocessor reads the table: a program that prints it could not run where the build is for another
-# machine.
+# The preprocessor prints this table, because a program that prints it could not run in a cross-build.
 $B/completions/table: config/completions/verbs.in shim/cli/verbs.def shim/cli/levels.def shim/policy/modes.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim -o $@ $<
@@ -147,7 +146,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
 	mv -f $@.new $@
 
-# Every symbol visible, for unit tests and fuzzers; with those parts of the command that are tested so.
+# For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
@@ -159,7 +158,7 @@ $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
 
-# What a probe loads: shorter stem, so make takes this rule and not the next.
+# Libraries that probes load. make prefers this rule to the next one because its stem is shorter.
 $B/probes/%.so: %.so.c $(PROBE_H)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests/probes -shared -fPIC -o $@ $< -pthread -ldl
@@ -173,12 +172,12 @@ $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl -lm
 
-# Another TCP, to be the peer of programs under the shim: Debian's lwIP.
+# Programs that use another TCP implementation (Debian's lwIP), as peers of programs with the library.
 $B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
-# Chatty programs in other languages. Rust knows nothing of CC and its flags.
+# Chatty programs in other languages. rustc does not use CC and CFLAGS.
 $B/chatty/talk-rust: examples/chatty/talk.rs
 	@mkdir -p $(@D)
 	MAKEFLAGS= rustc -O -o $@ $<
@@ -191,7 +190,7 @@ $B/chatty/Talk.class: examples/chatty/Talk.java
 	@mkdir -p $(@D)
 	javac -d $(@D) $<
 
-# Victims that have to be built. What cargo writes beside its sources is left to a copy of them.
+# Victims that must be compiled. cargo writes files next to its sources, so it builds in a copy of them.
 $B/victims/asio: tests/systems/victims/asio.cpp
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -Wall -Wextra $(WERROR) -o $@ $< -pthread
@@ -206,7 +205,7 @@ $B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victi
 	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
 	cp .deps/victims/axum/target/debug/axum-queue $@
 
-# The differential fuzzer: the program that a library is loaded into, and the runner, which is its peer.
+# The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
 	@mkdir -p $(@D)
@@ -229,14 +228,14 @@ lwip: $B/lwip/quote_server
 victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
 chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
-# --- the two commands of the README -------------------------------------------------------------------------
+# --- the two main targets -----------------------------------------------------------------------------------
 .PHONY: demo check deps
-demo: ## get what is missing, build, and show the difference it makes
+demo: ## install missing packages, build, and measure stalls without and with the library
 	@tests/deps demo
 	@$(MAKE) --no-print-directory -s all examples
 	@tests/demo
 
-check: ## get what the tests need, build, and run them all
+check: ## install what the tests need, build, and run all tests
 	@tests/run --plan
 	@tests/deps check
 	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
@@ -244,60 +243,60 @@ check: ## get what the tests need, build, and run them all
 	@tests/run
 
 .PHONY: check-libcs check-kernels check-aarch64 check-sidecar
-check-libcs: ## the library on glibc 2.31, 2.36 and 2.41 and on musl (as root; makes systems in .deps/libcs)
+check-libcs: ## test the library with glibc 2.31, 2.36 and 2.41 and with musl (as root; installs systems in .deps/libcs)
 	@tests/deps libcs
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/libcs/run $(LIBCS)
 
-check-kernels: ## the library on Linux 5.10, 6.1 and 6.12, in virtual machines (their kernels go to .deps/kernels)
+check-kernels: ## test the library on Linux 5.10, 6.1 and 6.12, in virtual machines (downloads kernels to .deps/kernels)
 	@tests/deps kernels
 	@$(MAKE) --no-print-directory -s all examples probes
 	@tests/systems/kernels/run $(KERNELS)
 
-check-aarch64: ## cross-compile for aarch64 without a warning, and run it under qemu
+check-aarch64: ## cross-compile for aarch64 with warnings as errors, and run the tests under qemu
 	@tests/deps aarch64
 	@$(MAKE) --no-print-directory -s examples
 	@$(MAKE) --no-print-directory -s B=build/aarch64 CC=aarch64-linux-gnu-gcc WERROR=-Werror all examples probes
 	@tests/run aarch64.bats
 
-check-sidecar: ## the pod of examples/sidecar, with podman, on glibc and on musl
+check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and with musl
 	@tests/deps sidecar
 	@$(MAKE) --no-print-directory -s all $B/copy examples
 	@examples/sidecar/test
 
 .PHONY: check-bare
-check-bare: ## both commands of the README in a new Debian that has only gcc and make (as root; systems in .deps/bare)
+check-bare: ## run make demo and make check in a new Debian with only gcc and make (as root; systems in .deps/bare)
 	@tests/deps bare
 	@tests/systems/bare
 
 .PHONY: check-peers
-check-peers: ## the test suites of CPython, libevent, libuv, redis, nginx and curl, with and without
+check-peers: ## run the test suites of CPython, libevent, libuv, redis, nginx and curl, without and with the library
 	@tests/deps peers
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/peers/run $(SUITES)
 
 .PHONY: check-victims
-check-victims: ## more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
+check-victims: ## test more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats
 
 .PHONY: image check-fleet
-image: ## the container image for amd64 and arm64, and its bill of materials, in build/image
+image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
 	@tests/deps image
 	@config/image/build
 
-check-fleet: ## Kubernetes' own API server, the image, a Debian that boots, the packages and CDI (as root; systems in .deps/fleet)
+check-fleet: ## test with Kubernetes' API server, the image, a booted Debian, the packages and CDI (as root; systems in .deps/fleet)
 	@tests/deps fleet
 	@tests/fleet/build
 	@$(MAKE) --no-print-directory -s all examples image
 	@JOBS=1 tests/run tests/fleet/*/*.bats
 
-deps: ## install what building and testing need (says what first)
+deps: ## install the packages that all targets need, after listing them
 	@tests/deps all
 
-# --- longer forms of what check has in short -----------------------------------------------------------------
-# The fuzzers and what they test, by clang, with its sanitizers; an error ends them.
+# --- tests that take longer than those of check ---------------------------------------------------------------
+# clang builds the fuzzers and the code that they test, with sanitizers. A fuzzer ends at the first error.
 FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
 FUZZ_OBJ := $(CORE_SRC:%.c=$B/fuzz/obj/%.o) $(JUDGE_SRC:%.c=$B/fuzz/obj/%.o) $B/fuzz/obj/cJSON.o
@@ -324,39 +323,39 @@ fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 
-fuzz-programs: ## random programs without and with the shim, for SECONDS (3600) in all
+fuzz-programs: ## run random programs without and with the library, and compare, for SECONDS (3600) in total
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all differential
 	@DIFFERENTIAL_SECONDS=$(or $(SECONDS),3600) tests/run differential.bats
 
-check-stress: ## 64 threads over 2 000 sockets, STRESS_SECONDS (60) in each mode
+check-stress: ## run 64 threads on 2000 sockets, for STRESS_SECONDS (60) in each mode
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all probes $B/unit/show_record
 	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run stress.bats
 
-# A build of its own for each sanitizer; the programs of the tests stay as they are.
+# Each sanitizer has its own build of the library. The test programs are not rebuilt.
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 .PHONY: check-asan check-ubsan check-tsan check-valgrind
-check-asan check-ubsan: ## the tests that can, with AddressSanitizer and UBSan in the library
+check-asan check-ubsan: ## run the tests with AddressSanitizer and UBSan in the library (one run has both)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so build/asan/libnagleshim-observe.so units
 	@tests/sanitized asan
 
-check-tsan: ## the same with ThreadSanitizer
+check-tsan: ## run the tests with ThreadSanitizer in the library
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
 		build/tsan/libnagleshim.so build/tsan/libnagleshim-observe.so units
 	@tests/sanitized tsan
 
-check-valgrind: ## the life-cycle tests under memcheck and helgrind
+check-valgrind: ## run the life-cycle tests under memcheck and helgrind
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
 .PHONY: check-mutants
-check-mutants: ## change the library at random places, and see which changes no test notices (MUTANTS='-n 60')
+check-mutants: ## change the library at random places, and list the changes that no test detects (MUTANTS='-n 60')
 	@tests/deps check
 	@tests/deps mutants
 	@$(MAKE) --no-print-directory -s all examples probes units differential
@@ -367,15 +366,15 @@ check-mutants: ## change the library at random places, and see which changes no 
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
-# What diagnose preloads; the command looks for it beside the library.
+# The library that diagnose preloads. The command looks for it in the directory of libnagleshim.so.
 OBSERVER = $(LIBDIR)/libnagleshim-observe.so
-install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR are honoured)
+install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagleshim (also honours DESTDIR and LIBDIR)
 	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
 		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
 		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
-	@# A process that has the old file mapped keeps it.
+	@# The files are replaced by mv, so that running processes keep the old file mapped.
 	for library in $(LIBRARY) $(OBSERVER); do \
 		install -m 0644 $B/$${library##*/} $(DESTDIR)$$library.new && \
 		mv -f $(DESTDIR)$$library.new $(DESTDIR)$$library || exit; done
@@ -386,7 +385,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -m 0644 config/container/* $(SHARED)/container/
 	@find config/kubernetes -type f | while read -r file; do \
 		install -D -m 0644 "$$file" "$(SHARED)/$${file#config/}" || exit; done
-	@# The paths of this installation; in a container the library and the policies stay where they are.
+	@# Write the paths of this installation into the files. The paths inside a container do not change.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
 		$(SHARED)/systemd/nagleshim.conf
 	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
@@ -401,7 +400,7 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
 	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim
 	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
-	@# What to copy does not name a directory that is not there: it stands in a comment until somebody makes one.
+	@# If the policy directory cannot be created, comment out the lines that name it in the files to copy.
 	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || { \
 		sed -i 's#^Environment=NAGLESHIM_POLICY_DIR=#\#&#' $(SHARED)/systemd/nagleshim.conf && \
 		sed -i -E 's#^( *)(NAGLESHIM_POLICY_DIR: |- $(POLICIES):)#\1\#\2#' $(SHARED)/container/compose.yaml && \
@@ -410,10 +409,10 @@ install: all ## install below PREFIX, policies in SYSCONFDIR (DESTDIR and LIBDIR
 		name='$(LIBRARY)'; ! ldconfig -p 2>/dev/null | grep -qF "=> $$name" || name=libnagleshim.so; \
 		echo "installed; next: $(BINDIR)/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=$$name PROGRAM"; }
 
-# An ordinary user has no right to its cache, and often not the directory that it is in; musl has none.
+# ldconfig may fail: an ordinary user cannot write its cache and often lacks /sbin in PATH, and musl has no ldconfig.
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
-uninstall: ## remove what install put there, and the directories that are empty then
+uninstall: ## remove the installed files, and directories that are then empty
 	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(OBSERVER) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
@@ -427,25 +426,25 @@ uninstall: ## remove what install put there, and the directories that are empty 
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
 .PHONY: deb rpm
-deb rpm: $(CJSON_C) ## the packages libnagleshim and nagleshim, in build/packages
+deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/packages
 	@tests/deps $@
 	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
 .PHONY: bench figures trace
-bench: ## measure against hand-written cures, as ratios
+bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes chatty
 	@status=0; for part in run ways chatty distance; do \
 		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
 
-figures: ## draw the pictures of examples/figures with gnuplot
+figures: ## draw the pictures in examples/figures and build/figures with gnuplot
 	@tests/deps figures
 	@$(MAKE) --no-print-directory all examples probes chatty
 	@examples/figures/draw
 	@examples/figures/draw_measured
 
-trace: ## capture one POST without and with the shim
+trace: ## print the frames of one POST without and with the library
 	@tests/deps trace
 	@$(MAKE) --no-print-directory all examples
 	@examples/trace
@@ -454,7 +453,7 @@ trace: ## capture one POST without and with the shim
 .PHONY: lint format clean help
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHELL_FILES = $(shell git ls-files 2>/dev/null | xargs grep -lE '^\#!.*(bash|/sh)' 2>/dev/null)
-lint: ## formatting, layers, shellcheck, and warnings as errors with gcc and clang
+lint: ## check formatting, layers and shell scripts, and build with gcc and clang with warnings as errors
 	@tests/deps lint
 	clang-format --dry-run --Werror $(C_FILES)
 	tests/layers
@@ -462,18 +461,19 @@ lint: ## formatting, layers, shellcheck, and warnings as errors with gcc and cla
 	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers differential
 	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers differential
 
-format: ## rewrite the C files in the house style
+format: ## reformat the C files with clang-format
 	clang-format -i $(C_FILES)
 
-clean: ## remove what was built (not the fetched sources in .deps)
+clean: ## remove the directory build (but not .deps)
 	rm -rf build
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z0-9 -]+:.*## ' $(MAKEFILE_LIST) | sort | \
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
-	@echo "  make bench BENCH=--quick takes minutes, and its times are rough"
-	@echo "  make check FILTER=REGEX runs the tests whose names match; CJSON_DIR=DIR uses that cJSON"
-	@echo "  make check-mutants MUTANTS='-n 300 shim/life' tries 300 changes of that folder"
-	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs some of them"
+	@echo "  make bench BENCH=--quick takes minutes only; its times are less precise"
+	@echo "  make check FILTER=REGEX runs the tests whose names match"
+	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
+	@echo "  make check-mutants MUTANTS='-n 300 shim/socket' tries 300 changes in that folder"
+	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs only these suites"
 
 -include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

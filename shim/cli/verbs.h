@@ -23,6 +23,7 @@ enum ns_takes {
     NS_TAKES_PID,
     /* one of a few words that the option's text lists */
     NS_TAKES_GRADE,
+    NS_TAKES_EXPERIMENT,
     /* one word of a list; see enum ns_words */
     NS_TAKES_SEND,
     NS_TAKES_ACK,

@@ -297,3 +297,101 @@ bounds_delayed_acks() {
 @test "a reader whose socket was made by raw system calls does not stall" {
     reads raw-reader 5
 }
+
+# --- descriptors that are closed elsewhere, and filters
+
+# flows PROGRAM SCENARIO [POLICY]...: after it the connection is as it was: its small writes and those of its peer do
+# not wait, as they do without the shim.
+flows() {
+    local policy policies=("${@:3}")
+    [[ ${#policies[@]} -gt 0 ]] || policies=("$CORK" '')
+    for policy in "${policies[@]}"; do
+        keeps "$1" "$2" "$policy"
+        holds "$(field median "$T/alone") > 30"
+        holds "$(field median "$T/out") < 20" || {
+            echo "$2 under '$policy'"
+            cat "$T/out"
+            return 1
+        }
+    done
+}
+
+@test "a thread that gets a descriptor table of its own and empties it leaves the others' connections governed" {
+    flows descriptors close-range-unshare
+    flows descriptors close-range-by-number
+}
+
+@test "closes of a child that shares memory but no descriptors leave the parent's connections governed" {
+    flows descriptors clone-vm
+}
+
+@test "getsockopt says what the program asked for also after it has installed a filter" {
+    keeps descriptors filter-by-prctl
+    keeps descriptors filter-by-number
+}
+
+@test "after a filter that kills on a call, nothing that does without this call is killed" {
+    keeps filters kills
+}
+
+@test "a program that has installed a filter has its sockets back as it made them" {
+    keeps filters permits
+}
+
+# --- a connection for each request
+
+# socket_calls FILE PRELOAD ROLE [PORT]: the calls that it makes on its connections, by name and with what it asks for,
+# between its start and its end.
+socket_calls() {
+    local file=$1 preload=$2
+    shift 2
+    timeout 30 strace -qq -s 0 -o "$file.raw" -E LD_PRELOAD="$preload" "$PROBES/promise_requests" "$@" >"$file.out"
+    awk '/^getppid/ { found = 1 } found' "$file.raw" |
+        sed -E 's/htons\([0-9]+\)/PORT/; s/0x[0-9a-f]+/ADDRESS/g' | grep -vE '^(getppid|exit|alarm|brk|getrandom|newfstatat|\+\+\+)' >"$file"
+    [[ -s $file ]]
+}
+
+# The library was loaded, and has made its table of descriptors.
+was_there() {
+    grep -q RLIMIT_NOFILE "$T/shimmed.raw"
+    run ! grep -q RLIMIT_NOFILE "$T/plain.raw"
+}
+
+@test "a client that makes a connection for each request makes no other system call than without the library" {
+    local role port
+    ns_start server "$PROBES/promise_requests" peer-server
+    ns_port server
+    for role in client client-to-eof; do
+        socket_calls "$T/plain" '' "$role" "$port"
+        socket_calls "$T/shimmed" "$LIBRARY" "$role" "$port"
+        # The last read finds the end, whichever call it is.
+        [[ $role == client ]] || sed -i -E 's/^(read|recvfrom)\(([0-9]+),.*= 0$/read(\2) = 0/' "$T/plain" "$T/shimmed"
+        diff "$T/plain" "$T/shimmed"
+        was_there
+    done
+}
+
+# serves NAME PRELOAD: a server, and its calls.
+serves() {
+    local file=$T/$1
+    ns_start "$1" timeout 30 strace -qq -s 0 -o "$file.raw" -E LD_PRELOAD="$2" "$PROBES/promise_requests" server
+    ns_port "$1"
+    "$PROBES/promise_requests" peer-client "$port"
+    ns_join "$1"
+    awk '/^getppid/ { found = 1 } found' "$file.raw" | sed -E 's/htons\([0-9]+\)/PORT/g; s/0x[0-9a-f]+/ADDRESS/g
+        s/port [0-9]+\\n/port/' | grep -vE '^(getppid|exit|alarm|brk|getrandom|newfstatat|write\(1|\+\+\+)' >"$file"
+    [[ -s $file ]]
+}
+
+@test "a server that serves one request a connection makes no other system call, but for its listener" {
+    local listener
+    serves plain ''
+    serves shimmed "$LIBRARY"
+    listener=$(sed -nE 's/^listen\(([0-9]+),.*/\1/p' "$T/shimmed")
+    grep -E "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/once" || true
+    cat "$T/once"
+    [[ $(wc -l <"$T/once") -le 3 ]]
+    grep -vE "^[gs]etsockopt\($listener," "$T/shimmed" >"$T/rest"
+    diff "$T/plain" "$T/rest"
+    was_there
+}

@@ -192,7 +192,7 @@ int main(void)
     if (!mkdtemp(directory))
         return 1;
     connect_sockets();
-    ns_recorder_open(directory);
+    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
     check_slots();
     check_overflow();
     check_hostile();

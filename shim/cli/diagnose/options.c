@@ -41,6 +41,15 @@ static bool take_grade(enum ns_grade *grade)
     return *grade != NS_GRADE_CANNOT_TELL;
 }
 
+static bool take_experiment(const char **experiment)
+{
+    *experiment = optarg;
+    if (strcmp(optarg, "push") == 0 || strcmp(optarg, "acknowledge") == 0)
+        return true;
+    SAY("--experiment must be push or acknowledge, not '%s'", optarg);
+    return false;
+}
+
 static bool take_option(int option, char **argv, struct ns_diagnose_options *options)
 {
     switch (option) {
@@ -64,6 +73,8 @@ static bool take_option(int option, char **argv, struct ns_diagnose_options *opt
     case NS_DIAGNOSE_POLICY:
         options->policy = optarg;
         return true;
+    case NS_DIAGNOSE_EXPERIMENT:
+        return take_experiment(&options->experiment);
     case NS_DIAGNOSE_OUTSIDE:
         options->outside = true;
         return true;
@@ -92,6 +103,8 @@ static bool judge(const struct ns_diagnose_options *options)
         SAY("a program, --pid and --all: only one of them can be watched");
     else if (exists(options->policy))
         SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
+    else if (options->experiment && (!options->program || options->outside))
+        SAY("--experiment needs a program to start, and excludes --outside");
     else
         return true;
     return false;

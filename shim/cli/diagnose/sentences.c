@@ -98,9 +98,9 @@ char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t ti
     return buffer;
 }
 
-const char *ns_diagnosis_doubt(enum ns_doubt doubt)
+const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
 {
-    switch (doubt) {
+    switch (row->verdict.doubt) {
     case NS_DOUBT_NO_LOOKS:
         return "there were too few samples while data was in flight";
     case NS_DOUBT_NO_UNSENT:
@@ -109,8 +109,11 @@ const char *ns_diagnosis_doubt(enum ns_doubt doubt)
         return "this kernel does not report the peer's window (Linux 5.4 and later do), and a full "
                "window looks the same";
     case NS_DOUBT_ANSWERS:
-        return "bytes were held, but the answers came so long after the release that they may not "
-               "have waited for it; 'nagleshim compare' can decide";
+        return row->process->trial.what == NS_EXPERIMENT_NONE
+                   ? "bytes were held, but the answers came so long after the release that they "
+                     "may not have waited for it; --experiment push can decide"
+                   : "bytes were held, but the answers came so long after the release that they "
+                     "may not have waited for it";
     case NS_DOUBT_NOTHING:
         break;
     }
@@ -127,7 +130,13 @@ char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *b
     if (number == 1 && at)
         add(buffer, size, " (%s)", at->name);
     add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it", cure->does,
-        cure->from_ms, row->conclusion.certain ? "about " : "at best ", fmax(cure->to_ms, 0.1));
+        cure->from_ms,
+        cure->measured            ? ""
+        : row->conclusion.certain ? "about "
+                                  : "at best ",
+        fmax(cure->to_ms, 0.1));
+    if (cure->measured)
+        add(buffer, size, " (measured)");
     if (at && at->curable.reason[0])
         add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
     return buffer;
@@ -156,8 +165,40 @@ static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t siz
                  "fired, so the peer probably waited for the ACK; a peer whose own timer follows "
                  "the same ticks looks the same",
                  verdict->receiving);
-    add(buffer, size, "; 'nagleshim compare' can decide");
+    if (row->process->trial.what == NS_EXPERIMENT_NONE)
+        add(buffer, size, "; --experiment %s can decide",
+            verdict->receiving ? "acknowledge" : "push");
     return buffer;
+}
+
+/* Append the result of an experiment. */
+static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
+{
+    static const char *const effects[] = {
+        [NS_EFFECT_CHANCE] = "the difference may be chance",
+        [NS_EFFECT_NO_GAIN] = "this is no cure",
+        [NS_EFFECT_FASTER] = "this is a cure",
+        [NS_EFFECT_SLOWER] = "this makes it slower",
+    };
+    enum ns_effect effect = ns_verdict_effect(trial);
+    bool pushes = trial->what == NS_EXPERIMENT_PUSH;
+
+    if (effect == NS_EFFECT_UNKNOWN)
+        add(buffer, size, "too few waits with %s",
+            pushes ? "held bytes to push" : "received data to acknowledge");
+    else
+        add(buffer, size,
+            "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; %s (p = "
+            "%.2g)",
+            trial->done_ms, trial->done, pushes ? "a push" : "an acknowledgement", trial->left_ms,
+            trial->left, effects[effect], trial->p);
+    return buffer;
+}
+
+char *ns_diagnosis_experiment(const struct ns_diagnosed_process *process, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s[%d]: ", process->name, process->pid);
+    return add_trial(&process->trial, buffer, size);
 }
 
 static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer, size_t size)
@@ -186,10 +227,15 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
 {
     const struct ns_verdict *verdict = &row->verdict;
 
+    buffer[0] = '\0';
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
+        if (row->is_cured && verdict->proof.end == 0)
+            return add_trial(row->trial, buffer, size);
         return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
     case NS_GRADE_LIKELY:
+        if (row->trial && (row->trial->what == NS_EXPERIMENT_PUSH) == (verdict->receiving == 0))
+            return add_trial(row->trial, buffer, size);
         return say_likely(row, buffer, size);
     case NS_GRADE_LATE:
         snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
@@ -200,7 +246,7 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
                  verdict->looks, s(verdict->looks));
         break;
     case NS_GRADE_CANNOT_TELL:
-        snprintf(buffer, size, "%s", ns_diagnosis_doubt(verdict->doubt));
+        snprintf(buffer, size, "%s", ns_diagnosis_doubt(row));
         break;
     }
     return buffer;
@@ -234,9 +280,8 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
 
     snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
-        add(buffer, size,
-            "%" PRIu64 " times the peer of %s seems to have waited for this end's delayed ACK",
-            stalled, row->process->name);
+        add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK", stalled,
+            row->process->name, row->is_cured ? "waited" : "seems to have waited");
     } else {
         if (row->source == NS_SOURCE_OUTSIDE)
             add(buffer, size, "at least %" PRIu64, stalled);
@@ -285,7 +330,7 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
     uint64_t requests = 0, late = 0;
     unsigned connections = 0;
     bool sampled = false;
-    enum ns_doubt doubt = NS_DOUBT_NOTHING;
+    const struct ns_diagnosed *doubtful = diagnosis->rows;
 
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
@@ -295,7 +340,7 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
         late += row->verdict.late;
         connections += row->connections;
         if (row->verdict.doubt)
-            doubt = row->verdict.doubt;
+            doubtful = row;
     }
     if (diagnosis->n_rows == 0) {
         snprintf(buffer, size, "cannot tell: no TCP connection with traffic was seen");
@@ -319,7 +364,7 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
                  s(connections));
         break;
     case NS_GRADE_CANNOT_TELL:
-        snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubt));
+        snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubtful));
         break;
     }
     add_delay(diagnosis, buffer, size);

@@ -22,6 +22,10 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
 /* The reason for the grade. */
 char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size);
 
+/* What the experiment in a process has shown. */
+char *ns_diagnosis_experiment(const struct ns_diagnosed_process *process, char *buffer,
+                              size_t size);
+
 /* A cure: what it does, what it gains, and whether it is possible. */
 char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *buffer, size_t size);
 
@@ -33,6 +37,6 @@ char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t ti
 const char *ns_delay_name(enum ns_delay delay);
 const char *ns_delay_meaning(enum ns_delay delay, enum ns_source source);
 
-const char *ns_diagnosis_doubt(enum ns_doubt doubt);
+const char *ns_diagnosis_doubt(const struct ns_diagnosed *row);
 
 #endif

@@ -124,7 +124,7 @@ static void print_short(FILE *stream, const struct ns_diagnosed *row)
     else if (row->conclusion.stalls)
         fprintf(stream, "; %.0f ms lost", row->conclusion.lost_ms);
     else if (verdict->grade == NS_GRADE_CANNOT_TELL)
-        fprintf(stream, "; %s", ns_diagnosis_doubt(verdict->doubt));
+        fprintf(stream, "; %s", ns_diagnosis_doubt(row));
     else
         fprintf(stream, "; %" PRIu64 " request%s", verdict->requests,
                 verdict->requests == 1 ? "" : "s");
@@ -166,6 +166,17 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int w
                 diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
 }
 
+static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
+{
+    unsigned n = 0;
+    char text[TEXT_MOST];
+
+    for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
+        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
+            fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+                    ns_diagnosis_experiment(diagnosis->processes[i], text, sizeof text));
+}
+
 void ns_report_print(FILE *stream, const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
@@ -176,6 +187,7 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
     print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
                 0, width ? width : INT_MAX);
     print_rows(stream, diagnosis, width ? width : WIDTH_DEFAULT);
+    print_experiments(stream, diagnosis);
     if (report->next || report->n_notes)
         putc('\n', stream);
     for (unsigned i = 0; i < report->n_notes; i++)

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* Filters that a program installs for itself. One kills on a single system call, which the program
+ * does not make: whatever it does instead, nobody may make that call for it. One permits
+ * everything: then the sockets are as the program has made them. See promise.h. */
+#include "promise.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+
+static char name_of_true[] = "true";
+static char *const just_true[] = {name_of_true, NULL};
+static char *const no_environment[] = {NULL};
+static const char path_of_true[] = "/bin/true";
+
+static void install(struct sock_filter *filter, unsigned short length)
+{
+    struct sock_fprog program = {.len = length, .filter = filter};
+    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Everything but this call. */
+static void kill_on(unsigned number)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    install(filter, sizeof filter / sizeof *filter);
+}
+
+static void execs(int fd)
+{
+    (void)fd;
+    execve(path_of_true, just_true, no_environment);
+    _exit(9);
+}
+
+static void spawns(int fd)
+{
+    pid_t pid = -1;
+    (void)fd;
+    EXPECT(posix_spawn(&pid, path_of_true, NULL, NULL, just_true, no_environment) == 0);
+    child_ended(pid, 0);
+}
+
+static void vforks(int fd)
+{
+    (void)fd;
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    child_ended(pid, 0);
+}
+
+static void runs_a_shell(int fd)
+{
+    (void)fd;
+    unsetenv("LD_PRELOAD"); /* the filter is inherited, and a shell has no connection */
+    EXPECT(system("true") == 0);
+}
+
+static void opens_a_stream(int fd)
+{
+    EXPECT(fdopen(fd, "w") != NULL);
+}
+
+static void becomes_standard(int fd)
+{
+    EXPECT(dup2(fd, 0) == 0);
+}
+
+static void hands_over(int fd)
+{
+    int pair[2];
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    send_right(pair[0], fd);
+}
+
+static void goes_under(int fd)
+{
+    int null = open("/dev/null", O_RDWR);
+    EXPECT(dup2(null, fd) == fd);
+}
+
+static void closes_another(int fd)
+{
+    (void)fd;
+    EXPECT(close(open("/dev/null", O_RDWR)) == 0);
+}
+
+static int ends_at_once(void *unused)
+{
+    (void)unused;
+    _exit(0);
+}
+
+/* The process has had a child that borrowed its memory. */
+static void has_lent_memory(void)
+{
+    enum { STACK = 64 * 1024 };
+    char *stack = malloc(STACK);
+    pid_t pid = clone(ends_at_once, stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+    child_ended(pid, 0);
+    free(stack);
+}
+
+static void lives_through(unsigned forbidden, void (*act)(int fd), const char *name)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(5);
+        struct conn conn = open_conn();
+        EXPECT(write(conn.fd, "a", 1) == 1 && write(conn.fd, "b", 1) == 1);
+        is_governed(conn.fd);
+        if (forbidden == SYS_getpid)
+            has_lent_memory();
+        kill_on(forbidden);
+        act(conn.fd);
+        _exit(results->wrong != 0);
+    }
+    int status = ended_within(pid, 6000);
+    if (status != 0)
+        wrong("%s: ended with %#x", name, status);
+}
+
+#define LIVES_THROUGH(forbidden, act) lives_through(forbidden, act, #act)
+
+static void kills(void)
+{
+    LIVES_THROUGH(SYS_setsockopt, execs);
+    LIVES_THROUGH(SYS_setsockopt, spawns);
+    LIVES_THROUGH(SYS_setsockopt, vforks);
+    LIVES_THROUGH(SYS_setsockopt, runs_a_shell);
+    LIVES_THROUGH(SYS_setsockopt, opens_a_stream);
+    LIVES_THROUGH(SYS_setsockopt, becomes_standard);
+    LIVES_THROUGH(SYS_setsockopt, hands_over);
+    LIVES_THROUGH(SYS_fcntl, goes_under);
+    LIVES_THROUGH(SYS_getpid, closes_another);
+}
+
+/* A listener and both ends of a connection that all are the program's, and another connection whose
+ * TCP_NODELAY it has set. */
+static void permits(void)
+{
+    struct sock_filter all_of_it[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    bool shimmed = getenv("LD_PRELOAD") != NULL;
+    int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0), client;
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0);
+    EXPECT(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    EXPECT(has_nodelay(listener) == shimmed);
+    struct conn conn = open_conversing(), own = open_conversing();
+    EXPECT(setsockopt(own.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
+    install(all_of_it, 1);
+    EXPECT(!has_nodelay(listener));
+    EXPECT(!has_nodelay(conn.fd));
+    EXPECT(has_nodelay(own.fd));
+    client = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
+    EXPECT(RAW(connect, client, &address, sizeof address, 0) == 0);
+    int server = accept(listener, NULL, NULL);
+    EXPECT(!has_nodelay(server));
+    never_asked(listener);
+    never_asked(conn.fd);
+    never_asked(server);
+    close(listener);
+    close(server);
+    RAW(close, client, 0, 0, 0);
+    close_conn(conn);
+    close_conn(own);
+}
+
+static const struct scenario scenarios[] = {
+    {"kills", kills},
+    {"permits", permits},
+};
+
+LIFE_MAIN(scenarios)

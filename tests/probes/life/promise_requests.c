@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections that carry one request and one answer each, for strace: after the call of getppid
+ * nothing but what they need. Usage: promise_requests client|client-to-eof PORT, promise_requests
+ * server, which prints its port, or promise_requests peer-server|peer-client PORT, which makes bare
+ * system calls only. */
+#include "life.h"
+
+enum { CONNECTIONS = 4, ANSWER = 1000 };
+
+static char data[ANSWER];
+
+/* As a library or without one, to what serves with bare calls. */
+static void client(uint16_t port, bool to_eof)
+{
+    struct sockaddr_in address = loopback(htons(port));
+    for (int i = 0; i < CONNECTIONS; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        EXPECT(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+        EXPECT(write(fd, "request", 7) == 7);
+        EXPECT(read(fd, data, sizeof data) == ANSWER);
+        if (to_eof) {
+            struct pollfd end = {.fd = fd, .events = POLLRDHUP};
+            RAW(ppoll, &end, 1, NULL, NULL); /* unseen: nobody is to wait below */
+            EXPECT(read(fd, data, sizeof data) == 0);
+        }
+        close(fd);
+    }
+}
+
+static int listen_and_tell(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(bind(fd, (struct sockaddr *)&address, len) == 0);
+    EXPECT(listen(fd, 8) == 0);
+    EXPECT(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+    printf("listening on port %d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    return fd;
+}
+
+static void server(void)
+{
+    int listener = listen_and_tell();
+    for (int i = 0; i < CONNECTIONS; i++) {
+        int fd = accept(listener, NULL, NULL);
+        EXPECT(read(fd, data, sizeof data) == 7);
+        EXPECT(write(fd, data, ANSWER) == ANSWER);
+        close(fd);
+    }
+    close(listener);
+}
+
+static void peer_server(void)
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    printf("listening on port %d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    for (;;) {
+        int fd = (int)RAW(accept4, listener, 0, 0, 0);
+        raw(SYS_recvfrom, fd, (long)data, sizeof data, 0, 0, 0);
+        raw(SYS_sendto, fd, (long)data, ANSWER, MSG_NOSIGNAL, 0, 0);
+        RAW(close, fd, 0, 0, 0);
+    }
+}
+
+static void peer_client(uint16_t port)
+{
+    struct sockaddr_in address = loopback(htons(port));
+    for (int i = 0; i < CONNECTIONS; i++) {
+        int fd = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
+        EXPECT(RAW(connect, fd, &address, sizeof address, 0) == 0);
+        EXPECT(raw(SYS_sendto, fd, (long)"request", 7, 0, 0, 0) == 7);
+        EXPECT(raw(SYS_recvfrom, fd, (long)data, ANSWER, MSG_WAITALL, 0, 0) == ANSWER);
+        EXPECT(raw(SYS_recvfrom, fd, (long)data, ANSWER, 0, 0, 0) == 0);
+        RAW(close, fd, 0, 0, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *role = argc > 1 ? argv[1] : "";
+    uint16_t port = argc > 2 ? (uint16_t)atoi(argv[2]) : 0;
+    results =
+        mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    alarm(20);
+    RAW(getppid, 0, 0, 0, 0);
+    if (strcmp(role, "client") == 0)
+        client(port, false);
+    else if (strcmp(role, "client-to-eof") == 0)
+        client(port, true);
+    else if (strcmp(role, "server") == 0)
+        server();
+    else if (strcmp(role, "peer-server") == 0)
+        peer_server();
+    else if (strcmp(role, "peer-client") == 0)
+        peer_client(port);
+    else
+        return 2;
+    return results->wrong != 0;
+}
