@@ -4,7 +4,6 @@
  * something is ready it is returned, and only if nothing is ready the ACKs are sent. As
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "conn/kernel.h"
 
 #include <string.h>
 
@@ -91,17 +90,10 @@ static int note_poll(int found, const struct pollfd *fds, nfds_t count)
 }
 
 /* Input of a regular file is always there. */
-static bool is_file(int fd)
-{
-    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
-        ns_fd_fill(fd, NS_FD_FILE);
-    return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
-}
-
 static bool polled_room(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; i < count; i++)
-        if (fds[i].revents & ~POLLOUT && !(fds[i].revents & POLLIN && is_file(fds[i].fd)))
+        if (fds[i].revents & ~POLLOUT && !(fds[i].revents & POLLIN && ns_fd_is_file(fds[i].fd)))
             return false;
     return true;
 }
@@ -109,7 +101,8 @@ static bool polled_room(const struct pollfd *fds, nfds_t count)
 static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
 {
     for (int fd = 0; fd < count; fd++)
-        if ((reads && FD_ISSET(fd, reads) && !is_file(fd)) || (errors && FD_ISSET(fd, errors)))
+        if ((reads && FD_ISSET(fd, reads) && !ns_fd_is_file(fd)) ||
+            (errors && FD_ISSET(fd, errors)))
             return false;
     return true;
 }

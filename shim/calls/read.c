@@ -3,7 +3,6 @@
  * made without waiting, and the ACKs are sent only if there is no data. Never reads ahead, never
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "conn/kernel.h"
 
 #include <limits.h>
 
@@ -23,9 +22,7 @@ static inline void before_other_read(int fd)
 {
     if (!ns_pending_any() || !ns_pending_kinds())
         return;
-    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
-        ns_fd_fill(fd, NS_FD_FILE);
-    if (!ns_fd_is_open(fd) || ns_fd_lookup(fd) != NS_FD_FILE)
+    if (!ns_fd_is_file(fd))
         ns_flush_unless_ready(fd, POLLIN);
 }
 

@@ -58,6 +58,9 @@ static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
     return ns_fd_lookup(fd) == conn; /* the table is never closed, nor is a chunk given back */
 }
 
+/* Is fd a regular file, whose reads never wait? Asks the kernel once for each descriptor. */
+bool ns_fd_is_file(int fd);
+
 /* Was fd looked up before? */
 static inline bool ns_fd_is_known(int fd)
 {

@@ -56,7 +56,8 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (__builtin_expect(flags & MSG_WAITALL, 0) && state.interactive && !NS_GET(conn, nonblock)) {
+    if (__builtin_expect(flags & MSG_WAITALL, 0) && state.interactive && !NS_GET(conn, nonblock) &&
+        !(flags & MSG_DONTWAIT)) {
         struct ns_whole whole = ns_conn_whole(conn);
         ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
         ns_conn_whole_put(conn, whole);
