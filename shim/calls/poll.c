@@ -84,8 +84,12 @@ static bool asks_for_room(uintptr_t fds, nfds_t count)
 /* After a call that was not known to ask for room. */
 static int note_poll(int found, const struct pollfd *fds, nfds_t count)
 {
-    if (found > 0 && polls_room(fds, count))
-        ns_thread.room = part_of((uintptr_t)fds);
+    if (found <= 0 || !polls_room(fds, count))
+        return found;
+    ns_thread.room = part_of((uintptr_t)fds);
+    for (nfds_t i = 0; i < count; i++)
+        if (fds[i].revents & POLLIN)
+            ns_fd_is_file(fds[i].fd); /* noted in the table, for polled_room */
     return found;
 }
 
@@ -93,7 +97,8 @@ static int note_poll(int found, const struct pollfd *fds, nfds_t count)
 static bool polled_room(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; i < count; i++)
-        if (fds[i].revents & ~POLLOUT && !(fds[i].revents & POLLIN && ns_fd_is_file(fds[i].fd)))
+        if (fds[i].revents & ~POLLOUT &&
+            !(fds[i].revents & POLLIN && ns_fd_is_known_file(fds[i].fd)))
             return false;
     return true;
 }
@@ -101,7 +106,7 @@ static bool polled_room(const struct pollfd *fds, nfds_t count)
 static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
 {
     for (int fd = 0; fd < count; fd++)
-        if ((reads && FD_ISSET(fd, reads) && !ns_fd_is_file(fd)) ||
+        if ((reads && FD_ISSET(fd, reads) && !ns_fd_is_known_file(fd)) ||
             (errors && FD_ISSET(fd, errors)))
             return false;
     return true;
@@ -223,10 +228,15 @@ static bool selects_room(int count, const fd_set *reads, const fd_set *writes, c
            count <= FD_SETSIZE;
 }
 
-static int note_select(int found, const fd_set *reads, const fd_set *writes, const fd_set *errors)
+static int note_select(int found, int count, const fd_set *reads, const fd_set *writes,
+                       const fd_set *errors)
 {
-    if (found > 0 && writes)
-        ns_thread.room = part_of_sets(reads, writes, errors);
+    if (found <= 0 || !writes || count > FD_SETSIZE)
+        return found;
+    ns_thread.room = part_of_sets(reads, writes, errors);
+    for (int fd = 0; reads && fd < count; fd++)
+        if (FD_ISSET(fd, reads))
+            ns_fd_is_file(fd); /* noted in the table, for selected_room */
     return found;
 }
 
@@ -244,8 +254,8 @@ NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                            NS_REAL(select)(count, reads, writes, errors, timeout)));
         }
         ns_before_wait();
-        return note_select(NS_REAL(select)(count, reads, writes, errors, timeout), reads, writes,
-                           errors);
+        return note_select(NS_REAL(select)(count, reads, writes, errors, timeout), count, reads,
+                           writes, errors);
     }
     bool busy = ns_probe_begins();
     int result = NS_REAL(select)(count, reads, writes, errors, timeout);
@@ -265,8 +275,8 @@ NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
                            NS_REAL(pselect)(count, reads, writes, errors, timeout, mask)));
         }
         ns_before_wait();
-        return note_select(NS_REAL(pselect)(count, reads, writes, errors, timeout, mask), reads,
-                           writes, errors);
+        return note_select(NS_REAL(pselect)(count, reads, writes, errors, timeout, mask), count,
+                           reads, writes, errors);
     }
     bool busy = ns_probe_begins();
     int result = NS_REAL(pselect)(count, reads, writes, errors, timeout, mask);

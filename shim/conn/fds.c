@@ -97,7 +97,8 @@ int ns_fd_other(const struct ns_conn *conn, int but)
 
 bool ns_fd_is_file(int fd)
 {
-    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && ns_kernel_is_file(fd))
+    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && !ns_process_is_disabled() &&
+        ns_kernel_is_file(fd))
         ns_fd_fill(fd, NS_FD_FILE);
     return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
 }

@@ -58,8 +58,14 @@ static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
     return ns_fd_lookup(fd) == conn; /* the table is never closed, nor is a chunk given back */
 }
 
-/* Is fd a regular file, whose reads never wait? Asks the kernel once for each descriptor. */
+/* Is fd a regular file, whose reads never wait? Asks the kernel, until it has said yes. */
 bool ns_fd_is_file(int fd);
+
+/* Is fd known to be one? Never asks the kernel. */
+static inline bool ns_fd_is_known_file(int fd)
+{
+    return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
+}
 
 /* Was fd looked up before? */
 static inline bool ns_fd_is_known(int fd)
