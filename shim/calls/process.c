@@ -22,7 +22,7 @@ void ns_before_child(bool replaced)
 
 void ns_in_child(void)
 {
-    ns_process_forked();
+    ns_process_forked(ns_fd_any());
     ns_report_forked();
 }
 

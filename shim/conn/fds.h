@@ -8,9 +8,12 @@
 #include "conn/conn.h"
 
 /* Table entries for descriptors that are not TCP sockets. */
-#define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; untouched memory says so */
+#define NS_FD_UNKNOWN ((struct ns_conn *)0) /* never looked up: it may have been inherited */
 #define NS_FD_FILE ((struct ns_conn *)1)    /* a regular file; its reads never wait */
 #define NS_FD_OTHER ((struct ns_conn *)2)   /* anything else */
+/* Not known either, but not inherited: reads and writes pass, and only a call that works on sockets
+ * looks it up. */
+#define NS_FD_PASSED ((struct ns_conn *)3)
 
 enum {
     NS_FD_CHUNK = 1024,  /* descriptors that are allocated together */
@@ -19,6 +22,10 @@ enum {
 
 /* 0 until start-up is done: then no descriptor is in the table. */
 extern _Atomic unsigned ns_fd_limit;
+/* No connection has had this number or a higher one. */
+extern _Atomic unsigned ns_fd_used;
+/* The first chunk is static, as the first connections are; ns_fd_chunks[0] is unused. */
+extern struct ns_conn *_Atomic ns_fd_first[NS_FD_CHUNK];
 extern struct ns_conn *_Atomic *_Atomic ns_fd_chunks[NS_FD_CHUNKS];
 
 /* Does the table exist, and does it have a place for fd? */
@@ -31,17 +38,21 @@ static inline bool ns_fd_is_open(int fd)
 static inline struct ns_conn *ns_fd_lookup(int fd)
 {
     unsigned number = (unsigned)fd;
-    struct ns_conn *_Atomic *chunk =
+    struct ns_conn *_Atomic *chunk = ns_fd_first;
+    if (__builtin_expect(number >= NS_FD_CHUNK, 0)) {
         /* acquire: pairs with the release that published a zeroed chunk */
-        atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_acquire);
+        chunk = atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_acquire);
+        number %= NS_FD_CHUNK;
+        if (!chunk)
+            return NS_FD_PASSED;
+    }
     /* acquire: with the connection come the values that it was made with */
-    return chunk ? atomic_load_explicit(&chunk[number % NS_FD_CHUNK], memory_order_acquire)
-                 : NS_FD_UNKNOWN;
+    return atomic_load_explicit(&chunk[number], memory_order_acquire);
 }
 
 static inline bool ns_fd_is_conn(const struct ns_conn *said)
 {
-    return (uintptr_t)said > (uintptr_t)NS_FD_OTHER;
+    return (uintptr_t)said > (uintptr_t)NS_FD_PASSED;
 }
 
 /* The connection of fd; NULL if the table has none. */
@@ -58,6 +69,12 @@ static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
     return ns_fd_lookup(fd) == conn; /* the table is never closed, nor is a chunk given back */
 }
 
+/* Was there ever a connection? */
+static inline bool ns_fd_any(void)
+{
+    return atomic_load_explicit(&ns_fd_used, memory_order_relaxed) != 0;
+}
+
 /* Is fd a regular file, whose reads never wait? Asks the kernel, until it has said yes. */
 bool ns_fd_is_file(int fd);
 
@@ -67,10 +84,11 @@ static inline bool ns_fd_is_known_file(int fd)
     return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
 }
 
-/* Was fd looked up before? */
+/* Does the table say what fd is? */
 static inline bool ns_fd_is_known(int fd)
 {
-    return ns_fd_is_open(fd) && ns_fd_lookup(fd) != NS_FD_UNKNOWN;
+    struct ns_conn *said = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
+    return said != NS_FD_UNKNOWN && said != NS_FD_PASSED;
 }
 
 /* Set the entry of fd: to a connection, whose reference the caller gives away, or to one of the
@@ -78,9 +96,9 @@ static inline bool ns_fd_is_known(int fd)
  * fd; said has lost its reference then. */
 bool ns_fd_set(int fd, struct ns_conn *said);
 
-/* The same only if fd is NS_FD_UNKNOWN. Otherwise said loses its reference. For lookups that two
- * threads may make at the same time. */
-void ns_fd_fill(int fd, struct ns_conn *said);
+/* The same only if the entry of fd is before. Otherwise said loses its reference. For lookups that
+ * two threads may make at the same time. */
+void ns_fd_fill(int fd, struct ns_conn *before, struct ns_conn *said);
 
 /* Make a new connection and let fd name it. NULL if there is no room or no memory. */
 struct ns_conn *ns_fd_make(int fd);

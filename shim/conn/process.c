@@ -42,11 +42,14 @@ bool ns_process_has_threads(void)
     return has;
 }
 
-void ns_process_forked(void)
+void ns_process_forked(bool shares)
 {
-    uint8_t next = (uint8_t)(ns_process_generation + 1);
-    atomic_store(&ns_process_generation, next ? next : 1);
-    ns_clone_parent = 0;
-    if (ns_vfork_parent != NS_PROCESS_NONE)
+    if (shares) {
+        uint8_t next = (uint8_t)(ns_process_generation + 1);
+        atomic_store(&ns_process_generation, next ? next : 1);
+    }
+    if (ns_clone_parent)
+        ns_clone_parent = 0;
+    if (ns_vfork_parent && ns_vfork_parent != NS_PROCESS_NONE)
         ns_vfork_parent = 0;
 }

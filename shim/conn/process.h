@@ -45,10 +45,12 @@ static inline bool ns_process_is_disabled(void)
     return atomic_load_explicit(&ns_process_disabled, memory_order_relaxed);
 }
 
-/* In a child that has its own memory. */
-void ns_process_forked(void);
+/* In a child that has its own memory. shares: it knows connections of its parent. Writes nothing
+ * that need not be written, since that would copy a page. */
+void ns_process_forked(bool shares);
 
-/* How many forks lie between this process and the one that loaded the library, modulo 256. */
+/* How many forks with connections lie between this process and the one that loaded the library,
+ * modulo 256. */
 extern _Atomic uint8_t ns_process_generation;
 
 /* Was this process forked, with what it knows of its sockets? Its parent may write to them. */
