@@ -111,7 +111,7 @@ static void duplicates(const long a[6], long result)
 static void receives(const long a[6], long result)
 {
     (void)a;
-    ns_socket_arrived((int)result);
+    ns_socket_arrived((int)result, true);
 }
 
 static void may_be_child(const long a[6], long result)

@@ -61,7 +61,7 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
     if (!ns_fd_is_open(fd))
         return read_governed(fd, data, size);
     struct ns_conn *conn = ns_fd_lookup(fd);
-    bool passes = ns_fd_is_conn(conn) ? !ns_conn_is_ours(conn) : conn != NS_FD_UNKNOWN;
+    bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_ours(conn);
     if (__builtin_expect(passes && !ns_pending_any(), 1))
         return NS_NEXT(read)(fd, data, size);
     return read_governed(fd, data, size);

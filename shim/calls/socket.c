@@ -23,7 +23,7 @@ NS_EXPORT int socket(int domain, int type, int protocol)
 static void before_accept(int fd)
 {
     ns_epoch_ends();
-    ns_socket_meet(fd, true);
+    ns_socket_arrived(fd, false);
     if (ns_pending_any())
         ns_flush_unless_ready(fd, POLLIN);
 }
@@ -50,14 +50,14 @@ NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int
 NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     ns_before_wait();
-    ns_socket_meet(fd, true);
+    ns_socket_arrived(fd, false);
     ns_socket_connecting(fd, remote, len);
     return NS_REAL(connect)(fd, remote, len);
 }
 
 NS_EXPORT int listen(int fd, int backlog)
 {
-    ns_socket_meet(fd, true);
+    ns_socket_arrived(fd, false);
     ns_socket_listening(fd);
     return NS_REAL(listen)(fd, backlog);
 }
@@ -200,7 +200,7 @@ static void each_right(const struct msghdr *message, void (*visit)(int fd))
 
 static void arrives(int fd)
 {
-    ns_socket_arrived(fd);
+    ns_socket_arrived(fd, true);
 }
 
 void ns_rights_sent(const struct msghdr *message)

@@ -100,8 +100,7 @@ static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssi
  * call. */
 static inline bool passes(const struct ns_conn *conn)
 {
-    bool others = ns_fd_is_conn(conn) ? !ns_conn_is_ours(conn) : conn != NS_FD_UNKNOWN;
-    return others && !ns_pending_any();
+    return (!ns_fd_is_conn(conn) || !ns_conn_is_ours(conn)) && !ns_pending_any();
 }
 
 /* One more write of a held burst. If fd has become something else unseen, the write is made as
@@ -191,8 +190,8 @@ __attribute__((noinline)) static ssize_t send_socket(int fd, const void *data, s
 NS_EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
     struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
-    return conn != NS_FD_PASSED && passes(conn) ? NS_NEXT(send)(fd, data, size, flags)
-                                                : send_socket(fd, data, size, flags, conn);
+    return conn != NS_FD_UNKNOWN && passes(conn) ? NS_NEXT(send)(fd, data, size, flags)
+                                                 : send_socket(fd, data, size, flags, conn);
 }
 
 NS_EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,

@@ -104,7 +104,8 @@ enum {
 enum {
     NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
     NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
-    NS_COUNTED = 4,          /* TCP_NODELAY was counted in the report */
+    NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
+    NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
 };
 
 /* Is it more than passed through? */

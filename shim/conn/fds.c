@@ -43,7 +43,7 @@ static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
     if (!ns_fd_is_open(fd))
         return NULL;
     struct ns_conn *_Atomic *chunk = chunk_of(number);
-    if (!chunk && said != NS_FD_PASSED && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
+    if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
         chunk =
             ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
     if (chunk && ns_fd_is_conn(said))
@@ -69,21 +69,18 @@ bool ns_fd_set(int fd, struct ns_conn *said)
     return at != NULL;
 }
 
-void ns_fd_fill(int fd, struct ns_conn *before, struct ns_conn *said)
+void ns_fd_fill(int fd, struct ns_conn *said)
 {
     struct ns_conn *_Atomic *at = place(fd, said);
-    if (!at || !atomic_compare_exchange_strong(at, &before, said))
+    struct ns_conn *expected = NS_FD_UNKNOWN;
+    if (!at || !atomic_compare_exchange_strong(at, &expected, said))
         drop(said);
 }
 
 struct ns_conn *ns_fd_make(int fd)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NULL;
-    if (!conn) {
-        ns_fd_set(fd, NS_FD_PASSED); /* the old entry goes */
-        return NULL;
-    }
-    return ns_fd_set(fd, conn) ? conn : NULL;
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NS_FD_UNKNOWN;
+    return ns_fd_set(fd, conn) ? conn : NULL; /* also without memory the old entry goes */
 }
 
 void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void *context)
@@ -111,7 +108,7 @@ bool ns_fd_is_file(int fd)
 {
     if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && !ns_process_is_disabled() &&
         ns_kernel_is_file(fd))
-        ns_fd_fill(fd, ns_fd_lookup(fd), NS_FD_FILE);
+        ns_fd_fill(fd, NS_FD_FILE);
     return ns_fd_is_known_file(fd);
 }
 
@@ -124,5 +121,5 @@ void ns_fd_refresh(int fd, struct ns_conn *conn)
         /* A kernel that does not take held writes: from now on plain ones. */
         NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
     else
-        ns_fd_set(fd, NS_FD_PASSED);
+        ns_fd_set(fd, NS_FD_UNKNOWN);
 }

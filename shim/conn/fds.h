@@ -8,12 +8,9 @@
 #include "conn/conn.h"
 
 /* Table entries for descriptors that are not TCP sockets. */
-#define NS_FD_UNKNOWN ((struct ns_conn *)0) /* never looked up: it may have been inherited */
+#define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; untouched memory says so */
 #define NS_FD_FILE ((struct ns_conn *)1)    /* a regular file; its reads never wait */
 #define NS_FD_OTHER ((struct ns_conn *)2)   /* anything else */
-/* Not known either, but not inherited: reads and writes pass, and only a call that works on sockets
- * looks it up. */
-#define NS_FD_PASSED ((struct ns_conn *)3)
 
 enum {
     NS_FD_CHUNK = 1024,  /* descriptors that are allocated together */
@@ -44,7 +41,7 @@ static inline struct ns_conn *ns_fd_lookup(int fd)
         chunk = atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_acquire);
         number %= NS_FD_CHUNK;
         if (!chunk)
-            return NS_FD_PASSED;
+            return NS_FD_UNKNOWN;
     }
     /* acquire: with the connection come the values that it was made with */
     return atomic_load_explicit(&chunk[number], memory_order_acquire);
@@ -52,7 +49,7 @@ static inline struct ns_conn *ns_fd_lookup(int fd)
 
 static inline bool ns_fd_is_conn(const struct ns_conn *said)
 {
-    return (uintptr_t)said > (uintptr_t)NS_FD_PASSED;
+    return (uintptr_t)said > (uintptr_t)NS_FD_OTHER;
 }
 
 /* The connection of fd; NULL if the table has none. */
@@ -84,11 +81,10 @@ static inline bool ns_fd_is_known_file(int fd)
     return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
 }
 
-/* Does the table say what fd is? */
+/* Was fd looked up before? */
 static inline bool ns_fd_is_known(int fd)
 {
-    struct ns_conn *said = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
-    return said != NS_FD_UNKNOWN && said != NS_FD_PASSED;
+    return ns_fd_is_open(fd) && ns_fd_lookup(fd) != NS_FD_UNKNOWN;
 }
 
 /* Set the entry of fd: to a connection, whose reference the caller gives away, or to one of the
@@ -96,9 +92,9 @@ static inline bool ns_fd_is_known(int fd)
  * fd; said has lost its reference then. */
 bool ns_fd_set(int fd, struct ns_conn *said);
 
-/* The same only if the entry of fd is before. Otherwise said loses its reference. For lookups that
- * two threads may make at the same time. */
-void ns_fd_fill(int fd, struct ns_conn *before, struct ns_conn *said);
+/* The same only if fd is NS_FD_UNKNOWN. Otherwise said loses its reference. For lookups that two
+ * threads may make at the same time. */
+void ns_fd_fill(int fd, struct ns_conn *said);
 
 /* Make a new connection and let fd name it. NULL if there is no room or no memory. */
 struct ns_conn *ns_fd_make(int fd);

@@ -41,9 +41,10 @@ static void push_and_enforce(int fd, struct ns_conn *conn)
 
 void ns_handover_unseen(int fd)
 {
-    struct ns_conn *conn = NULL;
-    if (!ns_process_is_disabled() && !ns_has_other_fds())
-        conn = ns_socket_use(fd, false);
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || !ns_conn_is_ours(conn) || ns_process_is_disabled() || ns_has_other_fds())
+        return;
+    conn = ns_socket_use(fd, false);
     if (!conn)
         return;
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held "
@@ -141,15 +142,14 @@ void ns_handover_duplicated(int from, int to)
 {
     if (from == to)
         return;
-    ns_socket_meet(from, false);
-    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_PASSED;
+    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
     if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {
-        ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_PASSED : conn);
+        ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
         return;
     }
     if (!ns_fd_names(from, conn)) { /* another thread has closed it, and conn may be another's */
         ns_conn_drop(conn);
-        ns_fd_set(to, NS_FD_PASSED);
+        ns_fd_set(to, NS_FD_UNKNOWN);
         return;
     }
     NS_DEBUG_FROM(to, "the same connection as", from);
@@ -163,7 +163,7 @@ void ns_handover_duplicated(int from, int to)
 
 void ns_handover_started_with(int fd)
 {
-    ns_socket_meet(fd, false);
+    ns_socket_arrived(fd, true);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || NS_GET(conn, kind) != NS_CONN_ASK)
         return;

@@ -171,34 +171,32 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 
 /* A new connection object for fd, about which the table says nothing, with one reference; or what
  * the table is to say of it otherwise. */
-static struct ns_conn *found(int fd)
+static struct ns_conn *found(int fd, uint8_t origin)
 {
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     if (!kind.tcp)
-        return kind.domain == -EBADF ? NS_FD_PASSED : NS_FD_OTHER;
+        return kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER;
     struct ns_conn *conn = ns_conn_make();
     if (!conn)
-        return NS_FD_PASSED;
+        return NS_FD_UNKNOWN;
     NS_DEBUG(fd, "TCP socket that came from outside; its rule comes with its first use");
     NS_PUT(conn, nonblock, kind.nonblock);
+    NS_PUT(conn, origin, origin);
     NS_PUT(conn, kind, NS_CONN_ASK);
     return conn;
 }
 
-void ns_socket_arrived(int fd)
+void ns_socket_arrived(int fd, bool handed_on)
 {
-    if (ns_fd_is_open(fd) && !ns_has_other_fds())
-        ns_fd_set(fd, ns_process_is_disabled() ? NS_FD_PASSED : found(fd));
-}
-
-void ns_socket_meet(int fd, bool sockets_only)
-{
-    struct ns_conn *said = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_OTHER;
-    if ((said != NS_FD_UNKNOWN && !(said == NS_FD_PASSED && sockets_only)) ||
-        ns_process_is_disabled() || ns_has_other_fds())
+    if (!ns_fd_is_open(fd) || (!handed_on && ns_fd_lookup(fd) != NS_FD_UNKNOWN) ||
+        ns_has_other_fds())
         return;
-    /* fstat first: a filter that the process was started with may kill it for a getsockopt. */
-    ns_fd_fill(fd, said, sockets_only || ns_kernel_is_socket(fd) ? found(fd) : NS_FD_PASSED);
+    if (ns_process_is_disabled())
+        ns_fd_set(fd, NS_FD_UNKNOWN);
+    else if (handed_on)
+        ns_fd_set(fd, found(fd, NS_HANDED_ON));
+    else /* made, or duplicated, where the library did not see it */
+        ns_fd_fill(fd, found(fd, 0));
 }
 
 /* Choose the rule of a socket that came from outside. */
@@ -206,13 +204,13 @@ static void choose(int fd, struct ns_conn *conn)
 {
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     if (!kind.tcp) {
-        ns_fd_set(fd, NS_FD_PASSED);
+        ns_fd_set(fd, NS_FD_UNKNOWN);
         return;
     }
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    /* The library has set the option, in the program that handed the socket on, or on the listener
-     * from which it was accepted unseen: see ns_socket_mark_as_ours. */
-    bool ours = ns_delack_is_bound(fd, conn);
+    /* The library in the program that handed it on has set the option: see ns_socket_mark_as_ours.
+     */
+    bool ours = NS_GET(conn, origin) & NS_HANDED_ON && ns_delack_is_bound(fd, conn);
     NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
     NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && !ours));
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
@@ -231,7 +229,8 @@ static void choose(int fd, struct ns_conn *conn)
 
 struct ns_conn *ns_socket_use(int fd, bool sockets_only)
 {
-    ns_socket_meet(fd, sockets_only);
+    if (sockets_only)
+        ns_socket_arrived(fd, false);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || !ns_conn_is_ours(conn))
         return NULL;
@@ -259,7 +258,7 @@ void ns_socket_accepted(int listener, int fd, int flags)
     struct ns_conn *from = ns_socket_use(listener, false);
     if (!from || NS_GET(from, kind) != NS_CONN_LISTENER) {
         bool alone = !from && ns_fd_is_known(listener);
-        ns_fd_set(fd, alone ? NS_FD_OTHER : NS_FD_PASSED);
+        ns_fd_set(fd, alone ? NS_FD_OTHER : NS_FD_UNKNOWN);
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
@@ -290,7 +289,7 @@ void ns_socket_closing(int fd)
     bool held = conn && ns_conn_hold(conn);
     /* First, so that what is pending from now on is listed under other numbers. */
     if (ns_fd_is_open(fd))
-        ns_fd_set(fd, NS_FD_PASSED);
+        ns_fd_set(fd, NS_FD_UNKNOWN);
     if (!held)
         return;
     NS_DEBUG(fd, "closed");

@@ -25,14 +25,10 @@ void ns_socket_listening(int fd);
 /* After accept() returned fd. flags are accept4's. */
 void ns_socket_accepted(int listener, int fd, int flags);
 
-/* fd came into the process in another way: inherited, or in a message. Its rule is chosen at its
- * first use. */
-void ns_socket_arrived(int fd);
-
-/* fd is about to be used. If the table does not know it, it is looked up in the kernel: by a call
- * that works on sockets only (sockets_only), and by the first of any other calls that meets this
- * number, since the process may have been started with it. */
-void ns_socket_meet(int fd, bool sockets_only);
+/* fd came into the process in another way. Its rule is chosen at its first use. handed_on: by
+ * another process (inherited, or in a message). Otherwise a call that works on sockets only is
+ * about to use fd: looks it up in the kernel if the table does not know it. */
+void ns_socket_arrived(int fd, bool handed_on);
 
 /* Before fd is closed or replaced. Removes it from the table before its number can be used again.
  */
@@ -58,7 +54,8 @@ bool ns_socket_take_changed(void);
 bool ns_socket_all_unseen(void);
 
 /* The connection object of fd; NULL if fd is none of the library's sockets. Chooses the rule of a
- * socket that came from outside. sockets_only: see ns_socket_meet, which this calls. */
+ * socket that came from outside. If sockets_only, the call works on sockets only: a descriptor that
+ * is not in the table is looked up in the kernel. */
 struct ns_conn *ns_socket_use(int fd, bool sockets_only);
 
 /* ns_socket_ruled where that takes more than a table lookup. */
@@ -71,9 +68,7 @@ static inline struct ns_conn *ns_socket_ruled(int fd, bool sockets_only)
         return NULL;
     struct ns_conn *conn = ns_fd_lookup(fd);
     if (!ns_fd_is_conn(conn))
-        return conn == NS_FD_UNKNOWN || (conn == NS_FD_PASSED && sockets_only)
-                   ? ns_socket_ruled_slowly(fd, sockets_only)
-                   : NULL;
+        return conn == NS_FD_UNKNOWN && sockets_only ? ns_socket_ruled_slowly(fd, true) : NULL;
     uint8_t kind = NS_GET(conn, kind);
     if (__builtin_expect(kind == NS_CONN_RULED, 1))
         return conn;
