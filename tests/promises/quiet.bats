@@ -58,6 +58,14 @@ counted() {
     quiet getppid "$PROBES/quiet" pipes
 }
 
+@test "after a child that shared its memory a program makes no getpid, once the child has ended or become another program" {
+    for way in after-end after-exec beside-child; do
+        trace "$T/$way" getpgid "$LIBRARY" "$PROBES/quiet" "$way"
+    done
+    run ! grep -w getpid "$T/after-end" "$T/after-exec"
+    grep -qw getpid "$T/beside-child" # a close of the child would be about its own descriptors
+}
+
 @test "a program with threads makes the same system calls as without the library" {
     trace "$T/plain" getppid '' "$PROBES/quiet" threads
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads
