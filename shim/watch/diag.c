@@ -14,6 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+
 enum {
     DUMP_ROOM = 32 << 10,  /* the largest message of a dump */
     ANSWER_ROOM = 1 << 10, /* twice the size of an answer */
@@ -23,6 +27,29 @@ struct question {
     struct nlmsghdr head;
     struct inet_diag_req_v2 request;
 };
+
+static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint16_t port)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
+
+    if (family == AF_INET) {
+        memcpy(&in.sin_addr, bytes, sizeof in.sin_addr);
+        return ns_address_from((struct sockaddr *)&in, sizeof in);
+    }
+    memcpy(&in6.sin6_addr, bytes, sizeof in6.sin6_addr);
+    return ns_address_from((struct sockaddr *)&in6, sizeof in6);
+}
+
+struct ns_address ns_diag_local(const struct ns_diag_key *key)
+{
+    return address_of(key->family, key->id.idiag_src, key->id.idiag_sport);
+}
+
+struct ns_address ns_diag_remote(const struct ns_diag_key *key)
+{
+    return address_of(key->family, key->id.idiag_dst, key->id.idiag_dport);
+}
 
 int ns_diag_open(void)
 {
@@ -83,14 +110,22 @@ bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
 
 static int ask_for_list(struct ns_diag_list *list, uint8_t family)
 {
-    struct question question;
+    struct {
+        struct question question;
+        struct rtattr head;
+        uint32_t protocol; /* does not fit into the question's byte */
+    } message = {.head = {RTA_LENGTH(sizeof message.protocol), INET_DIAG_REQ_PROTOCOL},
+                 .protocol = IPPROTO_MPTCP};
+    struct question *question = &message.question;
 
     list->family = family;
     list->at = ns_clock_now(CLOCK_MONOTONIC);
-    fill(&question, NLM_F_DUMP, ++list->sequence, family);
-    question.request.idiag_states = list->states;
-    question.request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
-    return send(list->fd, &question, sizeof question, 0) < 0 ? -errno : 0;
+    fill(question, NLM_F_DUMP, ++list->sequence, family);
+    question->request.idiag_states = list->states;
+    question->request.idiag_ext = list->brief ? 0 : 1 << (INET_DIAG_INFO - 1);
+    if (list->mptcp)
+        question->head.nlmsg_len = sizeof message;
+    return send(list->fd, &message, question->head.nlmsg_len, 0) < 0 ? -errno : 0;
 }
 
 int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)

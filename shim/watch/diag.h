@@ -5,6 +5,7 @@
 #define NS_DIAG_H
 
 #include "judge/look.h"
+#include "policy/match.h"
 
 #include <linux/inet_diag.h>
 #include <stdbool.h>
@@ -16,6 +17,9 @@ struct ns_diag_key {
     struct inet_diag_sockid id;
     uint8_t family;
 };
+
+struct ns_address ns_diag_local(const struct ns_diag_key *key);
+struct ns_address ns_diag_remote(const struct ns_diag_key *key);
 
 struct ns_diag_socket {
     struct ns_diag_key key;
@@ -32,12 +36,15 @@ int ns_diag_open(void);
 /* A list of all TCP sockets in some states (1 << TCP_ESTABLISHED etc.), read in parts: a list of
  * many thousands takes longer than the interval between samples. */
 struct ns_diag_list {
-    int fd; /* only for lists */
+    int fd;     /* only for lists */
+    bool brief; /* without struct tcp_info, which costs most of the time */
+    bool mptcp; /* MPTCP sockets instead: their TCP subflows have no descriptors */
     uint32_t states, sequence;
     uint8_t family;
     uint64_t at;
 };
 
+/* brief and mptcp may be set before. */
 int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states);
 
 /* Call visit for each socket of the next part. 1: there is more; 0: this was the last part. A

@@ -8,9 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,6 +126,7 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
     netns->inode = there->st_ino;
     netns->fd = error ? error : sockets[ASK];
     netns->list_fd = error ? error : sockets[LIST];
+    netns->snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC);
     larger[(*n_namespaces)++] = *found = netns;
     return 0;
 }
@@ -146,8 +150,25 @@ int ns_netns_find(struct ns_netns ***namespaces, size_t *n_namespaces, int direc
     return (*found)->fd < 0 ? (*found)->fd : 0;
 }
 
+uint64_t ns_netns_opened(const struct ns_netns *netns)
+{
+    char text[4096];
+    ssize_t n = netns->snmp < 0 ? -1 : pread(netns->snmp, text, sizeof text - 1, 0);
+    uint64_t active = 0, passive = 0;
+
+    text[n > 0 ? n : 0] = '\0';
+    /* The second line that begins with "Tcp:" has the values. */
+    const char *line = strstr(text, "\nTcp: ");
+    line = line ? strstr(line + 1, "\nTcp: ") : NULL;
+    if (line)
+        sscanf(line, "\nTcp: %*d %*d %*d %*d %" SCNu64 " %" SCNu64, &active, &passive);
+    return active + passive;
+}
+
 static void end_netns(struct ns_netns *netns)
 {
+    if (netns->snmp >= 0)
+        close(netns->snmp);
     if (netns->fd >= 0) {
         close(netns->fd);
         close(netns->list_fd);

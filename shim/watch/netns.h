@@ -14,6 +14,7 @@ struct ns_netns {
     ino_t inode;                 /* unique while fd is open */
     uint32_t round;              /* the last one with a process or connection in it */
     int fd, list_fd;             /* for diag.h; fd < 0: entering is not permitted */
+    int snmp;                    /* its /proc/net/snmp; -1: not readable */
     uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
 };
 
@@ -27,6 +28,9 @@ int ns_netns_find(struct ns_netns ***namespaces, size_t *n_namespaces, int direc
 void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, uint32_t round);
 
 void ns_netns_release(struct ns_netns **namespaces, size_t n_namespaces);
+
+/* How many TCP connections were opened in it so far, by either end; 0 if that is not known. */
+uint64_t ns_netns_opened(const struct ns_netns *netns);
 
 static inline void ns_netns_set_listened(struct ns_netns *netns, uint16_t port)
 {

@@ -144,6 +144,8 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
         place->pid = pid;
         name_owner(owners, place);
     }
+    if (place->pid == pid)
+        place->fd = atoi(name);
     place->stamp = owners->stamp;
 }
 

@@ -16,6 +16,7 @@ struct ns_connection;
 struct ns_owned {
     uint64_t inode;                   /* 0: an empty slot */
     pid_t pid;                        /* 0: not of a watched process */
+    int fd;                           /* its descriptor in that process, when it was last seen */
     uint32_t stamp;                   /* the last round that saw it */
     bool listed;                      /* a list had it while no owner was known */
     struct ns_connection *connection; /* NULL: none, or none yet */

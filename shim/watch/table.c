@@ -7,19 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint16_t port)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
-
-    if (family == AF_INET) {
-        memcpy(&in.sin_addr, bytes, sizeof in.sin_addr);
-        return ns_address_from((struct sockaddr *)&in, sizeof in);
-    }
-    memcpy(&in6.sin6_addr, bytes, sizeof in6.sin6_addr);
-    return ns_address_from((struct sockaddr *)&in6, sizeof in6);
-}
-
 static bool push(struct ns_connection ***list, size_t *n, size_t *room,
                  struct ns_connection *connection)
 {
@@ -51,7 +38,6 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
                                     uint64_t tick_ns, bool busy, bool *full)
 {
     struct ns_connection *connection = place->connection;
-    const struct inet_diag_sockid *id = &seen->key.id;
 
     *full = false;
     if (connection)
@@ -72,8 +58,8 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->watched.pid = place->pid;
     connection->watched.started = place->started;
     memcpy(connection->watched.name, place->name, sizeof place->name);
-    connection->watched.local = address_of(seen->key.family, id->idiag_src, id->idiag_sport);
-    connection->watched.remote = address_of(seen->key.family, id->idiag_dst, id->idiag_dport);
+    connection->watched.local = ns_diag_local(&seen->key);
+    connection->watched.remote = ns_diag_remote(&seen->key);
     connection->watched.role = NS_ROLE_CLIENT; /* until all listeners are known */
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;

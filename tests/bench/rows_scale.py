@@ -3,12 +3,14 @@
 unlike times; memory; the start of a program; and the processor time of `nagleshim top`."""
 
 import json
+import os
 import pathlib
 import re
 import resource
 import shutil
 import subprocess
 import sys
+import time
 
 from side_by_side import BUILT_IN, DEADLINE, NO_SHIM, PROBES, ROOT, CannotRun, field, modes, quartiles
 
@@ -142,6 +144,12 @@ def bench_memory(bench):
             bench.add_most(name, "1", sizes, round(128 + 73 * sockets / 1024), "KiB")
 
 
+def processor_time(pid):
+    """Seconds that a process has used."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def cost_of_top(bench, pid, seconds):
     """Per cent of a processor, and samples a second, in the second of two intervals."""
     top = bench.popen(bench.places["1"][0], NO_SHIM,
@@ -174,4 +182,26 @@ def bench_top(bench):
             bench.add_most(name, "1", [share], 10, "%", f"of a processor; {samples} samples a second")
 
 
-BENCHES = (bench_calls, bench_start, bench_process, bench_memory, bench_scale, bench_top)
+def bench_cure(bench):
+    """What `nagleshim cure --follow` takes once it has treated all sockets."""
+    for sockets in (10, 1000, 10000):
+        name = f"nagleshim cure --follow: {sockets} sockets"
+        if not bench.wanted(name):
+            continue
+        with bench.ready(NO_SHIM, [sys.executable, ROOT / "tests/bench/many_sockets.py", sockets, 1]) as pid:
+            cure = bench.popen(bench.places["1"][0], NO_SHIM,
+                               ["env", f"RUNTIME_DIRECTORY={bench.work}/cure", ROOT / "build/nagleshim", "cure", "--pid", pid, "--follow"], stdout=subprocess.PIPE)
+            bench.running.append(cure)
+            cure.stdout.readline()
+            shares = []
+            for _ in range(bench.pairs(5)):
+                begun, before = time.monotonic(), processor_time(cure.pid)
+                time.sleep(2 if bench.quick else 6)
+                shares.append(100 * (processor_time(cure.pid) - before) / (time.monotonic() - begun))
+            bench.running.remove(cure)
+            cure.terminate()
+            cure.communicate(timeout=DEADLINE)
+        bench.add_most(name, "1", shares, 1, "%", "of a processor")
+
+
+BENCHES = (bench_calls, bench_start, bench_process, bench_memory, bench_scale, bench_top, bench_cure)

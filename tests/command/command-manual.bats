@@ -82,7 +82,7 @@ print("\n".join(at))' "$@"
     [[ -s $T/used ]]
     run grep -vxFf "$T/known" "$T/used"
     expect_whole output ""
-    grep -rL LD_PRELOAD config/systemd config/container >"$T/without" || true
+    grep -rL --exclude=nagleshim-cure.service LD_PRELOAD config/systemd config/container >"$T/without" || true
     [[ ! -s $T/without ]]
 }
 
@@ -203,6 +203,10 @@ print("\n".join(at))' "$@"
         "$NS" explain --json -p "$T/p.json" --process cat --role server
         "$NS" doctor --json cat
         "$NS" doctor --json --all --every || true
+        perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); sleep 100' 3>&- &
+        sleep 0.2
+        "$NS" cure --json --dry-run --pid "$!"
+        kill "$!"
         "$NS" compare --json - --runs 5 -- true 2>/dev/null
         mkdir "$T/etc"
         echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"

@@ -196,3 +196,17 @@ END
     grep -qE '^Environment="LD_PRELOAD=/usr/lib/.*/libnagleshim.so:/app/other.so:/app/none.so"$' <<<"$output"
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
+
+@test "cure finds the processes of a unit" {
+    run -0 boot_debian <<'END'
+systemd-run --quiet --unit listens perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); sleep 1000'
+systemd-run --quiet --unit listens-too perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); sleep 1000'
+sleep 1
+nagleshim cure --unit listens
+nagleshim cure --unit no-such; echo "no such $?"
+nagleshim cure --undo
+END
+    [[ $(grep -c 'perl.*1 listener: TCP_NODELAY set on 1' <<<"$output") -eq 1 ]]
+    grep -qx 'no such 2' <<<"$output"
+    [[ $(grep -c 'perl.*1 listener: TCP_NODELAY restored on 1' <<<"$output") -eq 1 ]]
+}

@@ -52,10 +52,12 @@ manifest_of() {
     for machine in amd64:x86-64 arm64:aarch64; do
         mkdir "$T/${machine%:*}"
         tar -xzf "$(blob "$(jq -r '.layers[0].digest' "$(manifest_of "${machine%:*}")")")" -C "$T/${machine%:*}"
-        [[ $(file -b "$T/${machine%:*}/copy") == *"${machine#*:}"*'statically linked'* ]]
+        for program in copy nagleshim; do
+            [[ $(file -b "$T/${machine%:*}/$program") == *"${machine#*:}"*'statically linked'* ]]
+        done
         [[ $(file -b "$T/${machine%:*}/libnagleshim.so") == *"${machine#*:}"*'shared object'* ||
             $(file -b "$T/${machine%:*}/libnagleshim.so") == *'shared object'*"${machine#*:}"* ]]
-        [[ $(ls -A "$T/${machine%:*}") == $'copy\nld.so.preload\nlibnagleshim.so' ]]
+        [[ $(ls -A "$T/${machine%:*}") == $'copy\nld.so.preload\nlibnagleshim.so\nnagleshim' ]]
         [[ $(<"$T/${machine%:*}/ld.so.preload") == /opt/nagleshim/libnagleshim.so ]]
     done
     # The program for arm64 works like the one for amd64.
@@ -63,6 +65,7 @@ manifest_of() {
     mkdir "$T/to"
     qemu-aarch64 "$T/arm64/copy" "$T/to" "$T/arm64/libnagleshim.so"
     cmp "$T/arm64/libnagleshim.so" "$T/to/libnagleshim.so"
+    [[ $(qemu-aarch64 "$T/arm64/nagleshim" version) == "nagleshim "* ]]
     run --separate-stderr qemu-aarch64 "$T/arm64/copy" "$T/none" "$T/arm64/copy"
     expect_status 1
     expect_whole stderr "nagleshim: cannot write into $T/none: it is not there"

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the options of `nagleshim cure`, its loop with --follow, and what it prints. Not
+ * async-signal-safe. */
+#include "cli/cure/cure.h"
+
+#include "base/clock.h"
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "policy/find.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("cure", __VA_ARGS__)
+
+enum {
+    INTERVAL_MS = 100,
+    ROUND_MS = 1000, /* for new processes and listeners */
+    SHARE = 250,     /* lists and rounds take at most 1/SHARE of a processor each */
+};
+
+static const char *const reasons[NS_CURE_RESULTS] = {
+    [NS_CURE_UNCHANGED] = "they have the options already",
+    [NS_CURE_NO_RULE] = "no rule of the policy matches",
+    [NS_CURE_HAS_LIBRARY] = "the library works in this process",
+    [NS_CURE_DENIED] = "permission denied; root is needed, or CAP_SYS_PTRACE",
+    [NS_CURE_FAILED] = "the option could not be set",
+};
+
+struct options {
+    struct ns_cure cure;
+    const char *policy;
+};
+
+/* -1 to go on, or an exit status. */
+static int take_option(int option, char **argv, struct options *options)
+{
+    struct ns_cure *cure = &options->cure;
+    unsigned long port;
+
+    switch (option) {
+    case NS_CURE_PID:
+        return ns_take_pid("cure", &cure->pid) ? -1 : NS_EXIT_ERROR;
+    case NS_CURE_PORT:
+        if (!ns_parse_number(optarg, 1, 65535, &port)) {
+            SAY("--port must be a number from 1 to 65535, not '%s'", optarg);
+            return NS_EXIT_ERROR;
+        }
+        cure->port = (unsigned)port;
+        return -1;
+    case NS_CURE_UNIT:
+        cure->unit = optarg;
+        return -1;
+    case NS_CURE_ALL:
+        cure->all = true;
+        return -1;
+    case NS_CURE_POLICY:
+        options->policy = optarg;
+        return -1;
+    case NS_CURE_FOLLOW:
+        cure->follow = true;
+        return -1;
+    case NS_CURE_UNDO:
+        cure->undo = true;
+        return -1;
+    case NS_CURE_DRY_RUN:
+        cure->dry_run = true;
+        return -1;
+    case NS_CURE_JSON: /* main has switched to JSON */
+        return -1;
+    default:
+        ns_say_option("cure", argv, option);
+        return NS_EXIT_ERROR;
+    }
+}
+
+static int read_options(int argc, char **argv, struct options *options)
+{
+    struct ns_cure *cure = &options->cure;
+    int option, status = -1;
+
+    while (status < 0 && (option = ns_verbs_next_option("cure", argc, argv)) != -1)
+        status = take_option(option, argv, options);
+    if (status >= 0)
+        return status;
+    const int selections = (cure->pid != 0) + (cure->unit != NULL) + (cure->port != 0) + cure->all;
+    if (optind < argc)
+        SAY("'%s': nothing may follow; see 'nagleshim cure --help'", argv[optind]);
+    else if (selections > 1)
+        SAY("use one of --pid, --unit, --port and --all");
+    else if (selections == 0 && !cure->undo)
+        SAY("say which sockets: --pid N, --unit NAME, --port N or --all");
+    else if (cure->follow && (cure->undo || cure->dry_run))
+        SAY("--follow cannot be used with --undo or --dry-run");
+    else if (cure->undo && options->policy)
+        SAY("--undo restores what was changed and takes no policy");
+    else
+        status = NS_EXIT_YES;
+    cure->all |= selections == 0;
+    return status < 0 ? NS_EXIT_ERROR : -1;
+}
+
+static bool read_policy(struct options *options)
+{
+    struct ns_policy_found found = {.policy = ns_policy_builtin()};
+    char text[2 * PATH_MAX];
+
+    if (options->policy)
+        ns_policy_read(options->policy, &found);
+    options->cure.policy = found.policy;
+    if (!found.policy)
+        SAY("%s", ns_policy_error_text(&found, text, sizeof text));
+    return found.policy != NULL;
+}
+
+static int say_error(const struct ns_cure *cure, int error)
+{
+    if (error == -ESRCH && cure->unit)
+        SAY("there is no process of the unit '%s'", cure->unit);
+    else if (error == -ESRCH)
+        SAY("there is no process %d", cure->pid);
+    else if (error == -EPROTONOSUPPORT)
+        SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
+    else if (cure->undo)
+        SAY("cannot read %s: %s", ns_cure_state_path(), strerror(-error));
+    else
+        SAY("cannot list TCP sockets: %s", strerror(-error));
+    return error == -EPERM || error == -EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+}
+
+static const char *plural(unsigned n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "3 connections", "1 listener", or both. */
+static const char *count(const struct ns_cure_row *row, char *text, size_t size)
+{
+    char listeners[32] = "";
+
+    if (row->listeners)
+        snprintf(listeners, sizeof listeners, "%u listener%s", row->listeners,
+                 plural(row->listeners));
+    if (row->connections)
+        snprintf(text, size, "%u connection%s%s%s", row->connections, plural(row->connections),
+                 row->listeners ? " and " : "", listeners);
+    else
+        snprintf(text, size, "%s", listeners);
+    return text;
+}
+
+static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
+{
+    char who[96], sockets[80], delack[64] = "";
+
+    snprintf(who, sizeof who, row->pid ? "%s (pid %d)" : "%s", row->name, row->pid);
+    if (row->delack && cure->undo)
+        snprintf(delack, sizeof delack, ", limit of the delayed ACK restored on %u", row->delack);
+    else if (row->delack)
+        snprintf(delack, sizeof delack, ", delayed ACK limited to %d ms on %u",
+                 cure->least_delack / 1000, row->delack);
+    if (row->results[NS_CURE_CHANGED] > 0)
+        ns_output_line("%s: %s%s: TCP_NODELAY %s on %u%s", who,
+                       cure->dry_run ? "would change " : "", count(row, sockets, sizeof sockets),
+                       cure->undo ? "restored" : "set", row->nodelay, delack);
+    for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
+        if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
+            ns_output_line(
+                "%s: %u socket%s not changed: %s", who, row->results[i], plural(row->results[i]),
+                cure->undo && i == NS_CURE_UNCHANGED ? "somebody has changed the options since"
+                                                     : reasons[i]);
+}
+
+static void add_row(const struct ns_cure_row *row)
+{
+    static const char *const names[NS_CURE_RESULTS] = {
+        [NS_CURE_CHANGED] = "changed", [NS_CURE_UNCHANGED] = "unchanged",
+        [NS_CURE_NO_RULE] = "no_rule", [NS_CURE_HAS_LIBRARY] = "has_library",
+        [NS_CURE_DENIED] = "denied",   [NS_CURE_FAILED] = "failed"};
+    cJSON *entry = ns_output_entry("processes");
+
+    if (!entry)
+        return;
+    if (row->pid)
+        cJSON_AddNumberToObject(entry, "pid", row->pid);
+    else
+        cJSON_AddNullToObject(entry, "pid");
+    ns_output_text(entry, "name", row->name);
+    for (int i = 0; i < NS_CURE_RESULTS; i++)
+        cJSON_AddNumberToObject(entry, names[i], row->results[i]);
+    cJSON_AddNumberToObject(entry, "listeners", row->listeners);
+    cJSON_AddNumberToObject(entry, "connections", row->connections);
+    cJSON_AddNumberToObject(entry, "nodelay", row->nodelay);
+    cJSON_AddNumberToObject(entry, "delayed_ack", row->delack);
+}
+
+static void print_limits(const struct ns_cure *cure)
+{
+    ns_output_line("Bursts are not joined: a program that streams small writes sends more segments "
+                   "than before.");
+    if (cure->least_delack > 0)
+        ns_output_line("Where these processes read, the delayed ACK still takes up to %d ms; only "
+                       "the library sends it before the wait.",
+                       cure->least_delack / 1000);
+    else
+        ns_output_line("This kernel has no TCP_DELACK_MAX_US (Linux 6.17): delayed ACKs stay as "
+                       "they are.");
+    if (!cure->follow)
+        ns_output_line("Connections accepted by these listeners inherit the options. For those "
+                       "that a client opens later, add --follow.");
+    if (!cure->dry_run)
+        ns_output_line("To restore the options: nagleshim cure --undo");
+}
+
+/* Returns the exit status. */
+static int report(const struct ns_cure *cure)
+{
+    unsigned total[NS_CURE_RESULTS] = {0}, all = 0;
+
+    ns_output_expect("processes");
+    for (size_t i = 0; i < cure->n_rows; i++) {
+        print_row(cure, &cure->rows[i]);
+        add_row(&cure->rows[i]);
+        for (int result = 0; result < NS_CURE_RESULTS; result++) {
+            total[result] += cure->rows[i].results[result];
+            all += cure->rows[i].results[result];
+        }
+    }
+    cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
+    cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
+    cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
+    if (cure->undo && total[NS_CURE_CHANGED] == 0)
+        SAY("no socket was restored");
+    else if (all == 0)
+        SAY("no TCP socket was found%s",
+            cure->owners.denied ? "; some processes may be examined by root only" : "");
+    if (total[NS_CURE_CHANGED] > 0 && !cure->undo)
+        print_limits(cure);
+    if (total[NS_CURE_FAILED] > 0)
+        SAY("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
+            plural(total[NS_CURE_FAILED]), strerror(-cure->error));
+    if (total[NS_CURE_FAILED] > 0)
+        return NS_EXIT_ERROR;
+    bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && cure->owners.denied);
+    return denied && total[NS_CURE_CHANGED] == 0 ? NS_EXIT_DENIED : NS_EXIT_YES;
+}
+
+/* CPU time limits how often something is done, at intervals in ns. */
+struct pace {
+    uint64_t next, interval;
+};
+
+static bool is_due(const struct pace *pace)
+{
+    return ns_clock_now(CLOCK_MONOTONIC) >= pace->next;
+}
+
+/* It was done; the thread had used this much CPU time before. */
+static void was_done(struct pace *pace, uint64_t before)
+{
+    uint64_t spent = (ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - before) * SHARE;
+
+    pace->next = ns_clock_now(CLOCK_MONOTONIC) + (spent > pace->interval ? spent : pace->interval);
+}
+
+/* Until a signal, or the end of --pid's process. The kernel reports when a TCP socket ends, but not
+ * when one is made: lists are needed. Prints a line when the first socket of a program is changed.
+ */
+static int follow(struct ns_cure *cure, int signals)
+{
+    struct pace lists = {.interval = INTERVAL_MS * 1000000U},
+                rounds = {.interval = ROUND_MS * 1000000U};
+    struct pollfd wake = {.fd = signals, .events = POLLIN};
+    size_t told = 0;
+    int error = 0;
+
+    while (!error && !ns_cure_is_over(cure)) {
+        uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
+        bool round = is_due(&rounds);
+
+        if (round)
+            error = ns_cure_refresh(cure);
+        if (!error && (round || (is_due(&lists) && ns_cure_has_opened(cure)))) {
+            error = ns_cure_scan(cure);
+            was_done(round ? &rounds : &lists, begin);
+        }
+        for (; told < cure->n_rows; told++)
+            print_row(cure, &cure->rows[told]);
+        fflush(stdout);
+        if (!error && poll(&wake, 1, INTERVAL_MS) > 0 && ns_child_take_signals(signals, NULL))
+            break;
+    }
+    return error;
+}
+
+static int cure_sockets(struct ns_cure *cure)
+{
+    int signals = cure->follow ? ns_child_signals() : -1;
+    int error = ns_cure_begin(cure);
+
+    if (!error && cure->follow)
+        error = follow(cure, signals);
+    /* Twice, since a descriptor may be handed on while the first scan looks for it. */
+    for (int i = 0; i < 2 && !error && !cure->follow; i++)
+        error = ns_cure_scan(cure);
+    if (!error && cure->follow)
+        ns_output_line("In all:");
+    return error ? say_error(cure, error) : report(cure);
+}
+
+int ns_cure_main(int argc, char **argv)
+{
+    struct options options = {.cure = {.least_delack = ns_cure_least_delack()}};
+    int status = read_options(argc, argv, &options);
+
+    if (status >= 0)
+        return status;
+    if (ns_cure_can_borrow() != 0) {
+        SAY("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes cannot be "
+            "changed");
+        return NS_EXIT_ERROR;
+    }
+    if (!read_policy(&options))
+        return NS_EXIT_ERROR;
+    status = cure_sockets(&options.cure);
+    ns_cure_end(&options.cure);
+    ns_policy_free((struct ns_policy *)options.cure.policy);
+    return status;
+}

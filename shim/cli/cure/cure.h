@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* `nagleshim cure`: sets options on the sockets of running processes, from outside. */
+#ifndef NS_CURE_H
+#define NS_CURE_H
+
+#include "conn/delack.h"
+#include "policy/match.h"
+#include "watch/diag.h"
+#include "watch/netns.h"
+#include "watch/owners.h"
+
+#include <stdio.h>
+
+/* The two options that are set. A value of -1: the socket or kernel has no such option, or it is
+ * not to be changed. */
+struct ns_cure_values {
+    int nodelay; /* TCP_NODELAY */
+    int delack;  /* TCP_DELACK_MAX_US */
+};
+
+/* A socket that was changed: a line of the state file. */
+struct ns_cure_record {
+    uint64_t cookie;        /* SO_COOKIE, unique until the next boot */
+    unsigned long netns;    /* inode of its network namespace */
+    unsigned listener_port; /* 0: a connection */
+    struct ns_cure_values before, after;
+    bool is_done; /* restored; not in the file */
+};
+
+/* --- state.c: the changes that can be undone, in /run/nagleshim/cured ----------------------- */
+
+/* Locks the directory of the file, for one scan. Waits for another instance's scan. Returns a
+ * descriptor for the other functions, which closing unlocks, or -errno. */
+int ns_cure_state_lock(void);
+
+/* Appends a record. 0 or -errno. */
+int ns_cure_state_add(int directory, const struct ns_cure_record *record);
+
+/* Reads all records into an allocated array. 0 or -errno; a missing file has none. */
+int ns_cure_state_read(int directory, struct ns_cure_record **records, size_t *n);
+
+/* Replaces the file by these records. 0 or -errno. */
+int ns_cure_state_write(int directory, const struct ns_cure_record *records, size_t n);
+
+/* The path of the file, for messages. */
+const char *ns_cure_state_path(void);
+
+/* --- borrow.c: one socket -------------------------------------------------------------------- */
+
+/* The least TCP_DELACK_MAX_US that the kernel accepts; -1: it has no such option. */
+int ns_cure_least_delack(void);
+
+/* Does the kernel have pidfd_getfd? Otherwise -errno. */
+int ns_cure_can_borrow(void);
+
+/* Duplicates descriptor fd of a process into this one, for some microseconds: as long as it is open
+ * here, a close by the process does not end the connection. -ENOENT: it is another socket by now;
+ * -EPERM: not permitted; -ESRCH, -EBADF: it is gone. */
+int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie);
+
+struct ns_cure_values ns_cure_get(int fd);
+/* 0 or -errno. */
+int ns_cure_set(int fd, const struct ns_cure_values *values);
+
+/* --- scan.c: all sockets --------------------------------------------------------------------- */
+
+enum ns_cure_result {
+    NS_CURE_CHANGED,
+    NS_CURE_UNCHANGED, /* it has the options already; undo: somebody has changed it since */
+    NS_CURE_NO_RULE,
+    NS_CURE_HAS_LIBRARY,
+    NS_CURE_DENIED,
+    NS_CURE_FAILED,
+    NS_CURE_RESULTS
+};
+
+/* What was done to the sockets of a process; with --follow, of all processes of a name. */
+struct ns_cure_row {
+    pid_t pid; /* 0 with --follow */
+    char name[64];
+    unsigned listeners, connections, nodelay, delack; /* of those that were changed */
+    unsigned results[NS_CURE_RESULTS];
+};
+
+/* --- process.c: the processes that own sockets ------------------------------------------------ */
+
+struct ns_cure_process {
+    pid_t pid;
+    uint64_t started;
+    char name[64];
+    bool has_library; /* the library works there */
+    struct ns_ruleset *rules;
+    struct ns_cure_process *next;
+};
+
+/* What is known of the process that owns a socket; it is examined at its first socket. NULL: it has
+ * ended, or there is no memory. */
+struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
+                                        const struct ns_policy *policy,
+                                        const struct ns_owned *place);
+void ns_cure_forget_processes(struct ns_cure_process **list);
+
+/* Calls visit for each process whose control group belongs to a systemd unit. */
+void ns_cure_each_of_unit(const char *unit, void (*visit)(void *context, pid_t pid), void *context);
+
+struct ns_cure_socket;
+
+struct ns_cure {
+    /* options */
+    pid_t pid;
+    const char *unit;
+    unsigned port;
+    bool all, follow, undo, dry_run;
+    const struct ns_policy *policy;
+    int least_delack;
+    /* state of the scan */
+    struct ns_owners owners;
+    struct ns_cure_socket *sockets; /* of the last list: a hash table by cookie */
+    size_t room, n_sockets;
+    struct ns_cure_process *processes;
+    struct ns_cure_record *records; /* with --undo */
+    size_t n_records;
+    size_t n_added;  /* records added since the file was last written */
+    int directory;   /* of the state file, locked; -1: none */
+    int error;       /* the last one that prevented a change, or the state from being kept */
+    uint64_t opened; /* connections before the last list */
+    struct ns_cure_row *rows;
+    size_t n_rows;
+};
+
+/* Selects the processes. 0; -ESRCH: no such process, or no process of the unit. */
+int ns_cure_begin(struct ns_cure *cure);
+
+/* Lists the sockets and treats the new ones. 0, or -errno if they cannot be listed. */
+int ns_cure_scan(struct ns_cure *cure);
+
+/* Find new processes and namespaces, and whether an exec has loaded the library. 0 or -errno. */
+int ns_cure_refresh(struct ns_cure *cure);
+
+/* Was a connection opened since the last list? Cheap, unlike a list, for which the kernel walks the
+ * table of all connections. */
+bool ns_cure_has_opened(const struct ns_cure *cure);
+
+/* Did --pid's process end? */
+bool ns_cure_is_over(const struct ns_cure *cure);
+
+void ns_cure_end(struct ns_cure *cure);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what `nagleshim cure` knows of the processes whose sockets it changes: their rules, and
+ * whether the library cures them already. It only reads. Not async-signal-safe. */
+#include "cli/cure/cure.h"
+
+#include "cli/process/loaded.h"
+#include "cli/process/proc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARGUMENTS_MOST = 256, ARGUMENTS_BYTES = 64 << 10 };
+
+/* The rules for a process that runs, as the library would choose them there. */
+static struct ns_ruleset *build_rules(const struct ns_policy *policy, const struct ns_proc *proc)
+{
+    char *bytes = calloc(1, ARGUMENTS_BYTES + 1), *arguments[ARGUMENTS_MOST + 1];
+    struct ns_ruleset *rules = calloc(1, sizeof *rules);
+    FILE *stream = bytes && rules ? ns_proc_stream(proc, "cmdline") : NULL;
+    size_t size = stream ? fread(bytes, 1, ARGUMENTS_BYTES, stream) : 0, n = 0;
+
+    if (stream)
+        fclose(stream);
+    for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
+        arguments[n++] = bytes + at;
+    arguments[n] = NULL;
+    const struct ns_process process = {.exe = *proc->exe ? proc->exe : NULL,
+                                       .execfn = *proc->execfn ? proc->execfn : NULL,
+                                       .argv0 = arguments[0],
+                                       .args = n ? arguments + 1 : NULL};
+    if (!stream || ns_ruleset_build(rules, policy, &process) != 0) {
+        free(rules);
+        rules = NULL;
+    }
+    free(bytes);
+    return rules;
+}
+
+static bool has_working_library(const struct ns_proc *proc)
+{
+    struct ns_loaded loaded;
+    int error = ns_loaded_find(proc, &loaded);
+    enum ns_shim shim = ns_loaded_shim(proc, error, &loaded);
+
+    return shim == NS_SHIM_STARTING || shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+}
+
+static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)
+{
+    struct ns_cure_process *process = calloc(1, sizeof *process);
+    struct ns_proc proc;
+
+    if (!process || ns_proc_open(place->pid, &proc) != 0) {
+        free(process);
+        return NULL;
+    }
+    process->pid = place->pid;
+    process->started = place->started;
+    ns_proc_look(&proc); /* without the right to do so, patterns do not match */
+    ns_proc_name(&proc, process->name, sizeof process->name);
+    process->has_library = has_working_library(&proc);
+    process->rules = build_rules(policy, &proc);
+    ns_proc_close(&proc);
+    return process;
+}
+
+struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
+                                        const struct ns_policy *policy,
+                                        const struct ns_owned *place)
+{
+    struct ns_cure_process *process = *list;
+
+    while (process && (process->pid != place->pid || process->started != place->started))
+        process = process->next;
+    if (process)
+        return process;
+    process = examine(policy, place);
+    if (process) {
+        process->next = *list;
+        *list = process;
+    }
+    return process;
+}
+
+void ns_cure_forget_processes(struct ns_cure_process **list)
+{
+    while (*list) {
+        struct ns_cure_process *process = *list;
+
+        *list = process->next;
+        if (process->rules)
+            ns_ruleset_release(process->rules);
+        free(process->rules);
+        free(process);
+    }
+}
+
+struct unit {
+    const char *name;
+    void (*visit)(void *context, pid_t pid);
+    void *context;
+};
+
+/* systemd gives each unit a control group whose last or an inner component is the unit's name. */
+static bool take_if_of_unit(void *context, pid_t pid)
+{
+    const struct unit *unit = context;
+    char path[64], line[4096];
+    size_t length = strlen(unit->name);
+    bool found = false;
+    FILE *stream;
+
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    stream = fopen(path, "re");
+    while (stream && !found && fgets(line, sizeof line, stream))
+        for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/'))
+            found = strncmp(at + 1, unit->name, length) == 0 && strchr("/\n", at[1 + length]);
+    if (stream)
+        fclose(stream);
+    if (found)
+        unit->visit(unit->context, pid);
+    return true;
+}
+
+void ns_cure_each_of_unit(const char *unit, void (*visit)(void *context, pid_t pid), void *context)
+{
+    char name[256];
+    bool has_suffix = strrchr(unit, '.') != NULL;
+
+    snprintf(name, sizeof name, "%s%s", unit, has_suffix ? "" : ".service");
+    ns_proc_each(take_if_of_unit, &(struct unit){name, visit, context});
+}

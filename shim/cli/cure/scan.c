@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
+ * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
+ * once. Not async-signal-safe. */
+#include "cli/cure/cure.h"
+
+#include "watch/fd_limit.h"
+#include "watch/table.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096 };
+
+struct ns_cure_socket {
+    uint64_t cookie; /* 0: an empty slot */
+    uint64_t inode;  /* 0: not accepted yet */
+    struct ns_diag_key key;
+    struct ns_netns *netns;
+    bool listens, is_done;
+    uint8_t tries; /* rounds that found no owner */
+};
+
+static struct ns_cure_socket *slot_of(struct ns_cure_socket *sockets, size_t room, uint64_t cookie)
+{
+    size_t at = (size_t)(cookie * 0x9e3779b97f4a7c15U >> 32) & (room - 1);
+
+    while (sockets[at].cookie && sockets[at].cookie != cookie)
+        at = (at + 1) & (room - 1);
+    return &sockets[at];
+}
+
+/* A list that is being read: the new table, which replaces that of the last list. */
+struct listing {
+    struct ns_cure *cure;
+    struct ns_netns *netns;
+    struct ns_cure_socket *sockets;
+    size_t room, n;
+    bool failed;
+};
+
+static bool make_room(struct listing *listing)
+{
+    size_t room = listing->room ? listing->room * 2 : ROOM_FIRST;
+    struct ns_cure_socket *larger = calloc(room, sizeof *larger);
+
+    if (!larger)
+        return false;
+    for (size_t i = 0; i < listing->room; i++)
+        if (listing->sockets[i].cookie)
+            *slot_of(larger, room, listing->sockets[i].cookie) = listing->sockets[i];
+    free(listing->sockets);
+    listing->sockets = larger;
+    listing->room = room;
+    return true;
+}
+
+static void take_listed(void *context, const struct ns_diag_socket *seen)
+{
+    struct listing *listing = context;
+    const struct ns_cure *cure = listing->cure;
+    const struct inet_diag_sockid *id = &seen->key.id;
+    uint64_t cookie = id->idiag_cookie[0] | (uint64_t)id->idiag_cookie[1] << 32;
+    unsigned local = ntohs(id->idiag_sport), remote = ntohs(id->idiag_dport);
+    struct ns_cure_socket *slot;
+
+    if (seen->state == TCP_LISTEN)
+        ns_netns_set_listened(listing->netns, (uint16_t)local);
+    if (listing->n * 2 >= listing->room && !make_room(listing)) {
+        listing->failed = true;
+        return;
+    }
+    slot = slot_of(listing->sockets, listing->room, cookie);
+    listing->n += slot->cookie == 0;
+    if (cure->room)
+        *slot = *slot_of(cure->sockets, cure->room, cookie);
+    slot->is_done |= cure->port && local != cure->port && remote != cure->port;
+    slot->cookie = cookie;
+    slot->inode = seen->inode;
+    slot->key = seen->key;
+    slot->netns = listing->netns;
+    slot->listens = seen->state == TCP_LISTEN;
+}
+
+static int list_netns(struct listing *listing, bool mptcp)
+{
+    const uint32_t states =
+        1U << TCP_ESTABLISHED | 1U << TCP_SYN_SENT | 1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
+    struct ns_diag_list list = {.brief = true, .mptcp = mptcp};
+    int more = ns_diag_list_begin(&list, listing->netns->list_fd, states);
+
+    if (!more)
+        do
+            more = ns_diag_list_next(&list, take_listed, listing);
+        while (more > 0);
+    /* A kernel without MPTCP has no such sockets. */
+    return mptcp ? 0 : more;
+}
+
+static uint64_t count_opened(const struct ns_cure *cure)
+{
+    uint64_t opened = 0;
+
+    for (size_t i = 0; i < cure->owners.n_namespaces; i++)
+        opened += ns_netns_opened(cure->owners.namespaces[i]);
+    return opened;
+}
+
+static int list_sockets(struct ns_cure *cure)
+{
+    struct listing listing = {.cure = cure};
+    int error = 0;
+
+    cure->opened = count_opened(cure);
+    for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
+        listing.netns = cure->owners.namespaces[i];
+        if (listing.netns->list_fd < 0)
+            continue;
+        error = list_netns(&listing, false);
+        if (!error)
+            error = list_netns(&listing, true);
+    }
+    if (listing.failed)
+        error = -ENOMEM;
+    if (error) {
+        free(listing.sockets);
+        return error;
+    }
+    free(cure->sockets);
+    cure->sockets = listing.sockets;
+    cure->room = listing.room;
+    cure->n_sockets = listing.n;
+    return 0;
+}
+
+static void add_process(void *context, pid_t pid)
+{
+    ns_owners_add(context, pid);
+}
+
+/* Read whose descriptors the sockets are. */
+static int find_owners(struct ns_cure *cure)
+{
+    if (cure->unit)
+        ns_cure_each_of_unit(cure->unit, add_process, &cure->owners);
+    int more = ns_owners_step(&cure->owners, UINT64_MAX);
+    for (size_t i = 0; i < cure->room; i++)
+        if (cure->sockets[i].cookie)
+            cure->sockets[i].netns->round = cure->owners.stamp;
+    ns_netns_drop_unused(cure->owners.namespaces, &cure->owners.n_namespaces, cure->owners.stamp);
+    return more < 0 ? more : 0;
+}
+
+static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
+{
+    pid_t pid = cure->follow ? 0 : process->pid;
+    struct ns_cure_row *larger;
+
+    for (size_t i = 0; i < cure->n_rows; i++)
+        if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
+            return &cure->rows[i];
+    larger = realloc(cure->rows, (cure->n_rows + 1) * sizeof *larger);
+    if (!larger)
+        return NULL;
+    cure->rows = larger;
+    larger += cure->n_rows++;
+    *larger = (struct ns_cure_row){.pid = pid};
+    memcpy(larger->name, process->name, sizeof larger->name);
+    return larger;
+}
+
+static const struct ns_rule *rule_of(const struct ns_cure_process *process,
+                                     const struct ns_cure_socket *socket)
+{
+    struct ns_socket_facts facts = {
+        .role = ns_table_is_server(socket->netns, &socket->key) ? NS_ROLE_SERVER : NS_ROLE_CLIENT,
+        .local = ns_diag_local(&socket->key),
+        .remote = ns_diag_remote(&socket->key)};
+    bool settled;
+
+    if (!process->rules)
+        return NULL;
+    return socket->listens ? ns_match_listener(process->rules, &facts.local, &settled)
+                           : ns_match_socket(process->rules, &facts);
+}
+
+/* The record of a socket, or of the listener from which it has inherited the options. */
+static struct ns_cure_record *record_of(struct ns_cure *cure, const struct ns_cure_socket *socket)
+{
+    struct ns_cure_record *listener = NULL;
+
+    for (size_t i = 0; i < cure->n_records; i++) {
+        struct ns_cure_record *record = &cure->records[i];
+
+        if (record->cookie == socket->cookie)
+            return record;
+        if (!socket->listens && record->listener_port == ntohs(socket->key.id.idiag_sport) &&
+            record->netns == socket->netns->inode && record->after.delack > 0)
+            listener = record;
+    }
+    return listener;
+}
+
+/* What the socket is to have. */
+static struct ns_cure_values wanted(const struct ns_cure *cure, const struct ns_rule *rule,
+                                    const struct ns_cure_record *record,
+                                    const struct ns_cure_values *now,
+                                    const struct ns_cure_socket *socket)
+{
+    struct ns_cure_values then = {-1, -1};
+
+    if (record) {
+        /* A connection that inherited the options has both of them. */
+        bool is_ours = record->cookie == socket->cookie || now->delack == record->after.delack;
+
+        if (is_ours && record->after.nodelay == now->nodelay)
+            then.nodelay = record->before.nodelay;
+        if (is_ours && record->after.delack == now->delack)
+            then.delack = record->before.delack;
+        return then;
+    }
+    if (ns_send_modes[rule->send].nodelay && now->nodelay == 0)
+        then.nodelay = 1;
+    if (rule->ack == NS_ACK_BEFORE_WAIT && cure->least_delack > 0 &&
+        now->delack > cure->least_delack)
+        then.delack = cure->least_delack;
+    return then;
+}
+
+/* Change the options, after noting it in the state file. */
+static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
+                  const struct ns_cure_values *now, const struct ns_cure_values *then)
+{
+    struct ns_cure_record record = {
+        .cookie = socket->cookie,
+        .netns = (unsigned long)socket->netns->inode,
+        .listener_port = socket->listens ? ntohs(socket->key.id.idiag_sport) : 0,
+        .before = {then->nodelay < 0 ? -1 : now->nodelay, then->delack < 0 ? -1 : now->delack},
+        .after = *then};
+    int error = 0;
+
+    if (cure->dry_run)
+        return 0;
+    if (!cure->undo && cure->directory >= 0) {
+        error = ns_cure_state_add(cure->directory, &record);
+        cure->n_added++;
+    }
+    return error ? error : ns_cure_set(fd, then);
+}
+
+/* Treat one socket. Returns an enum ns_cure_result, or -EAGAIN: try again after the next list. */
+static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const struct ns_owned *place,
+                 const struct ns_cure_process *process, struct ns_cure_row *row)
+{
+    struct ns_cure_record *record = cure->undo ? record_of(cure, socket) : NULL;
+    const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
+    struct ns_cure_values now, then;
+    int fd, error;
+
+    if (process->has_library && !cure->undo)
+        return NS_CURE_HAS_LIBRARY;
+    if (!rule && !record)
+        return NS_CURE_NO_RULE;
+    fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
+    if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
+        return -EAGAIN;
+    if (fd < 0)
+        return fd == -EPERM || fd == -EACCES ? NS_CURE_DENIED : NS_CURE_FAILED;
+    now = ns_cure_get(fd);
+    then = wanted(cure, rule, record, &now, socket);
+    error = then.nodelay < 0 && then.delack < 0 ? -EALREADY : change(cure, socket, fd, &now, &then);
+    close(fd);
+    if (record && record->cookie == socket->cookie)
+        record->is_done = !error || error == -EALREADY;
+    if (!error) {
+        row->listeners += socket->listens;
+        row->connections += !socket->listens;
+        row->nodelay += then.nodelay >= 0;
+        row->delack += then.delack >= 0;
+    }
+    if (error && error != -EALREADY) {
+        cure->error = error;
+        return NS_CURE_FAILED;
+    }
+    return error ? NS_CURE_UNCHANGED : NS_CURE_CHANGED;
+}
+
+/* Treat the new sockets whose owners are known. */
+static void treat_all(struct ns_cure *cure)
+{
+    for (size_t i = 0; i < cure->room; i++) {
+        struct ns_cure_socket *socket = &cure->sockets[i];
+        const struct ns_cure_process *process;
+        const struct ns_owned *place;
+        struct ns_cure_row *row;
+        int result;
+
+        if (!socket->cookie || socket->is_done || !socket->inode)
+            continue;
+        place = ns_owners_place(&cure->owners, socket->inode, false);
+        process =
+            place && place->pid ? ns_cure_process(&cure->processes, cure->policy, place) : NULL;
+        row = process ? row_of(cure, process) : NULL;
+        result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
+        if (result >= 0)
+            row->results[result]++;
+        socket->is_done = result >= 0 || ++socket->tries >= TRIES;
+    }
+}
+
+static bool has_new(const struct ns_cure *cure)
+{
+    for (size_t i = 0; i < cure->room; i++)
+        if (cure->sockets[i].cookie && cure->sockets[i].inode && !cure->sockets[i].is_done)
+            return true;
+    return false;
+}
+
+/* May the socket of a record still exist? A namespace without processes has none. */
+static bool may_exist(struct ns_cure *cure, const struct ns_cure_record *record)
+{
+    if (record->is_done)
+        return false;
+    if (cure->room && slot_of(cure->sockets, cure->room, record->cookie)->cookie)
+        return true;
+    for (size_t i = 0; i < cure->owners.n_namespaces; i++)
+        if (cure->owners.namespaces[i]->inode == record->netns)
+            return cure->owners.namespaces[i]->list_fd < 0;
+    return !cure->owners.all;
+}
+
+/* Remove the records of sockets that are gone. */
+static int clean_state(struct ns_cure *cure)
+{
+    size_t kept = 0;
+    int error = 0;
+
+    if (!cure->undo) {
+        free(cure->records);
+        error = ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
+    }
+    for (size_t i = 0; i < cure->n_records && !error; i++)
+        if (may_exist(cure, &cure->records[i]))
+            cure->records[kept++] = cure->records[i];
+    cure->n_records = kept;
+    cure->n_added = 0;
+    return error ? error : ns_cure_state_write(cure->directory, cure->records, kept);
+}
+
+int ns_cure_begin(struct ns_cure *cure)
+{
+    int error = 0;
+
+    ns_fd_limit_raise();
+    cure->directory = -1;
+    cure->n_added = SIZE_MAX / 2; /* an earlier run may have left records of closed sockets */
+    cure->owners.all = cure->all || cure->port;
+    cure->owners.children = cure->pid != 0;
+    if (cure->pid)
+        error = ns_owners_add(&cure->owners, cure->pid);
+    if (!error)
+        error = find_owners(cure);
+    if (!error && !cure->owners.all && cure->owners.n_processes == 0)
+        error = -ESRCH;
+    return error;
+}
+
+/* With the state file locked, unless nothing is to be changed. */
+static int scan(struct ns_cure *cure)
+{
+    int error = list_sockets(cure);
+
+    if (!error && has_new(cure))
+        error = find_owners(cure);
+    if (!error)
+        treat_all(cure);
+    if (!error && cure->directory >= 0 &&
+        (cure->undo || cure->n_added > RECORDS_SPARE + 2 * cure->n_sockets))
+        error = clean_state(cure);
+    return error;
+}
+
+int ns_cure_scan(struct ns_cure *cure)
+{
+    int error;
+
+    if (!cure->dry_run || cure->undo) {
+        cure->directory = ns_cure_state_lock();
+        cure->error = cure->directory < 0 ? cure->directory : cure->error;
+    }
+    if (cure->undo && cure->directory < 0)
+        return cure->directory;
+    error = cure->undo && !cure->records
+                ? ns_cure_state_read(cure->directory, &cure->records, &cure->n_records)
+                : 0;
+    if (!error)
+        error = scan(cure);
+    if (cure->directory >= 0)
+        close(cure->directory);
+    cure->directory = -1;
+    return error;
+}
+
+int ns_cure_refresh(struct ns_cure *cure)
+{
+    ns_cure_forget_processes(&cure->processes);
+    return find_owners(cure);
+}
+
+bool ns_cure_has_opened(const struct ns_cure *cure)
+{
+    return count_opened(cure) != cure->opened;
+}
+
+bool ns_cure_is_over(const struct ns_cure *cure)
+{
+    return cure->pid && kill(cure->pid, 0) != 0 && errno == ESRCH;
+}
+
+void ns_cure_end(struct ns_cure *cure)
+{
+    ns_cure_forget_processes(&cure->processes);
+    ns_owners_release(&cure->owners);
+    free(cure->sockets);
+    free(cure->records);
+    free(cure->rows);
+}

@@ -1,0 +1,313 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: `nagleshim cure` ends the stalls of running programs that no preload reaches, and takes its changes back.
+# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
+
+bats_require_minimum_version 1.5.0
+load ../helpers/doctor
+
+setup() {
+    doctor_setup
+    has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
+    ns_python
+    export RUNTIME_DIRECTORY=$T/state
+}
+
+teardown() {
+    ns_teardown
+}
+
+cure() {
+    run --separate-stderr "$NS" cure "$@"
+}
+
+server() {
+    ns_start server "$EXAMPLES/tcp_nodelay_server" "$@" --connections 0 0 0
+    ns_port server
+}
+
+# static_client ROUNDS: the stalling client without a dynamic loader, as "client".
+static_client() {
+    [[ -e $T/client ]] || gcc -O2 -static -w -o "$T/client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
+    ns_start client "$T/client" --stats 127.0.0.1 "$port" "$1"
+}
+
+# after_stalls N: until there were N more delayed ACKs.
+after_stalls() {
+    local wanted=$(($(ns_delayed_acks) + $1))
+    timeout 20 bash -c "$(declare -f tcp_counter ns_delayed_acks)
+        while ((\$(ns_delayed_acks) < $wanted)); do sleep 0.01; done"
+}
+
+# Starts tcp_options.py; "options" reads what it prints next, into the array "options".
+start_options() {
+    mkfifo "$T/words"
+    "$python" tests/helpers/tcp_options.py <"$T/words" >"$T/options.out" 3>&- &
+    NS_STARTED+=("$!")
+    NS_PID[options]=$!
+    exec 7>"$T/words"
+    ns_port options
+    options_read=0
+    expect_options "$@"
+}
+
+# expect_options "NAME NODELAY DELACK"...: what the program prints next has these lines.
+expect_options() {
+    local line
+    options_read=$((options_read + 1))
+    for _ in {1..1000}; do
+        (($(grep -c '^end' "$T/options.out") < options_read)) || break
+        sleep 0.01
+    done
+    output=$(awk -v wanted="$options_read" '/^end/ { n++; next } n == wanted - 1' "$T/options.out")
+    for line; do
+        grep -qxE -- "$line" <<<"$output" || {
+            echo "no line '$line' in:"
+            echo "$output"
+            return 1
+        }
+    done
+}
+
+# The limit that this kernel takes, or what the program prints without one.
+limit() {
+    "$NS" cure --all --dry-run --json | "$python" -c 'import json, sys
+limit = json.load(sys.stdin)["least_delayed_ack_us"]
+print(limit if limit > 0 else "none")'
+}
+
+@test "a static client that stalls is cured while it runs, and a dry run changes nothing" {
+    server
+    static_client 60
+    after_stalls 5
+    cure --pid "${NS_PID[client]}" --dry-run
+    expect_status 0
+    expect_part output "client (pid ${NS_PID[client]}): would change 1 connection: TCP_NODELAY set on 1"
+    after_stalls 5
+    cure --pid "${NS_PID[client]}"
+    expect_status 0
+    expect_part output "client (pid ${NS_PID[client]}): 1 connection: TCP_NODELAY set on 1"
+    expect_part output "To restore the options: nagleshim cure --undo"
+    ns_join client
+    holds "$(field stalls "$T/client.out") >= 8 && $(field stalls "$T/client.out") <= 40"
+}
+
+@test "the connections that a listener accepts later have its options: a static server's peer waits no longer than the limit" {
+    [[ $(limit) != none ]] || cannot_here "this kernel has no TCP_DELACK_MAX_US"
+    server
+    static_client 10
+    ns_join client
+    holds "$(field stalls "$T/client.out") >= 8"
+    cure --port "$port"
+    expect_status 0
+    expect_part output ": 1 listener: TCP_NODELAY set on 1, delayed ACK limited to "
+    static_client 10
+    ns_join client
+    holds "$(field median_us "$T/client.out") < 30000"
+}
+
+@test "a server in Java is cured by its listener" {
+    [[ $(limit) != none ]] || cannot_here "this kernel has no TCP_DELACK_MAX_US"
+    javac -d "$T" examples/WriteWriteRead.java
+    ns_start server java -cp "$T" WriteWriteRead --connections 0 server 0 0
+    ns_port server
+    cure --pid "${NS_PID[server]}"
+    expect_status 0
+    expect_part output "1 listener: TCP_NODELAY set on 1"
+    ns_start client java -cp "$T" WriteWriteRead client 127.0.0.1 "$port" 20
+    ns_join client 60
+    holds "$(field median_us "$T/client.out") < 30000"
+}
+
+@test "a Go server that has cleared TCP_NODELAY is cured on its open connection" {
+    cat >"$T/pieces.go" <<'END'
+package main
+
+import (
+	"fmt"
+	"net"
+)
+
+func main() {
+	listener, _ := net.Listen("tcp", "127.0.0.1:0")
+	fmt.Printf("listening on port %d\n", listener.Addr().(*net.TCPAddr).Port)
+	connection, err := listener.Accept()
+	connection.(*net.TCPConn).SetNoDelay(false)
+	for piece := make([]byte, 1); err == nil; {
+		if _, err = connection.Read(piece); err == nil {
+			connection.Write(piece)
+			_, err = connection.Write(piece)
+		}
+	}
+}
+END
+    GOTOOLCHAIN=local go build -o "$T/pieces" "$T/pieces.go"
+    ns_start server "$T/pieces"
+    ns_port server
+    ns_start client "$python" -c '
+import socket, sys, time
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+times = []
+for i in range(100):
+    begin = time.monotonic()
+    s.sendall(b"?")
+    answer = b""
+    while len(answer) < 2:
+        answer += s.recv(2 - len(answer))
+    times.append(time.monotonic() - begin)
+print("stalls", sum(t > 0.02 for t in times))' "$port"
+    after_stalls 10
+    cure --pid "${NS_PID[server]}"
+    expect_status 0
+    expect_part output "pieces (pid ${NS_PID[server]}): "
+    ns_join client
+    holds "$(field stalls "$T/client.out") >= 9 && $(field stalls "$T/client.out") <= 70"
+}
+
+@test "undo restores what nobody has changed since, also on connections that were accepted in between" {
+    local limit
+    limit=$(limit)
+    start_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*"
+    cure --pid "${NS_PID[options]}"
+    expect_status 0
+    echo >&7
+    expect_options "listener 1 $limit" "client 1 $limit" "server 1 $limit" "nodelay 1 $limit" "other 1 $limit"
+    ! grep -q ^mptcp <<<"$output" || grep -q '^mptcp 1' <<<"$output"
+    echo "server 0" >&7
+    expect_options "server 0 $limit"
+    echo connect >&7
+    expect_options "accepted 1 $limit" "later 0 .*"
+    cure --undo
+    expect_status 0
+    expect_part output ": TCP_NODELAY restored on "
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*" "accepted 0 .*"
+    [[ $limit == none || $output != *" $limit"* ]]
+    cure --undo
+    expect_status 0
+    expect_whole stderr "nagleshim cure: no socket was restored"
+    [[ ! -s $RUNTIME_DIRECTORY/cured ]]
+}
+
+@test "--follow treats connections that are opened later, and delays the end of none" {
+    start_options
+    ns_start cure "$NS" cure --pid "${NS_PID[options]}" --follow
+    ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
+    echo connect >&7
+    expect_options
+    for _ in {1..200}; do
+        echo >&7
+        expect_options
+        ! grep -q '^later 1' <<<"$output" || break
+        sleep 0.05
+    done
+    grep -q '^later 1' <<<"$output"
+    echo close >&7
+    expect_options 'closed after [0-9.]+ ms'
+    holds "$(sed -nE 's/^closed after ([0-9.]+) ms/\1/p' <<<"$output") < 20"
+    ns_stop cure
+    grep -q '^In all:' "$T/cure.out"
+}
+
+@test "--follow follows a thousand connections a second without an error on them" {
+    ns_start churn "$python" -c '
+import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+print("listening on port", s.getsockname()[1], flush=True)
+worst = n = 0
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    begin = time.monotonic()
+    c = socket.create_connection(s.getsockname())
+    a = s.accept()[0]
+    c.sendall(b"x")
+    assert a.recv(1) == b"x"
+    a.close()
+    assert c.recv(1) == b""
+    c.close()
+    n += 1
+    worst = max(worst, time.monotonic() - begin)
+    time.sleep(0.0003)
+print("connections", n, "worst_ms", round(worst * 1e3, 1))'
+    ns_port churn
+    ns_start cure "$NS" cure --port "$port" --follow
+    ns_join churn
+    ns_stop cure
+    cat "$T/churn.out"
+    holds "$(field connections "$T/churn.out") > 200 && $(field worst_ms "$T/churn.out") < 200"
+    grep -qE '1 listener' "$T/cure.out"
+}
+
+@test "a process in other namespaces, as in a container, is cured from the host" {
+    ns_start box unshare --net --pid --fork --kill-child sh -c "ip link set lo up; exec $python tests/helpers/tcp_options.py"
+    ns_wait_for "$T/box.out" '^end'
+    cure --pid "${NS_PID[box]}"
+    expect_status 0
+    expect_part output "4 connections and "
+}
+
+@test "what has the library, or the options, or no rule is left alone, and the reason is printed" {
+    local policy
+    server
+    ns_start client env LD_PRELOAD="$LIBRARY" "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
+    ns_start plain "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
+    local name
+    for name in client plain; do # until it has connected
+        for _ in {1..500}; do
+            cure --pid "${NS_PID[$name]}" --dry-run
+            [[ -z $output ]] || break
+            sleep 0.01
+        done
+    done
+    cure --pid "${NS_PID[client]}"
+    expect_status 0
+    expect_whole output "tcp_nodelay_client (pid ${NS_PID[client]}): 1 socket not changed: the library works in this process"
+    policy=$(policy none '{"match": {"remote": "1"}}')
+    cure --pid "${NS_PID[plain]}" --policy "$policy"
+    expect_whole output "tcp_nodelay_client (pid ${NS_PID[plain]}): 1 socket not changed: no rule of the policy matches"
+    cure --pid "${NS_PID[plain]}" --policy "$(policy app '{"match": {"process": "tcp_nodelay_client"}, "send": "app", "ack": "app"}')"
+    expect_whole output "tcp_nodelay_client (pid ${NS_PID[plain]}): 1 socket not changed: they have the options already"
+    cure --pid "${NS_PID[plain]}"
+    cure --pid "${NS_PID[plain]}" --json
+    expect_status 0
+    "$python" -c 'import json, sys
+o = json.loads(sys.argv[1])
+assert o["command"] == "cure" and o["status"] == 0 and not o["dry_run"], o
+[row] = o["processes"]
+assert row["unchanged"] == 1 and row["changed"] == 0 and row["connections"] == 0, o' "$output"
+}
+
+@test "without the rights the exit status is 3, and nothing is changed" {
+    local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    install -m 755 "$NS" "$T/nagleshim"
+    chmod 755 "$T"
+    start_options
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --pid "${NS_PID[options]}"
+    expect_status 3
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*"
+}
+
+@test "wrong usage is one clear line" {
+    local line
+    while IFS='|' read -r arguments line; do
+        # shellcheck disable=SC2086 # several words
+        cure $arguments
+        expect_status 2
+        expect_whole stderr "nagleshim cure: $line"
+        expect_whole output ""
+    done <<'END'
+|say which sockets: --pid N, --unit NAME, --port N or --all
+--all --port 1|use one of --pid, --unit, --port and --all
+--port 0|--port must be a number from 1 to 65535, not '0'
+--undo --follow|--follow cannot be used with --undo or --dry-run
+--undo --policy x|--undo restores what was changed and takes no policy
+--all x|'x': nothing may follow; see 'nagleshim cure --help'
+--pid 4194303|there is no process 4194303
+--unit no-such|there is no process of the unit 'no-such'
+END
+    cure --all --policy "$T/none.json"
+    expect_status 2
+    expect_part stderr "$T/none.json: "
+}
