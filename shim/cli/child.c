@@ -60,6 +60,8 @@ int ns_child_signals(void)
 
 static bool redirect(const struct ns_child_options *options)
 {
+    if (options->to_stderr)
+        return dup2(STDERR_FILENO, STDOUT_FILENO) == STDOUT_FILENO;
     if (!options->quiet)
         return true;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

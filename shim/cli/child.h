@@ -20,6 +20,7 @@ struct ns_child_options {
     const char *const
         *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
     bool quiet;       /* standard input and output are /dev/null */
+    bool to_stderr;   /* standard output is standard error, since this command uses it */
 };
 
 /* Set SIGCHLD to its default: if it is ignored, wait(2) fails. Some supervisors and containers'

@@ -3,6 +3,7 @@
  * exit status. Standard output belongs to the program. Not async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
+#include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/policy.h"
@@ -184,11 +185,14 @@ static int report_all(const struct ns_diagnose_options *options, struct outputs 
         .file = has_file ? report.policy_file : NULL,
     };
     char *next = ns_diagnosis_next(diagnosis, &words);
+    char *now = ns_diagnosis_now(diagnosis);
     report.next = next;
+    report.now = now;
     ns_report_print(stderr, &report, columns());
     if (options->policy && !policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
                 options->policy);
+    free(now);
     if (!end->running)
         status = add_status(options, end->status, status);
     if (!written)
@@ -227,6 +231,12 @@ static int diagnose(const struct ns_diagnose_options *options, struct outputs *o
         return end->failure;
     }
     ns_diagnosis_finish(&diagnosis);
+    if (options->program)
+        note_starter(options->program[0], end);
+    if (end->running)
+        ns_diagnose_note(end,
+                         "%s is still running, and this command waits for its end; ^C ends both",
+                         options->program[0]);
     int status = report_all(options, outputs, &diagnosis, end);
     if (end->running) {
         stay(child, signals);
@@ -234,6 +244,34 @@ static int diagnose(const struct ns_diagnose_options *options, struct outputs *o
     }
     ns_diagnosis_release(&diagnosis);
     return status;
+}
+
+static bool is_stdout(const char *file)
+{
+    return file && strcmp(file, "-") == 0;
+}
+
+/* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
+static void note_starter(const char *program, struct ns_diagnose_end *end)
+{
+    static const struct {
+        const char *name, *how;
+    } starters[] = {
+        {"docker", "docker inspect -f '{{.State.Pid}}' CONTAINER"},
+        {"podman", "podman inspect -f '{{.State.Pid}}' CONTAINER"},
+        {"systemctl", "systemctl show -p MainPID --value UNIT"},
+        {"systemd-run", "systemctl show -p MainPID --value UNIT"},
+        {"sudo", "pgrep NAME"},
+        {"su", "pgrep NAME"},
+        {"runuser", "pgrep NAME"},
+    };
+
+    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
+        if (strcmp(ns_path_base(program), starters[i].name) == 0)
+            ns_diagnose_note(end,
+                             "what %s starts is not its child, or does not keep LD_PRELOAD; "
+                             "examine it with 'nagleshim diagnose --pid N', where '%s' prints N",
+                             starters[i].name, starters[i].how);
 }
 
 static int run(const struct ns_diagnose_options *options, struct outputs *outputs, int signals)
@@ -248,6 +286,8 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
         struct ns_child_options wanted = {
             .argv = options->program,
             .environment = inside ? observation.environment : NULL,
+            .to_stderr =
+                is_stdout(options->json) || is_stdout(options->page) || is_stdout(options->policy),
         };
 
         error = ns_child_fork(&child, &wanted);

@@ -30,7 +30,7 @@ struct ns_diagnose_end {
     bool running; /* the program was started and is still running */
     int status;   /* of the program that has ended */
     bool interrupted;
-    char *notes[4]; /* allocated */
+    char *notes[6]; /* allocated */
     unsigned n_notes;
 };
 

@@ -9,6 +9,8 @@
 #include "cli/diagnose/sentences.h"
 
 #include <cJSON.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,27 +202,60 @@ static void print_run(FILE *stream, const struct ns_next_words *words)
     fputs(" -- ", stream);
 }
 
+/* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
+static const char *program_of(const struct ns_diagnosed_process *process)
+{
+    return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
+}
+
+/* The command that starts a running process with the library. */
+static void print_start(FILE *stream, const struct ns_diagnosed_process *process,
+                        const struct ns_next_words *words)
+{
+    if (process->unit[0]) {
+        print_word(stream, words->command);
+        fputs(" host enable --unit ", stream);
+        print_word(stream, process->unit);
+        return;
+    }
+    if (process->container && strcmp(process->container, "kubernetes") == 0) {
+        fputs("kubectl label namespace NAMESPACE nagleshim.dev/inject=true, with "
+              "config/kubernetes installed",
+              stream);
+        return;
+    }
+    if (process->container) {
+        fprintf(stream, "%s run --device nagleshim.dev/shim=default ..., after '%s cdi' has ",
+                process->container, words->command);
+        fputs("written /etc/cdi/nagleshim.json", stream);
+        return;
+    }
+    print_run(stream, words);
+    if (process->words_size == 0) {
+        print_word(stream, program_of(process));
+        fputs(" ITS ARGUMENTS", stream);
+    }
+    for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
+        fputs(at ? " " : "", stream);
+        print_word(stream, process->words + at);
+    }
+}
+
 /* The command for a cure at the other end. */
 static void print_other_end(FILE *stream, const struct target *target,
                             const struct ns_diagnosed *row, const struct ns_next_words *words)
 {
     char address[64];
 
-    print_run(stream, words);
     if (target->process) {
-        print_word(stream, target->process->exe);
-        fprintf(stream, " ITS ARGUMENTS, the other end");
-    } else {
-        fprintf(stream, "PROGRAM, at the other end: the %s %s",
-                target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
-                ns_words_address(&row->remote, address, sizeof address));
+        print_start(stream, target->process, words);
+        fputs(", the other end", stream);
+        return;
     }
-}
-
-/* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
-static const char *program_of(const struct ns_diagnosed_process *process)
-{
-    return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
+    print_run(stream, words);
+    fprintf(stream, "PROGRAM, at the other end: the %s %s",
+            target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
+            ns_words_address(&row->remote, address, sizeof address));
 }
 
 char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words)
@@ -256,17 +291,31 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_ne
         print_other_end(stream, &target, row, words);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
-    } else {
+    } else if (words->program) {
         print_run(stream, words);
-        for (unsigned i = 0; words->program && words->program[i]; i++) {
+        for (unsigned i = 0; words->program[i]; i++) {
             fputs(i ? " " : "", stream);
             print_word(stream, words->program[i]);
         }
-        if (!words->program) {
-            print_word(stream, program_of(row->process));
-            fprintf(stream, " ITS ARGUMENTS");
-        }
+    } else {
+        print_start(stream, row->process, words);
     }
     fclose(stream);
     return ns_sanitize(text); /* control characters must not reach the terminal */
+}
+
+char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis)
+{
+    const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
+    char *text;
+
+    /* TCP_NODELAY helps only at the end that holds the bytes. */
+    if (row && row->conclusion.stalls && !row->conclusion.holds)
+        row = row->other;
+    if (!row || !row->conclusion.stalls || !row->conclusion.holds || row->process->has_shim ||
+        row->process->pid == 0 ||
+        (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
+        (kill(row->process->pid, 0) != 0 && errno == ESRCH))
+        return NULL;
+    return asprintf(&text, "nagleshim cure --pid %d", row->process->pid) < 0 ? NULL : text;
 }

@@ -21,4 +21,7 @@ struct ns_next_words {
 /* What to do next, allocated: a command if there is one. NULL: nothing. */
 char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words);
 
+/* A command that ends the stalls of a running process now, allocated; NULL: none. */
+char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis);
+
 #endif

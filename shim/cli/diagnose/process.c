@@ -41,6 +41,44 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     close(fd);
 }
 
+static void take_words(const struct ns_proc *proc, struct ns_diagnosed_process *process)
+{
+    FILE *stream = ns_proc_stream(proc, "cmdline");
+
+    if (!stream)
+        return;
+    process->words_size = fread(process->words, 1, sizeof process->words, stream);
+    fclose(stream);
+    if (process->words_size == sizeof process->words || process->words[0] == '\0')
+        process->words_size = 0;
+}
+
+/* The control group names the unit or the container of a process. */
+static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *process)
+{
+    static const struct {
+        const char *part, *container;
+    } containers[] = {{"kubepods", "kubernetes"}, {"libpod", "podman"}, {"docker", "docker"}};
+    FILE *stream = ns_proc_stream(proc, "cgroup");
+    char line[1024];
+
+    while (stream && fgets(line, sizeof line, stream)) {
+        const char *slice = strstr(line, "/system.slice/"), *end;
+
+        for (size_t i = 0; i < sizeof containers / sizeof *containers; i++)
+            if (!process->container && strstr(line, containers[i].part))
+                process->container = containers[i].container;
+        if (!slice || process->container)
+            continue;
+        slice += strlen("/system.slice/");
+        end = strstr(slice, ".service");
+        if (end && !memchr(slice, '/', (size_t)(end - slice)))
+            snprintf(process->unit, sizeof process->unit, "%.*s", (int)(end - slice), slice);
+    }
+    if (stream)
+        fclose(stream);
+}
+
 void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
 {
     struct ns_proc proc;
@@ -51,6 +89,8 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
     if (ns_proc_look(&proc) == 0) {
         snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
         process->has_shim = has_shim(&proc);
+        take_words(&proc, process);
+        take_group(&proc, process);
         judge_reach(&proc, &process->curable);
     }
     ns_proc_name(&proc, process->name, sizeof process->name);

@@ -15,6 +15,7 @@ struct ns_report {
     const char *policy;      /* on one line; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
     const char *next;        /* what to do next; NULL: nothing */
+    const char *now;         /* what helps without a restart; NULL: nothing */
     char *const *notes;      /* other facts, a sentence each */
     unsigned n_notes;
 };

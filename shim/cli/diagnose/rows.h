@@ -25,7 +25,11 @@ struct ns_diagnosed_process {
     uint64_t started; /* see struct ns_watched; 0: unknown */
     char name[64];    /* see ns_proc_name */
     char exe[PATH_MAX];
-    bool has_shim; /* the library is loaded in it and changes how it sends */
+    char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
+    size_t words_size;
+    char unit[128];        /* the systemd service that it belongs to; "": none */
+    const char *container; /* "podman", "docker", "kubernetes" or NULL */
+    bool has_shim;         /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
     struct ns_trial trial; /* of --experiment */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
@@ -33,9 +37,9 @@ struct ns_diagnosed_process {
 
 /* What one end can do, and how long a stalled request takes without and with it. */
 struct ns_cure {
-    const char *end;  /* "this end": that of a watched process; "other end" */
+    const char *end;               /* "this end": that of a watched process; "other end" */
     const struct ns_diagnosed *at; /* the row of that end; NULL: it was not watched */
-    const char *does; /* "send adaptive", "ack before-wait" */
+    const char *does;              /* "send adaptive", "ack before-wait" */
     double from_ms, to_ms;
     bool measured; /* by an experiment; otherwise estimated */
 };
@@ -45,7 +49,7 @@ struct ns_diagnosed {
     const struct ns_diagnosed_process *process;
     enum ns_source source;
     enum ns_role role;
-    bool is_peer; /* it is the other end of a connection of a watched process */
+    bool is_peer;                    /* it is the other end of a connection of a watched process */
     struct ns_address service;       /* a server's local end; otherwise the remote end */
     struct ns_address local, remote; /* of the connection that lost most */
     uint64_t worst_ns;               /* what that one lost */

@@ -210,6 +210,8 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
         fprintf(stream, "note: %s\n", report->notes[i]);
     if (report->next)
         fprintf(stream, "next: %s\n", report->next);
+    if (report->now)
+        fprintf(stream, "now, without a restart: %s\n", report->now);
     if (report->policy_file)
         fprintf(stream, "policy: in %s\n", report->policy_file);
     else if (report->policy)
