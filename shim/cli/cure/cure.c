@@ -213,7 +213,7 @@ static void print_limits(const struct ns_cure *cure)
     if (!cure->follow)
         ns_output_line("Connections accepted by these listeners inherit the options. For those "
                        "that a client opens later, add --follow.");
-    if (!cure->dry_run)
+    if (!cure->dry_run && !cure->is_unkept)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 
@@ -250,6 +250,17 @@ static int report(const struct ns_cure *cure)
     return denied && total[NS_CURE_CHANGED] == 0 ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 
+static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row)
+{
+    unsigned results = 0;
+
+    for (int i = 0; i < NS_CURE_RESULTS; i++)
+        results |= row->results[i] > 0 ? 1U << i : 0;
+    if (results & ~row->told)
+        print_row(cure, row);
+    row->told = results;
+}
+
 /* CPU time limits how often something is done, at intervals in ns. */
 struct pace {
     uint64_t next, interval;
@@ -269,14 +280,12 @@ static void was_done(struct pace *pace, uint64_t before)
 }
 
 /* Until a signal, or the end of --pid's process. The kernel reports when a TCP socket ends, but not
- * when one is made: lists are needed. Prints a line when the first socket of a program is changed.
- */
+ * when one is made: lists are needed. Prints a program when there is another result for it. */
 static int follow(struct ns_cure *cure, int signals)
 {
     struct pace lists = {.interval = INTERVAL_MS * 1000000U},
                 rounds = {.interval = ROUND_MS * 1000000U};
     struct pollfd wake = {.fd = signals, .events = POLLIN};
-    size_t told = 0;
     int error = 0;
 
     while (!error && !ns_cure_is_over(cure)) {
@@ -289,8 +298,8 @@ static int follow(struct ns_cure *cure, int signals)
             error = ns_cure_scan(cure);
             was_done(round ? &rounds : &lists, begin);
         }
-        for (; told < cure->n_rows; told++)
-            print_row(cure, &cure->rows[told]);
+        for (size_t i = 0; i < cure->n_rows; i++)
+            print_new_result(cure, &cure->rows[i]);
         fflush(stdout);
         if (!error && poll(&wake, 1, INTERVAL_MS) > 0 && ns_child_take_signals(signals, NULL))
             break;
@@ -305,8 +314,7 @@ static int cure_sockets(struct ns_cure *cure)
 
     if (!error && cure->follow)
         error = follow(cure, signals);
-    /* Twice, since a descriptor may be handed on while the first scan looks for it. */
-    for (int i = 0; i < 2 && !error && !cure->follow; i++)
+    else if (!error)
         error = ns_cure_scan(cure);
     if (!error && cure->follow)
         ns_output_line("In all:");
