@@ -53,12 +53,6 @@ int ns_cure_open_process(pid_t pid)
     return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
 }
 
-int ns_cure_can_borrow(void)
-{
-    /* With a wrong descriptor, so that nothing is duplicated. */
-    return syscall(SYS_pidfd_getfd, -1, 0, 0) < 0 && errno == ENOSYS ? -ENOSYS : 0;
-}
-
 int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie)
 {
     int process = ns_cure_open_process(pid), borrowed, error;

@@ -24,12 +24,15 @@ enum {
     SHARE = 250,     /* lists and rounds take at most 1/SHARE of a processor each */
 };
 
-static const char *const reasons[NS_CURE_RESULTS] = {
-    [NS_CURE_UNCHANGED] = "they have the options already",
-    [NS_CURE_NO_RULE] = "no rule of the policy matches",
-    [NS_CURE_HAS_LIBRARY] = "the library works in this process",
-    [NS_CURE_DENIED] = "permission denied; root is needed, or CAP_SYS_PTRACE",
-    [NS_CURE_FAILED] = "the option could not be set",
+static const struct {
+    const char *name, *reason;
+} results[NS_CURE_RESULTS] = {
+    [NS_CURE_CHANGED] = {"changed", NULL},
+    [NS_CURE_UNCHANGED] = {"unchanged", "they have the options already"},
+    [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
+    [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
+    [NS_CURE_DENIED] = {"denied", "permission denied; root is needed, or CAP_SYS_PTRACE"},
+    [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };
 
 struct options {
@@ -173,15 +176,11 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
             ns_output_line(
                 "%s: %u socket%s not changed: %s", who, row->results[i], plural(row->results[i]),
                 cure->undo && i == NS_CURE_UNCHANGED ? "somebody has changed the options since"
-                                                     : reasons[i]);
+                                                     : results[i].reason);
 }
 
 static void add_row(const struct ns_cure_row *row)
 {
-    static const char *const names[NS_CURE_RESULTS] = {
-        [NS_CURE_CHANGED] = "changed", [NS_CURE_UNCHANGED] = "unchanged",
-        [NS_CURE_NO_RULE] = "no_rule", [NS_CURE_HAS_LIBRARY] = "has_library",
-        [NS_CURE_DENIED] = "denied",   [NS_CURE_FAILED] = "failed"};
     cJSON *entry = ns_output_entry("processes");
 
     if (!entry)
@@ -192,7 +191,7 @@ static void add_row(const struct ns_cure_row *row)
         cJSON_AddNullToObject(entry, "pid");
     ns_output_text(entry, "name", row->name);
     for (int i = 0; i < NS_CURE_RESULTS; i++)
-        cJSON_AddNumberToObject(entry, names[i], row->results[i]);
+        cJSON_AddNumberToObject(entry, results[i].name, row->results[i]);
     cJSON_AddNumberToObject(entry, "listeners", row->listeners);
     cJSON_AddNumberToObject(entry, "connections", row->connections);
     cJSON_AddNumberToObject(entry, "nodelay", row->nodelay);
@@ -252,13 +251,13 @@ static int report(const struct ns_cure *cure)
 
 static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row)
 {
-    unsigned results = 0;
+    unsigned now = 0;
 
     for (int i = 0; i < NS_CURE_RESULTS; i++)
-        results |= row->results[i] > 0 ? 1U << i : 0;
-    if (results & ~row->told)
+        now |= row->results[i] > 0 ? 1U << i : 0;
+    if (now != row->told)
         print_row(cure, row);
-    row->told = results;
+    row->told = now;
 }
 
 /* CPU time limits how often something is done, at intervals in ns. */
@@ -328,7 +327,7 @@ int ns_cure_main(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (ns_cure_can_borrow() != 0) {
+    if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS) {
         SAY("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes cannot be "
             "changed");
         return NS_EXIT_ERROR;

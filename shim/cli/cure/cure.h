@@ -59,12 +59,9 @@ int ns_cure_least_delack(void);
  * -ESRCH. */
 int ns_cure_open_process(pid_t pid);
 
-/* Does the kernel have pidfd_getfd? Otherwise -errno. */
-int ns_cure_can_borrow(void);
-
 /* Duplicates descriptor fd of a process into this one, for some microseconds: as long as it is open
  * here, a close by the process does not end the connection. -ENOENT: it is another socket by now;
- * -EPERM: not permitted; -ESRCH, -EBADF: it is gone. */
+ * -EPERM: not permitted; -ESRCH, -EBADF: it is gone; -ENOSYS: the kernel has no pidfd_getfd. */
 int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie);
 
 struct ns_cure_values ns_cure_get(int fd);
