@@ -141,7 +141,8 @@ struct ns_cure {
 int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be
- * handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they cannot be listed. */
+ * handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they cannot
+ * be listed. */
 int ns_cure_scan(struct ns_cure *cure);
 
 /* Find new processes and namespaces, and whether an exec has loaded the library. 0 or -errno. */

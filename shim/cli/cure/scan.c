@@ -408,9 +408,9 @@ int ns_cure_scan(struct ns_cure *cure)
 
     cure->directory = writes || cure->undo ? ns_cure_state_lock() : -ENOENT;
     if (cure->undo)
-        error = cure->directory < 0 ? cure->directory
-                                    : ns_cure_state_read(cure->directory, &cure->records,
-                                                         &cure->n_records);
+        error = cure->directory < 0
+                    ? cure->directory
+                    : ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
     for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++)
         error = scan(cure);
     if (!error && writes && cure->directory >= 0 &&
