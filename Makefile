@@ -44,8 +44,11 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
 	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
 	shim/base/arena.c shim/judge/look.c
-# Files with large arrays are linked last, so that the variables written at every process start share few pages.
-LARGE_SRC := shim/report/log.c shim/report/report.c shim/init.c shim/conn/fds.c
+# Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
+START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/calls/process.c shim/conn/process.c shim/conn/fds.c \
+	shim/report/status.c shim/report/report.c shim/report/log.c shim/socket/handover.c shim/socket/socket.c \
+	shim/socket/rewrite.c shim/traffic/flush.c shim/traffic/pending.c shim/conn/kernel.c shim/policy/match.c \
+	shim/policy/policy.c shim/policy/find.c
 # The command's own folders. The judge consists of pure functions and is tested and fuzzed like CORE_SRC.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
 CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
@@ -55,8 +58,8 @@ IMAGE_SRC := $(wildcard shim/image/*.c)
 OBSERVE_SRC := $(wildcard shim/observe/*.c)
 OBSERVE_OBJ := $(patsubst %.c,$B/pic/%.o,$(OBSERVE_SRC) $(wildcard shim/base/*.c) shim/conn/kernel.c shim/judge/look.c \
 	shim/policy/match.c shim/report/log.c)
-SHIM_SRC := $(filter-out $(LARGE_SRC) $(CLI_SRC) $(IMAGE_SRC) $(OBSERVE_SRC),$(wildcard shim/*.c shim/*/*.c)) $(LARGE_SRC)
-SHIM_OBJ := $B/pic/cJSON.o $(SHIM_SRC:%.c=$B/pic/%.o)
+SHIM_SRC := $(START_SRC) $(filter-out $(START_SRC) $(CLI_SRC) $(IMAGE_SRC) $(OBSERVE_SRC),$(wildcard shim/*.c shim/*/*.c))
+SHIM_OBJ := $(SHIM_SRC:%.c=$B/pic/%.o) $B/pic/cJSON.o
 CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_OBJ)) $B/pic/cJSON.o
 
 EXAMPLE_SRC := $(wildcard examples/*.c)
@@ -120,10 +123,11 @@ $B/exports.map: shim/base/exports.map.in shim/base/calls.def
 
 $B/libnagleshim.so: $(SHIM_OBJ)
 $B/libnagleshim-observe.so: $(OBSERVE_OBJ)
-$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map
+# Constants and code are one segment: two mappings less in every process, which its start and each fork would pay for.
+$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map shim/base/layout.ld
 	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
-		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections
+		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-T,shim/base/layout.ld
 
 $B/nagleshim: $(CLI_OBJ)
 	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl

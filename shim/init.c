@@ -8,6 +8,7 @@
 #include "calls/loader.h"
 #include "report/log.h"
 #include "policy/find.h"
+#include "base/large.h"
 #include "base/real.h"
 #include "traffic/flush.h"
 #include "conn/kernel.h"
@@ -62,7 +63,7 @@ static char *const *arguments_from_proc(void)
 
 static void complain(const struct ns_policy_found *found)
 {
-    static char text[PATH_MAX + 600]; /* static: the status section keeps it */
+    NS_LARGE_ARRAY static char text[PATH_MAX + 600]; /* static: the status section keeps it */
     ns_status_disabled(ns_policy_error_text(found, text, sizeof text));
     /* A broken policy in a directory is not reported by every process; `nagleshim check` shows it.
      */
@@ -81,18 +82,42 @@ static bool wants_arguments(const struct ns_policy *policy)
     return wants;
 }
 
-/* Returns whether there are rules for this process. */
+static bool use_policy(const struct ns_policy *policy, const struct ns_process *process,
+                       const char *path)
+{
+    if (ns_ruleset_build(&rules, policy, process) != 0) {
+        ns_status_disabled("there was no memory for its rules");
+        return false;
+    }
+    ns_status_rules(policy, &rules);
+    ignores_deepbind = policy->ignores_deepbind;
+    if (rules.n_rules == 0)
+        ns_status_disabled(policy->enabled ? "no rule of its policy is for this program"
+                                           : "its policy says \"enabled\": false");
+    ns_log(NS_LOG_DEBUG, "policy %s: %zu of %zu rules are for this process",
+           path[0] ? path : "built in", rules.n_rules, policy->n_rules);
+    return rules.n_rules > 0;
+}
+
+/* Returns whether there are rules for this process. The policy is read now, even if the process
+ * never makes a socket, since it may be unable to read it later (chroot, setuid, a sandbox). */
 static bool find_rules(int argc, char **argv)
 {
-    static struct ns_policy_found found; /* too large for a small stack */
+    NS_LARGE_ARRAY static struct ns_policy_found found; /* too large for a small stack */
     char exe[PATH_MAX];
     struct ns_process process = {0};
     const char *named = getenv("NAGLESHIM_POLICY");
     const char *dir = getenv("NAGLESHIM_POLICY_DIR");
+    bool is_named = named && *named;
+    ns_status_looking();
+    /* Most processes: the built-in policy, which needs no facts about the process. */
+    if (!is_named && !ns_policy_has_directory(dir)) {
+        ns_status_policy(NS_POLICY_BUILTIN, "");
+        return use_policy(ns_policy_builtin(), &process, "");
+    }
     /* The facts are read from /proc. They are not needed without a directory to search, nor by the
      * built-in policy. */
-    bool known = (!named || !*named) && ns_policy_has_directory(dir);
-    if (known)
+    if (!is_named)
         process_facts(&process, exe, argc, argv);
     struct ns_policy_request request = {
         .policy = named,
@@ -100,40 +125,30 @@ static bool find_rules(int argc, char **argv)
         .argv0 = process.argv0,
         .exe = process.exe,
     };
-    ns_status_looking();
     ns_policy_find(&request, &found, NULL, NULL);
-    ns_status_policy(&found);
+    ns_status_policy(found.origin, found.path);
     if (!found.policy) {
         complain(&found);
         return false;
     }
-    if (!known && found.origin != NS_POLICY_BUILTIN && found.policy->enabled &&
-        found.policy->n_rules > 0)
+    if (is_named && found.policy->enabled && found.policy->n_rules > 0)
         process_facts(&process, exe, argc, argv);
     if (!process.args && wants_arguments(found.policy))
         process.args = arguments_from_proc();
-    if (ns_ruleset_build(&rules, found.policy, &process) != 0) {
-        ns_status_disabled("there was no memory for its rules");
-        return false;
-    }
-    ns_status_rules(found.policy, &rules);
-    ignores_deepbind = found.policy->ignores_deepbind;
-    if (rules.n_rules == 0)
-        ns_status_disabled(found.policy->enabled ? "no rule of its policy is for this program"
-                                                 : "its policy says \"enabled\": false");
-    ns_log(NS_LOG_DEBUG, "policy %s: %zu of %zu rules are for this process",
-           found.path[0] ? found.path : "built in", rules.n_rules, found.policy->n_rules);
-    return rules.n_rules > 0;
+    return use_policy(found.policy, &process, found.path);
 }
 
 /* Sockets that the process was started with. Those of a service manager or inetd get their rule
  * now, since a server on stdio may never make a call that the library sees. Any other socket may be
- * the parent's, and gets its rule at its first use. */
-static void register_inherited(unsigned limit)
+ * the parent's, and gets its rule at its first use. One with a higher number gets it at its first
+ * use by a call that works on sockets only: to ask for 1 024 takes 12 us. */
+static void register_inherited(void)
 {
-    enum { MOST = 1024 };
+    enum { MOST = 256 };
+    struct rlimit files = {.rlim_cur = MOST};
     struct pollfd fds[MOST];
-    unsigned count = limit < MOST ? limit : MOST;
+    getrlimit(RLIMIT_NOFILE, &files); /* poll takes no more */
+    unsigned count = files.rlim_cur < MOST ? (unsigned)files.rlim_cur : MOST;
     for (unsigned i = 0; i < count; i++)
         fds[i] = (struct pollfd){.fd = (int)i};
     if (NS_REAL(poll)(fds, count, 0) < 0)
@@ -184,14 +199,11 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     if (find_rules(argc, argv)) {
         if (ignores_deepbind)
             ns_loader_ignore_deepbind();
-        struct rlimit files = {.rlim_cur = 1024};
-        getrlimit(RLIMIT_NOFILE, &files);
-        unsigned limit = files.rlim_cur < 1u << 20 ? (unsigned)files.rlim_cur : 1u << 20;
         ns_socket_open(&rules);
         ns_pending_open(ns_flush_pending);
         /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
-        register_inherited(limit);
+        register_inherited();
         working = true;
         ns_status_begin(NS_STATUS_ACTIVE);
     }

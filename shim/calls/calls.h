@@ -38,6 +38,14 @@ static inline void ns_before_probe(void)
     }
 }
 
+/* Before accept() or accept4() on fd, before connect() and before listen(). */
+void ns_before_accept(int fd);
+void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len);
+void ns_before_listen(int fd);
+
+/* After a successful fcntl(). */
+void ns_after_fcntl(int fd, int command, long argument, int result);
+
 /* Before dup2 or dup3 puts fd onto copy: forgets copy, if the call is going to work. */
 void ns_before_replacing(int fd, int copy);
 
@@ -48,8 +56,8 @@ void ns_before_close_range(unsigned low, unsigned high, int flags);
  * program. */
 void ns_before_child(bool replaced);
 
-/* The same before clone() with these flags. */
-void ns_before_clone(unsigned long flags);
+/* The same before clone() with these flags. clears and its result: see ns_process_shares. */
+int *ns_before_clone(unsigned long flags, bool clears);
 
 /* In a child that has its own memory. */
 void ns_in_child(void);

@@ -2,6 +2,7 @@
 /* The exported syscall(): system calls that a program makes by number. numbers.def lists those that
  * matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
+#include "socket/option.h"
 
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -30,6 +31,21 @@ static void replaces(const long a[6])
 static void closes_range(const long a[6])
 {
     ns_before_close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
+}
+
+static void accepts(const long a[6])
+{
+    ns_before_accept((int)a[0]);
+}
+
+static void connects(const long a[6])
+{
+    ns_before_connect((int)a[0], (const struct sockaddr *)a[1], (socklen_t)a[2]);
+}
+
+static void listens(const long a[6])
+{
+    ns_before_listen((int)a[0]);
 }
 
 static void writes(const long a[6])
@@ -64,12 +80,12 @@ static void may_wait_for_ring(const long a[6])
 static void forks(const long a[6])
 {
     (void)a;
-    ns_before_clone(0);
+    ns_before_clone(0, false);
 }
 
 static void clones(const long a[6])
 {
-    ns_before_clone((unsigned long)a[0]);
+    ns_before_clone((unsigned long)a[0], false);
 }
 
 static void execs(const long a[6])
@@ -101,6 +117,38 @@ static void no_more(const long a[6], long result)
 static void makes_socket(const long a[6], long result)
 {
     ns_socket_created((int)result, (int)a[0], (int)a[1], (int)a[2]);
+}
+
+static void accepted(const long a[6], long result)
+{
+    ns_socket_accepted((int)a[0], (int)result, 0);
+}
+
+static void accepted4(const long a[6], long result)
+{
+    ns_socket_accepted((int)a[0], (int)result, (int)a[3]);
+}
+
+static void controls(const long a[6], long result)
+{
+    ns_after_fcntl((int)a[0], (int)a[1], a[2], (int)result);
+}
+
+/* Not ns_socket_use, which may itself ask for the option. */
+static void answers(const long a[6], long result)
+{
+    const struct ns_conn *conn = ns_fd_conn((int)a[0]);
+    (void)result;
+    if (conn && NS_GET(conn, kind) > NS_CONN_ASK)
+        ns_option_answer(conn, (int)a[1], (int)a[2], (void *)a[3], (const socklen_t *)a[4]);
+}
+
+static void receives_message(const long a[6], long result)
+{
+    const struct msghdr *message = (const struct msghdr *)a[1];
+    (void)result;
+    if ((uint32_t)message->msg_controllen && !ns_fd_conn((int)a[0]))
+        ns_rights_received(message);
 }
 
 static void duplicates(const long a[6], long result)
@@ -158,11 +206,15 @@ NS_EXPORT long syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(arguments, long);
     va_end(arguments);
-    switch (number) {
+    long result;
+    switch (ns_thread.by_number ? -1 : number) {
 #define NS_NUMBER(name, before, after)
 #define NS_NUMBER_OF_CALL(name, call)                                                              \
     case SYS_##name:                                                                               \
-        return call;
+        ns_thread.by_number = true;                                                                \
+        result = call;                                                                             \
+        ns_thread.by_number = false;                                                               \
+        return result;
 #include "calls/numbers.def"
 #undef NS_NUMBER
 #undef NS_NUMBER_OF_CALL
@@ -171,7 +223,7 @@ NS_EXPORT long syscall(long number, ...)
     }
     struct number means = meaning(number);
     means.before(a);
-    long result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    result = NS_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (result >= 0 && !ns_has_other_fds())
         means.after(a, result);
     return result;

@@ -45,8 +45,7 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     return result;
 }
 
-/* After a successful fcntl. */
-static void after_fcntl(int fd, int command, long argument, int result)
+void ns_after_fcntl(int fd, int command, long argument, int result)
 {
     if (command == F_SETFL)
         set_nonblock(fd, (argument & O_NONBLOCK) != 0);
@@ -64,7 +63,7 @@ static void after_fcntl(int fd, int command, long argument, int result)
         va_end(arguments);                                                                         \
         int result = NS_REAL(name)(fd, command, argument);                                         \
         if (result >= 0)                                                                           \
-            after_fcntl(fd, command, argument, result);                                            \
+            ns_after_fcntl(fd, command, argument, result);                                         \
         return result;                                                                             \
     }
 NS_FCNTL(fcntl)

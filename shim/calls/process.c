@@ -22,7 +22,7 @@ void ns_before_child(bool replaced)
 
 void ns_in_child(void)
 {
-    ns_process_forked();
+    ns_process_forked(ns_fd_any());
     ns_report_forked();
 }
 
@@ -178,18 +178,25 @@ NS_EXPORT void _Exit(int status)
     __builtin_unreachable();
 }
 
-void ns_before_clone(unsigned long flags)
+int *ns_before_clone(unsigned long flags, bool clears)
 {
+    enum { SUSPENDED = CLONE_VFORK | CLONE_SETTLS };
     if (ns_has_other_fds())
-        return;
+        return NULL;
     if (!(flags & CLONE_VM))
         ns_before_child(false);
-    else if (!(flags & (CLONE_THREAD | CLONE_FILES)) && !ns_process_is_disabled())
-        atomic_store(&ns_clone_parent, getpid());
+    else if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
+        return NULL;
+    else if ((flags & SUSPENDED) == CLONE_VFORK) /* as vfork: this thread waits, and it alone */
+        ns_vfork_parent = getpid();
+    else
+        return ns_process_shares(clears);
+    return NULL;
 }
 
 /* The child may share this memory and not the descriptors. clone() takes at most three more
- * arguments of register size. */
+ * arguments of register size: where the kernel stores the child's id, its TLS, and where it stores
+ * 0 when the child is done with this memory. */
 NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
 {
     long more[3];
@@ -198,8 +205,16 @@ NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument,
     for (int i = 0; i < 3; i++)
         more[i] = va_arg(arguments, long);
     va_end(arguments);
-    ns_before_clone((unsigned long)flags);
-    return NS_REAL(clone)(body, stack, flags, argument, more[0], more[1], more[2]);
+    int *clear = ns_before_clone((unsigned long)flags,
+                                 !(flags & (CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID)));
+    if (clear) {
+        flags |= CLONE_CHILD_CLEARTID;
+        more[2] = (long)clear;
+    }
+    int pid = NS_REAL(clone)(body, stack, flags, argument, more[0], more[1], more[2]);
+    if (clear && pid < 0)
+        __atomic_store_n(clear, 0, __ATOMIC_SEQ_CST);
+    return pid;
 }
 
 NS_EXPORT int unshare(int flags)

@@ -20,7 +20,7 @@ NS_EXPORT int socket(int domain, int type, int protocol)
 }
 
 /* accept waits for a connection, unless there is one. */
-static void before_accept(int fd)
+void ns_before_accept(int fd)
 {
     ns_epoch_ends();
     ns_socket_arrived(fd, false);
@@ -37,28 +37,38 @@ static int after_accept(int listener, int fd, int flags)
 
 NS_EXPORT int accept(int listener, struct sockaddr *remote, socklen_t *len)
 {
-    before_accept(listener);
+    ns_before_accept(listener);
     return after_accept(listener, NS_REAL(accept)(listener, remote, len), 0);
 }
 
 NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int flags)
 {
-    before_accept(listener);
+    ns_before_accept(listener);
     return after_accept(listener, NS_REAL(accept4)(listener, remote, len, flags), flags);
 }
 
-NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
+void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     ns_before_wait();
     ns_socket_arrived(fd, false);
     ns_socket_connecting(fd, remote, len);
+}
+
+NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
+{
+    ns_before_connect(fd, remote, len);
     return NS_REAL(connect)(fd, remote, len);
+}
+
+void ns_before_listen(int fd)
+{
+    ns_socket_arrived(fd, false);
+    ns_socket_listening(fd);
 }
 
 NS_EXPORT int listen(int fd, int backlog)
 {
-    ns_socket_arrived(fd, false);
-    ns_socket_listening(fd);
+    ns_before_listen(fd);
     return NS_REAL(listen)(fd, backlog);
 }
 

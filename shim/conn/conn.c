@@ -3,6 +3,7 @@
  * free objects. Must never take a lock or allocate with malloc: signal handlers come here. */
 #include "conn/conn.h"
 
+#include "base/large.h"
 #include "base/pages.h"
 #include "conn/process.h"
 
@@ -19,14 +20,19 @@ struct slab {
 };
 
 /* The first slab is static: for fewer sockets there is no system call, and untouched pages cost no
- * memory. */
-static struct slab first __attribute__((aligned(64)));
-static struct slab *_Atomic slabs[SLABS] = {&first};
+ * memory. slabs[0] is unused, since a pointer there would be a relocation at every start. */
+NS_LARGE_ARRAY static struct slab first;
+NS_LARGE_ARRAY static struct slab *_Atomic slabs[SLABS];
 static _Atomic uint32_t made; /* objects that were ever used */
 
 /* The first free object. Low half: 1 + its number, 0 if there is none; high half: a count of
  * changes, so that the exchange fails if the object was taken and returned in between. */
 static _Atomic uint64_t free_list;
+
+static struct slab *slab_at(uint32_t index)
+{
+    return index ? atomic_load(&slabs[index]) : &first;
+}
 
 static uint64_t changed(uint64_t list, uint32_t next)
 {
@@ -40,7 +46,7 @@ static struct ns_conn *take_free(void)
         uint32_t number = (uint32_t)list - 1;
         if (number == UINT32_MAX)
             return NULL;
-        struct slab *slab = atomic_load(&slabs[number / COUNT]);
+        struct slab *slab = slab_at(number / COUNT);
         uint32_t next = atomic_load(&slab->next[number % COUNT]);
         if (atomic_compare_exchange_weak(&free_list, &list, changed(list, next)))
             return &slab->conns[number % COUNT];
@@ -52,7 +58,7 @@ static struct ns_conn *take_new(void)
     uint32_t number = atomic_load(&made);
     for (;;) {
         uint32_t index = number / COUNT;
-        struct slab *slab = index < SLABS ? atomic_load(&slabs[index]) : NULL;
+        struct slab *slab = index < SLABS ? slab_at(index) : NULL;
         if (!slab && index < SLABS && !ns_process_is_disabled())
             slab = ns_pages_put(&slabs[index], NULL, sizeof *slab);
         if (!slab)
@@ -66,7 +72,7 @@ static void give_back(struct ns_conn *conn)
 {
     uint32_t index = 0, within;
     struct slab *slab;
-    while (slab = atomic_load(&slabs[index]), conn < slab->conns || conn >= slab->conns + COUNT)
+    while (slab = slab_at(index), conn < slab->conns || conn >= slab->conns + COUNT)
         index++;
     within = (uint32_t)(conn - slab->conns);
     uint64_t list = atomic_load(&free_list);

@@ -4,17 +4,18 @@
  * Async-signal-safe. */
 #include "conn/fds.h"
 
+#include "base/large.h"
 #include "base/pages.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "report/log.h"
 
 _Atomic unsigned ns_fd_limit;
-static _Atomic unsigned used; /* no connection has this number or a higher one */
+_Atomic unsigned ns_fd_used;
 
-/* The first chunk is static, as the first connections are. */
-static struct ns_conn *_Atomic first[NS_FD_CHUNK] __attribute__((aligned(64)));
-struct ns_conn *_Atomic *_Atomic ns_fd_chunks[NS_FD_CHUNKS] = {first};
+/* Its first entries are on the page of the small variables. */
+__attribute__((section(".bss.large.first"))) struct ns_conn *_Atomic ns_fd_first[NS_FD_CHUNK];
+NS_LARGE_ARRAY struct ns_conn *_Atomic *_Atomic ns_fd_chunks[NS_FD_CHUNKS];
 
 void ns_fd_open(unsigned limit)
 {
@@ -24,9 +25,15 @@ void ns_fd_open(unsigned limit)
 
 static void is_used(unsigned number)
 {
-    unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
-    while (end <= number && !atomic_compare_exchange_weak(&used, &end, number + 1))
+    unsigned end = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
+    while (end <= number && !atomic_compare_exchange_weak(&ns_fd_used, &end, number + 1))
         ;
+}
+
+/* The chunk of a number; NULL if it was not allocated yet. */
+static struct ns_conn *_Atomic *chunk_of(unsigned number)
+{
+    return number < NS_FD_CHUNK ? ns_fd_first : atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
 }
 
 /* The entry of fd; NULL if there is none, and none is needed for said, or there is no memory. */
@@ -35,7 +42,7 @@ static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
     unsigned number = (unsigned)fd;
     if (!ns_fd_is_open(fd))
         return NULL;
-    struct ns_conn *_Atomic *chunk = atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
+    struct ns_conn *_Atomic *chunk = chunk_of(number);
     if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
         chunk =
             ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
@@ -56,7 +63,9 @@ static void drop(struct ns_conn *said)
 bool ns_fd_set(int fd, struct ns_conn *said)
 {
     struct ns_conn *_Atomic *at = place(fd, said);
-    drop(at ? atomic_exchange(at, said) : said);
+    /* Without a write if nothing changes: it would copy the page in a forked child. */
+    if (!at || atomic_load(at) != said || ns_fd_is_conn(said))
+        drop(at ? atomic_exchange(at, said) : said);
     return at != NULL;
 }
 
@@ -76,10 +85,10 @@ struct ns_conn *ns_fd_make(int fd)
 
 void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void *context)
 {
-    unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
+    unsigned end = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
     for (unsigned number = 0; number < end; number++) {
         struct ns_conn *conn = ns_fd_conn((int)number);
-        if (!atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_relaxed))
+        if (!chunk_of(number))
             number |= NS_FD_CHUNK - 1; /* skip a chunk that was never used */
         else if (conn && ns_conn_is_ours(conn))
             visit((int)number, conn, context);
@@ -88,7 +97,7 @@ void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void
 
 int ns_fd_other(const struct ns_conn *conn, int but)
 {
-    unsigned end = atomic_load_explicit(&used, memory_order_relaxed);
+    unsigned end = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
     for (unsigned number = 0; number < end; number++)
         if (number != (unsigned)but && ns_fd_lookup((int)number) == conn)
             return (int)number;
@@ -100,7 +109,7 @@ bool ns_fd_is_file(int fd)
     if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && !ns_process_is_disabled() &&
         ns_kernel_is_file(fd))
         ns_fd_fill(fd, NS_FD_FILE);
-    return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
+    return ns_fd_is_known_file(fd);
 }
 
 void ns_fd_refresh(int fd, struct ns_conn *conn)

@@ -19,6 +19,10 @@ enum {
 
 /* 0 until start-up is done: then no descriptor is in the table. */
 extern _Atomic unsigned ns_fd_limit;
+/* No connection has had this number or a higher one. */
+extern _Atomic unsigned ns_fd_used;
+/* The first chunk is static, as the first connections are; ns_fd_chunks[0] is unused. */
+extern struct ns_conn *_Atomic ns_fd_first[NS_FD_CHUNK];
 extern struct ns_conn *_Atomic *_Atomic ns_fd_chunks[NS_FD_CHUNKS];
 
 /* Does the table exist, and does it have a place for fd? */
@@ -31,12 +35,16 @@ static inline bool ns_fd_is_open(int fd)
 static inline struct ns_conn *ns_fd_lookup(int fd)
 {
     unsigned number = (unsigned)fd;
-    struct ns_conn *_Atomic *chunk =
+    struct ns_conn *_Atomic *chunk = ns_fd_first;
+    if (__builtin_expect(number >= NS_FD_CHUNK, 0)) {
         /* acquire: pairs with the release that published a zeroed chunk */
-        atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_acquire);
+        chunk = atomic_load_explicit(&ns_fd_chunks[number / NS_FD_CHUNK], memory_order_acquire);
+        number %= NS_FD_CHUNK;
+        if (!chunk)
+            return NS_FD_UNKNOWN;
+    }
     /* acquire: with the connection come the values that it was made with */
-    return chunk ? atomic_load_explicit(&chunk[number % NS_FD_CHUNK], memory_order_acquire)
-                 : NS_FD_UNKNOWN;
+    return atomic_load_explicit(&chunk[number], memory_order_acquire);
 }
 
 static inline bool ns_fd_is_conn(const struct ns_conn *said)
@@ -56,6 +64,12 @@ static inline struct ns_conn *ns_fd_conn(int fd)
 static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
 {
     return ns_fd_lookup(fd) == conn; /* the table is never closed, nor is a chunk given back */
+}
+
+/* Was there ever a connection? */
+static inline bool ns_fd_any(void)
+{
+    return atomic_load_explicit(&ns_fd_used, memory_order_relaxed) != 0;
 }
 
 /* Is fd a regular file, whose reads never wait? Asks the kernel, until it has said yes. */

@@ -16,17 +16,24 @@
 extern _Thread_local pid_t ns_vfork_parent;
 enum { NS_PROCESS_NONE = -1 };
 
-/* The process that has made a child with CLONE_VM; 0: none. */
-extern _Atomic pid_t ns_clone_parent;
+/* Children made by clone() with CLONE_VM that may use this memory. Low half: 1 while one such child
+ * does; the kernel sets it to 0 when the child ends or becomes another program
+ * (CLONE_CHILD_CLEARTID, clone(2)). High half: 1 for good if there was a child of which the kernel
+ * does not say that. */
+extern _Atomic uint64_t ns_clone_children;
 
 bool ns_process_has_other_fds(void);
 
-/* Does the caller use a different descriptor table? Two loads, and a getpid() if memory was ever
+/* Before a clone() whose child shares this memory. clears: the kernel may be told where to store 0
+ * when the child is done with it. Returns that address, or NULL: not for this child. */
+int *ns_process_shares(bool clears);
+
+/* Does the caller use a different descriptor table? Two loads, and a getpid() while memory is
  * shared. */
 static inline bool ns_has_other_fds(void)
 {
     return __builtin_expect(ns_vfork_parent != 0 ||
-                                atomic_load_explicit(&ns_clone_parent, memory_order_relaxed) != 0,
+                                atomic_load_explicit(&ns_clone_children, memory_order_relaxed),
                             0) &&
            ns_process_has_other_fds();
 }
@@ -45,10 +52,12 @@ static inline bool ns_process_is_disabled(void)
     return atomic_load_explicit(&ns_process_disabled, memory_order_relaxed);
 }
 
-/* In a child that has its own memory. */
-void ns_process_forked(void);
+/* In a child that has its own memory. shares: it knows connections of its parent. Writes nothing
+ * that need not be written, since that would copy a page. */
+void ns_process_forked(bool shares);
 
-/* How many forks lie between this process and the one that loaded the library, modulo 256. */
+/* How many forks with connections lie between this process and the one that loaded the library,
+ * modulo 256. */
 extern _Atomic uint8_t ns_process_generation;
 
 /* Was this process forked, with what it knows of its sockets? Its parent may write to them. */

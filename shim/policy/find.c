@@ -172,7 +172,7 @@ bool ns_policy_next_directory(struct ns_policy_directories *directories, const c
     const char *at = directories->rest;
     if (!at)
         return false;
-    *length = strcspn(at, ":");
+    *length = (size_t)(strchrnul(at, ':') - at);
     *path = *length ? at : NS_POLICY_DIR_DEFAULT;
     directories->rest = at[*length] == ':' ? at + *length + 1 : NULL;
     if (*length == 0)
@@ -187,8 +187,11 @@ bool ns_policy_has_directory(const char *list)
     size_t len;
     char path[PATH_MAX];
     while (ns_policy_next_directory(&directories, &dir, &len)) {
-        int n = snprintf(path, sizeof path, "%.*s", (int)len, dir);
-        if (n > 0 && n < PATH_MAX && access(path, F_OK) == 0)
+        if (len >= sizeof path)
+            continue;
+        memcpy(path, dir, len);
+        path[len] = '\0';
+        if (access(path, F_OK) == 0)
             return true;
     }
     return false;

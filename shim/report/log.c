@@ -4,6 +4,7 @@
  * by number: the libc's open and write are cancellation points, and the calls that log are not. */
 #include "report/log.h"
 
+#include "base/large.h"
 #include "base/system.h"
 
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 bool ns_log_debugs;
 
 static enum ns_log_level threshold = NS_LOG_ERROR;
-static char log_file[4096];
+NS_LARGE_ARRAY static char log_file[4096];
 
 /* stderr at start-up, if lines may be written later. */
 static struct {
@@ -47,6 +48,8 @@ bool ns_log_open(const char *level, const char *file)
 {
     static const char *const words[] = {"off", "error", "info", "debug"};
     bool known = !level || !*level;
+    if (!level && !file) /* most processes; nothing is written, so that no page is copied */
+        return true;
     for (unsigned i = 0; !known && i < sizeof words / sizeof *words; i++)
         if (strcmp(level, words[i]) == 0) {
             threshold = (enum ns_log_level)i;

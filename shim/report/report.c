@@ -3,6 +3,7 @@
  * write it twice, nor for another process. */
 #include "report/report.h"
 
+#include "base/large.h"
 #include "base/path.h"
 #include "report/stats.h"
 #include "report/status.h"
@@ -50,12 +51,13 @@ void ns_report_open(const char *program)
 
 void ns_report_forked(void)
 {
+    if (!ns_log_enabled(NS_LOG_INFO)) /* no report: a write would copy a page */
+        return;
     /* The parent reports why the library was disabled before the fork. */
     bool active = NS_GET(&ns_status, state) == NS_STATUS_ACTIVE;
     atomic_store(&written, !active);
     forked = true;
-    if (ns_log_enabled(NS_LOG_INFO))
-        process = getpid();
+    process = getpid();
     atomic_store(&had_socket, false);
     for (unsigned i = 0; i < COUNTERS; i++)
         before[i] += count(i);
@@ -142,7 +144,8 @@ static bool has_counts(void)
 
 void ns_report_end(void)
 {
-    static struct ns_line line; /* a signal handler's stack may be small; written guards it */
+    NS_LARGE_ARRAY static struct ns_line
+        line; /* a signal handler's stack may be small; written guards it */
     if (!ns_log_enabled(NS_LOG_INFO) || process != getpid())
         return;
     /* acquire: with its reason */

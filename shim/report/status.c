@@ -3,7 +3,7 @@
  * anything. ns_status_took and ns_status_disabled are async-signal-safe. */
 #include "report/status.h"
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "report/stats.h"
 
 #include <errno.h>
@@ -34,19 +34,23 @@ static uint64_t address(const void *at)
 
 void ns_status_looking(void)
 {
-    ns_status.looked = ns_clock_now(CLOCK_REALTIME); /* the clock of files */
+    struct timespec now; /* the clock of files; by number, since the vDSO would cost a page fault */
+    if (NS_SYSTEM(SYS_clock_gettime, CLOCK_REALTIME, &now) == 0)
+        ns_status.looked = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-void ns_status_policy(const struct ns_policy_found *found)
+void ns_status_policy(enum ns_policy_origin origin, const char *path)
 {
-    ns_status.origin = (uint32_t)found->origin;
-    ns_status.policy = address(found->path);
+    ns_status.origin = (uint32_t)origin;
+    ns_status.policy = address(path);
 }
 
 void ns_status_rules(const struct ns_policy *policy, const struct ns_ruleset *set)
 {
     int saved = errno;
-    struct ns_status_rule *rules = calloc(policy->n_rules, sizeof *rules);
+    static struct ns_status_rule one; /* malloc's first page is not needed in every process */
+    struct ns_status_rule *rules =
+        policy->n_rules == 1 ? &one : calloc(policy->n_rules, sizeof *rules);
     errno = saved;
     if (!rules)
         return;

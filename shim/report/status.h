@@ -63,8 +63,8 @@ extern struct ns_status ns_status;
  * whether a file is newer than what was read: it may exec long after it was forked. */
 void ns_status_looking(void);
 
-/* The policy's source. found must stay as it is. */
-void ns_status_policy(const struct ns_policy_found *found);
+/* The policy's source. path must stay as it is. */
+void ns_status_policy(enum ns_policy_origin origin, const char *path);
 
 /* Its rules, and which of them are for this process. Allocates. */
 void ns_status_rules(const struct ns_policy *policy, const struct ns_ruleset *set);

@@ -152,15 +152,22 @@ static bool answer_of(const struct ns_conn *conn, int level, int option, int *an
     return ns_rewrite_answer(conn, level, option, answer);
 }
 
-int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
+void ns_option_answer(const struct ns_conn *conn, int level, int option, void *value,
+                      const socklen_t *len)
 {
-    int result = NS_REAL(getsockopt)(fd, level, option, value, len);
     int answer = -1;
-    if (result != 0 || !value || *len > sizeof answer)
-        return result;
+    if (!value || *len > sizeof answer)
+        return;
     if (*len == sizeof answer)
         memcpy(&answer, value, sizeof answer);
     if (answer_of(conn, level, option, &answer))
         memcpy(value, &answer, *len); /* the kernel cuts an int the same way */
+}
+
+int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
+{
+    int result = NS_REAL(getsockopt)(fd, level, option, value, len);
+    if (result == 0)
+        ns_option_answer(conn, level, option, value, len);
     return result;
 }

@@ -13,4 +13,8 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
                   socklen_t len);
 int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len);
 
+/* After a successful getsockopt for conn: replaces a value that the application is not to see. */
+void ns_option_answer(const struct ns_conn *conn, int level, int option, void *value,
+                      const socklen_t *len);
+
 #endif

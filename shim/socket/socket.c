@@ -40,7 +40,7 @@ void ns_socket_changed(void)
 
 bool ns_socket_take_changed(void)
 {
-    return atomic_exchange(&changed, false);
+    return atomic_load(&changed) && atomic_exchange(&changed, false);
 }
 
 bool ns_socket_all_unseen(void)

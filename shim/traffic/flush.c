@@ -83,7 +83,8 @@ void ns_flush_process(void)
 {
     int saved = errno;
     ns_flush_pushes();
-    if (atomic_exchange(&ns_push_any, false)) /* other threads' bursts */
+    /* other threads' bursts */
+    if (atomic_load(&ns_push_any) && atomic_exchange(&ns_push_any, false))
         ns_fd_each(push_any, NULL);
     errno = saved;
 }

@@ -16,9 +16,7 @@ _Static_assert(sizeof(struct ns_thread) <= 64, "static TLS is scarce in processe
 
 static _Atomic uint32_t threads;
 
-/* pthread_setspecific of the libc; NULL if libpthread is not loaded, and then no thread can end. */
-static int (*key_set)(unsigned, const void *);
-static unsigned exit_key;
+static _Atomic unsigned exit_key; /* 1 + the key; 0: none yet */
 static void (*flush_at_exit)(void);
 
 static void thread_exits(void *unused)
@@ -33,11 +31,23 @@ static void thread_exits(void *unused)
 
 void ns_pending_open(void (*exits)(void))
 {
-    int (*create)(unsigned *, void (*)(void *)) = NULL;
     flush_at_exit = exits;
+}
+
+/* Have thread_exits called when this thread ends. Without libpthread no thread can end. Two threads
+ * that make the key at the same time waste one. */
+static void hear_of_exit(void)
+{
+    int (*create)(unsigned *, void (*)(void *)) = NULL;
+    int (*set)(unsigned, const void *) = NULL;
+    unsigned made, key = atomic_load(&exit_key);
     *(void **)&create = ns_real_optional("pthread_key_create");
-    if (create && create(&exit_key, thread_exits) == 0)
-        *(void **)&key_set = ns_real_optional("pthread_setspecific");
+    *(void **)&set = ns_real_optional("pthread_setspecific");
+    if (!flush_at_exit || !create || !set || (!key && create(&made, thread_exits) != 0))
+        return;
+    if (!key && atomic_compare_exchange_strong(&exit_key, &key, made + 1))
+        key = made + 1;
+    set(key - 1, &ns_thread);
 }
 
 void ns_thread_begin(void)
@@ -48,8 +58,7 @@ void ns_thread_begin(void)
     while (token == 0); /* 0 means none; only after 4 294 967 295 threads */
     ns_thread.token = token;
     ns_thread.epoch = token << 16;
-    if (key_set)
-        key_set(exit_key, &ns_thread);
+    hear_of_exit();
 }
 
 static unsigned count_of(uint32_t pending)

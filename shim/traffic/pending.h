@@ -26,6 +26,11 @@ struct ns_thread {
     uint8_t probes; /* counts polls with zero timeout and the like */
     bool wrote;     /* to a ruled connection since the last probe or wait */
     bool may_push;  /* some entry of the list may be a push */
+    /* Inside an exported function that syscall() has called (calls/number.c). If the next
+     * definition of that function, another preloaded library's, makes the call by number, too, it
+     * is passed through. Stays set if a signal handler jumps out; then these calls of the thread
+     * are no longer seen if they are made by number. */
+    bool by_number;
     /* The descriptors of this thread's last poll or select that asked for room, as a part of their
      * address. They are looked at before a call only if an earlier call has shown that they can be
      * read. */

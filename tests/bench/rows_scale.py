@@ -106,6 +106,25 @@ def bench_start(bench):
                   note=f"{plain:.0f} us -> {loaded:.0f} us; {cpu:.0f} us of processor time")
 
 
+def bench_process(bench):
+    """Against a preloaded library with nothing in it, side by side."""
+    empty, place = PROBES / "empty.so", bench.places["1"][0]
+    name = "process: posix_spawn of `true`, of an empty library"
+    if bench.wanted(name):
+        runs = [bench.client(place, NO_SHIM, [PROBES / "bench_start", 300, shutil.which("true"),
+                                              f"LD_PRELOAD={bench.library}", "NAGLESHIM_POLICY_DIR=/nonexistent",
+                                              "--", f"LD_PRELOAD={empty}"]) for _ in range(bench.pairs(9))]
+        bench.add_most(name, "1", [field(run, "loaded_us") / field(run, "plain_us") for run in runs], 1.10, "times",
+                       f"{quartiles([field(run, 'faults') for run in runs])[1]:.0f} page faults more")
+    name = "process: fork and _exit, of an empty library"
+    if bench.wanted(name):
+        runs = [[bench.client(place, NO_SHIM, ["env", f"LD_PRELOAD={library}", PROBES / "bench_start", 1000])
+                 for library in (bench.library, empty)] for _ in range(bench.pairs(15))]
+        bench.add_most(name, "1", [field(ours, "fork_us") / field(other, "fork_us") for ours, other in runs], 1.05,
+                       "times", f"{quartiles([field(a, 'faults') - field(b, 'faults') for a, b in runs])[1]:.0f} "
+                       "page faults more in the child")
+
+
 def private_dirty(bench, policy, sockets):
     with bench.ready(policy, [PROBES / "bench_sockets", sockets]) as pid:
         smaps = pathlib.Path(f"/proc/{pid}/smaps").read_text()
@@ -185,4 +204,4 @@ def bench_cure(bench):
         bench.add_most(name, "1", shares, 1, "%", "of a processor")
 
 
-BENCHES = (bench_calls, bench_start, bench_memory, bench_scale, bench_top, bench_cure)
+BENCHES = (bench_calls, bench_start, bench_process, bench_memory, bench_scale, bench_top, bench_cure)

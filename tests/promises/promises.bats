@@ -325,6 +325,10 @@ flows() {
     flows descriptors clone-vm
 }
 
+@test "sockets that a program makes with syscall() are governed, and say that it has not asked for TCP_NODELAY" {
+    keeps descriptors made-by-number "$CORK" ''
+}
+
 @test "getsockopt says what the program asked for also after it has installed a filter" {
     keeps descriptors filter-by-prctl
     keeps descriptors filter-by-number

@@ -58,6 +58,29 @@ counted() {
     quiet getppid "$PROBES/quiet" pipes
 }
 
+@test "after a child that shared its memory a program makes no getpid, once the child has ended or become another program" {
+    for way in after-end after-exec beside-child; do
+        trace "$T/$way" getpgid "$LIBRARY" "$PROBES/quiet" "$way"
+    done
+    run ! grep -w getpid "$T/after-end" "$T/after-exec"
+    grep -qw getpid "$T/beside-child" # a close of the child would be about its own descriptors
+}
+
+# faults LIBRARY: page faults of a forked child, summed over five processes, which the loader puts at other addresses.
+faults() {
+    for _ in 1 2 3 4 5; do
+        LD_PRELOAD=$1 "$PROBES/bench_start" 100
+    done | awk '{ sum += $4 } END { print sum }'
+}
+
+@test "a process starts with at most four page faults more than with an empty library, and a forked child has at most one" {
+    "$PROBES/bench_start" 100 /bin/true LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY_DIR=/nonexistent -- LD_PRELOAD="$PROBES/empty.so" \
+        >"$T/starts"
+    cat "$T/starts"
+    holds "$(field faults "$T/starts") <= 4"
+    holds "$(faults "$LIBRARY") <= $(faults "$PROBES/empty.so") + 5"
+}
+
 @test "a program with threads makes the same system calls as without the library" {
     trace "$T/plain" getppid '' "$PROBES/quiet" threads
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads

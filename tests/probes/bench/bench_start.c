@@ -2,8 +2,9 @@
 /* The time from starting a program to its end, without and with a preloaded library, by turns, and
  * the processor time of it, which a busy machine changes less. A shell would take longer to start a
  * program than what is to be measured.
- * Usage: bench_start RUNS PROGRAM NAME=VALUE... prints one line; the variables are for the runs
- * with the library. */
+ * Usage: bench_start RUNS PROGRAM NAME=VALUE... [-- NAME=VALUE...] prints one line; the variables
+ * are for the runs with the library, those behind -- for the runs without it.
+ *        bench_start RUNS prints what a fork, an _exit in the child and a wait take. */
 #include "../../../examples/common.h"
 
 #include <spawn.h>
@@ -14,6 +15,7 @@ extern char **environ;
 
 struct cost {
     int64_t wall, cpu; /* ns */
+    int64_t faults;    /* page faults of the child */
 };
 
 static int64_t in_ns(struct timeval time)
@@ -34,7 +36,22 @@ static struct cost run_once(char *program, char **environment)
         die_errno(program);
     if (wait4(child, &status, 0, &used) != child || status != 0)
         die("%s failed", program);
-    return (struct cost){now_ns() - begun, in_ns(used.ru_utime) + in_ns(used.ru_stime)};
+    return (struct cost){now_ns() - begun, in_ns(used.ru_utime) + in_ns(used.ru_stime),
+                         used.ru_minflt};
+}
+
+static struct cost fork_once(void)
+{
+    int64_t begun = now_ns();
+    struct rusage used;
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(0);
+    if (wait4(child, &status, 0, &used) != child || status != 0)
+        die("fork failed");
+    return (struct cost){now_ns() - begun, 0, used.ru_minflt};
 }
 
 static int by_size(const void *a, const void *b)
@@ -44,10 +61,39 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double quantile_us(int64_t *values, size_t count, size_t percent)
+static int64_t quantile(int64_t *values, size_t count, size_t percent)
 {
     qsort(values, count, sizeof(*values), by_size);
-    return (double)values[(count - 1) * percent / 100] / 1000;
+    return values[(count - 1) * percent / 100];
+}
+
+static double quantile_us(int64_t *values, size_t count, size_t percent)
+{
+    return (double)quantile(values, count, percent) / 1000;
+}
+
+static int64_t *numbers(size_t count)
+{
+    int64_t *values = calloc(count, sizeof(*values));
+
+    if (values == NULL)
+        die("no memory");
+    return values;
+}
+
+static int bench_fork(size_t runs)
+{
+    int64_t *wall = numbers(runs), *faults = numbers(runs);
+
+    for (size_t i = 0; i < runs; i++) {
+        struct cost cost = fork_once();
+
+        wall[i] = cost.wall;
+        faults[i] = cost.faults;
+    }
+    printf("fork_us %.2f faults %lld\n", quantile_us(wall, runs, 25),
+           (long long)quantile(faults, runs, 50));
+    return 0;
 }
 
 /* The environment with these in front of it, where ld.so and getenv find them first. */
@@ -68,31 +114,38 @@ static char **with(char **variables, size_t more)
 
 int main(int argc, char **argv)
 {
-    int64_t *plain, *loaded, *added, *cpu;
-    char **environment;
-    size_t runs;
+    int64_t *plain, *loaded, *added, *cpu, *faults;
+    char **environment, **other;
+    size_t runs, ours;
 
+    if (argc == 2)
+        return bench_fork(parse_count(argv[1]));
     if (argc < 4)
-        usage_error("needs RUNS PROGRAM NAME=VALUE...");
+        usage_error("needs RUNS, or RUNS PROGRAM NAME=VALUE...");
     runs = parse_count(argv[1]);
-    environment = with(argv + 3, (size_t)argc - 3);
-    plain = calloc(runs, sizeof(*plain));
-    loaded = calloc(runs, sizeof(*loaded));
-    added = calloc(runs, sizeof(*added));
-    cpu = calloc(runs, sizeof(*cpu));
-    if (plain == NULL || loaded == NULL || added == NULL || cpu == NULL)
-        die("no memory");
+    for (ours = 3; ours < (size_t)argc && strcmp(argv[ours], "--") != 0;)
+        ours++;
+    environment = with(argv + 3, ours - 3);
+    other = ours < (size_t)argc ? with(argv + ours + 1, (size_t)argc - ours - 1) : environ;
+    plain = numbers(runs);
+    loaded = numbers(runs);
+    added = numbers(runs);
+    cpu = numbers(runs);
+    faults = numbers(runs);
     for (size_t i = 0; i < runs; i++) {
-        struct cost without = run_once(argv[2], environ);
+        struct cost without = run_once(argv[2], other);
         struct cost with_it = run_once(argv[2], environment);
 
         plain[i] = without.wall;
         loaded[i] = with_it.wall;
         added[i] = with_it.wall - without.wall;
         cpu[i] = with_it.cpu - without.cpu;
+        faults[i] = with_it.faults - without.faults;
     }
-    printf("added_us %.1f low_us %.1f high_us %.1f plain_us %.1f loaded_us %.1f cpu_us %.1f\n",
+    printf("added_us %.1f low_us %.1f high_us %.1f plain_us %.1f loaded_us %.1f cpu_us %.1f "
+           "faults %lld\n",
            quantile_us(added, runs, 50), quantile_us(added, runs, 25), quantile_us(added, runs, 75),
-           quantile_us(plain, runs, 50), quantile_us(loaded, runs, 50), quantile_us(cpu, runs, 50));
+           quantile_us(plain, runs, 50), quantile_us(loaded, runs, 50), quantile_us(cpu, runs, 50),
+           (long long)quantile(faults, runs, 50));
     return 0;
 }

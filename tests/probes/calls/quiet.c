@@ -4,6 +4,7 @@
 #include "life.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 
 static void *reads_pipe(void *ends_of_pipe)
@@ -27,6 +28,59 @@ static void pipes(void)
     }
     close(way[1]);
     close(way[0]);
+}
+
+static int ends_at_once(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
+static int becomes_sleep(void *unused)
+{
+    char *arguments[] = {"sleep", "60", NULL}, *environment[] = {NULL};
+    (void)unused;
+    return execve("/bin/sleep", arguments, environment);
+}
+
+static int stays(void *unused)
+{
+    (void)unused;
+    pause();
+    return 0;
+}
+
+/* Descriptors are made and closed after children that have shared the memory. */
+static void after_child(int (*child)(void *), bool waits)
+{
+    static char stack[256 * 1024];
+    char byte;
+    int way[2];
+    EXPECT(pipe2(way, O_CLOEXEC) == 0);
+    pid_t pid = clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+    EXPECT(pid > 0);
+    RAW(close, way[1], 0, 0, 0);
+    if (waits) /* the pipe ends with the child, or with its exec */
+        EXPECT(RAW(read, way[0], &byte, 1, 0) == 0);
+    RAW(getpgid, 0, 0, 0, 0);
+    pipes();
+    RAW(kill, pid, SIGKILL, 0, 0);
+    RAW(wait4, pid, NULL, 0, 0);
+}
+
+static void after_end(void)
+{
+    after_child(ends_at_once, true);
+}
+
+static void after_exec(void)
+{
+    after_child(becomes_sleep, true);
+}
+
+static void beside_child(void)
+{
+    after_child(stays, false);
 }
 
 static void threads(void)
@@ -125,8 +179,9 @@ static void serves(void)
 }
 
 static const struct scenario scenarios[] = {
-    {"pipes", pipes},      {"threads", threads},   {"datagrams", datagrams},
-    {"unix", unix_stream}, {"requests", requests}, {"serves", serves},
+    {"pipes", pipes},         {"threads", threads},       {"datagrams", datagrams},
+    {"after-end", after_end}, {"after-exec", after_exec}, {"beside-child", beside_child},
+    {"unix", unix_stream},    {"requests", requests},     {"serves", serves},
 };
 
 int main(int argc, char **argv)

@@ -111,6 +111,35 @@ static void clone_vm(void)
     munmap(stack, STACK);
 }
 
+/* A server whose sockets are all made by syscall(). */
+static void made_by_number(void)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int listener = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
+    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0);
+    EXPECT(syscall(SYS_listen, listener, 8) == 0);
+    EXPECT(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    for (int i = 0; i < 2; i++) {
+        struct conn conn = {.peer = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0)};
+        EXPECT(RAW(connect, conn.peer, &address, sizeof address, 0) == 0);
+        conn.fd = (int)(i ? syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC)
+                          : syscall(SYS_accept, listener, NULL, NULL));
+        never_asked(conn.fd);
+        converse(conn);
+        int copy = (int)syscall(SYS_fcntl, conn.fd, F_DUPFD, 50), value = -1;
+        EXPECT(copy >= 50);
+        never_asked(copy);
+        len = sizeof value;
+        EXPECT(syscall(SYS_getsockopt, copy, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0);
+        EXPECT(value == 0);
+        is_governed(copy);
+        close(copy);
+        close_conn(conn);
+    }
+    close(listener);
+}
+
 /* Everything is allowed. */
 static struct sock_filter all_of_it[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
 static struct sock_fprog allow = {.len = 1, .filter = all_of_it};
@@ -137,6 +166,7 @@ static const struct scenario scenarios[] = {
     {"close-range-unshare", close_range_unshare},
     {"close-range-by-number", close_range_by_number},
     {"clone-vm", clone_vm},
+    {"made-by-number", made_by_number},
     {"filter-by-prctl", filter_by_prctl},
     {"filter-by-number", filter_by_number},
 };
