@@ -240,6 +240,53 @@ cannot run '/'|-- /
 unknown option|--such -- true
 cannot write '/nowhere/x'|--report /nowhere/x -- true
 END
+    # What the program prints goes to standard error.
+    run --separate-stderr "$NS" diagnose --json - -- sh -c 'echo out of the way'
+    jq -e '.command == "diagnose"' <<<"$output"
+    expect_part stderr "out of the way"
+}
+
+@test "for a program that starts others elsewhere, the next command is named" {
+    ln -s /bin/true "$T/systemctl"
+    run --separate-stderr "$NS" diagnose -- "$T/systemctl" start x
+    expect_status 0
+    expect_part stderr "examine it with 'nagleshim diagnose --pid N', where 'systemctl show -p MainPID --value UNIT' prints N"
+}
+
+@test "the reading end of a stall names the end that holds the bytes, also across network namespaces" {
+    victim
+    ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 2 --fail-on proven --json "$T/o.json"
+    expect_status 1
+    says "$T/o.json" 'o["grade"] == "proven" and [row["grade"] for row in rows] == ["held by the peer"]
+        and peers[0]["grade"] == "proven" and peers[0]["process"]["pid"] == '"${NS_PID[client]}"
+    expect_part stderr "held by the peer, tcp_nodelay_client[${NS_PID[client]}]"
+    ns_stop client
+}
+
+@test "if the peer cannot be examined, a wait as long as a delayed ACK is no proof that nothing stalls" {
+    local holder
+    unshare --net sleep infinity 3>&- &
+    holder=$!
+    NS_STARTED+=("$holder")
+    until [[ $(readlink "/proc/$holder/ns/net") != "$(readlink /proc/self/ns/net)" ]]; do sleep 0.01; done
+    ip link add near type veth peer name far netns "$holder"
+    ip addr add 10.99.1.1/24 dev near
+    ip link set near up
+    nsenter --net="/proc/$holder/ns/net" sh -c 'ip addr add 10.99.1.2/24 dev far; ip link set far up; ip link set lo up'
+    # In a PID namespace of its own, the command does not see the client.
+    ns_start server nsenter --net="/proc/$holder/ns/net" unshare --pid --fork --mount-proc --kill-child \
+        sh -c '"$0" --connections 0 0 0 & exec "$1" diagnose --pid $! --for 3 --fail-on likely' \
+        "$EXAMPLES/tcp_nodelay_server" "$NS"
+    ns_port server
+    ns_start client "$EXAMPLES/tcp_nodelay_client" 10.99.1.2 "$port" 100000
+    local ended=0
+    ns_join server || ended=$?
+    cat "$T/server.err"
+    [[ $ended -eq 2 ]]
+    grep -q '^nagleshim diagnose: cannot tell: .* this view cannot tell whether the peer was held' "$T/server.err"
+    grep -qx 'next: nagleshim diagnose --all --for 10, as root, on the host of 10.99.1.1' "$T/server.err"
+    ip link del near
 }
 
 # ignoring_children WORD...: start it with SIGCHLD ignored, as some supervisors do
@@ -272,7 +319,8 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" 'o["grade"] in ("proven", "likely") and o["watched_ms"] >= 1900
         and rows[0]["process"]["pid"] == '"${NS_PID[client]}"
-    expect_part stderr "next: $(realpath "$NS") run -- $(realpath "$EXAMPLES")/tcp_nodelay_client ITS ARGUMENTS"
+    expect_part stderr "next: $(realpath "$NS") run -- $EXAMPLES/tcp_nodelay_client 127.0.0.1 $port 100000"
+    expect_part stderr "now, without a restart: $(realpath "$NS") cure --pid ${NS_PID[client]}"
     kill -0 "${NS_PID[client]}"
     ns_stop client
 }

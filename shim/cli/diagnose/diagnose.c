@@ -185,7 +185,7 @@ static int report_all(const struct ns_diagnose_options *options, struct outputs 
         .file = has_file ? report.policy_file : NULL,
     };
     char *next = ns_diagnosis_next(diagnosis, &words);
-    char *now = ns_diagnosis_now(diagnosis);
+    char *now = ns_diagnosis_now(diagnosis, command);
     report.next = next;
     report.now = now;
     ns_report_print(stderr, &report, columns());
@@ -216,6 +216,34 @@ static void stay(struct ns_child *child, int signals)
     }
 }
 
+static bool is_stdout(const char *file)
+{
+    return file && strcmp(file, "-") == 0;
+}
+
+/* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
+static void note_starter(const char *program, struct ns_diagnose_end *end)
+{
+    static const struct {
+        const char *name, *how;
+    } starters[] = {
+        {"docker", "docker inspect -f '{{.State.Pid}}' CONTAINER"},
+        {"podman", "podman inspect -f '{{.State.Pid}}' CONTAINER"},
+        {"systemctl", "systemctl show -p MainPID --value UNIT"},
+        {"systemd-run", "systemctl show -p MainPID --value UNIT"},
+        {"sudo", "pgrep NAME"},
+        {"su", "pgrep NAME"},
+        {"runuser", "pgrep NAME"},
+    };
+
+    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
+        if (strcmp(ns_path_base(program), starters[i].name) == 0)
+            ns_diagnose_note(end,
+                             "what %s starts is not its child, or does not keep LD_PRELOAD; "
+                             "examine it with 'nagleshim diagnose --pid N', where '%s' prints N",
+                             starters[i].name, starters[i].how);
+}
+
 static int diagnose(const struct ns_diagnose_options *options, struct outputs *outputs,
                     struct ns_child *child, struct ns_observation *observation, int signals,
                     struct ns_diagnose_end *end)
@@ -244,34 +272,6 @@ static int diagnose(const struct ns_diagnose_options *options, struct outputs *o
     }
     ns_diagnosis_release(&diagnosis);
     return status;
-}
-
-static bool is_stdout(const char *file)
-{
-    return file && strcmp(file, "-") == 0;
-}
-
-/* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
-static void note_starter(const char *program, struct ns_diagnose_end *end)
-{
-    static const struct {
-        const char *name, *how;
-    } starters[] = {
-        {"docker", "docker inspect -f '{{.State.Pid}}' CONTAINER"},
-        {"podman", "podman inspect -f '{{.State.Pid}}' CONTAINER"},
-        {"systemctl", "systemctl show -p MainPID --value UNIT"},
-        {"systemd-run", "systemctl show -p MainPID --value UNIT"},
-        {"sudo", "pgrep NAME"},
-        {"su", "pgrep NAME"},
-        {"runuser", "pgrep NAME"},
-    };
-
-    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
-        if (strcmp(ns_path_base(program), starters[i].name) == 0)
-            ns_diagnose_note(end,
-                             "what %s starts is not its child, or does not keep LD_PRELOAD; "
-                             "examine it with 'nagleshim diagnose --pid N', where '%s' prints N",
-                             starters[i].name, starters[i].how);
 }
 
 static int run(const struct ns_diagnose_options *options, struct outputs *outputs, int signals)

@@ -304,7 +304,7 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_ne
     return ns_sanitize(text); /* control characters must not reach the terminal */
 }
 
-char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis)
+char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command)
 {
     const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
     char *text;
@@ -317,5 +317,5 @@ char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis)
         (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
         (kill(row->process->pid, 0) != 0 && errno == ESRCH))
         return NULL;
-    return asprintf(&text, "nagleshim cure --pid %d", row->process->pid) < 0 ? NULL : text;
+    return asprintf(&text, "%s cure --pid %d", command, row->process->pid) < 0 ? NULL : text;
 }

@@ -22,6 +22,6 @@ struct ns_next_words {
 char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words);
 
 /* A command that ends the stalls of a running process now, allocated; NULL: none. */
-char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis);
+char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command);
 
 #endif
