@@ -246,6 +246,18 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
     return false;
 }
 
+/* Does a delayed ACK of Linux take so long (40 ms, or 200 ms at most), within two samples? */
+static bool is_like_delayed_ack(uint64_t ns)
+{
+    return (ns >= 30 * (uint64_t)MS && ns <= 56 * (uint64_t)MS) ||
+           (ns >= 180 * (uint64_t)MS && ns <= 230 * (uint64_t)MS);
+}
+
+static uint32_t pure_acks(const struct ns_look *look)
+{
+    return look->sent_segments - look->data_segments;
+}
+
 /* From outside: how long nothing was sent or received, and why. */
 static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
 {
@@ -254,16 +266,25 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
     if (judge->verdict.looks > 1 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
         bool counts = judge->stuck != NS_DELAY_PEER || (answered && judge->spoke);
+        /* The peer held this data until our ACK came, or it sent it by itself just then. */
+        if (judge->state == FREE && answered && pure_acks(look) != judge->stuck_acks &&
+            is_like_delayed_ack(length)) {
+            judge->verdict.gaps++;
+            judge->verdict.gaps_ns += length;
+        }
         if (judge->state == FREE && counts && length >= shortest(judge)) {
             ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
             if (answered && judge->spoke)
                 ns_verdict_wait(&judge->verdict, length, false);
         }
         judge->stuck_at = look->at;
+        judge->stuck_acks = pure_acks(look);
         judge->stuck = NS_DELAY_PEER;
     }
-    if (judge->verdict.looks <= 1)
+    if (judge->verdict.looks <= 1) {
         judge->stuck_at = look->at;
+        judge->stuck_acks = pure_acks(look);
+    }
     if (answered && judge->spoke)
         judge->verdict.requests++;
     if (answered)

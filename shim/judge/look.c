@@ -17,6 +17,7 @@ void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size)
     look->sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
     look->pacing = info.tcpi_pacing_rate;
     look->sent_segments = info.tcpi_segs_out;
+    look->data_segments = info.tcpi_data_segs_out;
     look->unsent = info.tcpi_notsent_bytes;
     look->unacked = info.tcpi_unacked;
     look->mss = info.tcpi_snd_mss;

@@ -44,6 +44,7 @@ struct ns_look {
     uint64_t sent;   /* bytes, since the connection was made, without retransmissions */
     uint64_t pacing; /* bytes a second, the limit of congestion control; ~0: none */
     uint32_t sent_segments;      /* tcpi_segs_out */
+    uint32_t data_segments;      /* tcpi_data_segs_out; the others are pure ACKs, SYN and FIN */
     uint32_t unsent;             /* bytes not sent yet */
     uint32_t unacked;            /* segments in flight */
     uint32_t mss, cwnd, window;  /* bytes; segments; bytes */

@@ -19,7 +19,7 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 4,
+    NS_RECORD_VERSION = 5,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 6,    /* writes since the last wait that are kept */

@@ -30,6 +30,9 @@ static const double concentrated = 0.8;
 enum { TRIED_LEAST = 4 };
 #define NO_GAIN 0.9
 
+/* So often by chance: data that comes as late as if the peer had waited for our delayed ACK. */
+enum { GAPS_LEAST = 3 };
+
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
 {
     return (uint64_t)verdict->rtt_us * US * 5 / 4;
@@ -218,6 +221,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
         verdict->doubt = NS_DOUBT_NO_WINDOW;
     else if (verdict->maybe > 0)
         verdict->doubt = NS_DOUBT_ANSWERS;
+    else if (verdict->gaps >= GAPS_LEAST)
+        verdict->doubt = NS_DOUBT_PEER;
     else if (verdict->late > 0)
         verdict->grade = NS_GRADE_LATE;
     else if (verdict->segments == 0 && verdict->calls == 0 && verdict->requests == 0 &&
@@ -248,6 +253,8 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     sum->held_ns += one->held_ns;
     sum->receiving += one->receiving;
     sum->receiving_ns += one->receiving_ns;
+    sum->gaps += one->gaps;
+    sum->gaps_ns += one->gaps_ns;
     sum->segments += one->segments;
     sum->calls += one->calls;
     for (size_t i = 0; i < NS_DELAY_COUNT; i++) {
@@ -291,7 +298,7 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
 
 void ns_verdict_clear_receiving(struct ns_verdict *verdict)
 {
-    verdict->receiving = verdict->receiving_ns = 0;
+    verdict->receiving = verdict->receiving_ns = verdict->gaps = verdict->gaps_ns = 0;
     ns_verdict_grade(verdict);
 }
 

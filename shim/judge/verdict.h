@@ -36,6 +36,7 @@ enum ns_doubt {
     NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
     NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
     NS_DOUBT_ANSWERS, /* bytes were held, and their answers came later than the release explains */
+    NS_DOUBT_PEER,    /* data came as late as if the peer had waited for our delayed ACK */
 };
 
 /* A hold, from the sample that first saw it to its release. */
@@ -74,6 +75,8 @@ struct ns_verdict {
     uint64_t shortest_ns, longest_ns, held_ns; /* of the stalls; held_ns is their sum */
     uint64_t receiving;    /* answers of the peer that our delayed ACK seems to have held back */
     uint64_t receiving_ns; /* upper bound: what these cost */
+    uint64_t gaps;         /* from outside: data that came when a delayed ACK of ours had left */
+    uint64_t gaps_ns;      /* how long after earlier data */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
     uint64_t segments;    /* sent meanwhile */
     uint64_t calls;       /* writes and reads of the program; from outside 0 */

@@ -181,7 +181,7 @@ void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, ui
     size_t kept = 0;
 
     for (size_t i = 0; i < *n_namespaces; i++)
-        if (round - namespaces[i]->round > 1)
+        if ((int32_t)(round - namespaces[i]->round) > 1)
             end_netns(namespaces[i]);
         else
             namespaces[kept++] = namespaces[i];

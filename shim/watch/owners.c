@@ -138,10 +138,12 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     place = ns_owners_place(owners, inode, true);
     if (!place)
         return;
-    owners->round.fresh += place->pid == 0;
+    bool chosen = owners->round.chosen;
+    owners->round.fresh += chosen && !place->chosen;
     /* If its process does not have it any more, this one inherited it. */
-    if (place->pid == 0 || owners->stamp - place->stamp > 1) {
+    if (place->pid == 0 || owners->stamp - place->stamp > 1 || (chosen && !place->chosen)) {
         place->pid = pid;
+        place->chosen = chosen;
         name_owner(owners, place);
     }
     if (place->pid == pid)
@@ -155,8 +157,9 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
 {
     struct ns_state state;
 
-    if (error != -ESRCH && !(ns_state_read(directory, "stat", &state) == 0 &&
-                             (state.is_kernel_thread || strchr("ZX", state.letter))))
+    if (error != -ESRCH && owners->round.chosen &&
+        !(ns_state_read(directory, "stat", &state) == 0 &&
+          (state.is_kernel_thread || strchr("ZX", state.letter))))
         owners->round.denied++;
 }
 
@@ -231,6 +234,7 @@ static bool next_chosen(struct ns_owners *owners)
     if (owners->round.next == owners->n_processes)
         return false;
     process = owners->processes[owners->round.next];
+    owners->round.chosen = true;
     if (owners->children)
         find_children(owners, process.directory);
     error = begin_process(owners, process.pid, process.directory);
@@ -244,16 +248,28 @@ static bool next_chosen(struct ns_owners *owners)
     return true;
 }
 
+static bool is_chosen(const struct ns_owners *owners, pid_t pid)
+{
+    for (size_t i = 0; i < owners->n_processes; i++)
+        if (owners->processes[i].pid == pid)
+            return true;
+    return false;
+}
+
 static bool next_of_all(struct ns_owners *owners)
 {
     const struct dirent *entry;
     int directory;
 
+    if (!owners->round.all)
+        return false;
     do
         entry = readdir(owners->round.all);
-    while (entry && !isdigit((unsigned char)entry->d_name[0]));
+    while (entry && (!isdigit((unsigned char)entry->d_name[0]) ||
+                     is_chosen(owners, (pid_t)atoi(entry->d_name))));
     if (!entry)
         return false;
+    owners->round.chosen = owners->all;
     directory = openat(dirfd(owners->round.all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) {
         count_failure(owners, -1, errno == ENOENT ? -ESRCH : -errno);
@@ -280,7 +296,7 @@ static void read_some_descriptors(struct ns_owners *owners)
 static int begin_round(struct ns_owners *owners)
 {
     memset(&owners->round, 0, sizeof owners->round);
-    if (owners->all && !(owners->round.all = opendir("/proc")))
+    if ((owners->all || owners->everyone) && !(owners->round.all = opendir("/proc")))
         return -errno;
     owners->round.goes_on = true;
     owners->stamp++;
@@ -289,8 +305,11 @@ static int begin_round(struct ns_owners *owners)
 
 static void end_round(struct ns_owners *owners)
 {
-    if (owners->round.all)
+    if (owners->round.all) {
         closedir(owners->round.all);
+        owners->complete = owners->stamp;
+        owners->everyone = false;
+    }
     owners->round.goes_on = false;
     owners->denied = owners->round.denied;
     owners->fresh = owners->round.fresh;
@@ -305,7 +324,7 @@ int ns_owners_step(struct ns_owners *owners, uint64_t until)
     do {
         if (owners->round.list) {
             read_some_descriptors(owners);
-        } else if (!(owners->all ? next_of_all(owners) : next_chosen(owners))) {
+        } else if (!next_chosen(owners) && !next_of_all(owners)) {
             end_round(owners);
             return 0;
         }

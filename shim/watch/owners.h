@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which watched process has which socket: the inodes of the descriptors in /proc/PID/fd. */
+/* Which process has which socket: the inodes of the descriptors in /proc/PID/fd. The chosen
+ * processes are those that are watched; other ones may be at the other end of their connections. */
 #ifndef NS_OWNERS_H
 #define NS_OWNERS_H
 
@@ -15,7 +16,8 @@ struct ns_connection;
 /* A socket of any protocol and any process. */
 struct ns_owned {
     uint64_t inode;                   /* 0: an empty slot */
-    pid_t pid;                        /* 0: not of a watched process */
+    pid_t pid;                        /* 0: not of a process that was examined */
+    bool chosen;                      /* it is of a chosen process */
     int fd;                           /* its descriptor in that process, when it was last seen */
     uint32_t stamp;                   /* the last round that saw it */
     bool listed;                      /* a list had it while no owner was known */
@@ -36,11 +38,14 @@ struct ns_owners {
     uint32_t stamp;
     struct ns_watched_process *processes;
     size_t n_processes;
-    bool all, children;
-    uint64_t denied; /* processes that could not be examined, in the last round */
-    unsigned fresh;  /* new sockets of watched processes in the last round */
+    bool all, children; /* all: every process is chosen */
+    bool everyone;      /* the next round also reads processes that are not chosen */
+    uint32_t complete;  /* the stamp of the last round that read every process */
+    uint64_t denied;    /* chosen processes that could not be examined, in the last round */
+    unsigned fresh;     /* new sockets of chosen processes in the last round */
     struct {         /* the current round */
         bool goes_on;
+        bool chosen; /* the process that is being read is a chosen one */
         size_t next; /* index of the next process */
         DIR *all;    /* /proc */
         DIR *list;   /* /proc/PID/fd */

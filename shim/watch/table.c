@@ -23,6 +23,64 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
     return true;
 }
 
+/* The same for both ends. */
+static uint16_t pair_of(const struct ns_diag_key *key)
+{
+    const struct inet_diag_sockid *id = &key->id;
+    uint32_t mixed = (uint32_t)(id->idiag_sport ^ id->idiag_dport) * 0x9e37U;
+
+    /* An IPv4-mapped address has its IPv4 address in the last word. */
+    mixed ^= key->family == AF_INET ? id->idiag_src[0] ^ id->idiag_dst[0]
+                                    : id->idiag_src[3] ^ id->idiag_dst[3];
+    return (uint16_t)(mixed ^ mixed >> 16);
+}
+
+void ns_table_note_pairs(struct ns_table *table)
+{
+    memset(table->pairs, 0, sizeof table->pairs);
+    for (size_t i = 0; i < table->n_live; i++) {
+        uint16_t pair = pair_of(&table->live[i]->key);
+
+        table->pairs[pair / 8] |= (uint8_t)(1U << pair % 8);
+    }
+}
+
+static bool is_loopback(const struct ns_address *address)
+{
+    static const uint8_t mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+
+    return IN6_IS_ADDR_LOOPBACK(&address->addr) ||
+           memcmp(&address->addr, mapped, sizeof mapped) == 0;
+}
+
+static bool is_same(const struct ns_address *one, const struct ns_address *other)
+{
+    return one->port == other->port && memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
+}
+
+bool ns_table_is_peer(const struct ns_table *table, const struct ns_netns *netns,
+                      const struct ns_diag_key *key)
+{
+    struct ns_address local, remote;
+    uint16_t pair = pair_of(key);
+
+    if (!(table->pairs[pair / 8] >> pair % 8 & 1))
+        return false;
+    local = ns_diag_local(key);
+    remote = ns_diag_remote(key);
+    for (size_t i = 0; i < table->n_live; i++) {
+        const struct ns_connection *connection = table->live[i];
+        const struct ns_watched *watched = &connection->watched;
+
+        /* Each namespace has loopback addresses of its own. */
+        if (!watched->is_peer && is_same(&watched->local, &remote) &&
+            is_same(&watched->remote, &local) &&
+            (connection->netns == netns || !is_loopback(&local)))
+            return true;
+    }
+    return false;
+}
+
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
 {
     enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
@@ -57,6 +115,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->watched.inode = seen->inode;
     connection->watched.pid = place->pid;
     connection->watched.started = place->started;
+    connection->watched.is_peer = !place->chosen;
     memcpy(connection->watched.name, place->name, sizeof place->name);
     connection->watched.local = ns_diag_local(&seen->key);
     connection->watched.remote = ns_diag_remote(&seen->key);

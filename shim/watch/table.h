@@ -33,7 +33,15 @@ struct ns_table {
     struct ns_owners owners;
     struct ns_connection **live, **ended;
     size_t n_live, n_ended, live_room, ended_room;
+    uint8_t pairs[65536 / 8]; /* a bit for each hash of a chosen connection's two ends */
 };
+
+/* Look the live connections up for ns_table_is_peer. Call it before each list. */
+void ns_table_note_pairs(struct ns_table *table);
+
+/* Is this socket the other end of a live connection of a chosen process? */
+bool ns_table_is_peer(const struct ns_table *table, const struct ns_netns *netns,
+                      const struct ns_diag_key *key);
 
 /* Find or add the connection of a socket with a known owner. NULL: there are many, and this one is
  * not busy; or there is no room, then *full is set. */

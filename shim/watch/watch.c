@@ -30,6 +30,8 @@ enum {
     CALM_MS = 2000,
     DESCRIPTORS_MOST_MS = 1000, /* whatever it costs */
     OWNERS_MS = 1000,           /* of all processes, if no list needs it */
+    EVERYONE_MS = 2000,         /* the same for peers, which may be in new namespaces */
+    EVERYONE_WANTED_MS = 20,
     LIST_MS = 50,
     LIST_RARE_MS = 1000,
     LIST_WANTED_MS = 5, /* if a socket was found that was in no list */
@@ -50,15 +52,17 @@ struct ns_watch {
     struct ns_table table;
     struct ns_sampler sampler;
     struct pace descriptors, lists;
+    struct pace everyone; /* rounds that read every process's descriptors, to find peers */
     uint64_t tick;
     uint64_t fresh_at;     /* when the last new socket was found */
     bool owners_wanted;    /* a list had a socket without a known owner */
+    bool everyone_wanted;  /* a list had a peer without a known owner */
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
     uint32_t list;         /* the number of the current one */
     struct ns_diag_list part;
     size_t netns; /* the one being listed */
     unsigned connections, idle, busy;
-    bool all;
+    bool all, peers;
     struct ns_watch_tally tally;
 };
 
@@ -106,13 +110,21 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
-    if (place->pid == 0) {
+    bool is_peer = watch->peers && !place->chosen &&
+                   ns_table_is_peer(&watch->table, listing->netns, &seen->key);
+    if (place->pid == 0 && is_peer && !place->listed) {
+        watch->everyone_wanted = place->listed = true;
+        return;
+    }
+    if (!place->chosen && !is_peer && watch->peers)
+        return;
+    if (place->pid == 0 && !is_peer) {
         watch->owners_wanted |= !place->listed;
         place->listed = true;
         place->stamp = watch->table.owners.stamp;
         return;
     }
-    watch->connections++;
+    watch->connections += !is_peer;
     connection = ns_table_take(&watch->table, place, listing->netns, seen, watch->tick,
                                ns_sampler_was_busy(&look), &full);
     if (full && !place->listed) {
@@ -165,7 +177,8 @@ static void drop_netns(struct ns_watch *watch)
 
     for (size_t i = 0; i < watch->table.n_live; i++)
         watch->table.live[i]->netns->round = owners->stamp;
-    ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces, owners->stamp);
+    ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
+                         watch->peers ? owners->complete : owners->stamp);
 }
 
 static void end_list(struct ns_watch *watch)
@@ -219,6 +232,8 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
         watch->list++;
         watch->netns = 0;
         watch->connections = watch->idle = watch->busy = 0;
+        if (watch->peers)
+            ns_table_note_pairs(&watch->table);
         more = list_netns(watch);
     }
     while (more > 0) {
@@ -239,19 +254,33 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
     return more == -ENOMEM || more == -ENOBUFS ? 0 : more;
 }
 
+static uint64_t everyone_due(const struct ns_watch *watch)
+{
+    if (!watch->peers)
+        return UINT64_MAX;
+    return due(&watch->everyone, watch->everyone_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
+}
+
 static int step_descriptors(struct ns_watch *watch, uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
+    struct ns_owners *owners = &watch->table.owners;
+    bool goes_on = watch->descriptors.goes_on || watch->everyone.goes_on;
     int more;
 
-    if (!watch->descriptors.goes_on)
+    if (!goes_on) {
         watch->owners_wanted = false;
-    more = ns_owners_step(&watch->table.owners, until);
-    if (more == 0 && watch->table.owners.fresh > 0) {
+        owners->everyone = ns_clock_now(CLOCK_MONOTONIC) >= everyone_due(watch);
+        if (owners->everyone)
+            watch->everyone_wanted = false;
+    }
+    struct pace *pace = owners->everyone ? &watch->everyone : &watch->descriptors;
+    more = ns_owners_step(owners, until);
+    if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone)) {
         watch->lists_wanted = LIST_TRIES;
         watch->fresh_at = ns_clock_now(CLOCK_MONOTONIC);
     }
-    stepped(&watch->descriptors, begin, more > 0);
+    stepped(pace, begin, more > 0);
     return more;
 }
 
@@ -266,7 +295,9 @@ static uint64_t descriptors_due(const struct ns_watch *watch)
         return due(&watch->descriptors, watch->owners_wanted ? DESCRIPTORS_MS : OWNERS_MS, SHARE);
     next = calm ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
                 : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
-    return next < latest ? next : latest;
+    if (next > latest)
+        next = latest;
+    return next < everyone_due(watch) ? next : everyone_due(watch);
 }
 
 /* If all connections are sampled, lists show little that is new. */
@@ -305,6 +336,7 @@ int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **out)
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = options->all;
+    watch->peers = options->peers && !options->all;
     watch->table.owners.children = options->children;
     ns_sampler_begin(&watch->sampler);
     for (size_t i = 0; i < options->n_pids && !options->all; i++)

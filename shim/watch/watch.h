@@ -14,6 +14,7 @@ struct ns_watch_options {
     size_t n_pids;
     bool children; /* also the children of pids, now and later */
     bool all;      /* every process that the caller may examine; pids is ignored */
+    bool peers;    /* also the other ends of their connections, if they are on this host */
 };
 
 struct ns_watch;

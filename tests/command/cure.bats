@@ -178,6 +178,8 @@ print("stalls", sum(t > 0.02 for t in times))' "$port"
     expect_options "server 0 $limit"
     echo connect >&7
     expect_options "accepted 1 $limit" "later 0 .*"
+    cure --undo --dry-run
+    expect_part output ": would change "
     cure --undo
     expect_status 0
     expect_part output ": TCP_NODELAY restored on "
@@ -188,6 +190,37 @@ print("stalls", sum(t > 0.02 for t in times))' "$port"
     expect_status 0
     expect_whole stderr "nagleshim cure: no socket was restored"
     [[ ! -s $RUNTIME_DIRECTORY/cured ]]
+}
+
+@test "one undo takes back two runs with different policies" {
+    local limit
+    limit=$(limit)
+    start_options
+    cure --pid "${NS_PID[options]}" --policy "$(policy ack '{"match": {}, "send": "app", "ack": "before-wait"}')"
+    cure --pid "${NS_PID[options]}"
+    expect_status 0
+    echo >&7
+    expect_options "client 1 $limit"
+    cure --undo
+    echo >&7
+    expect_options "client 0 .*" "listener 0 .*" "nodelay 1 .*"
+    [[ $limit == none || $output != *" $limit"* ]]
+    [[ ! -s $RUNTIME_DIRECTORY/cured ]]
+}
+
+@test "the list of changes: a directory that cannot be written is reported, and another user cannot lock it" {
+    start_options
+    : >"$T/file"
+    RUNTIME_DIRECTORY=$T/file/x cure --pid "${NS_PID[options]}"
+    expect_status 0
+    expect_whole stderr "nagleshim cure: cannot write $T/file/x/cured, which --undo needs: Not a directory"
+    [[ $output != *--undo* ]]
+    mkdir -m 755 "$RUNTIME_DIRECTORY"
+    let_others_in "$RUNTIME_DIRECTORY"
+    ns_start other setpriv --reuid=65534 --regid=65534 --clear-groups flock "$RUNTIME_DIRECTORY" sh -c 'echo locked; sleep 60'
+    ns_wait_for "$T/other.out" locked
+    run --separate-stderr timeout 20 "$NS" cure --pid "${NS_PID[options]}"
+    expect_status 0
 }
 
 @test "--follow treats connections that are opened later, and delays the end of none" {
@@ -307,6 +340,13 @@ assert row["unchanged"] == 1 and row["changed"] == 0 and row["connections"] == 0
 --pid 4194303|there is no process 4194303
 --unit no-such|there is no process of the unit 'no-such'
 END
+    "$python" -c 'import threading, time
+threading.Thread(target=lambda: (print("thread", threading.get_native_id(), flush=True), time.sleep(60))).start()' >"$T/thread.out" &
+    NS_STARTED+=("$!")
+    ns_wait_for "$T/thread.out" '^thread'
+    cure --pid "$(field thread "$T/thread.out")"
+    expect_status 2
+    expect_whole stderr "nagleshim cure: there is no process $(field thread "$T/thread.out")"
     cure --all --policy "$T/none.json"
     expect_status 2
     expect_part stderr "$T/none.json: "

@@ -84,7 +84,7 @@ o = json.load(open(sys.argv[1], encoding="utf-8"))
 schema = json.load(open("config/diagnosis.schema.json"))
 Draft202012Validator.check_schema(schema)
 Draft202012Validator(schema).validate(o)
-rows = o["rows"]
+rows, peers = ([row for row in o["rows"] if row["peer"] is peer] for peer in (False, True))
 assert eval("(" + sys.argv[2] + ")"), json.dumps(o, indent=1)[:6000]
 PYTHON
 }

@@ -7,6 +7,7 @@ import re
 import sys
 
 MISSED = 3  # the exit status
+HELD = "held by the peer"
 CALLED = ("proven", "likely")
 GRADES = {"proven": ("proven",), "maybe": ("cannot tell",), "none": ("none",), "late": ("late but nobody waited",),
           "no": ("none", "late but nobody waited", "cannot tell"), "likely": ("likely",),
@@ -53,7 +54,7 @@ class Row:
 
 
 def causes(said):
-    return {one["cause"] for row in said["rows"] for one in row["besides"]}
+    return {one["cause"] for row in said["rows"] if not row["peer"] for one in row["besides"]}
 
 
 def judge_view(row, view, writer, expected, other):
@@ -65,12 +66,18 @@ def judge_view(row, view, writer, expected, other):
         row.hope(expected == "no" or set(called) & set(GRADES[expected]), f"{view}: {' and '.join(called)}")
     for end, grades in ends.items():
         said = row.read(view, end)
-        check = row.expect if said["grade"] in CALLED else row.hope
         if view == "outside" and other == "likely" and end == reader:
             grades = GRADES["no"]
-        check(said["grade"] in grades, f"{view}, the {end}: {said['grade']}, not {' or '.join(grades)}")
-        for one in said["rows"]:
-            row.expect(one["grade"] in grades or one["grade"] not in CALLED, f"{view}, the {end}: {one['grade']}")
+        # Each end also looks at the other one, and then both know of the same stall.
+        found = [one["grade"] for one in said["rows"] if not one["peer"]] or [said["grade"]]
+        at_peer = {one["grade"] for one in said["rows"] if one["peer"]} & set(CALLED)
+        for grade in found:
+            check = row.expect if grade in CALLED else row.hope
+            check(grade in grades or (grade == HELD and at_peer), f"{view}, the {end}: {grade}, not {' or '.join(grades)}")
+        if end == reader and writer != "either" and expected == "proven":
+            row.hope(HELD in found, f"{view}, the {end} is not '{HELD}', but {' and '.join(found)}")
+        row.expect(not at_peer or set(GRADES[expected]) & set(CALLED) or writer == "either" or other == "likely",
+                   f"{view}, the {end}: its peer is called {' and '.join(at_peer)}")
     status, grade = row.number("watched.status", view), row.read(view, "client")["grade"]
     row.expect(status == (1 if grade in CALLED else 2 if grade == "cannot tell" else 0),
                f"{view}: --fail-on likely ended with {status}")
@@ -78,11 +85,11 @@ def judge_view(row, view, writer, expected, other):
 
 # Holds for which a program waited, at either end, whether certain or not.
 def held(row, view):
-    return sum(one["stalls"] + one["maybe"] for end in ("client", "server") for one in row.read(view, end)["rows"])
+    return sum(one["stalls"] + one["maybe"] for end in ("client", "server") for one in row.read(view, end)["rows"] if not one["peer"])
 
 
 def judge_stalls(row, flags):
-    stalls = sum(one["stalls"] for end in ("client", "server") for one in row.read("inside", end)["rows"])
+    stalls = sum(one["stalls"] for end in ("client", "server") for one in row.read("inside", end)["rows"] if not one["peer"])
     delayed = row.number("watched.delayed")
     row.hope(stalls >= 3, f"{stalls} stalls from inside")
     if "uncounted" in flags:
@@ -115,7 +122,7 @@ def field(text, name):
 # The estimated gain for each request of the client.
 def estimated_ms(row):
     ends = [one for end in ("client", "server") for one in row.read("inside", end)["rows"]
-            if one["grade"] == "proven"]
+            if one["grade"] == "proven" and not one["peer"]]
     return sum(one["cures"][0]["from_ms"] - one["cures"][0]["to_ms"] for one in ends)
 
 

@@ -218,6 +218,7 @@ static enum ns_grade server_of(const struct ns_verdict *client)
 
     add(&diagnosis, process(&diagnosis, 8, "server", ""), NS_ROLE_SERVER, &waits);
     add(&diagnosis, process(&diagnosis, 9, "client", ""), NS_ROLE_CLIENT, client);
+    diagnosis.rows[1].source = NS_SOURCE_INSIDE;
     ns_diagnosis_finish(&diagnosis);
     enum ns_grade grade = diagnosis.rows[diagnosis.rows[0].role != NS_ROLE_SERVER].verdict.grade;
     ns_diagnosis_release(&diagnosis);

@@ -43,20 +43,24 @@ int ns_cure_least_delack(void)
     return least;
 }
 
-int ns_cure_can_borrow(void)
+int ns_cure_open_process(pid_t pid)
 {
-    /* With a wrong descriptor, so that nothing is duplicated. */
-    return syscall(SYS_pidfd_getfd, -1, 0, 0) < 0 && errno == ENOSYS ? -ENOSYS : 0;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    if (fd >= 0)
+        return fd;
+    /* What a thread's id gets: EINVAL, and ENOENT since Linux 6.15. */
+    return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
 }
 
 int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie)
 {
-    int process = (int)syscall(SYS_pidfd_open, pid, 0), borrowed, error;
+    int process = ns_cure_open_process(pid), borrowed, error;
     uint64_t found;
     socklen_t size = sizeof found;
 
     if (process < 0)
-        return -errno;
+        return process;
     borrowed = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
     error = borrowed < 0 ? -errno : 0;
     close(process);

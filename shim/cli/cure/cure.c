@@ -24,12 +24,15 @@ enum {
     SHARE = 250,     /* lists and rounds take at most 1/SHARE of a processor each */
 };
 
-static const char *const reasons[NS_CURE_RESULTS] = {
-    [NS_CURE_UNCHANGED] = "they have the options already",
-    [NS_CURE_NO_RULE] = "no rule of the policy matches",
-    [NS_CURE_HAS_LIBRARY] = "the library works in this process",
-    [NS_CURE_DENIED] = "permission denied; root is needed, or CAP_SYS_PTRACE",
-    [NS_CURE_FAILED] = "the option could not be set",
+static const struct {
+    const char *name, *reason;
+} results[NS_CURE_RESULTS] = {
+    [NS_CURE_CHANGED] = {"changed", NULL},
+    [NS_CURE_UNCHANGED] = {"unchanged", "they have the options already"},
+    [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
+    [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
+    [NS_CURE_DENIED] = {"denied", "permission denied; root is needed, or CAP_SYS_PTRACE"},
+    [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };
 
 struct options {
@@ -173,15 +176,11 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
             ns_output_line(
                 "%s: %u socket%s not changed: %s", who, row->results[i], plural(row->results[i]),
                 cure->undo && i == NS_CURE_UNCHANGED ? "somebody has changed the options since"
-                                                     : reasons[i]);
+                                                     : results[i].reason);
 }
 
 static void add_row(const struct ns_cure_row *row)
 {
-    static const char *const names[NS_CURE_RESULTS] = {
-        [NS_CURE_CHANGED] = "changed", [NS_CURE_UNCHANGED] = "unchanged",
-        [NS_CURE_NO_RULE] = "no_rule", [NS_CURE_HAS_LIBRARY] = "has_library",
-        [NS_CURE_DENIED] = "denied",   [NS_CURE_FAILED] = "failed"};
     cJSON *entry = ns_output_entry("processes");
 
     if (!entry)
@@ -192,7 +191,7 @@ static void add_row(const struct ns_cure_row *row)
         cJSON_AddNullToObject(entry, "pid");
     ns_output_text(entry, "name", row->name);
     for (int i = 0; i < NS_CURE_RESULTS; i++)
-        cJSON_AddNumberToObject(entry, names[i], row->results[i]);
+        cJSON_AddNumberToObject(entry, results[i].name, row->results[i]);
     cJSON_AddNumberToObject(entry, "listeners", row->listeners);
     cJSON_AddNumberToObject(entry, "connections", row->connections);
     cJSON_AddNumberToObject(entry, "nodelay", row->nodelay);
@@ -213,7 +212,7 @@ static void print_limits(const struct ns_cure *cure)
     if (!cure->follow)
         ns_output_line("Connections accepted by these listeners inherit the options. For those "
                        "that a client opens later, add --follow.");
-    if (!cure->dry_run)
+    if (!cure->dry_run && !cure->is_unkept)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 
@@ -250,6 +249,17 @@ static int report(const struct ns_cure *cure)
     return denied && total[NS_CURE_CHANGED] == 0 ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 
+static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row)
+{
+    unsigned now = 0;
+
+    for (int i = 0; i < NS_CURE_RESULTS; i++)
+        now |= row->results[i] > 0 ? 1U << i : 0;
+    if (now != row->told)
+        print_row(cure, row);
+    row->told = now;
+}
+
 /* CPU time limits how often something is done, at intervals in ns. */
 struct pace {
     uint64_t next, interval;
@@ -269,14 +279,12 @@ static void was_done(struct pace *pace, uint64_t before)
 }
 
 /* Until a signal, or the end of --pid's process. The kernel reports when a TCP socket ends, but not
- * when one is made: lists are needed. Prints a line when the first socket of a program is changed.
- */
+ * when one is made: lists are needed. Prints a program when there is another result for it. */
 static int follow(struct ns_cure *cure, int signals)
 {
     struct pace lists = {.interval = INTERVAL_MS * 1000000U},
                 rounds = {.interval = ROUND_MS * 1000000U};
     struct pollfd wake = {.fd = signals, .events = POLLIN};
-    size_t told = 0;
     int error = 0;
 
     while (!error && !ns_cure_is_over(cure)) {
@@ -289,8 +297,8 @@ static int follow(struct ns_cure *cure, int signals)
             error = ns_cure_scan(cure);
             was_done(round ? &rounds : &lists, begin);
         }
-        for (; told < cure->n_rows; told++)
-            print_row(cure, &cure->rows[told]);
+        for (size_t i = 0; i < cure->n_rows; i++)
+            print_new_result(cure, &cure->rows[i]);
         fflush(stdout);
         if (!error && poll(&wake, 1, INTERVAL_MS) > 0 && ns_child_take_signals(signals, NULL))
             break;
@@ -305,8 +313,7 @@ static int cure_sockets(struct ns_cure *cure)
 
     if (!error && cure->follow)
         error = follow(cure, signals);
-    /* Twice, since a descriptor may be handed on while the first scan looks for it. */
-    for (int i = 0; i < 2 && !error && !cure->follow; i++)
+    else if (!error)
         error = ns_cure_scan(cure);
     if (!error && cure->follow)
         ns_output_line("In all:");
@@ -320,7 +327,7 @@ int ns_cure_main(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (ns_cure_can_borrow() != 0) {
+    if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS) {
         SAY("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes cannot be "
             "changed");
         return NS_EXIT_ERROR;

@@ -29,15 +29,20 @@ struct ns_cure_record {
 
 /* --- state.c: the changes that can be undone, in /run/nagleshim/cured ----------------------- */
 
-/* Locks the directory of the file, for one scan. Waits for another instance's scan. Returns a
- * descriptor for the other functions, which closing unlocks, or -errno. */
+/* Locks the file for one scan. Waits for another instance's scan. Returns a descriptor of its
+ * directory for the other functions, or -errno. */
 int ns_cure_state_lock(void);
+void ns_cure_state_unlock(int directory);
 
 /* Appends a record. 0 or -errno. */
 int ns_cure_state_add(int directory, const struct ns_cure_record *record);
 
-/* Reads all records into an allocated array. 0 or -errno; a missing file has none. */
+/* Reads all records into an allocated array: sorted, and one for each socket. 0 or -errno; a
+ * missing file has none. */
 int ns_cure_state_read(int directory, struct ns_cure_record **records, size_t *n);
+
+/* The order of the array, for bsearch(3): the listeners come first, then by cookie. */
+int ns_cure_compare(const void *one, const void *other);
 
 /* Replaces the file by these records. 0 or -errno. */
 int ns_cure_state_write(int directory, const struct ns_cure_record *records, size_t n);
@@ -50,12 +55,13 @@ const char *ns_cure_state_path(void);
 /* The least TCP_DELACK_MAX_US that the kernel accepts; -1: it has no such option. */
 int ns_cure_least_delack(void);
 
-/* Does the kernel have pidfd_getfd? Otherwise -errno. */
-int ns_cure_can_borrow(void);
+/* A descriptor of a process, which is readable when it has ended, or -errno; for a thread's id,
+ * -ESRCH. */
+int ns_cure_open_process(pid_t pid);
 
 /* Duplicates descriptor fd of a process into this one, for some microseconds: as long as it is open
  * here, a close by the process does not end the connection. -ENOENT: it is another socket by now;
- * -EPERM: not permitted; -ESRCH, -EBADF: it is gone. */
+ * -EPERM: not permitted; -ESRCH, -EBADF: it is gone; -ENOSYS: the kernel has no pidfd_getfd. */
 int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie);
 
 struct ns_cure_values ns_cure_get(int fd);
@@ -80,6 +86,7 @@ struct ns_cure_row {
     char name[64];
     unsigned listeners, connections, nodelay, delack; /* of those that were changed */
     unsigned results[NS_CURE_RESULTS];
+    unsigned told; /* with --follow: a bit for each result that was printed */
 };
 
 /* --- process.c: the processes that own sockets ------------------------------------------------ */
@@ -100,14 +107,15 @@ struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
                                         const struct ns_owned *place);
 void ns_cure_forget_processes(struct ns_cure_process **list);
 
-/* Calls visit for each process whose control group belongs to a systemd unit. */
-void ns_cure_each_of_unit(const char *unit, void (*visit)(void *context, pid_t pid), void *context);
+/* Adds each process whose control group belongs to a systemd unit. */
+void ns_cure_add_unit(struct ns_owners *owners, const char *unit);
 
 struct ns_cure_socket;
 
 struct ns_cure {
     /* options */
     pid_t pid;
+    int process; /* of --pid, by ns_cure_open_process; -1: none */
     const char *unit;
     unsigned port;
     bool all, follow, undo, dry_run;
@@ -121,8 +129,9 @@ struct ns_cure {
     struct ns_cure_record *records; /* with --undo */
     size_t n_records;
     size_t n_added;  /* records added since the file was last written */
-    int directory;   /* of the state file, locked; -1: none */
-    int error;       /* the last one that prevented a change, or the state from being kept */
+    int directory;   /* of the state file, locked; or -errno */
+    int error;       /* the last one that prevented a change */
+    bool is_unkept;  /* a change is not in the state file */
     uint64_t opened; /* connections before the last list */
     struct ns_cure_row *rows;
     size_t n_rows;
@@ -131,7 +140,9 @@ struct ns_cure {
 /* Selects the processes. 0; -ESRCH: no such process, or no process of the unit. */
 int ns_cure_begin(struct ns_cure *cure);
 
-/* Lists the sockets and treats the new ones. 0, or -errno if they cannot be listed. */
+/* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be
+ * handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they cannot
+ * be listed. */
 int ns_cure_scan(struct ns_cure *cure);
 
 /* Find new processes and namespaces, and whether an exec has loaded the library. 0 or -errno. */

@@ -97,8 +97,7 @@ void ns_cure_forget_processes(struct ns_cure_process **list)
 
 struct unit {
     const char *name;
-    void (*visit)(void *context, pid_t pid);
-    void *context;
+    struct ns_owners *owners;
 };
 
 /* systemd gives each unit a control group whose last or an inner component is the unit's name. */
@@ -113,20 +112,22 @@ static bool take_if_of_unit(void *context, pid_t pid)
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     stream = fopen(path, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
-        for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/'))
-            found = strncmp(at + 1, unit->name, length) == 0 && strchr("/\n", at[1 + length]);
+        for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/')) {
+            const char *end = at + 1 + length;
+
+            if (strncmp(at + 1, unit->name, length) != 0)
+                continue;
+            end += strncmp(end, ".service", 8) == 0 ? 8 : 0;
+            found = strchr("/\n", *end);
+        }
     if (stream)
         fclose(stream);
     if (found)
-        unit->visit(unit->context, pid);
+        ns_owners_add(unit->owners, pid);
     return true;
 }
 
-void ns_cure_each_of_unit(const char *unit, void (*visit)(void *context, pid_t pid), void *context)
+void ns_cure_add_unit(struct ns_owners *owners, const char *unit)
 {
-    char name[256];
-    bool has_suffix = strrchr(unit, '.') != NULL;
-
-    snprintf(name, sizeof name, "%s%s", unit, has_suffix ? "" : ".service");
-    ns_proc_each(take_if_of_unit, &(struct unit){name, visit, context});
+    ns_proc_each(take_if_of_unit, &(struct unit){unit, owners});
 }

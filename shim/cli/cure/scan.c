@@ -4,17 +4,18 @@
  * once. Not async-signal-safe. */
 #include "cli/cure/cure.h"
 
+#include "cli/cli.h"
 #include "watch/fd_limit.h"
 #include "watch/table.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096 };
+enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096, ROWS_MOST = 1000 };
 
 struct ns_cure_socket {
     uint64_t cookie; /* 0: an empty slot */
@@ -137,16 +138,11 @@ static int list_sockets(struct ns_cure *cure)
     return 0;
 }
 
-static void add_process(void *context, pid_t pid)
-{
-    ns_owners_add(context, pid);
-}
-
 /* Read whose descriptors the sockets are. */
 static int find_owners(struct ns_cure *cure)
 {
     if (cure->unit)
-        ns_cure_each_of_unit(cure->unit, add_process, &cure->owners);
+        ns_cure_add_unit(&cure->owners, cure->unit);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->room; i++)
         if (cure->sockets[i].cookie)
@@ -158,18 +154,24 @@ static int find_owners(struct ns_cure *cure)
 static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
 {
     pid_t pid = cure->follow ? 0 : process->pid;
+    const char *name = process->name;
     struct ns_cure_row *larger;
 
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
+    /* Within days there may be any number of programs. */
+    if (cure->follow && cure->n_rows == ROWS_MOST)
+        return &cure->rows[ROWS_MOST - 1];
+    if (cure->follow && cure->n_rows == ROWS_MOST - 1)
+        name = "other programs";
     larger = realloc(cure->rows, (cure->n_rows + 1) * sizeof *larger);
     if (!larger)
         return NULL;
     cure->rows = larger;
     larger += cure->n_rows++;
     *larger = (struct ns_cure_row){.pid = pid};
-    memcpy(larger->name, process->name, sizeof larger->name);
+    snprintf(larger->name, sizeof larger->name, "%s", name);
     return larger;
 }
 
@@ -188,41 +190,45 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
                            : ns_match_socket(process->rules, &facts);
 }
 
-/* The record of a socket, or of the listener from which it has inherited the options. */
-static struct ns_cure_record *record_of(struct ns_cure *cure, const struct ns_cure_socket *socket)
+/* The record of a socket, or of the listener from which it has inherited the options: these show
+ * it, since a connection that inherited has both of them. Before they are known, now is NULL. */
+static struct ns_cure_record *record_of(const struct ns_cure *cure,
+                                        const struct ns_cure_socket *socket,
+                                        const struct ns_cure_values *now)
 {
-    struct ns_cure_record *listener = NULL;
+    const unsigned port = ntohs(socket->key.id.idiag_sport);
+    const struct ns_cure_record key = {.cookie = socket->cookie,
+                                       .listener_port = socket->listens ? port : 0};
+    struct ns_cure_record *record =
+        bsearch(&key, cure->records, cure->n_records, sizeof key, ns_cure_compare);
 
-    for (size_t i = 0; i < cure->n_records; i++) {
-        struct ns_cure_record *record = &cure->records[i];
-
-        if (record->cookie == socket->cookie)
+    if (record || socket->listens)
+        return record;
+    for (size_t i = 0; i < cure->n_records && cure->records[i].listener_port; i++) {
+        record = &cure->records[i];
+        if (record->listener_port == port && record->netns == socket->netns->inode &&
+            record->after.delack > 0 && (!now || record->after.delack == now->delack))
             return record;
-        if (!socket->listens && record->listener_port == ntohs(socket->key.id.idiag_sport) &&
-            record->netns == socket->netns->inode && record->after.delack > 0)
-            listener = record;
     }
-    return listener;
+    return NULL;
 }
 
-/* What the socket is to have. */
+/* What a socket is to have again. */
+static struct ns_cure_values restored(const struct ns_cure_record *record,
+                                      const struct ns_cure_values *now)
+{
+    const struct ns_cure_values *before = &record->before, *after = &record->after;
+
+    return (struct ns_cure_values){after->nodelay == now->nodelay ? before->nodelay : -1,
+                                   after->delack == now->delack ? before->delack : -1};
+}
+
+/* What a socket is to have by its rule. */
 static struct ns_cure_values wanted(const struct ns_cure *cure, const struct ns_rule *rule,
-                                    const struct ns_cure_record *record,
-                                    const struct ns_cure_values *now,
-                                    const struct ns_cure_socket *socket)
+                                    const struct ns_cure_values *now)
 {
     struct ns_cure_values then = {-1, -1};
 
-    if (record) {
-        /* A connection that inherited the options has both of them. */
-        bool is_ours = record->cookie == socket->cookie || now->delack == record->after.delack;
-
-        if (is_ours && record->after.nodelay == now->nodelay)
-            then.nodelay = record->before.nodelay;
-        if (is_ours && record->after.delack == now->delack)
-            then.delack = record->before.delack;
-        return then;
-    }
     if (ns_send_modes[rule->send].nodelay && now->nodelay == 0)
         then.nodelay = 1;
     if (rule->ack == NS_ACK_BEFORE_WAIT && cure->least_delack > 0 &&
@@ -231,9 +237,9 @@ static struct ns_cure_values wanted(const struct ns_cure *cure, const struct ns_
     return then;
 }
 
-/* Change the options, after noting it in the state file. */
-static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
-                  const struct ns_cure_values *now, const struct ns_cure_values *then)
+/* Note a change in the state file, before it is made. */
+static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
+                 const struct ns_cure_values *now, const struct ns_cure_values *then)
 {
     struct ns_cure_record record = {
         .cookie = socket->cookie,
@@ -241,52 +247,67 @@ static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int
         .listener_port = socket->listens ? ntohs(socket->key.id.idiag_sport) : 0,
         .before = {then->nodelay < 0 ? -1 : now->nodelay, then->delack < 0 ? -1 : now->delack},
         .after = *then};
-    int error = 0;
+    int error = cure->directory < 0 ? cure->directory : ns_cure_state_add(cure->directory, &record);
 
-    if (cure->dry_run)
-        return 0;
-    if (!cure->undo && cure->directory >= 0) {
-        error = ns_cure_state_add(cure->directory, &record);
-        cure->n_added++;
+    cure->n_added++;
+    if (error && !cure->is_unkept)
+        ns_say("cure", "cannot write %s, which --undo needs: %s", ns_cure_state_path(),
+               strerror(-error));
+    cure->is_unkept |= error != 0;
+}
+
+/* Change the options of a borrowed socket, and count it. Returns an enum ns_cure_result. */
+static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
+                  const struct ns_rule *rule, struct ns_cure_row *row)
+{
+    struct ns_cure_values now = ns_cure_get(fd), then;
+    struct ns_cure_record *record = cure->undo ? record_of(cure, socket, &now) : NULL;
+
+    if (!rule && !record)
+        return NS_CURE_NO_RULE;
+    then = record ? restored(record, &now) : wanted(cure, rule, &now);
+    const bool is_changed = then.nodelay >= 0 || then.delack >= 0;
+    if (is_changed && !cure->undo && !cure->dry_run)
+        note(cure, socket, &now, &then);
+    int error = is_changed && !cure->dry_run ? ns_cure_set(fd, &then) : 0;
+    if (error) {
+        cure->error = error;
+        return NS_CURE_FAILED;
     }
-    return error ? error : ns_cure_set(fd, then);
+    if (record && record->cookie == socket->cookie)
+        record->is_done = true;
+    if (!is_changed)
+        return NS_CURE_UNCHANGED;
+    row->listeners += socket->listens;
+    row->connections += !socket->listens;
+    row->nodelay += then.nodelay >= 0;
+    row->delack += then.delack >= 0;
+    return NS_CURE_CHANGED;
 }
 
 /* Treat one socket. Returns an enum ns_cure_result, or -EAGAIN: try again after the next list. */
 static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const struct ns_owned *place,
                  const struct ns_cure_process *process, struct ns_cure_row *row)
 {
-    struct ns_cure_record *record = cure->undo ? record_of(cure, socket) : NULL;
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
-    struct ns_cure_values now, then;
-    int fd, error;
+    int fd, result;
 
     if (process->has_library && !cure->undo)
         return NS_CURE_HAS_LIBRARY;
-    if (!rule && !record)
+    if (cure->undo ? !record_of(cure, socket, NULL) : !rule)
         return NS_CURE_NO_RULE;
     fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
     if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
         return -EAGAIN;
-    if (fd < 0)
-        return fd == -EPERM || fd == -EACCES ? NS_CURE_DENIED : NS_CURE_FAILED;
-    now = ns_cure_get(fd);
-    then = wanted(cure, rule, record, &now, socket);
-    error = then.nodelay < 0 && then.delack < 0 ? -EALREADY : change(cure, socket, fd, &now, &then);
-    close(fd);
-    if (record && record->cookie == socket->cookie)
-        record->is_done = !error || error == -EALREADY;
-    if (!error) {
-        row->listeners += socket->listens;
-        row->connections += !socket->listens;
-        row->nodelay += then.nodelay >= 0;
-        row->delack += then.delack >= 0;
-    }
-    if (error && error != -EALREADY) {
-        cure->error = error;
+    if (fd == -EPERM || fd == -EACCES)
+        return NS_CURE_DENIED;
+    if (fd < 0) {
+        cure->error = fd;
         return NS_CURE_FAILED;
     }
-    return error ? NS_CURE_UNCHANGED : NS_CURE_CHANGED;
+    result = change(cure, socket, fd, rule, row);
+    close(fd);
+    return result;
 }
 
 /* Treat the new sockets whose owners are known. */
@@ -356,12 +377,12 @@ int ns_cure_begin(struct ns_cure *cure)
     int error = 0;
 
     ns_fd_limit_raise();
-    cure->directory = -1;
     cure->n_added = SIZE_MAX / 2; /* an earlier run may have left records of closed sockets */
     cure->owners.all = cure->all || cure->port;
     cure->owners.children = cure->pid != 0;
+    cure->process = cure->pid ? ns_cure_open_process(cure->pid) : -1;
     if (cure->pid)
-        error = ns_owners_add(&cure->owners, cure->pid);
+        error = cure->process < 0 ? cure->process : ns_owners_add(&cure->owners, cure->pid);
     if (!error)
         error = find_owners(cure);
     if (!error && !cure->owners.all && cure->owners.n_processes == 0)
@@ -369,7 +390,6 @@ int ns_cure_begin(struct ns_cure *cure)
     return error;
 }
 
-/* With the state file locked, unless nothing is to be changed. */
 static int scan(struct ns_cure *cure)
 {
     int error = list_sockets(cure);
@@ -378,30 +398,26 @@ static int scan(struct ns_cure *cure)
         error = find_owners(cure);
     if (!error)
         treat_all(cure);
-    if (!error && cure->directory >= 0 &&
-        (cure->undo || cure->n_added > RECORDS_SPARE + 2 * cure->n_sockets))
-        error = clean_state(cure);
     return error;
 }
 
 int ns_cure_scan(struct ns_cure *cure)
 {
-    int error;
+    const bool writes = !cure->dry_run;
+    int error = 0;
 
-    if (!cure->dry_run || cure->undo) {
-        cure->directory = ns_cure_state_lock();
-        cure->error = cure->directory < 0 ? cure->directory : cure->error;
-    }
-    if (cure->undo && cure->directory < 0)
-        return cure->directory;
-    error = cure->undo && !cure->records
-                ? ns_cure_state_read(cure->directory, &cure->records, &cure->n_records)
-                : 0;
-    if (!error)
+    cure->directory = writes || cure->undo ? ns_cure_state_lock() : -ENOENT;
+    if (cure->undo)
+        error = cure->directory < 0
+                    ? cure->directory
+                    : ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
+    for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++)
         error = scan(cure);
-    if (cure->directory >= 0)
-        close(cure->directory);
-    cure->directory = -1;
+    if (!error && writes && cure->directory >= 0 &&
+        (cure->undo || cure->n_added > RECORDS_SPARE + 2 * cure->n_sockets))
+        if (clean_state(cure) != 0)
+            ns_say("cure", "cannot remove old entries from %s", ns_cure_state_path());
+    ns_cure_state_unlock(cure->directory);
     return error;
 }
 
@@ -418,11 +434,15 @@ bool ns_cure_has_opened(const struct ns_cure *cure)
 
 bool ns_cure_is_over(const struct ns_cure *cure)
 {
-    return cure->pid && kill(cure->pid, 0) != 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = cure->process, .events = POLLIN};
+
+    return poll(&ended, 1, 0) > 0;
 }
 
 void ns_cure_end(struct ns_cure *cure)
 {
+    if (cure->process >= 0)
+        close(cure->process);
     ns_cure_forget_processes(&cure->processes);
     ns_owners_release(&cure->owners);
     free(cure->sockets);

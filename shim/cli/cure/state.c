@@ -14,6 +14,9 @@
 
 #define NAME "cured"
 #define NEW_NAME "cured.new"
+#define LOCK_NAME "cured.lock"
+
+static int lock = -1; /* another file than the directory, which every user may lock */
 
 /* systemd names the directory of a unit with RuntimeDirectory=; an ordinary user has a directory of
  * his own (XDG Base Directory Specification). */
@@ -49,10 +52,24 @@ int ns_cure_state_lock(void)
     if (fd < 0)
         return -errno;
     /* Another user's directory could contain anything. */
-    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX) == 0)
+    int error = fstat(fd, &st) == 0 && st.st_uid == geteuid() ? 0 : -EACCES;
+    if (!error) {
+        lock = openat(fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        error = lock < 0 || flock(lock, LOCK_EX) != 0 ? -errno : 0;
+    }
+    if (!error)
         return fd;
-    close(fd);
-    return -EACCES;
+    ns_cure_state_unlock(fd);
+    return error;
+}
+
+void ns_cure_state_unlock(int directory)
+{
+    if (directory >= 0)
+        close(directory);
+    if (lock >= 0)
+        close(lock);
+    lock = -1;
 }
 
 static int print_record(int fd, const struct ns_cure_record *record)
@@ -76,6 +93,39 @@ int ns_cure_state_add(int directory, const struct ns_cure_record *record)
     if (fd >= 0)
         close(fd);
     return error;
+}
+
+int ns_cure_compare(const void *one, const void *other)
+{
+    const struct ns_cure_record *a = one, *b = other;
+
+    if (!a->listener_port != !b->listener_port)
+        return a->listener_port ? -1 : 1;
+    return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
+}
+
+/* A socket may have been changed by several runs, with other policies. */
+static size_t merge(struct ns_cure_record *records, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct ns_cure_record *last = kept ? &records[kept - 1] : NULL;
+
+        if (!last || ns_cure_compare(last, &records[i]) != 0) {
+            records[kept++] = records[i];
+            continue;
+        }
+        if (last->after.nodelay < 0) {
+            last->before.nodelay = records[i].before.nodelay;
+            last->after.nodelay = records[i].after.nodelay;
+        }
+        if (last->after.delack < 0) {
+            last->before.delack = records[i].before.delack;
+            last->after.delack = records[i].after.delack;
+        }
+    }
+    return kept;
 }
 
 int ns_cure_state_read(int directory, struct ns_cure_record **records, size_t *n)
@@ -104,6 +154,9 @@ int ns_cure_state_read(int directory, struct ns_cure_record **records, size_t *n
             (*records)[(*n)++] = record;
     }
     fclose(stream);
+    if (*n > 0)
+        qsort(*records, *n, sizeof record, ns_cure_compare);
+    *n = merge(*records, *n);
     return error;
 }
 

@@ -83,7 +83,7 @@ static void add_cures(cJSON *row_object, const struct ns_diagnosed *row)
 
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
-        const struct ns_diagnosed *at = i == 0 ? row : row->other;
+        const struct ns_diagnosed *at = cure->at;
         cJSON *entry = add_object(list);
 
         cJSON_AddStringToObject(entry, "end", cure->end);
@@ -151,7 +151,8 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
     add_address(object, "local", &row->local);
     add_address(object, "remote", &row->remote);
     add_number(object, "connections", row->connections);
-    cJSON_AddStringToObject(object, "grade", ns_grade_name(row->verdict.grade));
+    cJSON_AddStringToObject(object, "grade", ns_diagnosed_grade(row));
+    cJSON_AddBoolToObject(object, "peer", row->is_peer);
     ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof text));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);

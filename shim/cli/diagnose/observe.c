@@ -174,7 +174,7 @@ static void note_unrecorded(const struct ns_diagnosis *diagnosis, struct ns_diag
     const struct ns_diagnosed_process *first = NULL;
 
     for (size_t i = 0; i < diagnosis->n_rows && !first; i++)
-        if (diagnosis->rows[i].source == NS_SOURCE_OUTSIDE &&
+        if (diagnosis->rows[i].source == NS_SOURCE_OUTSIDE && !diagnosis->rows[i].is_peer &&
             diagnosis->rows[i].process->curable.yes)
             first = diagnosis->rows[i].process;
     if (first)

@@ -49,9 +49,15 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
     pattern[used] = '\0';
 }
 
-static struct target target_of(const struct ns_diagnosed *row)
+/* The end that the user asked about. */
+static const struct ns_diagnosed *own_end(const struct ns_diagnosed *row)
 {
-    const struct ns_diagnosed *other = row->other;
+    return row->is_peer && row->other ? row->other : row;
+}
+
+static struct target target_of(const struct ns_diagnosed *of)
+{
+    const struct ns_diagnosed *row = own_end(of), *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
 
     if (row->process->curable.yes || !row->process->curable.reason[0])
@@ -219,18 +225,30 @@ static const char *program_of(const struct ns_diagnosed_process *process)
 
 char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words)
 {
-    const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
+    const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL, *open = NULL;
+    char address[64];
     struct target target;
     char *text = NULL;
     size_t size = 0;
     FILE *stream;
 
-    if (!row || !row->conclusion.stalls)
+    for (size_t i = 0; i < diagnosis->n_rows && !open; i++)
+        if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].is_held)
+            open = &diagnosis->rows[i];
+    if (!row || (!row->conclusion.stalls && !open))
         return NULL;
     stream = open_memstream(&text, &size);
     if (!stream)
         return NULL;
+    if (!row->conclusion.stalls) {
+        ns_words_address(&open->remote, address, sizeof address);
+        *strrchr(address, ':') = '\0';
+        fprintf(stream, "nagleshim diagnose --all --for 10, as root, on the host of %s", address);
+        fclose(stream);
+        return text;
+    }
     target = target_of(row);
+    row = own_end(row);
     if (is_out_of_reach(row)) {
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 row->process->name);

@@ -80,6 +80,7 @@ static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
         .process = connection->process,
         .source = connection->source,
         .role = connection->role,
+        .is_peer = connection->is_peer,
         .service = *service_of(connection),
     };
     return row;
@@ -214,6 +215,16 @@ static void apply_experiment(struct ns_diagnosis *diagnosis,
     found->is_cured = ns_verdict_try(&found->verdict, found->trial);
 }
 
+/* Did this end hold bytes until our ACK came? From outside, its waits are not known. */
+static bool may_hold(const struct ns_diagnosed *row)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+
+    return verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY ||
+           verdict->grade == NS_GRADE_CANNOT_TELL ||
+           (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0);
+}
+
 /* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
  * ACKs. If several rows may be the peer, none of them may be held. */
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
@@ -228,11 +239,40 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
             if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
                 continue;
             seen = true;
-            held |= other->verdict.grade != NS_GRADE_NONE && other->verdict.grade != NS_GRADE_LATE;
+            held |= may_hold(other);
         }
-        if (row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0 && seen && !held)
+        bool doubts = row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.gaps > 0;
+        if (((row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0) || doubts) &&
+            seen && !held)
             ns_verdict_clear_receiving(&row->verdict);
     }
+}
+
+static bool is_called(const struct ns_diagnosed *row)
+{
+    return row->verdict.grade == NS_GRADE_PROVEN || row->verdict.grade == NS_GRADE_LIKELY;
+}
+
+/* The row of a process at the other end is reported only if one of the two ends stalls. */
+static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+{
+    if (!row->is_peer || is_called(row))
+        return false;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *other = &diagnosis->rows[i];
+
+        if (is_called(other) && (are_ends(row, other) || may_be_ends(row, other)))
+            return false;
+    }
+    return true;
+}
+
+/* Does a row make it unknown whether the program stalls? Too few samples of one connection say
+ * nothing about the others. */
+static bool is_open(const struct ns_diagnosed *row)
+{
+    return row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.doubt != NS_DOUBT_NO_LOOKS &&
+           !row->is_held;
 }
 
 /* CANNOT_TELL is the lowest grade, and so comes last. */
@@ -285,13 +325,15 @@ static void find_cures(struct ns_diagnosed *row)
         return;
     double stalled = row->conclusion.lost_ms / (double)row->conclusion.stalled + rtt;
     for (unsigned i = 0; i < 2; i++) {
-        bool pushes = (i == 0) == holds;
+        bool here = (i == 0) != row->is_peer; /* at the end of this row */
+        bool pushes = here == holds;
         /* An experiment measures the cure at its own end. */
-        const struct ns_trial *trial = i == 0 && row->is_cured ? row->trial : NULL;
+        const struct ns_trial *trial = here && row->is_cured ? row->trial : NULL;
 
         /* An ACK must travel to the other end before the held bytes can. */
         row->cures[i] = (struct ns_cure){
             .end = i == 0 ? "this end" : "other end",
+            .at = here ? row : other,
             .does = pushes ? "send adaptive" : "ack before-wait",
             .from_ms = trial ? trial->left_ms : stalled,
             .to_ms = trial ? trial->done_ms : fmin(pushes ? rtt : 2 * rtt, stalled),
@@ -308,6 +350,7 @@ static void find_cures(struct ns_diagnosed *row)
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     apply_other_ends(diagnosis);
+    ns_diagnosis_drop(diagnosis, is_needless);
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
             apply_experiment(diagnosis, diagnosis->processes[i]);
@@ -325,6 +368,9 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         struct ns_diagnosed *row = &diagnosis->rows[i];
         const struct ns_diagnosed *other = row->other;
 
+        row->is_held = other && other->conclusion.stalls && other->conclusion.holds &&
+                       !row->is_cured &&
+                       !(row->verdict.grade == NS_GRADE_PROVEN && row->conclusion.holds);
         find_cures(row);
         row->is_repeated =
             row->conclusion.stalls && other && other < row && other->conclusion.stalls;
@@ -332,7 +378,14 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         if (row->conclusion.holds || !other || !other->conclusion.stalls ||
             !other->conclusion.holds)
             diagnosis->lost_ms += row->conclusion.lost_ms;
+        if (diagnosis->grade < NS_GRADE_LIKELY && is_open(row))
+            diagnosis->grade = NS_GRADE_CANNOT_TELL;
     }
+}
+
+const char *ns_diagnosed_grade(const struct ns_diagnosed *row)
+{
+    return row->is_held ? "held by the peer" : ns_grade_name(row->verdict.grade);
 }
 
 void ns_diagnosis_release(struct ns_diagnosis *diagnosis)

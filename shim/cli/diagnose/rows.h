@@ -33,7 +33,8 @@ struct ns_diagnosed_process {
 
 /* What one end can do, and how long a stalled request takes without and with it. */
 struct ns_cure {
-    const char *end;  /* "this end", "other end" */
+    const char *end;  /* "this end": that of a watched process; "other end" */
+    const struct ns_diagnosed *at; /* the row of that end; NULL: it was not watched */
     const char *does; /* "send adaptive", "ack before-wait" */
     double from_ms, to_ms;
     bool measured; /* by an experiment; otherwise estimated */
@@ -44,6 +45,7 @@ struct ns_diagnosed {
     const struct ns_diagnosed_process *process;
     enum ns_source source;
     enum ns_role role;
+    bool is_peer; /* it is the other end of a connection of a watched process */
     struct ns_address service;       /* a server's local end; otherwise the remote end */
     struct ns_address local, remote; /* of the connection that lost most */
     uint64_t worst_ns;               /* what that one lost */
@@ -56,7 +58,8 @@ struct ns_diagnosed {
     struct ns_conclusion conclusion;
     const struct ns_diagnosed *other; /* the row of the other end, or NULL */
     bool is_repeated;                 /* it stalls, and so does its other end, an earlier row */
-    struct ns_cure cures[2];          /* of this end first */
+    bool is_held;                     /* the other end stalls and holds what this one waits for */
+    struct ns_cure cures[2];          /* of "this end" first */
     unsigned n_cures;
 };
 
@@ -91,6 +94,7 @@ struct ns_diagnosed_connection {
     const struct ns_diagnosed_process *process; /* of this diagnosis */
     enum ns_source source;
     enum ns_role role;
+    bool is_peer; /* see struct ns_diagnosed */
     struct ns_address local, remote;
     unsigned connections; /* that the verdict is for; 0 counts as 1 */
     const struct ns_verdict *verdict;
@@ -132,6 +136,9 @@ void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const st
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_diagnosed *row));
+
+/* The grade of a row in words: that of its verdict, or "held by the peer". */
+const char *ns_diagnosed_grade(const struct ns_diagnosed *row);
 
 /* Apply the experiments, sort rows (worst first) and holds (by time), and draw the conclusions. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);

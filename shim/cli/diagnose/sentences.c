@@ -100,7 +100,17 @@ char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t ti
 
 const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
 {
+    static char text[400];
+    char peer[64];
+
     switch (row->verdict.doubt) {
+    case NS_DOUBT_PEER:
+        snprintf(text, sizeof text,
+                 "%" PRIu64 " times data of %s came %.0f ms after earlier data, when a delayed ACK "
+                 "of %s had left; this view cannot tell whether the peer was held until then",
+                 row->verdict.gaps, ns_words_address(&row->remote, peer, sizeof peer),
+                 (double)row->verdict.gaps_ns / MS / (double)row->verdict.gaps, row->process->name);
+        return text;
     case NS_DOUBT_NO_LOOKS:
         return "there were too few samples while data was in flight";
     case NS_DOUBT_NO_UNSENT:
@@ -123,8 +133,7 @@ const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
 char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *buffer, size_t size)
 {
     const struct ns_cure *cure = &row->cures[number];
-    const struct ns_diagnosed *other = number == 0 ? row : row->other;
-    const struct ns_diagnosed_process *at = other ? other->process : NULL;
+    const struct ns_diagnosed_process *at = cure->at ? cure->at->process : NULL;
 
     snprintf(buffer, size, "%s", cure->end);
     if (number == 1 && at)
@@ -228,6 +237,13 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     const struct ns_verdict *verdict = &row->verdict;
 
     buffer[0] = '\0';
+    if (row->is_held) {
+        snprintf(buffer, size,
+                 "%s[%d], the peer, held its bytes until this end's %sACK came: see its row",
+                 row->other->process->name, row->other->process->pid,
+                 row->other->verdict.late_acks ? "delayed " : "");
+        return buffer;
+    }
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
         if (row->is_cured && verdict->proof.end == 0)
@@ -288,9 +304,10 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
         else
             add(buffer, size, "%" PRIu64 " of %" PRIu64, stalled,
                 verdict->requests > stalled ? verdict->requests : stalled);
-        add(buffer, size,
-            " requests of %s were held by Nagle's algorithm until the peer's %sACK came",
-            row->process->name, verdict->late_acks ? "delayed " : "");
+        add(buffer, size, " requests of %s%s were held by Nagle's algorithm until %s's %sACK came",
+            row->process->name, row->is_peer ? ", at the other end," : "",
+            row->is_peer && row->other ? row->other->process->name : "the peer",
+            verdict->late_acks ? "delayed " : "");
     }
     for (size_t i = 1; i < diagnosis->n_rows; i++)
         others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
@@ -339,7 +356,8 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
         sampled |= row->source == NS_SOURCE_OUTSIDE;
         late += row->verdict.late;
         connections += row->connections;
-        if (row->verdict.doubt)
+        if (row->verdict.doubt && (doubtful->verdict.doubt == NS_DOUBT_NOTHING ||
+                                   doubtful->verdict.doubt == NS_DOUBT_NO_LOOKS))
             doubtful = row;
     }
     if (diagnosis->n_rows == 0) {
@@ -365,6 +383,8 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
         break;
     case NS_GRADE_CANNOT_TELL:
         snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubtful));
+        if (doubtful->verdict.doubt == NS_DOUBT_PEER)
+            return buffer;
         break;
     }
     add_delay(diagnosis, buffer, size);

@@ -88,7 +88,7 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
     char text[TEXT_MOST];
 
     fprintf(stream, "\n%s[%d], %s: %s\n", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), ns_grade_name(verdict->grade));
+            ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
     print_cost(stream, row, width);
     if (row->pattern[0])
         print_wrapped(stream, "pattern", row->pattern, width);
@@ -108,17 +108,21 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
                       width);
 }
 
-static void print_short(FILE *stream, const struct ns_diagnosed *row)
+static void describe_short(FILE *stream, const struct ns_diagnosed *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
     enum ns_delay most = 0;
     char text[TEXT_MOST];
 
     fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), ns_grade_name(verdict->grade));
+            ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
     for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays_ns[delay] > verdict->delays_ns[most])
             most = delay;
+    if (row->is_held) {
+        fprintf(stream, ", %s[%d]", row->other->process->name, row->other->process->pid);
+        return;
+    }
     if (row->is_repeated)
         fprintf(stream, "; the other end of a row above");
     else if (row->conclusion.stalls)
@@ -133,16 +137,28 @@ static void print_short(FILE *stream, const struct ns_diagnosed *row)
         fprintf(stream, "; %s",
                 ns_diagnosis_delay(most, row->source, verdict->delays[most],
                                    verdict->delays_ns[most], text, sizeof text));
-    putc('\n', stream);
+}
+
+static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
+{
+    char line[2 * TEXT_MOST] = "";
+    FILE *into = fmemopen(line, sizeof line - 1, "w");
+
+    if (!into)
+        return;
+    describe_short(into, row);
+    fclose(into);
+    print_words(stream, line, 0, 2, width);
 }
 
 static bool is_full(const struct ns_diagnosed *row)
 {
-    return row->conclusion.stalls && !row->is_repeated;
+    return row->conclusion.stalls && !row->is_repeated && !row->is_held;
 }
 
-static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int width)
+static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int columns)
 {
+    const int width = columns ? columns : WIDTH_DEFAULT;
     size_t full = 0, brief = 0, left = 0;
 
     for (size_t i = 0; i < diagnosis->n_rows; i++)
@@ -155,7 +171,7 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int w
         if (brief == 0)
             putc('\n', stream);
         if (brief++ < SHORT_MOST)
-            print_short(stream, &diagnosis->rows[i]);
+            print_short(stream, &diagnosis->rows[i], columns ? columns : INT_MAX);
         else
             left++;
     }
@@ -186,7 +202,7 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
     fputs(title, stream);
     print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
                 0, width ? width : INT_MAX);
-    print_rows(stream, diagnosis, width ? width : WIDTH_DEFAULT);
+    print_rows(stream, diagnosis, width);
     print_experiments(stream, diagnosis);
     if (report->next || report->n_notes)
         putc('\n', stream);

@@ -64,7 +64,10 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
         ns_diagnosed_process_look(process);
     /* It may have ended already. */
     if (process && !process->name[0])
-        snprintf(process->name, sizeof process->name, "%s", watched->name[0] ? watched->name : "?");
+        snprintf(process->name, sizeof process->name, "%s",
+                 watched->pid == 0  ? "another user's process"
+                 : watched->name[0] ? watched->name
+                                    : "?");
     if (process)
         ns_sanitize(process->name);
     watched->owner = process;
@@ -78,6 +81,7 @@ static struct ns_diagnosed_connection connection_of(struct session *session,
         .process = process_of(session, watched),
         .source = NS_SOURCE_OUTSIDE,
         .role = watched->role,
+        .is_peer = watched->is_peer,
         .local = watched->local,
         .remote = watched->remote,
         .pattern = "",
@@ -261,6 +265,7 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
         .n_pids = options->all ? 0 : 1,
         .children = true,
         .all = options->all,
+        .peers = true,
     };
     int error = ns_watch_open(&wanted, &session->watch);
 
