@@ -59,10 +59,11 @@ static int after_probe(int result, bool waits)
  * writes). If room is all that such a call finds, it was not a wait for an answer: the burst goes
  * on. It is a probe: what has not grown since the one before is pushed. */
 
-/* A few bits of an address; the lowest two are 0 in every structure. */
+/* A few bits of an address; the lowest two are 0 in every structure. Never 0, which is no address.
+ */
 static uint16_t part_of(uintptr_t address)
 {
-    return (uint16_t)(address >> 2 ^ address >> 16);
+    return (uint16_t)((address >> 2 ^ address >> 16) | 1);
 }
 
 enum { ROOM_MOST = 8 }; /* descriptors of such a poll; an event loop has more */
@@ -148,13 +149,28 @@ static const struct timespec *probe_time(const struct timespec *time)
     return valid ? &no_time : time;
 }
 
-NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
+/* Out of line, so that the usual poll saves few registers. */
+__attribute__((noinline)) static int poll_with_care(struct pollfd *fds, nfds_t count, int timeout)
 {
     if (timeout != 0 && asks_for_room((uintptr_t)fds, count))
-        WAIT_FOR_ROOM(polled_room(fds, count), NS_REAL(poll)(fds, count, 0),
-                      NS_REAL(poll)(fds, count, timeout));
-    PROBE_THEN_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0),
-                    note_poll(NS_REAL(poll)(fds, count, timeout), fds, count));
+        WAIT_FOR_ROOM(polled_room(fds, count), NS_NEXT(poll)(fds, count, 0),
+                      NS_NEXT(poll)(fds, count, timeout));
+    PROBE_THEN_WAIT(timeout != 0, NS_NEXT(poll)(fds, count, 0),
+                    note_poll(NS_NEXT(poll)(fds, count, timeout), fds, count));
+}
+
+NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    if (!ns_thread.token) /* this thread has nothing to do with TCP */
+        return NS_REAL(poll)(fds, count, timeout);
+    if (ns_pending_any() || ns_thread.room == part_of((uintptr_t)fds))
+        return poll_with_care(fds, count, timeout);
+    if (timeout == 0) {
+        ns_probe_begins();
+        return NS_NEXT(poll)(fds, count, 0);
+    }
+    ns_epoch_ends();
+    return note_poll(NS_NEXT(poll)(fds, count, timeout), fds, count);
 }
 
 /* libc itself reads the timeout of ppoll and pselect, so it may be read here. */

@@ -55,6 +55,8 @@ static void took(int fd, struct ns_conn *conn, int flags)
         ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
+    if (__builtin_expect(!ns_thread.token, 0)) /* from now on its waits are counted */
+        ns_thread_begin();
     struct ns_ack_state state = ns_conn_ack(conn);
     if (__builtin_expect(flags & MSG_WAITALL, 0) && state.interactive && !NS_GET(conn, nonblock) &&
         !(flags & MSG_DONTWAIT)) {

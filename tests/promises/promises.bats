@@ -325,6 +325,40 @@ flows() {
     flows descriptors clone-vm
 }
 
+# jumps SCENARIO POLICY: with a library behind the shim that makes the moment.
+jumps() {
+    local LIBRARY="$LIBRARY $PROBES/behind.so"
+    flows descriptors "jump-from-$1" "$2"
+}
+
+@test "a signal handler that jumps out of a held write leaves no byte behind" {
+    jumps held-write "$CORK"
+}
+
+@test "a signal handler that jumps out while TCP_NODELAY is taken off leaves the connection without stalls" {
+    jumps option ''
+}
+
+@test "a child of vfork that writes does not make its parent's bursts late" {
+    in_time descriptors vfork-writes
+}
+
+@test "a child of vfork that puts a pipe over its descriptor leaves its parent's connection as it was" {
+    flows descriptors vfork-covers
+}
+
+@test "blocking writes end as without the library if they are interrupted or reset, and each with MSG_ZEROCOPY is one completion" {
+    local policy
+    ns_python
+    alone "$python" tests/fixtures/blocking_writes.py >"$T/plain"
+    cat "$T/plain"
+    [[ $(<"$T/plain") == $'interrupted part\nreset True ConnectionResetError\nzero_copy [0, 1, 2, 3]' ]]
+    for policy in '' "$CORK"; do
+        shimmed "$policy" "$python" tests/fixtures/blocking_writes.py >"$T/shimmed"
+        diff "$T/plain" "$T/shimmed"
+    done
+}
+
 @test "sockets that a program makes with syscall() are governed, and say that it has not asked for TCP_NODELAY" {
     keeps descriptors made-by-number "$CORK" ''
 }

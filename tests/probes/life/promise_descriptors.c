@@ -3,6 +3,10 @@
  * everything, and what becomes of the connections that stay open. See promise.h. */
 #include "promise.h"
 
+#include "behind.h"
+
+#include <setjmp.h>
+#include <sys/ioctl.h>
 #include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -111,6 +115,61 @@ static void clone_vm(void)
     munmap(stack, STACK);
 }
 
+__attribute__((noinline)) static pid_t child_that_writes(int fd)
+{
+    pid_t pid = vfork();
+    if (pid != 0)
+        return pid;
+    for (int i = 0; i < 8; i++) {
+        if (write(fd, "a", 1) != 1 || write(fd, "b", 1) != 1)
+            _exit(1);
+        poll(NULL, 0, 1);
+    }
+    _exit(0);
+}
+
+/* The first writes on a connection are those of a child of vfork. */
+static void vfork_writes(void)
+{
+    struct conn conn = raw_conn(-1);
+    EXPECT(ended_within(child_that_writes(conn.fd), 2000) == 0);
+    arrives_within(conn.peer, "abababababababab", 1000);
+    for (int i = 0; i < 6; i++) {
+        EXPECT(send(conn.fd, "one ", 4, 0) == 4);
+        put(conn.fd, "two ");
+        put(conn.fd, "three");
+        arrives(conn.peer, "one two three");
+    }
+    close_conn(conn);
+}
+
+__attribute__((noinline)) static pid_t child_that_covers(int fd, int pipe_end)
+{
+    pid_t pid = vfork();
+    if (pid != 0)
+        return pid;
+    if (dup2(pipe_end, fd) != fd)
+        _exit(1);
+    for (int i = 0; i < 6; i++)
+        if (write(fd, "error", 5) != 5)
+            _exit(2);
+    _exit(0);
+}
+
+/* A child of vfork puts a pipe over its own copy of the descriptor, as before an exec. */
+static void vfork_covers(void)
+{
+    struct conn conn = open_conversing();
+    int ends[2];
+    EXPECT(pipe2(ends, O_CLOEXEC) == 0);
+    EXPECT(ended_within(child_that_covers(conn.fd, ends[1]), 2000) == 0);
+    never_asked(conn.fd);
+    still_flows(conn);
+    close(ends[0]);
+    close(ends[1]);
+    close_conn(conn);
+}
+
 /* A server whose sockets are all made by syscall(). */
 static void made_by_number(void)
 {
@@ -162,10 +221,93 @@ static void filter_by_number(void)
     close_conn(conn);
 }
 
+/* --- jumps: a signal handler leaves a write with siglongjmp. With behind.so behind the library it
+ * does so when a write has just been held, or when TCP_NODELAY has just been taken off. The bytes
+ * leave before the next wait, and later requests do not wait either. Without a library these
+ * moments never come. --- */
+
+static sigjmp_buf before_the_write;
+static struct conn jumping;
+static moment *at;
+static volatile sig_atomic_t jumped;
+
+static void jumps(int number)
+{
+    (void)number;
+    jumped = 1;
+    siglongjmp(before_the_write, 1);
+}
+
+static void interrupt_once(void)
+{
+    *at = NULL;
+    raise(SIGUSR1);
+}
+
+static void if_taken_off(void)
+{
+    if (!has_nodelay(jumping.fd))
+        interrupt_once();
+}
+
+static void if_held(void)
+{
+    if (unsent(jumping.fd) > 0)
+        interrupt_once();
+}
+
+/* What is on the way to the peer. */
+static void take_all(void)
+{
+    char data[16];
+    int left;
+    double begin = now_ms();
+    do {
+        RAW(ioctl, jumping.fd, SIOCOUTQ, &left, 0);
+        raw(SYS_recvfrom, jumping.peer, (long)data, sizeof data, MSG_DONTWAIT, 0, 0);
+    } while (left > 0 && look_again(begin, 1000));
+}
+
+/* Writes on and on until the moment has come and the handler has jumped, and then waits. */
+static void jumps_out(const char *where, void (*when)(void))
+{
+    enum { WRITES = 9 };
+    struct sigaction action = {.sa_handler = jumps};
+    sigaction(SIGUSR1, &action, NULL);
+    jumping = open_conversing();
+    at = moment_of(where);
+    if (sigsetjmp(before_the_write, 1) == 0) {
+        *at = when;
+        for (int i = 0; i < WRITES; i++)
+            EXPECT(write(jumping.fd, "x", 1) == 1);
+    }
+    *at = NULL;
+    EXPECT(jumped == (getenv("LD_PRELOAD") != NULL));
+    poll(NULL, 0, 1);
+    EXPECT(unsent(jumping.fd) == 0 || !jumped);
+    take_all();
+    still_flows(jumping);
+    close_conn(jumping);
+}
+
+static void jump_from_option(void)
+{
+    jumps_out("behind_push", if_taken_off);
+}
+
+static void jump_from_held_write(void)
+{
+    jumps_out("behind_sent", if_held);
+}
+
 static const struct scenario scenarios[] = {
     {"close-range-unshare", close_range_unshare},
     {"close-range-by-number", close_range_by_number},
     {"clone-vm", clone_vm},
+    {"jump-from-option", jump_from_option},
+    {"jump-from-held-write", jump_from_held_write},
+    {"vfork-writes", vfork_writes},
+    {"vfork-covers", vfork_covers},
     {"made-by-number", made_by_number},
     {"filter-by-prctl", filter_by_prctl},
     {"filter-by-number", filter_by_number},
