@@ -26,7 +26,7 @@ struct ns_judge {
     uint64_t stuck_at;                    /* from outside: since then nothing was sent or came */
     int64_t ahead;                        /* acked - sent: acked counts the SYN */
     struct ns_weigh weigh;
-    uint32_t seen; /* samples with the hold */
+    uint32_t seen;                       /* samples with the hold */
     uint32_t first_segments, stuck_acks; /* stuck_acks: pure ACKs sent until stuck_at */
     uint8_t state, stuck;
     bool outstanding; /* a released hold is not judged yet */

@@ -43,7 +43,7 @@ struct ns_owners {
     uint32_t complete;  /* the stamp of the last round that read every process */
     uint64_t denied;    /* chosen processes that could not be examined, in the last round */
     unsigned fresh;     /* new sockets of chosen processes in the last round */
-    struct {         /* the current round */
+    struct {            /* the current round */
         bool goes_on;
         bool chosen; /* the process that is being read is a chosen one */
         size_t next; /* index of the next process */
