@@ -146,16 +146,16 @@ int ns_proc_look(struct ns_proc *proc)
 char *ns_proc_preload(const struct ns_proc *proc)
 {
     static const char name[] = "LD_PRELOAD=";
-    FILE *environ = ns_proc_stream(proc, "environ");
+    FILE *variables = ns_proc_stream(proc, "environ");
     char *entry = NULL, *value = NULL;
     size_t room = 0, length = strlen(name);
 
-    while (environ && !value && getdelim(&entry, &room, '\0', environ) > 0)
+    while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0)
         if (strncmp(entry, name, length) == 0)
             value = strdup(entry + length);
     free(entry);
-    if (environ)
-        fclose(environ);
+    if (variables)
+        fclose(variables);
     return value;
 }
 
