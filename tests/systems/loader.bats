@@ -15,6 +15,7 @@ setup() {
     ns_setup
     mkdir "$T/plugins"
     cat >"$T/plugin.c" <<'END'
+#include "raw.h"
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -25,13 +26,12 @@ int has_nodelay_after_two_writes(int fd)
     socklen_t len = sizeof value;
     if (write(fd, "head", 4) != 4 || write(fd, "body", 4) != 4)
         return -1;
-    syscall(55, fd, IPPROTO_TCP, TCP_NODELAY, &value, &len);
+    raw(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, (long)&value, (long)&len, 0);
     return value;
 }
 int shared_by_plugins = 7;
 END
-    sed -i "s/syscall(55/syscall($(printf '#include <sys/syscall.h>\nSYS_getsockopt\n' | gcc -E -P - | tail -n 1)/" "$T/plugin.c"
-    gcc -shared -fPIC -D_GNU_SOURCE -o "$T/plugins/plugin.so" "$T/plugin.c"
+    gcc -shared -fPIC -D_GNU_SOURCE -I"$BATS_TEST_DIRNAME/../probes" -o "$T/plugins/plugin.so" "$T/plugin.c"
     # Needs a symbol of the first one, which only RTLD_GLOBAL gives it.
     echo 'extern int shared_by_plugins; int other(void) { return shared_by_plugins; }' |
         gcc -shared -fPIC -o "$T/plugins/other.so" -x c -
