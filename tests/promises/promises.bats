@@ -363,17 +363,13 @@ jumps() {
     keeps descriptors made-by-number "$CORK" ''
 }
 
-@test "getsockopt says what the program asked for also after it has installed a filter" {
-    keeps descriptors filter-by-prctl
-    keeps descriptors filter-by-number
-}
-
 @test "after a filter that kills on a call, nothing that does without this call is killed" {
     keeps filters kills
 }
 
-@test "a program that has installed a filter has its sockets back as it made them" {
+@test "a program that has installed a filter has its sockets back as it made them, and is told what it asked for" {
     keeps filters permits
+    keeps filters permits-by-number
 }
 
 # --- a connection for each request

@@ -226,7 +226,8 @@ static bool may_hold(const struct ns_diagnosed *row)
 }
 
 /* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
- * ACKs. If several rows may be the peer, none of them may be held. */
+ * ACKs. If several rows may be the peer, none of them may be held. Where the program never answers,
+ * the peer waits for the ACK itself, with nothing held. */
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
@@ -241,9 +242,10 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
             seen = true;
             held |= may_hold(other);
         }
+        bool answers = row->source == NS_SOURCE_OUTSIDE || row->verdict.requests > 0;
         bool doubts = row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.gaps > 0;
         if (((row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0) || doubts) &&
-            seen && !held)
+            seen && !held && answers)
             ns_verdict_clear_receiving(&row->verdict);
     }
 }
