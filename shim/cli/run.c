@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/process/environment.h"
 #include "cli/process/preload.h"
-#include "cli/process/subject.h"
+#include "cli/process/reach.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"

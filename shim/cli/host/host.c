@@ -199,7 +199,7 @@ static int disable(const struct ns_host *host, struct host_options *options)
     }
     if (status == NS_EXIT_YES && !changed && options->n_units == 0)
         ns_output_line("%s%s",
-                       options->preload ? NS_HOST_PRELOAD " does not name "
+                       options->preload ? NS_PRELOAD_FILE " does not name "
                                         : "nothing is enabled with ",
                        host->only ? host->only : "the library");
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;

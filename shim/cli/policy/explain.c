@@ -8,7 +8,7 @@
 #include "cli/output.h"
 #include "cli/policy/effect.h"
 #include "cli/process/environment.h"
-#include "cli/process/subject.h"
+#include "cli/process/reach.h"
 #include "cli/verbs.h"
 
 #include <arpa/inet.h>
