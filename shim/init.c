@@ -5,7 +5,6 @@
 #include "socket/handover.h"
 #include "socket/socket.h"
 #include "traffic/push.h"
-#include "calls/loader.h"
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/large.h"
@@ -23,7 +22,6 @@
 #include <unistd.h>
 
 static struct ns_ruleset rules;
-static bool ignores_deepbind;
 static bool working;
 
 /* What patterns and the search for a policy compare. exe has room for PATH_MAX. musl passes no
@@ -90,7 +88,6 @@ static bool use_policy(const struct ns_policy *policy, const struct ns_process *
         return false;
     }
     ns_status_rules(policy, &rules);
-    ignores_deepbind = policy->ignores_deepbind;
     if (rules.n_rules == 0)
         ns_status_disabled(policy->enabled ? "no rule of its policy is for this program"
                                            : "its policy says \"enabled\": false");
@@ -197,8 +194,6 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     ns_report_open(program_invocation_name);
     /* Without rules there is no table, so that every call passes at its first test. */
     if (find_rules(argc, argv)) {
-        if (ignores_deepbind)
-            ns_loader_ignore_deepbind();
         ns_socket_open(&rules);
         ns_pending_open(ns_flush_pending);
         /* The process may raise its soft limit later. */

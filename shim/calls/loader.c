@@ -1,27 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* dlopen. The loader searches according to the caller (its DT_RUNPATH, its namespace), so libc's
- * dlopen must see the program's return address. The exported one therefore jumps to libc's and
- * leaves the stack as it was. It changes only the mode: see ns_loader_ignore_deepbind. */
-#include "calls/loader.h"
-
-#include "base/real.h"
+/* Libraries that the program opens with RTLD_DEEPBIND, which find libc's functions before the
+ * exported ones (PHP opens its extensions so). Their slots are changed when each is initialized,
+ * before its constructors run. dlopen itself only notes the flag. The loader searches according to
+ * the caller (its DT_RUNPATH, its namespace), so libc's dlopen must see the program's return
+ * address: the exported one jumps to libc's and leaves the stack as it was. */
+#include "base/redirect.h"
+#include "base/wrapper.h"
+#include "conn/fds.h"
+#include "conn/process.h"
 
 #include <dlfcn.h>
 
-/* The stub masks the mode with this. */
-__attribute__((used, visibility("hidden"))) int ns_loader_mode_mask = -1;
+/* Of some dlopen. Stays set, since nothing tells when that call ends. */
+static _Atomic bool opened_deep;
 
-void ns_loader_ignore_deepbind(void)
+/* The _init of every object that is linked with glibc's crti.o calls this function, if some object
+ * exports it. No libc does. */
+void __gmon_start__(void);
+NS_EXPORT void __gmon_start__(void)
 {
-    ns_loader_mode_mask = ~RTLD_DEEPBIND;
+    /* Not without rules, nor after a seccomp filter. */
+    if (__builtin_expect(atomic_load_explicit(&opened_deep, memory_order_relaxed), 0) &&
+        ns_fd_is_open(0) && !ns_process_is_disabled())
+        ns_redirect_calls(__builtin_return_address(0));
 }
 
 /* Called from the stub; returns where to jump. */
-void *ns_loader_begin(void);
-__attribute__((used)) void *ns_loader_begin(void)
+void *ns_loader_begin(const char *name, int mode);
+__attribute__((used)) void *ns_loader_begin(const char *name, int mode)
 {
     void *next;
     void *(*open)(const char *, int) = NS_REAL(dlopen);
+    (void)name;
+    if (mode & RTLD_DEEPBIND)
+        atomic_store(&opened_deep, true);
     __builtin_memcpy(&next, &open, sizeof next);
     return next;
 }
@@ -46,7 +58,6 @@ __asm__(".text\n"
         "    .cfi_adjust_cfa_offset -8\n"
         "    popq %rdi\n"
         "    .cfi_adjust_cfa_offset -8\n"
-        "    andl ns_loader_mode_mask(%rip), %esi\n"
         "    jmp *%rax\n"
         "    .cfi_endproc\n"
         ".size dlopen, . - dlopen\n");
@@ -72,9 +83,6 @@ __asm__(".text\n"
         "    .cfi_restore x30\n"
         "    hint #29\n" /* autiasp */
         "    .cfi_negate_ra_state\n"
-        "    adrp x17, ns_loader_mode_mask\n"
-        "    ldr w17, [x17, :lo12:ns_loader_mode_mask]\n"
-        "    and w1, w1, w17\n"
         "    br x16\n"
         "    .cfi_endproc\n"
         ".size dlopen, . - dlopen\n");

@@ -19,6 +19,8 @@ enum { LATE_ACK_MOST_MS = 80 };
 /* Fewer waits without a hold, or less than a quarter of the number with one, are no reference: they
  * may be slow for reasons of their own. */
 enum { FREE_LEAST = 3, FREE_PART = 4 };
+/* With so many waits without a hold for one with it, a few holds may be coincidences. */
+enum { FEW = 4 };
 /* Phases before the tick that count as behind it: one processor advances the coarse clock, and the
  * timers of another may fire shortly before. */
 enum { BEFORE_TICK = 1 };
@@ -177,12 +179,23 @@ static bool is_no_slower(const struct ns_verdict *verdict)
     return fabs(as_held - free) <= (verdict->free > held ? 2.0 : 1.0) * verdict->slack_ns;
 }
 
+/* Are holds few, and do waits without a hold take as long as a hold does? Then some answer follows
+ * a release by chance, as in a feed with a period of 42 ms. */
+static bool is_coincidence(const struct ns_verdict *verdict)
+{
+    double holds = (double)(verdict->maybe + verdict->stalls);
+    if (holds == 0 || (double)verdict->free < FEW * holds)
+        return false;
+    double free = (double)verdict->free_ns / (double)verdict->free;
+    return fabs((double)verdict->most_ns / holds - free) <= 2.0 * verdict->slack_ns;
+}
+
 /* Do answers take as long after the release as they take for requests without a hold? Then they
  * seem to have waited for it: a peer that works on the first piece would take as long as ever from
  * the first write on. */
 static bool follows_release(const struct ns_verdict *verdict)
 {
-    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0)
+    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0 || is_coincidence(verdict))
         return false;
     double holds = (double)(verdict->maybe + verdict->stalls);
     double answered = (double)verdict->answered_ns / holds;
@@ -208,8 +221,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     verdict->doubt = NS_DOUBT_NOTHING;
     /* A peer that answers before it has received the held bytes follows a clock of its own. This
      * only counts from outside, where few answers are seen. */
-    if (verdict->stalls > 0 &&
-        (is_no_slower(verdict) || (verdict->calls == 0 && verdict->early > verdict->stalls)))
+    if (verdict->stalls > 0 && (is_no_slower(verdict) || is_coincidence(verdict) ||
+                                (verdict->calls == 0 && verdict->early > verdict->stalls)))
         ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;

@@ -270,21 +270,6 @@ static int read_enabled(struct ns_reader *reader, const cJSON *item, void *into)
     return 0;
 }
 
-static const char *deepbind_word(unsigned value)
-{
-    static const char *const words[] = {"pass", "ignore"};
-    return value < sizeof words / sizeof *words ? words[value] : NULL;
-}
-
-static int read_deepbind(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct draft *draft = into;
-    unsigned value = 0;
-    int result = ns_reader_word(reader, item, deepbind_word, 0, &value);
-    draft->policy->ignores_deepbind = value != 0;
-    return result;
-}
-
 static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
 {
     struct draft *draft = into;

@@ -98,7 +98,6 @@ static inline bool ns_rule_holds(const struct ns_rule *rule)
 
 struct ns_policy {
     bool enabled;
-    bool ignores_deepbind; /* "rtld_deepbind": "ignore" */
     struct ns_rule *rules;
     size_t n_rules;
     struct ns_arena memory; /* holds the policy and its rules; empty for the built-in one */

@@ -25,7 +25,8 @@ exported() {
 
 # The names of the call table that the library that cures takes, as the preprocessor sees them.
 call_table() {
-    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' -D'NS_PRIVILEGES(...)=' shim/base/calls.def |
+    gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' -D'NS_PRIVILEGES(...)=' \
+        -D'NS_FOREIGN(result, name, parameters)=name' shim/base/calls.def |
         tr -s ' ' '\n' | grep . | sort
 }
 

@@ -44,6 +44,7 @@ need() {
         quick | python) ;;
         python:*) modules+=("${word#*:}") ;;
         perl:*) perl -M"${word#*:}" -e 1 2>/dev/null || ns_skip "no ${word#*:}" ;;
+        php:*) php -m 2>/dev/null | grep -qx "${word#*:}" || ns_skip "no ${word#*:} of PHP" ;;
         java:*)
             command -v javac >/dev/null || ns_skip 'no javac'
             compiled "${word#*:}"

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -103,6 +104,34 @@ static int raw_listener(int protocol, struct sockaddr_in *address)
     return fd;
 }
 
+/* The one connection of that listener, which only the kernel knows of, and the listener's end. */
+static int raw_accept(int listener)
+{
+    int fd = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    RAW(close, listener, 0, 0, 0);
+    return fd;
+}
+
+/* A client that only the kernel knows of. */
+__attribute__((unused)) static int raw_client(const struct sockaddr_in *address)
+{
+    int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
+    EXPECT(RAW(connect, fd, address, sizeof *address, 0) == 0);
+    return fd;
+}
+
+/* A listener of the program's own. */
+__attribute__((unused)) static int seen_listener(struct sockaddr_in *address)
+{
+    socklen_t len = sizeof *address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    *address = loopback(0);
+    EXPECT(bind(fd, (struct sockaddr *)address, len) == 0);
+    EXPECT(listen(fd, 8) == 0);
+    EXPECT(getsockname(fd, (struct sockaddr *)address, &len) == 0);
+    return fd;
+}
+
 __attribute__((unused)) static struct conn open_conn(void)
 {
     struct sockaddr_in address;
@@ -113,8 +142,7 @@ __attribute__((unused)) static struct conn open_conn(void)
         wrong("cannot connect: %s", strerror(errno));
         _exit(3);
     }
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    conn.peer = raw_accept(listener);
     return conn;
 }
 
@@ -130,8 +158,7 @@ __attribute__((unused)) static struct conn raw_conn(int fd)
         wrong("cannot connect by a raw call");
         _exit(3);
     }
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    conn.peer = raw_accept(listener);
     return conn;
 }
 
@@ -152,13 +179,21 @@ __attribute__((unused)) static int unsent(int fd)
 /* A filter of the program's may kill on getsockopt. */
 static bool must_not_ask;
 
+enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
+
+/* An option of TCP's as the kernel has it, -1 if it knows of none. */
+static int kernel_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    long result = raw(SYS_getsockopt, fd, IPPROTO_TCP, option, (long)&value, (long)&len, 0);
+    return result == 0 ? value : -1;
+}
+
 /* As the kernel has it: on under every rule of these tests, off without the library. */
 static bool has_nodelay(int fd)
 {
-    int value = 0;
-    socklen_t len = sizeof value;
-    raw(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, (long)&value, (long)&len, 0);
-    return value != 0;
+    return kernel_option(fd, TCP_NODELAY) > 0;
 }
 
 /* The library, if it is there, has found this connection, which has been written to: before the
@@ -243,6 +278,29 @@ __attribute__((unused)) static void answer(int peer, const char *text)
     raw(SYS_sendto, peer, (long)text, (long)strlen(text), MSG_NOSIGNAL, 0, 0);
 }
 
+__attribute__((unused)) static void delay_acks(int fd)
+{
+    int off = 0;
+    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+}
+
+/* The peer sends a byte, which the kernel does not acknowledge of itself for now; it is read. */
+__attribute__((unused)) static void owe(struct conn conn)
+{
+    char byte;
+    delay_acks(conn.fd);
+    answer(conn.peer, "!");
+    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+}
+
+/* The peer's own socket tells what it has not seen acknowledged. */
+__attribute__((unused)) static bool is_acknowledged(int peer)
+{
+    int bytes = -1;
+    RAW(ioctl, peer, SIOCOUTQ, &bytes, 0);
+    return bytes == 0;
+}
+
 /* A socket that the library governs holds the first of two small writes under auto-cork: two, since
  * the last of a burst that repeats is sent plain. */
 __attribute__((unused)) static void still_governed(struct conn conn)
@@ -304,38 +362,74 @@ __attribute__((unused)) static void child_ended(pid_t pid, int expected)
         wrong("a child ended with %#x, not %#x", status, expected);
 }
 
-struct scenario {
+/* Scenarios by name. The program's first argument names one:
+ *     SCENARIO("name") { ... }, or SCENE("name", statement), or with the function's own name
+ * SCENARIO_NAMED. */
+static struct {
     const char *name;
     void (*run)(void);
-};
+} scenarios[100];
+static int n_scenarios;
 
-/* Runs the scenario of that name; the results are the last line. */
-__attribute__((unused)) static int life_main(int argc, char **argv,
-                                             const struct scenario *scenarios, size_t count)
+#define SCENARIO_NAMED(function, word)                                                             \
+    static void function(void);                                                                    \
+    __attribute__((constructor)) static void add_##function(void)                                  \
+    {                                                                                              \
+        scenarios[n_scenarios].name = word;                                                        \
+        scenarios[n_scenarios++].run = function;                                                   \
+    }                                                                                              \
+    static void function(void)
+#define SCENARIO_NUMBERED(word, number) SCENARIO_NAMED(scenario_##number, word)
+#define SCENARIO_NEXT(word, number) SCENARIO_NUMBERED(word, number)
+#define SCENARIO(word) SCENARIO_NEXT(word, __COUNTER__)
+#define SCENE(word, ...)                                                                           \
+    SCENARIO(word)                                                                                 \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
+/* Runs the scenario of that name, unless there is none. */
+__attribute__((unused)) static bool run_scenario(const char *name, size_t length)
+{
+    for (int i = 0; i < n_scenarios; i++)
+        if (strlen(scenarios[i].name) == length && strncmp(name, scenarios[i].name, length) == 0) {
+            scenarios[i].run();
+            return true;
+        }
+    return false;
+}
+
+static void make_results(void)
 {
     results =
         mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    alarm((unsigned)from_environment("LIFE_SECONDS", 25) - 5);
-    RAW(close_range, 100, ~0U, 0, 0); /* what somebody else left open */
-    for (size_t i = 0; i < count; i++) {
-        if (argc < 2 || strcmp(argv[1], scenarios[i].name) != 0)
-            continue;
-        int before = open_descriptors();
-        scenarios[i].run();
-        int after = open_descriptors();
-        if (before != after)
-            wrong("%d descriptors, and %d before", after, before);
-        printf("held %d late %d wrong %d\n", results->held, results->late, results->wrong);
-        return results->wrong != 0;
-    }
-    fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);
-    return 2;
 }
 
-#define LIFE_MAIN(scenarios)                                                                       \
+/* Runs the scenario that is named; the results are the last line. A "role-..." is another process's
+ * part in a scenario. */
+__attribute__((unused)) static int life_main(int argc, char **argv)
+{
+    make_results();
+    alarm((unsigned)from_environment("LIFE_SECONDS", 25) - 5);
+    RAW(close_range, 100, ~0U, 0, 0); /* what somebody else left open */
+    int before = open_descriptors();
+    if (argc < 2 || !run_scenario(argv[1], strlen(argv[1]))) {
+        fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);
+        return 2;
+    }
+    if (strncmp(argv[1], "role-", 5) == 0)
+        return results->wrong != 0;
+    int after = open_descriptors();
+    if (before != after)
+        wrong("%d descriptors, and %d before", after, before);
+    printf("held %d late %d wrong %d\n", results->held, results->late, results->wrong);
+    return results->wrong != 0;
+}
+
+#define LIFE_MAIN                                                                                  \
     int main(int argc, char **argv)                                                                \
     {                                                                                              \
-        return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);             \
+        return life_main(argc, argv);                                                              \
     }
 
 #endif

@@ -38,11 +38,6 @@ setup() {
     holds "$(counted 'bursts held') >= 19 && $(counted pushes) <= 5"
 }
 
-@test "TCP_NODELAY is off while a connection writes on and on, and on again before the wait" {
-    settles '"send": "adaptive"' 200 life_debts joins
-    holds "$(counted 'bursts joined') >= 7"
-}
-
 @test "a connection whose held bursts are late stops holding, and after three of them new connections do" {
     settles '"send": "auto-cork"' 200 life_debts late
     holds "$(counted 'stopped holding') == 3 && $(counted 'late pushes') >= 3"

@@ -91,6 +91,9 @@ found_out() {
     found_out byte '^# with: .* WRONG'
     found_out mask '^ppoll'
     found_out leak '^# with: '
+    found_out cloexec '^accept'
+    found_out nonblock '^accept'
+    found_out copied-flag '^dup3'
     found_out interrupted '^interrupted full'
     found_out split '^# with: .* ids '
 }

@@ -1,15 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Plugins opened with RTLD_DEEPBIND are cured where a policy asks for it, and opened as ever where not.
+# Promise: Libraries opened with RTLD_DEEPBIND, such as PHP's extensions, are cured like the rest of the program.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
-# Programs that open plugins with RTLD_DEEPBIND, as PHP opens its extensions: the plugin finds libc's functions before
-# the shim's. "rtld_deepbind": "ignore" leaves the flag out, and everything else of dlopen is as it was: the rest of
-# the mode, and where the loader looks, which depends on who calls it.
+# A library that is opened with RTLD_DEEPBIND finds libc's functions before the exported ones. So its calls are
+# redirected. Everything else is as without the library: the mode of dlopen, where the loader looks, which
+# depends on the caller, and whose definition of a name each object uses.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
-
-IGNORE='{"version": 1, "rtld_deepbind": "ignore", "rules": [{}]}'
 
 setup() {
     ns_setup
@@ -19,19 +17,24 @@ setup() {
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "raw.h"
+ssize_t (*write_pointer)(int, const void *, size_t) = write;
 int has_nodelay_after_two_writes(int fd)
 {
     int value = -1;
     socklen_t len = sizeof value;
-    if (write(fd, "head", 4) != 4 || write(fd, "body", 4) != 4)
+    if (WRITE(fd, "head", 4) != 4 || WRITE(fd, "body", 4) != 4)
         return -1;
-    syscall(55, fd, IPPROTO_TCP, TCP_NODELAY, &value, &len);
+    /* The library answers what the program has set. */
+    raw(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, (long)&value, (long)&len, 0);
     return value;
 }
 int shared_by_plugins = 7;
 END
-    sed -i "s/syscall(55/syscall($(printf '#include <sys/syscall.h>\nSYS_getsockopt\n' | gcc -E -P - | tail -n 1)/" "$T/plugin.c"
-    gcc -shared -fPIC -D_GNU_SOURCE -o "$T/plugins/plugin.so" "$T/plugin.c"
+    # Its own, or another library's: it sends nothing, so that nothing is there to be cured.
+    echo 'long write(int fd, const void *data, unsigned long size) { return (long)size; }' >"$T/own.c"
+    gcc -shared -fPIC -o "$T/plugins/own.so" "$T/own.c"
+    plugin
     # Needs a symbol of the first one, which only RTLD_GLOBAL gives it.
     echo 'extern int shared_by_plugins; int other(void) { return shared_by_plugins; }' |
         gcc -shared -fPIC -o "$T/plugins/other.so" -x c -
@@ -60,10 +63,19 @@ int main(int argc, char **argv)
     printf("global %d ", other != NULL);
     printf("loaded %d\n", dlopen("plugin.so", RTLD_LAZY | RTLD_NOLOAD) == plugin &&
                               dlopen("absent.so", RTLD_LAZY | RTLD_NOLOAD) == NULL);
+    char line[512];
+    for (FILE *maps = fopen("/proc/self/maps", "r"); maps && fgets(line, sizeof line, maps);)
+        if (argc > 1 && !strcmp(argv[argc - 1], "maps") && strstr(line, "plugin.so"))
+            printf("%.4s ", strchr(line, ' ') + 1);
     return 0;
 }
 END
     gcc -o "$T/host" "$T/host.c" -ldl -Wl,--enable-new-dtags -Wl,-rpath,"$T/plugins"
+}
+
+# plugin [OPTION]...: builds the plugin anew.
+plugin() {
+    gcc -shared -fPIC -D_GNU_SOURCE -DWRITE=write -Itests/probes -o "$T/plugins/plugin.so" "$T/plugin.c" "$@"
 }
 
 # hosts EXPECTED [ARGUMENT]...: what the program says, with the policy in NAGLESHIM_POLICY.
@@ -95,31 +107,52 @@ END
     LD_LIBRARY_PATH=$T/plugins LD_PRELOAD="$LIBRARY $T/sees.so" "$T/host" "$@" 2>&1 >/dev/null | grep -E '^(plugin|other).so'
 }
 
-@test "without the library a plugin opened with RTLD_DEEPBIND stalls like any program" {
+@test "a plugin opened with RTLD_DEEPBIND stalls without the library, and is cured with it" {
     run "$T/host" deep
     [[ $output == 'nodelay 0 global 0 loaded 1' ]]
-    run "$T/host" global
+    hosts 'nodelay 1 global 0 loaded 1' deep
+    run "$T/host" deep global
     [[ $output == 'nodelay 0 global 1 loaded 1' ]]
+    hosts 'nodelay 1 global 1 loaded 1' deep global
+    hosts 'nodelay 1 global 1 loaded 1' global
 }
 
-@test "without rtld_deepbind the library does not see such a plugin, and sees any other" {
-    hosts 'nodelay 0 global 0 loaded 1' deep
-    hosts 'nodelay 1 global 0 loaded 1'
-    hosts 'nodelay 1 global 1 loaded 1' global
+@test "dlopen is called with the program's own mode" {
     [[ $(modes deep global) == $'plugin.so 0x109\nother.so 0x2\nplugin.so 0x5' ]]
     [[ $(modes) == $'plugin.so 0x1\nother.so 0x2\nplugin.so 0x5' ]]
 }
 
-@test "with \"rtld_deepbind\": \"ignore\" the library sees such a plugin, and other dlopen flags still work" {
-    export NAGLESHIM_POLICY=$IGNORE
-    hosts 'nodelay 1 global 0 loaded 1' deep
-    hosts 'nodelay 1 global 1 loaded 1' deep global
-    [[ $(modes deep global) == $'plugin.so 0x101\nother.so 0x2\nplugin.so 0x5' ]]
-    NAGLESHIM_POLICY=${IGNORE/ignore/pass} hosts 'nodelay 0 global 0 loaded 1' deep
+@test "such a plugin is cured however its calls are linked, and its sealed memory stays sealed" {
+    local options
+    for options in '-Wl,-z,lazy' '-Wl,-z,now,-z,relro' '-fno-plt' '-Wl,--hash-style=sysv' '-Wl,-z,now,-z,pack-relative-relocs' \
+        '-UWRITE -DWRITE=write_pointer -O0'; do
+        # shellcheck disable=SC2086 # several options
+        plugin $options
+        run "$T/host" deep maps
+        [[ $output == 'nodelay 0 '* ]]
+        hosts "nodelay 1 ${output#nodelay 0 }" deep maps
+    done
 }
 
-@test "a plugin of a program without a rule is opened as the program asked" {
-    export NAGLESHIM_POLICY='{"version": 1, "rtld_deepbind": "ignore", "rules": [{"match": {"process": "other"}}]}'
+@test "a plugin, or a library that it needs, keeps its own definition of a name" {
+    plugin -Wl,-z,lazy "$T/own.c"
+    hosts 'nodelay 0 global 0 loaded 1' deep
+    plugin -Wl,-z,lazy -Wl,--no-as-needed "$T/plugins/own.so" -Wl,-rpath,"$T/plugins"
+    hosts 'nodelay 0 global 0 loaded 1' deep
+    hosts 'nodelay 1 global 0 loaded 1' # without the flag the exported one is the first
+}
+
+@test "a plugin whose memory cannot be made writable is opened and not cured" {
+    echo '#include <errno.h>
+int mprotect(void *at, unsigned long size, int how) { errno = EACCES; return -1; }' | gcc -shared -fPIC -o "$T/sealed.so" -x c -
+    plugin -Wl,-z,now,-z,relro
+    LIBRARY="$LIBRARY $T/sealed.so" hosts 'nodelay 0 global 0 loaded 1' deep
+    plugin -Wl,-z,lazy
+    LIBRARY="$LIBRARY $T/sealed.so" hosts 'nodelay 1 global 0 loaded 1' deep
+}
+
+@test "a plugin of a program without a rule is left alone" {
+    export NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
     hosts 'nodelay 0 global 0 loaded 1' deep
     [[ $(modes deep) == $'plugin.so 0x9\nother.so 0x2\nplugin.so 0x5' ]]
     NAGLESHIM_OFF=1 hosts 'nodelay 0 global 0 loaded 1' deep

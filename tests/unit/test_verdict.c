@@ -273,6 +273,8 @@ static void check_no_slower(void)
         {60, 37, 0, true, NS_GRADE_CANNOT_TELL, "less strict if they are more than the stalls"},
         {60, 34, 0, true, NS_GRADE_PROVEN, "but not for this difference"},
         {20, 43, 0, false, NS_GRADE_PROVEN, "of a server, or seen from outside only"},
+        {80, 44, 0, false, NS_GRADE_CANNOT_TELL,
+         "even there if the stalls are a small part of them"},
         {20, 43, 12, true, NS_GRADE_PROVEN, "of a peer that may wait for our ACK"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -284,8 +286,11 @@ static void check_no_slower(void)
 static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, uint64_t early)
 {
     struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
-    const struct ns_hold hold = {
-        .begin = 1, .end = 44 * (uint64_t)MS, .cost = 44 * (uint64_t)MS, .waited = true};
+    const struct ns_hold hold = {.begin = 1,
+                                 .end = 44 * (uint64_t)MS,
+                                 .cost = 44 * (uint64_t)MS,
+                                 .slack = TICK,
+                                 .waited = true};
     verdict.free_ns = free * free_ms * MS;
     for (int i = 0; i < 10; i++)
         ns_verdict_stall(&verdict, &hold, after_ms * MS, TICK);
@@ -307,6 +312,9 @@ static void check_follows_release(void)
         {10, 54, 5, 0, NS_GRADE_CANNOT_TELL, "of a peer that always needs that time"},
         {10, 1, 5, 0, NS_GRADE_CANNOT_TELL, "while others take another time"},
         {200, 200, 5, 0, NS_GRADE_CANNOT_TELL, "the hold is a small part of a long wait"},
+        {42, 42, 40, 0, NS_GRADE_CANNOT_TELL, "of a peer whose answers take as long as a hold"},
+        {40, 40, 5, 0, NS_GRADE_LIKELY,
+         "that take nearly as long, and most of which wait for a hold"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         OK(behind(rows[i].after_ms, rows[i].free_ms, rows[i].free, rows[i].early) == rows[i].grade,

@@ -11,7 +11,7 @@
 #include "cli/outfile.h"
 #include "cli/output.h"
 #include "cli/process/proc.h"
-#include "cli/process/program.h"
+#include "cli/process/reach.h"
 
 #include <errno.h>
 #include <poll.h>

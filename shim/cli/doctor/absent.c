@@ -8,6 +8,7 @@
 #include "cli/process/reach.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,17 +46,18 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     const struct ns_proc *proc = &examination->proc;
     const char *where =
         ns_proc_lives_elsewhere(proc) ? " in the process's own root or mount namespace" : "";
-    char reason[128];
+    char reason[128], link[32];
 
     if (!strchr(entry, '/')) {
         ADD(MISSING, "%s names %s, which its loader did not load%s; write the full path", source,
             entry, where);
         return;
     }
-    int fd = ns_proc_open_file(proc, entry);
+    int fd = ns_proc_find_file(proc, entry);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd < 0)
         ADD(MISSING, "%s names %s%s: %s", source, entry, where, strerror(-fd));
-    else if (ns_elf_is_unfit(fd, reason, sizeof reason))
+    else if (ns_elf_path_is_unfit(link, reason, sizeof reason))
         ADD(UNFIT, "%s %s", entry, reason);
     else if (is_newer(fd, proc))
         ADD(EARLIER, "%s was put there, or changed, after the process was started: restart it",
@@ -69,49 +71,40 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
         close(fd);
 }
 
-bool ns_doctor_read_preload_file(int fd, char entry[PATH_MAX])
-{
-    char text[4096];
-
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return ns_preload_find(text, entry);
-}
-
-/* The process's own ld.so.preload names the library. */
-static void judge_preload_file(struct ns_examination *examination, const char *entry)
+/* Is the process's own ld.so.preload the reason? */
+static bool judge_preload_file(struct ns_examination *examination)
 {
     const char *libc = ns_reach_libc(examination->elf.interpreter);
-    int fd = ns_proc_find_file(&examination->proc, NS_DOCTOR_PRELOAD_FILE);
+    int fd = ns_proc_find_file(&examination->proc, NS_PRELOAD_FILE);
+    char link[32], entry[PATH_MAX];
 
-    if (libc && strcmp(libc, "musl") == 0)
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    bool is_named = fd >= 0 && ns_preload_find_in_file(link, entry);
+    if (!is_named)
+        ;
+    else if (libc && strcmp(libc, "musl") == 0)
         ADD(MUSL,
-            NS_DOCTOR_PRELOAD_FILE " names %s, but musl's loader does not read this file: set "
-                                   "LD_PRELOAD",
-            entry);
-    else if (fd >= 0 && is_newer(fd, &examination->proc))
+            NS_PRELOAD_FILE " names %s, but musl's loader does not read this file: set LD_PRELOAD",
+            ns_sanitize(entry));
+    else if (is_newer(fd, &examination->proc))
         ADD(EARLIER,
-            NS_DOCTOR_PRELOAD_FILE " names %s, but was changed after the process was started: "
-                                   "restart it",
-            entry);
+            NS_PRELOAD_FILE " names %s, but was changed after the process was started: restart it",
+            ns_sanitize(entry));
     else
-        judge_entry(examination, entry, NS_DOCTOR_PRELOAD_FILE);
+        judge_entry(examination, ns_sanitize(entry), NS_PRELOAD_FILE);
     if (fd >= 0)
         close(fd);
+    return is_named;
 }
 
 void ns_examine_absent(struct ns_examination *examination)
 {
     const struct ns_proc *proc = &examination->proc;
-    const char *list = ns_proc_getenv(proc, "LD_PRELOAD");
-    char entry[PATH_MAX];
+    char *list = ns_proc_preload(proc), entry[PATH_MAX];
 
-    if (judge_program(examination))
-        return;
-    if (examination->loaded.observes) {
+    if (judge_program(examination)) {
+        ;
+    } else if (examination->loaded.shim == NS_SHIM_OBSERVES) {
         ADD(OTHERS_ONLY, "it has " NS_OBSERVER_NAME " instead, which only observes: 'nagleshim "
                          "diagnose' started it");
     } else if (proc->secure) {
@@ -119,14 +112,13 @@ void ns_examine_absent(struct ns_examination *examination)
                     "file capabilities), and the loader ignores LD_PRELOAD there");
     } else if (list && ns_preload_find(list, entry)) {
         judge_entry(examination, ns_sanitize(entry), "LD_PRELOAD");
-    } else if (ns_doctor_read_preload_file(ns_proc_open_file(proc, NS_DOCTOR_PRELOAD_FILE),
-                                           entry)) {
-        judge_preload_file(examination, ns_sanitize(entry));
+    } else if (judge_preload_file(examination)) {
+        ;
     } else if (list && *list) {
-        snprintf(entry, 256, "%s", list);
-        ADD(OTHERS_ONLY, "it was started with LD_PRELOAD=%s, which does not name the shim",
-            ns_sanitize(entry));
+        ADD(OTHERS_ONLY, "it was started with LD_PRELOAD=%.256s, which does not name the shim",
+            ns_sanitize(list));
     } else {
         ADD(UNSET, "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
     }
+    free(list);
 }

@@ -8,15 +8,10 @@
 #include "cli/process/loaded.h"
 #include "cli/process/proc.h"
 
-#include "report/stats.h"
-
 #include <cJSON.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
-
-/* The file of names that glibc's loader preloads into every program. */
-#define NS_DOCTOR_PRELOAD_FILE "/etc/ld.so.preload"
 
 /* words: the program, and its arguments. */
 int ns_doctor_program(char **words, unsigned n);
@@ -78,8 +73,6 @@ struct ns_examination {
     bool has_policy;
     char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
     cJSON *rules;          /* those that apply to the process: number, name, send, ack, sockets */
-    bool has_stats;
-    struct ns_stats stats;
 };
 
 /* Examine a process, by its number or that of one of its threads. Prints nothing. With wait, a
@@ -92,9 +85,5 @@ void ns_examine_end(struct ns_examination *examination);
 
 /* Find out why the library is not in its memory: adds at least one reason. */
 void ns_examine_absent(struct ns_examination *examination);
-
-/* The entry for the library in an ld.so.preload that was opened, or -errno of that. False if there
- * is none. Closes fd. */
-bool ns_doctor_read_preload_file(int fd, char entry[PATH_MAX]);
 
 #endif

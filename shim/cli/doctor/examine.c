@@ -20,6 +20,8 @@
 
 #define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, __VA_ARGS__)
 
+enum { RULES_MOST = 1000 }; /* further ones are not read */
+
 static void inspect_program(struct ns_examination *examination)
 {
     int fd = openat(examination->proc.dir, "exe", O_RDONLY | O_CLOEXEC);
@@ -30,9 +32,9 @@ static void inspect_program(struct ns_examination *examination)
     ns_sanitize(examination->elf.interpreter);
 }
 
-static void take_rule(void *context, unsigned number, const struct ns_status_rule *rule)
+static void take_rule(struct ns_examination *examination, unsigned number,
+                      const struct ns_status_rule *rule)
 {
-    struct ns_examination *examination = context;
     cJSON *entry = cJSON_CreateObject();
     char name[128] = "";
 
@@ -44,6 +46,22 @@ static void take_rule(void *context, unsigned number, const struct ns_status_rul
     ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule->ack));
     cJSON_AddNumberToObject(entry, "sockets", rule->sockets);
     cJSON_AddItemToArray(examination->rules, entry);
+}
+
+static void take_rules(struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+    struct ns_status_rule rule;
+
+    for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
+        if (ns_proc_memory(&examination->proc, status->rules + i * sizeof rule, &rule,
+                           sizeof rule) != 0) {
+            ADD(UNREAD, "its rules cannot be read");
+            return;
+        }
+        if (rule.applies)
+            take_rule(examination, i + 1, &rule);
+    }
 }
 
 /* A policy that was edited takes effect at the next start, which is easily forgotten. */
@@ -101,15 +119,10 @@ static void judge_disabled(struct ns_examination *examination)
 /* Does the shim see what the process does with its sockets? */
 static void judge_sockets(struct ns_examination *examination)
 {
-    const struct ns_status *status = &examination->loaded.status;
-    const struct ns_proc *proc = &examination->proc;
-    struct ns_stats *stats = &examination->stats;
+    const struct ns_loaded *loaded = &examination->loaded;
 
-    if (ns_loaded_each_rule(proc, status, take_rule, examination) != 0)
-        ADD(UNREAD, "its rules cannot be read");
-    examination->has_stats = status->n_counters >= sizeof *stats / sizeof(uint64_t) &&
-                             ns_proc_memory(proc, status->counters, stats, sizeof *stats) == 0;
-    if (examination->has_stats && stats->sockets + stats->left_alone > 0)
+    take_rules(examination);
+    if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
     if (examination->elf.is_go)
         ADD(GO, "it %s", ns_reach_reason(NS_REACH_GO));
@@ -139,37 +152,29 @@ static void judge(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
 
+    if (loaded->shim == NS_SHIM_UNNAMED)
+        ADD(UNREAD, "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
+                    "searched for by its name");
     if (loaded->deleted)
         ADD(REPLACED, "the library's file was replaced or removed after the process was started: "
                       "restart the process to use the new one");
-    switch (loaded->state) {
-    case NS_LOADED_NO:
-        if (loaded->denied)
-            ADD(UNREAD, "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
-                        "searched for by its name");
+    if (loaded->has_status)
+        judge_status(examination);
+    else if (loaded->path[0] == '\0')
         ns_examine_absent(examination);
-        break;
-    case NS_LOADED_STARTING:
+    else if (loaded->shim == NS_SHIM_STARTING)
         ADD(STARTING, "it has not finished starting; if this does not change, it hangs in code "
                       "that runs before main");
-        break;
-    case NS_LOADED_VERSION:
+    else if (loaded->shim == NS_SHIM_VERSION)
         ADD(FORM,
             "the status of its shim has a form that this command does not know; use the command of "
             "version %s",
             loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
-        break;
-    case NS_LOADED_BROKEN:
-        ADD(UNREADABLE, "the status of its shim has been overwritten");
-        break;
-    case NS_LOADED_UNREADABLE:
+    else if (loaded->error)
         ADD(UNREADABLE, "the status of its shim cannot be read: %s (see kernel.yama.ptrace_scope)",
             strerror(-loaded->error));
-        break;
-    case NS_LOADED_YES:
-        judge_status(examination);
-        break;
-    }
+    else
+        ADD(UNREADABLE, "the status of its shim has been overwritten");
 }
 
 /* A process that was just started may still be a copy of its parent, or be loading libraries: it is
@@ -177,10 +182,9 @@ static void judge(struct ns_examination *examination)
 static bool await(const struct ns_examination *examination)
 {
     double age = (double)ns_clock_now(CLOCK_REALTIME) / 1e9 - ns_proc_started(&examination->proc);
-    enum ns_loaded_state state = examination->loaded.state;
+    bool has_started = examination->loaded.path[0] && examination->loaded.shim != NS_SHIM_STARTING;
 
-    return (state == NS_LOADED_NO || state == NS_LOADED_STARTING) && age < 1 &&
-           nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
+    return !has_started && age < 1 && nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
 }
 
 int ns_examine(struct ns_examination *examination, pid_t pid, bool wait, struct ns_sockets *sockets)

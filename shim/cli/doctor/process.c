@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,13 +46,13 @@ static void print_process(const struct ns_proc *proc, pid_t asked)
 static void print_library(const struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
-    const char *list = ns_proc_getenv(&examination->proc, "LD_PRELOAD");
-    char entry[PATH_MAX];
+    char *list = ns_proc_preload(&examination->proc), entry[PATH_MAX];
 
     FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
          loaded->library);
     if (!list || !ns_preload_find(list, entry))
         FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
+    free(list);
 }
 
 void ns_doctor_print_loader(const char *loader)
@@ -116,8 +117,8 @@ static void print_status(const struct ns_examination *examination)
     if (status->state != NS_STATUS_ACTIVE)
         return;
     print_rules(examination->rules);
-    if (examination->has_stats)
-        print_counters(&examination->stats);
+    if (examination->loaded.has_stats)
+        print_counters(&examination->loaded.stats);
     FACT("TCP sockets that are connected or listening", "%u", examination->sockets);
 }
 
@@ -127,11 +128,11 @@ static int print(const struct ns_examination *examination, pid_t asked)
     const char *works = ns_findings_works(&examination->findings);
 
     print_process(&examination->proc, asked);
-    if (loaded->state == NS_LOADED_NO)
+    if (loaded->path[0] == '\0')
         ns_doctor_print_loader(examination->elf.interpreter);
     else
         print_library(examination);
-    if (loaded->state == NS_LOADED_YES)
+    if (loaded->has_status)
         print_status(examination);
     ns_findings_print(&examination->findings);
     ns_findings_conclude(works,
@@ -219,7 +220,7 @@ static void add_entry(struct ns_examination *examination, const char *name)
     cJSON_AddBoolToObject(entry, "elsewhere", ns_proc_lives_elsewhere(proc));
     cJSON_AddNumberToObject(entry, "sockets", examination->sockets);
     ns_output_text(entry, "works", ns_findings_works(findings));
-    ns_output_text(entry, "library", loaded->state != NS_LOADED_NO ? loaded->path : NULL);
+    ns_output_text(entry, "library", loaded->path[0] ? loaded->path : NULL);
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
     ns_output_text(entry, "policy", examination->policy[0] ? examination->policy : NULL);
     cJSON_AddItemToObject(entry, "rules", examination->rules);
@@ -270,7 +271,7 @@ static bool visit(void *context, pid_t pid)
         census->denied++;
     else if (error || examination.proc.is_kernel_thread)
         ;
-    else if (census->every || examination.sockets > 0 || examination.loaded.state != NS_LOADED_NO)
+    else if (census->every || examination.sockets > 0 || examination.loaded.path[0])
         list(census, &examination);
     else
         census->others++;

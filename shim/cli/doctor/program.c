@@ -8,13 +8,11 @@
 #include "cli/output.h"
 #include "cli/policy/effect.h"
 #include "cli/process/environment.h"
-#include "cli/process/loaded.h"
 #include "cli/process/preload.h"
-#include "cli/process/subject.h"
+#include "cli/process/reach.h"
 #include "cli/process/trial.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,18 +69,15 @@ static void judge_file(const struct ns_reach *reach)
         REASON("it cannot run: its loader %s is missing", reach->loader);
 }
 
-/* Would the library in this file load into the program? */
-static void judge_loading(const struct ns_reach *reach, const char *library)
+/* Would the program's loader load the library? */
+static void judge_loading(const struct ns_reach *reach, const char *library, bool is_preloaded)
 {
     char reason[512];
 
-    if (ns_elf_path_is_unfit(library, reason, sizeof reason)) {
-        REASON("the library would not load: %s %s; install it again", library, reason);
-        return;
-    }
     if (reach->verdict != NS_REACH_YES)
         return;
-    switch (ns_trial_load(reach->loader, reach->file, library, reason, sizeof reason)) {
+    switch (
+        ns_trial_load(reach->loader, reach->file, library, is_preloaded, reason, sizeof reason)) {
     case NS_TRIAL_LOADED:
         FACT("trial", "the program's loader accepts the library");
         break;
@@ -95,70 +90,28 @@ static void judge_loading(const struct ns_reach *reach, const char *library)
     }
 }
 
-/* The path of the library in this command's own memory: where the loader found a name without a
- * slash. False if it is not there. */
-static bool find_here(char path[PATH_MAX])
-{
-    static struct ns_loaded loaded;
-    struct ns_proc proc;
-
-    if (ns_proc_open(getpid(), &proc) != 0)
-        return false;
-    bool found = ns_loaded_find(&proc, &loaded) == 0 && loaded.state != NS_LOADED_NO;
-    ns_proc_close(&proc);
-    snprintf(path, PATH_MAX, "%s", loaded.path);
-    return found;
-}
-
-/* source, which is LD_PRELOAD or the name of a file, names the library by entry. */
-static void judge_entry(const struct ns_reach *reach, char entry[PATH_MAX], const char *source)
-{
-    if (!strchr(entry, '/') && !find_here(entry)) {
-        REASON("%s names " NS_LIBRARY_NAME " without a path, and the loader does not find it; "
-               "write its absolute path",
-               source);
-        return;
-    }
-    FACT("library", "%s, from %s", entry, source);
-    judge_loading(reach, entry);
-}
-
-/* The library that belongs to this command, if no other is preloaded here. */
-static void judge_own_library(const struct ns_reach *reach)
-{
-    char path[PATH_MAX];
-    int error = ns_preload_locate(path);
-
-    FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (error == -EINVAL)
-        REASON("the library's path has a space, a colon or a dollar sign, which LD_PRELOAD cannot "
-               "have");
-    else if (error)
-        REASON(NS_LIBRARY_NAME " is not beside this command, in ../lib or in " NS_LIBDIR);
-    else
-        FACT("library", "%s", path);
-    if (!error)
-        judge_loading(reach, path);
-}
-
 /* Is the library preloaded here? It is if it is named, whether or not it loads. */
 static bool judge_library(const struct ns_reach *reach)
 {
     const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader), *source = NULL;
-    char entry[PATH_MAX], off[128];
+    char library[PATH_MAX], reason[PATH_MAX];
 
-    if (list && ns_preload_find(list, entry))
+    if (list && ns_preload_find(list, library))
         source = "LD_PRELOAD";
     else if (libc && strcmp(libc, "glibc") == 0 &&
-             ns_doctor_read_preload_file(open(NS_DOCTOR_PRELOAD_FILE, O_RDONLY | O_CLOEXEC), entry))
-        source = NS_DOCTOR_PRELOAD_FILE;
-    if (source)
-        judge_entry(reach, entry, source);
+             ns_preload_find_in_file(NS_PRELOAD_FILE, library))
+        source = NS_PRELOAD_FILE;
     else
-        judge_own_library(reach);
-    if (ns_environment_off(off, sizeof off))
-        REASON("%s", off);
-    return source != NULL;
+        FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
+    if (!source && !ns_preload_locate(library, reason)) {
+        REASON("%s", reason);
+    } else {
+        FACT("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
+        judge_loading(reach, library, source);
+    }
+    if (ns_environment_off(reason, sizeof reason))
+        REASON("%s", reason);
+    return source;
 }
 
 static void add_warning(const char *text)

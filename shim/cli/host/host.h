@@ -15,9 +15,6 @@ struct ns_host {
     const char *only;    /* disable: only this library; NULL: every one */
 };
 
-/* /etc/ld.so.preload, which glibc's loader reads for every program. */
-#define NS_HOST_PRELOAD "/etc/ld.so.preload"
-
 /* Is this entry of LD_PRELOAD the library, and host->only if that is set? Follows links. */
 bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length);
 

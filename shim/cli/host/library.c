@@ -53,7 +53,7 @@ bool ns_host_judge_library(const struct ns_host *host)
     else if (!is_roots(library) || !is_roots(path))
         return false;
     else if (!ns_trial_start(program, NULL, reason, sizeof reason))
-        SAY("%s %s, also without the library: is a line of " NS_HOST_PRELOAD " wrong?", program,
+        SAY("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?", program,
             reason);
     else if (!ns_trial_start(program, library, reason, sizeof reason))
         SAY("%s, started with the library, %s", program, reason);

@@ -52,29 +52,29 @@ static int try_file(const struct ns_host *host, struct ns_change *change)
     if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
         SAY("/bin/true, started with the library, %s; %s", reason,
             ns_change_undo(change) ? "nothing was changed"
-                                   : NS_HOST_PRELOAD " cannot be restored: remove the library");
+                                   : NS_PRELOAD_FILE " cannot be restored: remove the library");
         return NS_EXIT_ERROR;
     }
-    ns_output_line(NS_HOST_PRELOAD " names %s: every program that starts from now on loads it",
+    ns_output_line(NS_PRELOAD_FILE " names %s: every program that starts from now on loads it",
                    host->library);
     SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
-        "in " NS_HOST_PRELOAD ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
+        "in " NS_PRELOAD_FILE ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
         "32-bit programs on a 64-bit system print an error");
     return NS_EXIT_YES;
 }
 
 int ns_host_preload_enable(const struct ns_host *host)
 {
-    struct ns_change change = {.path = NS_HOST_PRELOAD};
+    struct ns_change change = {.path = NS_PRELOAD_FILE};
     int status = NS_EXIT_ERROR;
 
     if (is_musl()) {
-        SAY("this system's libc is musl, whose loader does not read " NS_HOST_PRELOAD);
+        SAY("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
         return NS_EXIT_ERROR;
     }
     if (!ns_host_judge_library(host))
         return NS_EXIT_ERROR;
-    char *rest = ns_file_read(NS_HOST_PRELOAD);
+    char *rest = ns_file_read(NS_PRELOAD_FILE);
     if (rest)
         remove_entries(host, rest);
     /* First: a library before it could hide calls from it. */
@@ -85,7 +85,7 @@ int ns_host_preload_enable(const struct ns_host *host)
     if (status == NS_EXIT_YES && change.done)
         status = try_file(host, &change);
     else if (status == NS_EXIT_YES)
-        ns_output_line(NS_HOST_PRELOAD " names %s already", host->library);
+        ns_output_line(NS_PRELOAD_FILE " names %s already", host->library);
     free(rest);
     ns_change_free(&change);
     return status;
@@ -94,7 +94,7 @@ int ns_host_preload_enable(const struct ns_host *host)
 /* A file with blank lines only is removed. */
 int ns_host_preload_disable(const struct ns_host *host, bool *changed)
 {
-    struct ns_change change = {.path = NS_HOST_PRELOAD, .text = ns_file_read(NS_HOST_PRELOAD)};
+    struct ns_change change = {.path = NS_PRELOAD_FILE, .text = ns_file_read(NS_PRELOAD_FILE)};
     int status = NS_EXIT_YES;
 
     if (change.text && remove_entries(host, change.text)) {
@@ -105,7 +105,7 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed)
         status = ns_change_make(&change);
         if (status == NS_EXIT_YES) {
             *changed = true;
-            ns_output_line(NS_HOST_PRELOAD " no longer names %s",
+            ns_output_line(NS_PRELOAD_FILE " no longer names %s",
                            host->only ? host->only : "the library");
         }
     }

@@ -17,7 +17,7 @@ static bool print_enabled(const char *unit, const char *library)
     cJSON *entry = ns_output_entry("enabled");
     char reason[512];
 
-    ns_output_fact("facts", unit ? unit : NS_HOST_PRELOAD, "%s", library);
+    ns_output_fact("facts", unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
     ns_output_text(entry, "library", library);
     /* The loader searches for a name without a slash. */
@@ -29,7 +29,7 @@ static bool print_enabled(const char *unit, const char *library)
 
 int ns_host_status(const struct ns_host *host)
 {
-    char *text = ns_file_read(NS_HOST_PRELOAD), library[PATH_MAX];
+    char *text = ns_file_read(NS_PRELOAD_FILE), library[PATH_MAX];
     struct ns_dropin dropin;
     bool good = true;
     unsigned n = 0;

@@ -40,32 +40,25 @@ static bool has_go_note(int fd, const ElfW(Phdr) * segment)
     return false;
 }
 
-static bool read_segment(int fd, const ElfW(Ehdr) * header, unsigned index, ElfW(Phdr) * segment)
+static void take_segment(int fd, const ElfW(Phdr) * segment, struct ns_elf *elf)
 {
-    return read_at(fd, segment, sizeof *segment,
-                   header->e_phoff + (uint64_t)index * header->e_phentsize);
-}
+    uint64_t end = segment->p_offset + segment->p_filesz;
 
-static void inspect_segments(int fd, const ElfW(Ehdr) * header, struct ns_elf *elf)
-{
-    ElfW(Phdr) segment;
-
-    for (unsigned i = 0; i < header->e_phnum && read_segment(fd, header, i, &segment); i++) {
-        if (segment.p_type == PT_NOTE && has_go_note(fd, &segment))
-            elf->is_go = true;
-        if (segment.p_type != PT_INTERP)
-            continue;
-        elf->has_interpreter = true;
-        if (segment.p_filesz >= sizeof elf->interpreter ||
-            !read_at(fd, elf->interpreter, segment.p_filesz, segment.p_offset))
-            elf->interpreter[0] = '\0';
-        elf->interpreter[sizeof elf->interpreter - 1] = '\0';
-    }
+    if (segment->p_type == PT_LOAD && end > elf->needs)
+        elf->needs = end;
+    if (segment->p_type == PT_NOTE && has_go_note(fd, segment))
+        elf->is_go = true;
+    if (segment->p_type == PT_DYNAMIC)
+        elf->is_library = true;
+    if (segment->p_type == PT_INTERP && segment->p_filesz < sizeof elf->interpreter &&
+        !read_at(fd, elf->interpreter, segment->p_filesz, segment->p_offset))
+        elf->interpreter[0] = '\0';
 }
 
 int ns_elf_inspect(int fd, struct ns_elf *elf)
 {
     ElfW(Ehdr) header;
+    ElfW(Phdr) segment;
 
     *elf = (struct ns_elf){0};
     if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
@@ -73,67 +66,36 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     elf->native = header.e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] &&
                   header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
                   header.e_machine == __ehdr_start.e_machine;
-    if (!elf->native)
-        return 0;
-    inspect_segments(fd, &header, elf);
+    for (unsigned i = 0; elf->native && i < header.e_phnum; i++)
+        if (read_at(fd, &segment, sizeof segment,
+                    header.e_phoff + (uint64_t)i * header.e_phentsize))
+            take_segment(fd, &segment, elf);
+    elf->is_library = elf->is_library && header.e_type == ET_DYN;
     return 0;
 }
 
-/* The size that the program headers need; 0 if these are truncated themselves. */
-static uint64_t needed_size(int fd, const ElfW(Ehdr) * header, bool *has_dynamic)
-{
-    uint64_t most = sizeof *header;
-    ElfW(Phdr) segment;
-
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        if (!read_segment(fd, header, i, &segment))
-            return 0;
-        *has_dynamic = *has_dynamic || segment.p_type == PT_DYNAMIC;
-        uint64_t end = segment.p_offset + segment.p_filesz;
-        if (segment.p_type == PT_LOAD && end > most)
-            most = end;
-    }
-    return most;
-}
-
-bool ns_elf_is_unfit(int fd, char *reason, size_t size)
+bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
 {
     static struct ns_elf elf;
-    ElfW(Ehdr) header;
     struct stat st;
-    bool has_dynamic = false;
-    uint64_t needs;
+    /* The name may be a FIFO's or a terminal's. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
     reason[0] = '\0';
-    if (fstat(fd, &st) != 0)
+    if (fd < 0 || fstat(fd, &st) != 0)
         snprintf(reason, size, "cannot be read: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
         snprintf(reason, size, "is not a regular file");
     else if (st.st_size == 0)
         snprintf(reason, size, "is empty");
-    else if (ns_elf_inspect(fd, &elf) != 0 || !read_at(fd, &header, sizeof header, 0))
+    else if (ns_elf_inspect(fd, &elf) != 0 || (elf.native && !elf.is_library))
         snprintf(reason, size, "is not a library");
     else if (!elf.native)
         snprintf(reason, size, "is built for another kind of machine");
-    else if ((needs = needed_size(fd, &header, &has_dynamic)) == 0)
-        snprintf(reason, size, "is truncated: its program headers are missing");
-    else if (needs > (uint64_t)st.st_size)
+    else if (elf.needs > (uint64_t)st.st_size)
         snprintf(reason, size, "is truncated: it has %" PRIu64 " bytes and needs %" PRIu64,
-                 (uint64_t)st.st_size, needs);
-    else if (header.e_type != ET_DYN || !has_dynamic)
-        snprintf(reason, size, "is not a library");
+                 (uint64_t)st.st_size, elf.needs);
+    if (fd >= 0)
+        close(fd);
     return reason[0] != '\0';
-}
-
-bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-    if (fd < 0) {
-        snprintf(reason, size, "cannot be read: %s", strerror(errno));
-        return true;
-    }
-    bool unfit = ns_elf_is_unfit(fd, reason, size);
-    close(fd);
-    return unfit;
 }

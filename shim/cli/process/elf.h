@@ -6,24 +6,23 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ns_elf {
-    bool native;          /* same class, byte order and machine as this command */
-    bool has_interpreter; /* PT_INTERP: ld.so loads it */
-    char interpreter[PATH_MAX];
+    bool native;                /* same class, byte order and machine as this command */
+    char interpreter[PATH_MAX]; /* PT_INTERP, the loader; "": it has none */
     bool is_go;
+    bool is_library; /* or a position-independent program */
+    uint64_t needs;  /* the size of the file up to the last loaded byte */
 };
 
 /* Fills elf from an open file, whose offset is unchanged. 0, or -ENOEXEC if it is not an ELF file.
  * For a file that is not native, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
-/* Would a loader refuse the open file as a library, or map a truncated one without looking at its
- * size, so that the process gets SIGBUS? Then true, and reason is the end of a sentence that begins
- * with the file. */
-bool ns_elf_is_unfit(int fd, char *reason, size_t size);
-
-/* The same for a path; a file that cannot be opened is unfit, too. */
+/* Would a loader refuse the file as a library, or map a truncated one without looking at its size,
+ * so that the process gets SIGBUS? A file that cannot be opened is unfit, too. Then true, and
+ * reason is the end of a sentence that begins with the file. */
 bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size);
 
 #endif

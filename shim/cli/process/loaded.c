@@ -20,7 +20,9 @@ struct search {
     const struct ns_proc *proc;
     struct ns_loaded *loaded;
     uint64_t status; /* address of the status section; 0: not found */
-    bool is_there;
+    bool is_data;    /* it is in the library's data, and not in a file that the process reads */
+    bool observes;   /* libnagleshim-observe.so is there */
+    bool denied;     /* memory cannot be read: only names are compared */
 };
 
 /* The file's name may have a version behind it. */
@@ -83,141 +85,87 @@ static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *statu
     return 0;
 }
 
+static bool is_denied(int error)
+{
+    return error == -EPERM || error == -EACCES;
+}
+
 static bool visit_mapping(void *context, const struct ns_mapping *mapping)
 {
     struct search *search = context;
     struct ns_loaded *loaded = search->loaded;
     const char *base = ns_path_base(mapping->path);
-    uint64_t status = 0;
 
+    if (search->status) { /* of the first copy, which is in use */
+        search->is_data = mapping->writable && search->status >= mapping->start;
+        return search->status >= mapping->end;
+    }
     if (mapping->offset != 0 || !mapping->has_file)
         return true;
-    loaded->observes = loaded->observes || is_named(base, NS_OBSERVER_NAME);
-    int error = read_image(search->proc, mapping->start, &status);
-    loaded->denied = loaded->denied || error == -EPERM || error == -EACCES;
-    if (!status && !is_named(base, NS_LIBRARY_NAME))
+    search->observes = search->observes || is_named(base, NS_OBSERVER_NAME);
+    int error = read_image(search->proc, mapping->start, &search->status);
+    search->denied = search->denied || is_denied(error);
+    if (!search->status && !is_named(base, NS_LIBRARY_NAME))
         return true;
-    search->is_there = true;
-    search->status = status;
-    loaded->error = error;
     size_t length = ns_path_length(mapping->path);
+    loaded->error = error;
     loaded->deleted = mapping->path[length] != '\0';
     snprintf(loaded->path, sizeof loaded->path, "%.*s", (int)length, mapping->path);
     ns_sanitize(loaded->path);
-    return status == 0; /* the first copy is the one that is in use */
+    return true;
 }
 
-/* The mapping of an address is writable if it is the library's data, and not a file that the
- * process only reads. */
-struct place {
-    uint64_t address;
-    bool found;
-};
-
-static bool visit_place(void *context, const struct ns_mapping *mapping)
-{
-    struct place *place = context;
-
-    place->found =
-        place->address >= mapping->start && place->address < mapping->end && mapping->writable;
-    return !place->found;
-}
-
-static void read_status(const struct ns_proc *proc, uint64_t at, struct ns_loaded *loaded)
+static enum ns_shim read_status(const struct ns_proc *proc, uint64_t at, struct ns_loaded *loaded)
 {
     struct ns_status *status = &loaded->status;
-    struct place place = {.address = at};
-    int error = ns_proc_each_mapping(proc, visit_place, &place);
+    struct ns_stats *stats = &loaded->stats;
+    int error = ns_proc_memory(proc, at, status, sizeof *status);
 
-    if (!error && !place.found)
-        return;
-    if (!error)
-        error = ns_proc_memory(proc, at, status, sizeof *status);
-    if (error) {
-        loaded->state = error == -EFAULT ? NS_LOADED_BROKEN : NS_LOADED_UNREADABLE;
-        loaded->error = error;
-        return;
-    }
-    if (status->magic != NS_STATUS_MAGIC) {
-        loaded->state = status->magic ? NS_LOADED_BROKEN : NS_LOADED_STARTING;
-        return;
-    }
+    loaded->error = error == -EFAULT ? 0 : error;
+    if (error)
+        return is_denied(error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
+    if (status->magic != NS_STATUS_MAGIC)
+        return status->magic ? NS_SHIM_UNKNOWN : NS_SHIM_STARTING;
     status->library[sizeof status->library - 1] = '\0';
     memcpy(loaded->library, ns_sanitize(status->library), sizeof loaded->library);
     /* A smaller section lacks members, so that foreign bytes were read in their place. */
     if (status->version != NS_STATUS_VERSION || status->size < sizeof *status)
-        loaded->state = NS_LOADED_VERSION;
-    else if (status->state < NS_STATUS_OFF || status->state > NS_STATUS_ACTIVE)
-        loaded->state = NS_LOADED_BROKEN;
-    else
-        loaded->state = NS_LOADED_YES;
+        return NS_SHIM_VERSION;
+    if (status->state < NS_STATUS_OFF || status->state > NS_STATUS_ACTIVE)
+        return NS_SHIM_UNKNOWN;
+    loaded->has_status = true;
+    if (status->state != NS_STATUS_ACTIVE)
+        return status->state == NS_STATUS_OFF ? NS_SHIM_OFF : NS_SHIM_DISABLED;
+    loaded->has_stats = status->n_counters >= sizeof *stats / sizeof(uint64_t) &&
+                        ns_proc_memory(proc, status->counters, stats, sizeof *stats) == 0;
+    return loaded->has_stats && stats->sockets > 0 ? NS_SHIM_WORKS : NS_SHIM_READY;
 }
 
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
 {
     struct search search = {.proc = proc, .loaded = loaded};
 
-    *loaded = (struct ns_loaded){.state = NS_LOADED_NO};
+    *loaded = (struct ns_loaded){.shim = NS_SHIM_NO};
     int error = ns_proc_each_mapping(proc, visit_mapping, &search);
-    if (error)
-        return error;
-    if (search.status)
-        read_status(proc, search.status, loaded);
-    else if (search.is_there) /* a version without a status section has no note */
-        loaded->state = loaded->error ? NS_LOADED_UNREADABLE : NS_LOADED_VERSION;
-    return 0;
-}
-
-int ns_loaded_each_rule(const struct ns_proc *proc, const struct ns_status *status,
-                        void (*visit)(void *context, unsigned number,
-                                      const struct ns_status_rule *rule),
-                        void *context)
-{
-    struct ns_status_rule rule;
-
-    for (unsigned i = 0; i < status->n_rules && i < NS_LOADED_RULES_MOST; i++) {
-        int error = ns_proc_memory(proc, status->rules + i * sizeof rule, &rule, sizeof rule);
-
-        if (error)
-            return error;
-        if (rule.applies)
-            visit(context, i + 1, &rule);
+    if (error || loaded->error) {
+        loaded->error = error ? error : loaded->error;
+        loaded->shim = is_denied(loaded->error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
+    } else if (search.status && search.is_data) {
+        loaded->shim = read_status(proc, search.status, loaded);
+    } else if (loaded->path[0] && !search.status) { /* a version without a status section */
+        loaded->shim = NS_SHIM_VERSION;
+    } else {
+        loaded->path[0] = '\0';
+        loaded->shim = search.observes ? NS_SHIM_OBSERVES
+                       : search.denied ? NS_SHIM_UNNAMED
+                                       : NS_SHIM_NO;
     }
-    return 0;
-}
-
-static void judge_rule(void *context, unsigned number, const struct ns_status_rule *rule)
-{
-    enum ns_shim *shim = context;
-
-    (void)number;
-    if (rule->sockets > 0)
-        *shim = NS_SHIM_WORKS;
+    return error;
 }
 
 enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded)
 {
-    enum ns_shim shim = NS_SHIM_READY;
-
-    if (!error && loaded->state == NS_LOADED_UNREADABLE)
-        error = loaded->error;
-    if (error)
-        return error == -EACCES || error == -EPERM ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
-    switch (loaded->state) {
-    case NS_LOADED_NO:
-        if (loaded->observes)
-            return NS_SHIM_OBSERVES;
-        return loaded->denied ? NS_SHIM_UNNAMED : NS_SHIM_NO;
-    case NS_LOADED_STARTING:
-        return NS_SHIM_STARTING;
-    case NS_LOADED_VERSION:
-        return NS_SHIM_VERSION;
-    case NS_LOADED_YES:
-        break;
-    default:
-        return NS_SHIM_UNKNOWN;
-    }
-    if (loaded->status.state != NS_STATUS_ACTIVE)
-        return loaded->status.state == NS_STATUS_OFF ? NS_SHIM_OFF : NS_SHIM_DISABLED;
-    return ns_loaded_each_rule(proc, &loaded->status, judge_rule, &shim) ? NS_SHIM_UNKNOWN : shim;
+    (void)proc;
+    (void)error;
+    return loaded->shim;
 }

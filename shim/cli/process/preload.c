@@ -7,10 +7,12 @@
 #include "cli/process/elf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool exists_in(const char *directory, const char *name, char path[PATH_MAX])
@@ -34,11 +36,6 @@ int ns_preload_locate_named(const char *name, char path[PATH_MAX])
         return -ENOENT;
     /* The loader replaces $LIB and other names after a dollar sign. */
     return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
-}
-
-int ns_preload_locate(char path[PATH_MAX])
-{
-    return ns_preload_locate_named(NS_LIBRARY_NAME, path);
 }
 
 static bool has_base_name(const char *entry, size_t length, const char *name)
@@ -112,25 +109,50 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX])
     return false;
 }
 
-bool ns_preload_take(const char *command, char path[PATH_MAX])
+bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
 {
-    char reason[128];
-    int result = ns_preload_locate(path);
+    char text[4096];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    ssize_t n = is_file ? read(fd, text, sizeof text - 1) : 0;
+
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+    return ns_preload_find(text, entry);
+}
+
+bool ns_preload_locate(char path[PATH_MAX], char reason[PATH_MAX])
+{
+    int result = ns_preload_locate_named(NS_LIBRARY_NAME, path);
+    char unfit[128];
 
     if (result == -ENOENT)
-        ns_say(command,
-               "cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
+        snprintf(reason, PATH_MAX,
+                 "cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
     else if (result != 0)
-        ns_say(command,
-               "'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar "
-               "sign",
-               path);
+        snprintf(reason, PATH_MAX,
+                 "'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or "
+                 "dollar sign",
+                 path);
     /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
-    else if (ns_elf_path_is_unfit(path, reason, sizeof reason))
-        ns_say(command, "the library would not load: %s %s; install it again", path, reason);
+    else if (ns_elf_path_is_unfit(path, unfit, sizeof unfit))
+        snprintf(reason, PATH_MAX, "the library would not load: %s %s; install it again", path,
+                 unfit);
     else
         return true;
     return false;
+}
+
+bool ns_preload_take(const char *command, char path[PATH_MAX])
+{
+    char reason[PATH_MAX];
+    bool found = ns_preload_locate(path, reason);
+
+    if (!found)
+        ns_say(command, "%s", reason);
+    return found;
 }
 
 char *ns_preload_list(const char *command)

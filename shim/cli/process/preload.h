@@ -12,6 +12,9 @@
 /* The library that observes and cures nothing: for diagnose. */
 #define NS_OBSERVER_NAME "libnagleshim-observe.so"
 
+/* The file of names that glibc's loader preloads into every program. */
+#define NS_PRELOAD_FILE "/etc/ld.so.preload"
+
 /* The separators of LD_PRELOAD: space and colon for glibc, every white space for musl. */
 #define NS_PRELOAD_SEPARATORS " :\t\n\v\f\r"
 
@@ -22,12 +25,12 @@ bool ns_preload_is_the_library(const char *entry, size_t length);
  * which # starts a comment; false if there is none. */
 bool ns_preload_find(const char *list, char entry[PATH_MAX]);
 
-/* Finds the library of this command: beside it, in ../lib, or in the directory it was built for.
- * 0; -ENOENT if there is none; -EINVAL if path, which is filled, cannot be an entry of LD_PRELOAD.
- */
-int ns_preload_locate(char path[PATH_MAX]);
+/* The same for a file. False if it cannot be read, or is not a regular file. */
+bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX]);
 
-/* The same for a file with that name. */
+/* Finds the library of this command, or the file of that name: beside the command, in ../lib, or in
+ * the directory it was built for. 0; -ENOENT if there is none; -EINVAL if path, which is filled,
+ * cannot be an entry of LD_PRELOAD. */
 int ns_preload_locate_named(const char *name, char path[PATH_MAX]);
 
 /* The value of LD_PRELOAD with library added to old (may be NULL), in front of every entry but the
@@ -35,8 +38,11 @@ int ns_preload_locate_named(const char *name, char path[PATH_MAX]);
  * would undo each other. Allocated; NULL if there is no memory. */
 char *ns_preload_join(const char *old, const char *library);
 
-/* Finds the library of this command. False, and one line on stderr in the name of command, if there
- * is none or if it would not load. */
+/* Finds the library of this command. False if there is none or if it would not load; reason is then
+ * a sentence without its full stop. */
+bool ns_preload_locate(char path[PATH_MAX], char reason[PATH_MAX]);
+
+/* The same with one line on stderr in the name of command. */
 bool ns_preload_take(const char *command, char path[PATH_MAX]);
 
 /* The value of LD_PRELOAD with that library added to this command's own; NULL as above. */

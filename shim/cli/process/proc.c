@@ -21,8 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP = 64 << 10, FILE_MOST = 8 << 20 }; /* bytes that are read at once, and of a file */
-
 /* The start is known to a clock tick, and a file's time to a jiffy. */
 #define START_SLACK 0.03
 
@@ -52,8 +50,6 @@ static void take_status_line(struct ns_proc *proc, const char *line)
 
     if (strncmp(line, "Name:\t", 6) == 0)
         snprintf(proc->name, sizeof proc->name, "%.*s", (int)strcspn(line + 6, "\n"), line + 6);
-    else if (strncmp(line, "State:\t", 7) == 0)
-        proc->state = line[7];
     else if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
         proc->user = effective;
     else if (sscanf(line, "Tgid:\t%d", &proc->process) != 1)
@@ -107,8 +103,6 @@ void ns_proc_close(struct ns_proc *proc)
     if (proc->dir >= 0)
         close(proc->dir);
     proc->dir = -1;
-    free(proc->environ);
-    proc->environ = NULL;
 }
 
 bool ns_proc_is_gone(const struct ns_proc *proc)
@@ -119,52 +113,21 @@ bool ns_proc_is_gone(const struct ns_proc *proc)
            state.is_exiting;
 }
 
-/* The whole of a file, and a zero byte. Once the process has ended, the error is ESRCH, or ENOENT
- * for a file that needs its memory. */
-static int read_all(const struct ns_proc *proc, const char *name, char **bytes, size_t *size)
-{
-    int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC), error = fd < 0 ? -errno : 0;
-    char *buffer = NULL, *larger;
-    size_t used = 0;
-    ssize_t n = 1;
-
-    while (!error && n > 0 && used < FILE_MOST) {
-        larger = realloc(buffer, used + STEP + 1);
-        n = larger ? read(fd, larger + used, STEP) : -1;
-        error = n < 0 ? -errno : 0;
-        buffer = larger ? larger : buffer;
-        used += n > 0 ? (size_t)n : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (error) {
-        free(buffer);
-        return error;
-    }
-    buffer[used] = '\0';
-    *bytes = buffer;
-    *size = used;
-    return 0;
-}
-
 static int read_auxv(struct ns_proc *proc)
 {
+    FILE *auxv = ns_proc_stream(proc, "auxv");
     unsigned long entry[2];
-    char *bytes;
-    size_t size;
-    int error = read_all(proc, "auxv", &bytes, &size);
 
-    if (error)
-        return error;
-    for (size_t i = 0; i + sizeof entry <= size; i += sizeof entry) {
-        memcpy(entry, bytes + i, sizeof entry);
+    if (!auxv)
+        return -errno;
+    while (fread(entry, sizeof entry, 1, auxv) == 1) {
         if (entry[0] == AT_SECURE)
             proc->secure = entry[1] != 0;
         if (entry[0] == AT_EXECFN &&
             ns_proc_text(proc, entry[1], proc->execfn, sizeof proc->execfn) != 0)
             proc->execfn[0] = '\0';
     }
-    free(bytes);
+    fclose(auxv);
     return 0;
 }
 
@@ -173,26 +136,27 @@ int ns_proc_look(struct ns_proc *proc)
     ssize_t n = readlinkat(proc->dir, "exe", proc->exe, sizeof proc->exe - 1);
     int error = n < 0 ? -errno : 0;
 
-    free(proc->environ);
-    proc->environ = NULL;
     proc->execfn[0] = '\0';
     proc->exe[n > 0 ? n : 0] = '\0';
-    if (!error)
-        error = read_all(proc, "environ", &proc->environ, &proc->environ_size);
     if (!error)
         error = read_auxv(proc);
     return error == -ENOENT ? -ESRCH : error;
 }
 
-const char *ns_proc_getenv(const struct ns_proc *proc, const char *name)
+char *ns_proc_preload(const struct ns_proc *proc)
 {
-    size_t length = strlen(name);
-    const char *end = proc->environ ? proc->environ + proc->environ_size : NULL;
+    static const char name[] = "LD_PRELOAD=";
+    FILE *variables = ns_proc_stream(proc, "environ");
+    char *entry = NULL, *value = NULL;
+    size_t room = 0, length = strlen(name);
 
-    for (const char *entry = proc->environ; entry < end; entry += strlen(entry) + 1)
-        if (strncmp(entry, name, length) == 0 && entry[length] == '=')
-            return entry + length + 1;
-    return NULL;
+    while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0)
+        if (strncmp(entry, name, length) == 0)
+            value = strdup(entry + length);
+    free(entry);
+    if (variables)
+        fclose(variables);
+    return value;
 }
 
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size)
@@ -256,9 +220,7 @@ int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, s
 {
     ssize_t n = read_memory(proc, address, buffer, size);
 
-    if (n < 0)
-        return (int)n;
-    return (size_t)n == size ? 0 : -EFAULT;
+    return n < 0 ? (int)n : (size_t)n == size ? 0 : -EFAULT;
 }
 
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size)
@@ -292,42 +254,19 @@ bool ns_proc_has_other_number(const struct ns_proc *proc)
 
 int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 {
-    bool relative = *path != '/';
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
         /* A link in another root must not lead into ours: opening a device can do harm. */
-        .resolve = RESOLVE_NO_MAGICLINKS | (relative ? RESOLVE_BENEATH : RESOLVE_IN_ROOT),
+        .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT,
     };
-    int at = openat(proc->dir, relative ? "cwd" : "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    long fd;
+    int at = openat(proc->dir, *path == '/' ? "root" : "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     if (at < 0)
         return -errno;
-    if (relative && !ns_proc_lives_elsewhere(proc))
-        fd = openat(at, path, O_PATH | O_CLOEXEC);
-    else /* Linux 5.6 */
-        fd = syscall(SYS_openat2, at, path, &how, sizeof how);
+    int fd = (int)syscall(SYS_openat2, at, path, &how, sizeof how); /* Linux 5.6 */
     if (fd < 0)
         fd = -errno;
     close(at);
-    return (int)fd;
-}
-
-int ns_proc_open_file(const struct ns_proc *proc, const char *path)
-{
-    int found = ns_proc_find_file(proc, path), fd = -EINVAL;
-    char link[32];
-    struct stat st;
-
-    if (found < 0)
-        return found;
-    if (fstat(found, &st) == 0 && S_ISREG(st.st_mode)) {
-        snprintf(link, sizeof link, "/proc/self/fd/%d", found);
-        fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        if (fd < 0)
-            fd = -errno;
-    }
-    close(found);
     return fd;
 }
 

@@ -18,7 +18,6 @@ struct ns_proc {
     pid_t pid;
     /* from status and stat, which anybody may read */
     char name[64]; /* the kernel's, cut to 15 bytes */
-    char state;    /* 'Z': a zombie */
     pid_t process; /* the thread group: differs from pid if that is a thread's number */
     uid_t user;    /* effective */
     int seccomp;   /* 0: none; 1: strict; 2: filter */
@@ -27,9 +26,7 @@ struct ns_proc {
     /* from ns_proc_look */
     char exe[PATH_MAX];    /* with " (deleted)" if so; "" if there is none */
     char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "" if memory cannot be read */
-    char *environ;
-    size_t environ_size;
-    bool secure; /* AT_SECURE: the loader ignores LD_PRELOAD */
+    bool secure;           /* AT_SECURE: the loader ignores LD_PRELOAD */
 };
 
 /* Calls visit for the number of each process that /proc shows, until it returns false. 0 or -errno;
@@ -46,8 +43,8 @@ int ns_proc_look(struct ns_proc *proc);
 /* Is it exiting, a zombie, or gone since ns_proc_open? */
 bool ns_proc_is_gone(const struct ns_proc *proc);
 
-/* A variable of the environment that it was started with; NULL if it was not set. */
-const char *ns_proc_getenv(const struct ns_proc *proc, const char *name);
+/* The LD_PRELOAD that it was started with, to be freed; NULL if it was not set. */
+char *ns_proc_preload(const struct ns_proc *proc);
 
 /* Its name, sanitized, in buffer: the base name of what execve was given, or of the executable if
  * the process has renamed itself. For a process that may not be read, the kernel's, which is cut.
@@ -83,12 +80,9 @@ struct ns_sockets {
 unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets);
 void ns_proc_sockets_end(struct ns_sockets *sockets);
 
-/* Find a file as the process would: below its root, or a relative path in its working directory.
- * Returns a descriptor with O_PATH, or -errno. */
+/* Find a file as the process would: below its root, or for a relative path below its working
+ * directory. Returns a descriptor with O_PATH, or -errno. */
 int ns_proc_find_file(const struct ns_proc *proc, const char *path);
-
-/* Open it for reading; -EINVAL if it is not a regular file. */
-int ns_proc_open_file(const struct ns_proc *proc, const char *path);
 
 /* Has it another root or mount namespace than this command? */
 bool ns_proc_lives_elsewhere(const struct ns_proc *proc);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the verdict whether LD_PRELOAD works for a program. It judges files only; it must not run or
- * print anything. */
+/* Owns what is known of a program that does not run. It judges files only and runs nothing. It must
+ * use the shim's own search for a policy, never a copy of its order. */
 #include "cli/process/reach.h"
 
 #include "base/path.h"
-#include "cli/process/elf.h"
-#include "cli/process/program.h"
+#include "cli/cli.h"
+#include "cli/output.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -21,6 +23,32 @@ enum {
     SCRIPT_LEVELS = 4,      /* interpreters that are scripts themselves, as in the kernel */
     SCRIPT_LINE_MOST = 256, /* BINPRM_BUF_SIZE: how much of a #! line the kernel reads */
 };
+
+/* Finds the file that execvp would run: word itself if it has a slash, else the first executable
+ * file of that name in PATH. False if there is none; path is then "". */
+static bool locate(const char *word, char *path, size_t size)
+{
+    const char *entry = getenv("PATH");
+    struct stat st;
+
+    if (strchr(word, '/')) {
+        snprintf(path, size, "%s", word);
+        if (stat(path, &st) == 0)
+            return true;
+    } else if (*word != '\0') {
+        if (!entry)
+            entry = "/bin:/usr/bin"; /* what glibc's execvp takes */
+        for (int length; entry; entry = entry[length] ? entry + length + 1 : NULL) {
+            length = (int)strcspn(entry, ":");
+            /* POSIX: an empty entry is the working directory. */
+            snprintf(path, size, "%.*s/%s", length ? length : 1, length ? entry : ".", word);
+            if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+                return true;
+        }
+    }
+    path[0] = '\0';
+    return false;
+}
 
 /* Will the loader ignore LD_PRELOAD because the file gives the process more rights than its user's?
  * The conditions are those under which the kernel sets AT_SECURE. */
@@ -62,7 +90,7 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
     if (elf->is_go)
         return NS_REACH_GO;
     /* ld.so itself has no interpreter, and obeys LD_PRELOAD. */
-    if (!elf->has_interpreter && fnmatch("ld*.so*", ns_path_base(path), 0) != 0)
+    if (elf->interpreter[0] == '\0' && fnmatch("ld*.so*", ns_path_base(path), 0) != 0)
         return NS_REACH_STATIC;
     if (elf->interpreter[0] != '\0' && !ns_reach_libc(elf->interpreter))
         return NS_REACH_OTHER_LOADER;
@@ -73,18 +101,12 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
 static void follow_env(struct ns_reach *reach, char *words)
 {
     char *rest = NULL;
-    char *word = strtok_r(words, " \t", &rest);
+    char *word = strtok_r(words + (strncmp(words, "-S", 2) == 0 ? 2 : 0), " \t", &rest);
 
-    while (word && (*word == '-' || strchr(word, '='))) {
-        /* "-Spython3" */
-        if (strncmp(word, "-S", 2) == 0 && word[2] != '\0' && word[2] != '-') {
-            word += 2;
-            break;
-        }
+    while (word && (*word == '-' || strchr(word, '=')))
         word = strtok_r(NULL, " \t", &rest);
-    }
     reach->by_env = true;
-    if (!word || !ns_program_locate(word, reach->file, sizeof reach->file))
+    if (!word || !locate(word, reach->file, sizeof reach->file))
         reach->file[0] = '\0';
 }
 
@@ -147,13 +169,11 @@ static bool judge_file(struct ns_reach *reach)
 void ns_reach_inspect(const char *word, struct ns_reach *reach)
 {
     *reach = (struct ns_reach){.verdict = NS_REACH_UNKNOWN};
-    if (!ns_program_locate(word, reach->program, sizeof reach->program))
+    if (!locate(word, reach->program, sizeof reach->program))
         return;
     memcpy(reach->file, reach->program, sizeof reach->file);
-    for (int level = 0; level <= SCRIPT_LEVELS; level++) {
-        if (!judge_file(reach))
-            return;
-    }
+    for (int level = 0; level <= SCRIPT_LEVELS && judge_file(reach); level++)
+        ;
 }
 
 const char *ns_reach_reason(enum ns_reach_verdict verdict)
@@ -176,4 +196,129 @@ const char *ns_reach_reason(enum ns_reach_verdict verdict)
         break;
     }
     return NULL;
+}
+
+void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args, unsigned n_args)
+{
+    struct ns_reach *reach = &subject->reach;
+    struct ns_process *process = &subject->process;
+    unsigned n = 0;
+
+    ns_reach_inspect(word, reach);
+    process->argv0 = word;
+    process->execfn = reach->program[0] != '\0' ? reach->program : word;
+    process->exe = realpath(reach->file, subject->exe) ? subject->exe : NULL;
+    if (reach->is_script) {
+        /* The process is the interpreter, with the script as an argument. AT_EXECFN is the script's
+         * path, unless the script names env(1). */
+        subject->args[n++] = reach->program;
+        process->argv0 = reach->file;
+        if (reach->by_env) {
+            process->execfn = reach->file;
+            process->argv0 = ns_path_base(reach->file);
+        }
+    }
+    for (unsigned i = 0; i < n_args && n <= NS_SUBJECT_ARGS_MOST; i++)
+        subject->args[n++] = args[i];
+    subject->args[n] = NULL;
+    process->args = subject->args;
+}
+
+static bool is_library_name(const char *path)
+{
+    const char *base = ns_path_base(path);
+
+    return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
+}
+
+bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script)
+{
+    struct stat st;
+
+    may_be_script = may_be_script && reach->is_script && !reach->by_shell;
+    if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
+        ns_say(command, "'%s' is %s, not a program", reach->program,
+               S_ISDIR(st.st_mode) ? "a directory" : "a special file");
+    else if (!may_be_script && access(reach->program, X_OK) != 0)
+        ns_say(command, "'%s' is not executable: %s", reach->program, strerror(errno));
+    else if (reach->verdict == NS_REACH_STATIC && is_library_name(reach->file))
+        ns_say(command, "'%s' is a library, not a program", reach->file);
+    else
+        return true;
+    return false;
+}
+
+static void print_tried(void *context, const char *path, int error)
+{
+    const char *result = error == 0         ? "taken"
+                         : error == -ENOENT ? "not there"
+                         : error == -EINVAL ? "invalid"
+                                            : ns_policy_error_reason(error);
+    cJSON *entry = ns_output_entry("tried");
+
+    (void)context;
+    ns_output_text(entry, "path", path);
+    ns_output_text(entry, "result", result);
+    ns_output_line("tried: %s: %s", path, result);
+}
+
+static void print_policy(const struct ns_policy_found *found)
+{
+    const struct ns_policy *policy = found->policy;
+    bool is_builtin = found->origin == NS_POLICY_BUILTIN;
+
+    if (ns_output_is_json()) {
+        cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "policy");
+
+        ns_output_text(entry, "path", is_builtin ? NULL : found->path);
+        cJSON_AddBoolToObject(entry, "valid", policy != NULL);
+        cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
+        cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
+    } else if (!policy) {
+        ns_output_line("the shim is disabled: every socket is left alone");
+    } else if (is_builtin) {
+        ns_output_line("policy: built in");
+    } else {
+        ns_output_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
+                       policy->n_rules == 1 ? "" : "s");
+    }
+}
+
+bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
+                            struct ns_policy_found *found)
+{
+    const struct ns_policy_request request = {
+        .policy = getenv("NAGLESHIM_POLICY"),
+        .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
+        .argv0 = subject->process.argv0,
+        .exe = subject->process.exe,
+    };
+
+    if (file) {
+        ns_policy_read(file, found);
+        print_tried(NULL, found->path, found->error);
+    } else {
+        ns_policy_find(&request, found, print_tried, NULL);
+    }
+    if (!found->policy) {
+        char text[PATH_MAX + sizeof found->where.message + 32];
+
+        ns_say(command, "%s", ns_policy_error_text(found, text, sizeof text));
+    }
+    print_policy(found);
+    return found->policy != NULL;
+}
+
+void ns_program_self(char *path, size_t size)
+{
+    static const char name[] = "nagleshim";
+    struct stat own, found;
+    bool is_in_path = stat("/proc/self/exe", &own) == 0 && locate(name, path, size) &&
+                      stat(path, &found) == 0 && found.st_dev == own.st_dev &&
+                      found.st_ino == own.st_ino;
+    ssize_t n = is_in_path ? 0 : readlink("/proc/self/exe", path, size - 1);
+
+    if (n <= 0)
+        n = snprintf(path, size, "%s", name);
+    path[n] = '\0';
 }

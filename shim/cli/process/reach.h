@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Can the library be preloaded into a program? Judged from its file, before it runs. */
+/* A program that does not run yet: where it is, whether the library can be preloaded into it, and
+ * the process that it will be. Nothing here is async-signal-safe: PATH is read. */
 #ifndef NS_REACH_H
 #define NS_REACH_H
 
 #include "cli/process/elf.h"
+
+#include "policy/find.h"
+#include "policy/match.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -29,8 +33,7 @@ struct ns_reach {
     bool by_env;   /* the script names env(1), which searches PATH for the interpreter */
 };
 
-/* word is what execvp would get. Opens files for reading and judges for the calling user. Not
- * async-signal-safe (reads the environment). */
+/* word is what execvp would get. Opens files for reading and judges for the calling user. */
 void ns_reach_inspect(const char *word, struct ns_reach *reach);
 
 /* The verdict from the kind of file alone, without its rights; path is its name. */
@@ -41,5 +44,31 @@ const char *ns_reach_libc(const char *loader);
 
 /* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
 const char *ns_reach_reason(enum ns_reach_verdict verdict);
+
+enum { NS_SUBJECT_ARGS_MOST = 1024 }; /* further ones are not matched */
+
+/* What a policy's patterns and the search for a policy see. */
+struct ns_subject {
+    struct ns_process process;
+    struct ns_reach reach;
+    char exe[PATH_MAX];
+    char *args[NS_SUBJECT_ARGS_MOST + 2];
+};
+
+/* word is what execvp would get, args the program's arguments. Both must stay. */
+void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
+                         unsigned n_args);
+
+/* False, after a message, if the file is not a program: a directory, data, a library. With
+ * may_be_script, a script with an interpreter need not be executable, as in "python3 job.py". */
+bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script);
+
+/* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
+ * on stderr. Returns false if the shim would be disabled. */
+bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
+                            struct ns_policy_found *found);
+
+/* How to type this command: its name if PATH leads to it, else its path. */
+void ns_program_self(char *path, size_t size);
 
 #endif

@@ -52,29 +52,6 @@ static int run(char *const *words, const char *library, bool is_clean, char outp
     return status;
 }
 
-/* Does the loader list the library as loaded, with its address? */
-static bool is_listed(const char *output, const char *library)
-{
-    char listed[PATH_MAX + 8];
-
-    snprintf(listed, sizeof listed, "%s (0x", library);
-    return strstr(output, listed) != NULL;
-}
-
-/* The first line of the output that names the library: "ERROR: ld.so: object '...' from LD_PRELOAD
- * cannot be preloaded (file too short): ignored." for instance. */
-static bool find_complaint(char *output, const char *library, char *reason, size_t size)
-{
-    char *rest = NULL;
-
-    for (char *line = strtok_r(output, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (strstr(line, library)) {
-            snprintf(reason, size, "%s", line);
-            return true;
-        }
-    return false;
-}
-
 static bool is_trusted(const char *loader)
 {
     struct stat st;
@@ -84,10 +61,11 @@ static bool is_trusted(const char *loader)
 }
 
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
-                            char *reason, size_t size)
+                            bool is_preloaded, char *reason, size_t size)
 {
     static char output[OUTPUT_MOST];
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
+    char listed[PATH_MAX + 8];
 
     if (*loader == '\0' || !is_trusted(loader)) {
         snprintf(reason, size, "%s%s", loader,
@@ -95,13 +73,22 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
                          : "the program is a loader itself");
         return NS_TRIAL_UNTRIED;
     }
-    int status = run(words, library, false, output);
-    if (is_listed(output, library))
+    int status = run(words, is_preloaded ? NULL : library, false, output);
+    /* "libnagleshim.so => /lib/libnagleshim.so (0x00007f...)" */
+    snprintf(listed, sizeof listed, "%s (0x", library);
+    if (strstr(output, listed))
         return NS_TRIAL_LOADED;
-    if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM)
+    /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short): ignored."
+     */
+    char *line = strstr(output, library);
+    if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
         snprintf(reason, size, "it ended by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
-    else if (!find_complaint(output, library, reason, size)) {
+    } else if (line) {
+        while (line > output && line[-1] != '\n')
+            line--;
+        snprintf(reason, size, "%.*s", (int)strcspn(line, "\n"), line);
+    } else {
         snprintf(reason, size, "the loader does not list what it loads");
         return NS_TRIAL_UNTRIED;
     }

@@ -9,11 +9,12 @@
 
 enum ns_trial { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
 
-/* Lets the loader list what it would load, with library in LD_PRELOAD; no code of the program or of
- * the library runs. loader: what program asks for, "" if it asks for none. reason is filled for
- * REFUSED (the loader's message) and UNTRIED. Takes ten seconds at most. */
+/* Lets the loader list what it would load; no code of the program or of the library runs. loader:
+ * what program asks for, "" if it asks for none. is_preloaded: LD_PRELOAD or ld.so.preload names
+ * the library already; otherwise it is put into LD_PRELOAD. reason is filled for REFUSED (the
+ * loader's message) and UNTRIED. Takes ten seconds at most. */
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
-                            char *reason, size_t size);
+                            bool is_preloaded, char *reason, size_t size);
 
 /* Runs a program without arguments, in a clean environment with library in LD_PRELOAD; NULL:
  * without LD_PRELOAD. True if it exits with 0 and prints nothing; otherwise reason continues a

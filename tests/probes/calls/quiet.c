@@ -15,7 +15,7 @@ static void *reads_pipe(void *ends_of_pipe)
     return NULL;
 }
 
-static void pipes(void)
+SCENARIO_NAMED(pipes, "pipes")
 {
     int way[2];
     char data[8];
@@ -68,22 +68,11 @@ static void after_child(int (*child)(void *), bool waits)
     RAW(wait4, pid, NULL, 0, 0);
 }
 
-static void after_end(void)
-{
-    after_child(ends_at_once, true);
-}
+SCENE("after-end", after_child(ends_at_once, true))
+SCENE("after-exec", after_child(becomes_sleep, true))
+SCENE("beside-child", after_child(stays, false))
 
-static void after_exec(void)
-{
-    after_child(becomes_sleep, true);
-}
-
-static void beside_child(void)
-{
-    after_child(stays, false);
-}
-
-static void threads(void)
+SCENARIO("threads")
 {
     int way[2];
     pthread_t thread;
@@ -94,7 +83,7 @@ static void threads(void)
     close(way[0]);
 }
 
-static void datagrams(void)
+SCENARIO("datagrams")
 {
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof address;
@@ -113,7 +102,7 @@ static void datagrams(void)
     close(to);
 }
 
-static void unix_stream(void)
+SCENARIO("unix")
 {
     int way[2];
     char data[8];
@@ -132,7 +121,7 @@ static void unix_stream(void)
 }
 
 /* Ten requests in one piece, each answered before it is read, on each of two connections. */
-static void requests(void)
+SCENARIO("requests")
 {
     char data[8];
     for (int connection = 0; connection < 2; connection++) {
@@ -147,18 +136,13 @@ static void requests(void)
 }
 
 /* A server, and then a pipe that gets a connection's number. */
-static void serves(void)
+SCENARIO("serves")
 {
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
+    struct sockaddr_in address;
     char data[8];
-    int listener = socket(AF_INET, SOCK_STREAM, 0), way[2];
-    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0);
-    EXPECT(listen(listener, 8) == 0);
-    EXPECT(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    int listener = seen_listener(&address), way[2];
     for (int i = 0; i < 3; i++) {
-        int client = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
-        EXPECT(RAW(connect, client, &address, sizeof address, 0) == 0);
+        int client = raw_client(&address);
         int fd = accept(listener, NULL, NULL);
         answer(client, "ask");
         EXPECT(read(fd, data, sizeof data) == 3);
@@ -178,21 +162,11 @@ static void serves(void)
     close(listener);
 }
 
-static const struct scenario scenarios[] = {
-    {"pipes", pipes},         {"threads", threads},       {"datagrams", datagrams},
-    {"after-end", after_end}, {"after-exec", after_exec}, {"beside-child", beside_child},
-    {"unix", unix_stream},    {"requests", requests},     {"serves", serves},
-};
-
 int main(int argc, char **argv)
 {
-    results =
-        mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    make_results();
     RAW(getppid, 0, 0, 0, 0);
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
-        if (argc > 1 && strcmp(argv[1], scenarios[i].name) == 0) {
-            scenarios[i].run();
-            return results->wrong != 0;
-        }
-    return 2;
+    if (argc < 2 || !run_scenario(argv[1], strlen(argv[1])))
+        return 2;
+    return results->wrong != 0;
 }

@@ -4,7 +4,6 @@
 #include "life.h"
 
 #include <pthread.h>
-#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 
 enum { LARGE = 20000 };
@@ -18,30 +17,8 @@ static void look(void)
     poll(NULL, 0, 0);
 }
 
-static void delay_acks(int fd)
-{
-    int off = 0;
-    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
-}
-
-/* The peer sends a byte, which the kernel does not acknowledge of itself for now; it is read. */
-static void hear(struct conn conn)
-{
-    char byte;
-    delay_acks(conn.fd);
-    answer(conn.peer, "!");
-    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
-}
-
-static bool is_acknowledged(struct conn conn)
-{
-    int bytes = -1;
-    RAW(ioctl, conn.peer, SIOCOUTQ, &bytes, 0);
-    return bytes == 0;
-}
-
 /* A write that takes nothing leaves everything as it was. */
-static void refused(void)
+SCENARIO("refused")
 {
     struct conn conn = open_conn();
     char *nowhere = mmap(NULL, LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -50,10 +27,10 @@ static void refused(void)
         EXPECT(write(conn.fd, nowhere, LARGE) == -1 && errno == EFAULT);
         look();
         at_once(conn.peer, "held");
-        hear(conn);
+        owe(conn);
         EXPECT(write(conn.fd, nowhere, LARGE) == -1 && errno == EFAULT);
         look();
-        EXPECT(is_acknowledged(conn));
+        EXPECT(is_acknowledged(conn.peer));
     }
     munmap(nowhere, LARGE);
     close_conn(conn);
@@ -70,7 +47,7 @@ static void *splices_and_waits(void *conn)
     return NULL;
 }
 
-static void splices(void)
+SCENARIO("splices")
 {
     struct conn conn = open_conn();
     pthread_t thread;
@@ -80,7 +57,7 @@ static void splices(void)
     answer(conn.peer, "!");
     EXPECT(splice(conn.fd, NULL, way[1], NULL, 1, 0) == 1);
     look();
-    EXPECT(is_acknowledged(conn));
+    EXPECT(is_acknowledged(conn.peer));
     /* The application's own MSG_MORE: what we hold leaves first. */
     put(conn.fd, "held");
     EXPECT(splice(way[0], NULL, conn.fd, NULL, 1, SPLICE_F_MORE) == 1);
@@ -102,9 +79,9 @@ static void splices(void)
 /* One round in which the answer carries the ACK, if it has not been sent by then. */
 static bool is_left_out(struct conn conn)
 {
-    hear(conn);
+    owe(conn);
     look();
-    bool left_out = !is_acknowledged(conn);
+    bool left_out = !is_acknowledged(conn.peer);
     put(conn.fd, "answer");
     look();
     arrives(conn.peer, "answer");
@@ -112,7 +89,7 @@ static bool is_left_out(struct conn conn)
 }
 
 /* Somebody always answers soon. */
-static void leaves_acks_out(void)
+SCENARIO("leaves-acks-out")
 {
     enum { ROUNDS = 400, MORE = 10, STALL_MS = 6 };
     struct conn conn = open_conn();
@@ -130,12 +107,12 @@ static void leaves_acks_out(void)
     }
     EXPECT(left_out > MORE / 2);
     /* Twice nobody does: the second has seen that the first one's ACK was missed. */
-    hear(conn);
+    owe(conn);
     look();
     compute_ms(STALL_MS);
-    hear(conn);
+    owe(conn);
     look();
-    EXPECT(is_acknowledged(conn));
+    EXPECT(is_acknowledged(conn.peer));
     close_conn(conn);
 }
 
@@ -149,7 +126,7 @@ static void round_is_over(struct conn conn, const char *text)
 }
 
 /* The last write of each burst takes the others with it: how many pushes there are is counted. */
-static void repeats(void)
+SCENARIO("repeats")
 {
     struct conn conn = open_conn();
     for (int i = 0; i < 30; i++) {
@@ -174,7 +151,7 @@ static void swallow(int peer, size_t size)
 }
 
 /* So does what is never held. */
-static void takes_along(void)
+SCENARIO("takes-along")
 {
     struct conn conn = open_conn();
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -212,7 +189,7 @@ static int late_bursts(struct conn conn)
 
 /* One such burst for each of three connections; then no connection holds any more, except those
  * that are there already. */
-static void late(void)
+SCENARIO("late")
 {
     struct conn before = open_conn();
     for (int i = 0; i < 3; i++) {
@@ -227,78 +204,8 @@ static void late(void)
     close_conn(after);
 }
 
-/* What the kernel has of TCP_NODELAY after each of count writes, as a word of digits. */
-static void writes(struct conn conn, int count, const char *expected)
-{
-    char seen[32];
-    for (int i = 0; i < count; i++) {
-        put(conn.fd, "x");
-        seen[i] = has_nodelay(conn.fd) ? '1' : '0';
-    }
-    seen[count] = 0;
-    if (strcmp(seen, expected) != 0)
-        wrong("TCP_NODELAY is %s, and not %s", seen, expected);
-}
-
-/* It is set before the second write, taken off from the fourth without a wait on, and put back
- * before the wait; after two such bursts it is taken off before the first. What the program sets
- * stays. */
-static void joins(void)
-{
-    struct conn conn = open_conn();
-    int on = 1, off = 0;
-    writes(conn, 6, "011000");
-    poll(NULL, 0, 0);
-    EXPECT(!has_nodelay(conn.fd)); /* a look after a write is no wait */
-    writes(conn, 1, "0");
-    look();
-    EXPECT(has_nodelay(conn.fd)); /* and two in a row are one */
-    at_once(conn.peer, "xxxxxxx");
-    writes(conn, 3, "111");
-    poll(NULL, 0, 1);
-    writes(conn, 5, "11100");
-    poll(NULL, 0, 1);
-    writes(conn, 5, "11100");
-    EXPECT(nanosleep(&(struct timespec){.tv_nsec = 1}, NULL) == 0 && has_nodelay(conn.fd));
-    writes(conn, 5, "00000");
-    answer(conn.peer, "!");
-    EXPECT(read(conn.fd, &on, 1) == 1 && has_nodelay(conn.fd));
-    writes(conn, 1, "0");
-    poll(NULL, 0, 1);
-    writes(conn, 5, "11100");
-    on = 1;
-    EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
-    writes(conn, 9, "111111111");
-    EXPECT(setsockopt(conn.fd, IPPROTO_TCP, TCP_NODELAY, &off, sizeof off) == 0);
-    writes(conn, 5,
-           "00000"); /* the program pushes by itself: as without the library until a wait */
-    poll(NULL, 0, 1);
-    EXPECT(has_nodelay(conn.fd));
-    close_conn(conn);
-    /* So few writes in so long a time are no stream. */
-    conn = open_conn();
-    for (int i = 0; i < 8; i++) {
-        writes(conn, 1, i == 0 ? "0" : "1");
-        compute_ms(12);
-    }
-    /* Somebody waits where nobody sees it: the next burst of as many is left alone. */
-    poll(NULL, 0, 1);
-    writes(conn, 4, "1110");
-    compute_ms(12);
-    poll(NULL, 0, 1);
-    writes(conn, 9, "111111100");
-    close_conn(conn);
-}
-
-static const struct scenario scenarios[] = {
-    {"joins", joins},     {"refused", refused},
-    {"splices", splices}, {"leaves-acks-out", leaves_acks_out},
-    {"repeats", repeats}, {"takes-along", takes_along},
-    {"late", late},
-};
-
 int main(int argc, char **argv)
 {
     large = calloc(1, LARGE);
-    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+    return life_main(argc, argv);
 }

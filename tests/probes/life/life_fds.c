@@ -70,17 +70,10 @@ static void becomes_udp(bool inside_a_burst)
     }
 }
 
-static void becomes_udp_between(void)
-{
-    becomes_udp(false);
-}
+SCENE("becomes-udp", becomes_udp(false))
+SCENE("becomes-udp-in-burst", becomes_udp(true))
 
-static void becomes_udp_within(void)
-{
-    becomes_udp(true);
-}
-
-static void becomes_others(void)
+SCENARIO("becomes-others")
 {
     struct conn conn = open_conn();
     int pair[2];
@@ -139,7 +132,7 @@ static void *reuser(void *unused)
 }
 
 /* Four threads get each other's numbers all the time. */
-static void reuse_race(void)
+SCENARIO("reuse-race")
 {
     pthread_t threads[4];
     for (long i = 0; i < 4; i++)
@@ -149,7 +142,7 @@ static void reuse_race(void)
 }
 
 /* A connection goes to a child, which writes on, and comes back. */
-static void rights(void)
+SCENARIO("rights")
 {
     int way[2];
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
@@ -186,11 +179,10 @@ static void rights(void)
 }
 
 /* A child that runs already is sent a listener, and serves one connection of it. */
-static void rights_listener(void)
+SCENARIO("rights-listener")
 {
     int way[2];
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
+    struct sockaddr_in address;
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -207,13 +199,10 @@ static void rights_listener(void)
         _exit(0);
     }
     close(way[1]);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
-           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    int listener = seen_listener(&address);
     send_right(way[0], listener);
     close(listener);
-    int client = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, client, &address, len, 0) == 0);
+    int client = raw_client(&address);
     arrives(client, "one answer");
     answer(client, "next");
     arrives(client, "other answer");
@@ -224,18 +213,13 @@ static void rights_listener(void)
 }
 
 /* A connection that nobody saw being made comes in a message, and is governed like any other. */
-static void rights_of_unseen(void)
+SCENARIO("rights-of-unseen")
 {
-    struct sockaddr_in address;
-    struct conn conn;
-    int way[2], listener = raw_listener(0, &address);
+    struct conn conn = raw_conn(-1);
+    int way[2];
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
-    int unseen = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, unseen, &address, sizeof address, 0) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    send_right(way[0], unseen);
-    RAW(close, unseen, 0, 0, 0);
-    RAW(close, listener, 0, 0, 0);
+    send_right(way[0], conn.fd);
+    RAW(close, conn.fd, 0, 0, 0);
     conn.fd = receive_right(way[1]);
     close_conn(open_conn()); /* what holds bytes wants a thread, which a connect starts */
     still_governed(conn);
@@ -244,14 +228,4 @@ static void rights_of_unseen(void)
     close(way[1]);
 }
 
-static const struct scenario scenarios[] = {
-    {"becomes-udp", becomes_udp_between},
-    {"becomes-udp-in-burst", becomes_udp_within},
-    {"becomes-others", becomes_others},
-    {"reuse-race", reuse_race},
-    {"rights", rights},
-    {"rights-listener", rights_listener},
-    {"rights-of-unseen", rights_of_unseen},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

@@ -81,7 +81,7 @@ static void finish(pthread_t thread)
 }
 
 /* A handler holds bytes on the connection that its thread is turning away from. */
-static void interrupted_push(void)
+SCENARIO("push")
 {
     pthread_t thread = begins(writes_to_first, turns_and_waits);
     at_once(first.peer, "abh");
@@ -90,7 +90,7 @@ static void interrupted_push(void)
 }
 
 /* A handler holds bytes on another connection than its thread, and another thread on the same. */
-static void interrupted_burst(void)
+SCENARIO("burst")
 {
     pthread_t thread = begins(writes_to_second, goes_on_and_waits);
     while (!wanted && pthread_kill(thread, 0) == 0)
@@ -120,17 +120,11 @@ static void *leaves_push(void *unused)
     return unused;
 }
 
-static void abandoned_push(void)
+SCENARIO("abandoned")
 {
     pthread_t thread = begins(jumps, leaves_push);
     arrives(first.peer, "ab");
     finish(thread);
 }
 
-static const struct scenario scenarios[] = {
-    {"push", interrupted_push},
-    {"burst", interrupted_burst},
-    {"abandoned", abandoned_push},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

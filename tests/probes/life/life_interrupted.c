@@ -5,7 +5,6 @@
 #include "life.h"
 
 #if defined(__x86_64__)
-#include <sys/ioctl.h>
 #include <ucontext.h>
 
 enum { TRAP_FLAG = 0x100, NOT_REACHED = 2 };
@@ -85,13 +84,11 @@ static void reads_by_the_other(void)
     EXPECT(recv(other, &byte, 1, MSG_DONTWAIT) == 1);
 }
 
-/* Is the ACK sent before a wait? The peer's own socket tells what it has not seen acknowledged. */
+/* Is the ACK sent before a wait? */
 static void acknowledges(int fd, int peer)
 {
-    int unacknowledged = 1;
     EXPECT(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1) == 0);
-    RAW(ioctl, peer, SIOCOUTQ, &unacknowledged, 0);
-    EXPECT(unacknowledged == 0);
+    EXPECT(is_acknowledged(peer));
 }
 
 static void close_of_one_of_two(void)
@@ -226,36 +223,13 @@ static void at_each_step(void (*turn)(void))
     EXPECT(step > 50);
 }
 
-static void dups(void)
-{
-    at_each_step(dup_of_what_changes);
-}
+SCENE("dup", at_each_step(dup_of_what_changes))
+SCENE("close", at_each_step(close_of_one_of_two))
+SCENE("wait", at_each_step(wait_while_one_arrives))
+SCENE("join", at_each_step(join_while_read_from))
+SCENE("write", at_each_step(write_by_what_closes))
 
-static void closes(void)
-{
-    at_each_step(close_of_one_of_two);
-}
-
-static void waits(void)
-{
-    at_each_step(wait_while_one_arrives);
-}
-
-static void joins(void)
-{
-    at_each_step(join_while_read_from);
-}
-
-static void writes(void)
-{
-    at_each_step(write_by_what_closes);
-}
-
-static const struct scenario scenarios[] = {
-    {"dup", dups}, {"close", closes}, {"wait", waits}, {"join", joins}, {"write", writes},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN
 #else
 int main(void)
 {

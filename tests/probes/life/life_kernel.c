@@ -38,7 +38,7 @@ static unsigned notified(int fd, unsigned next, unsigned until)
 
 /* A send with MSG_ZEROCOPY in the middle of a burst: in order, and each told once, by its number.
  */
-static void zero_copy(void)
+SCENARIO("zero-copy")
 {
     struct conn conn = open_conn();
     int one = 1;
@@ -89,7 +89,7 @@ static long begin_tls(int fd)
 
 /* Held bytes leave before the records begin. Where the kernel has no kTLS, the refusal changes
  * nothing. */
-static void kernel_tls(void)
+SCENARIO("kernel-tls")
 {
     struct conn conn = open_conn();
     long peer = begin_tls(conn.peer);
@@ -107,20 +107,10 @@ static void kernel_tls(void)
     EXPECT(setsockopt(conn.fd, SOL_TLS, TLS_TX, &keys, sizeof keys) == 0);
     send_records(conn);
     /* Somebody else has made the connection, and begun the records. */
-    struct sockaddr_in address;
-    int listener = raw_listener(0, &address);
-    conn.fd = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
-    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    conn = raw_conn(-1);
     EXPECT(begin_tls(conn.peer) == 0 && begin_tls(conn.fd) == 0);
     EXPECT(raw(SYS_setsockopt, conn.fd, SOL_TLS, TLS_TX, (long)&keys, sizeof keys, 0) == 0);
     send_records(conn);
 }
 
-static const struct scenario scenarios[] = {
-    {"zero-copy", zero_copy},
-    {"kernel-tls", kernel_tls},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

@@ -9,7 +9,7 @@ extern char **environ;
 static char *self;
 
 /* What is held when a process is made has left before: whoever ends first, nobody waits for it. */
-static void forks(void)
+SCENARIO("fork")
 {
     struct conn conn = open_conn();
     put(conn.fd, "held");
@@ -50,7 +50,7 @@ static void exit_with_sharer(void (*leave)(int))
     close_conn(conn);
 }
 
-static void exits(void)
+SCENARIO("exit")
 {
     exit_with_sharer(exit);
     exit_with_sharer(_exit);
@@ -58,7 +58,7 @@ static void exits(void)
     exit_with_sharer(quick_exit);
 }
 
-static void vfork_child(void)
+SCENARIO("vfork")
 {
     struct conn conn = open_conn(), other = open_conn();
     put(conn.fd, "held");
@@ -84,7 +84,7 @@ static void vfork_child(void)
 }
 
 /* A child of a bare clone is a process of its own, also where its thread has used vfork before. */
-static void clone_after_vfork(void)
+SCENARIO("clone-after-vfork")
 {
     struct conn conn = open_conn();
     pid_t pid = vfork();
@@ -95,12 +95,9 @@ static void clone_after_vfork(void)
     pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (pid == 0) {
         struct conn own = open_conn();
-        int nodelay = 0;
-        socklen_t len = sizeof nodelay;
         put(own.fd, "one");
         put(own.fd, "two");
-        raw(SYS_getsockopt, own.fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
-        _exit(nodelay == 1 ? 0 : 1);
+        _exit(has_nodelay(own.fd) ? 0 : 1);
     }
     at_once(conn.peer, "held");
     child_ended(pid, 0);
@@ -108,7 +105,7 @@ static void clone_after_vfork(void)
 }
 
 /* daemon() forks inside the libc. Its child writes on, and waits. */
-static void daemons(void)
+SCENARIO("daemon")
 {
     struct conn conn = open_conn();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -126,7 +123,7 @@ static void daemons(void)
     EXPECT(wait(NULL) > 0);
 }
 
-static void daemon_that_only_waits(void)
+SCENARIO("daemon-waits")
 {
     struct conn conn = open_conn();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -141,13 +138,6 @@ static void daemon_that_only_waits(void)
     child_ended(pid, 0);
     close_conn(conn);
     EXPECT(wait(NULL) > 0);
-}
-
-static int raw_client(const struct sockaddr_in *address)
-{
-    int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, fd, address, sizeof *address, 0) == 0);
-    return fd;
 }
 
 /* Serves one connection: two answers in pieces, and waits after the second. */
@@ -173,13 +163,10 @@ static void be_served(int client)
 }
 
 /* A listener of the parent, accepted from by its children. */
-static void prefork(void)
+SCENARIO("prefork")
 {
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
-           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    struct sockaddr_in address;
+    int listener = seen_listener(&address);
     pid_t pid = fork();
     if (pid == 0) {
         serve(accept(listener, NULL, NULL));
@@ -204,7 +191,7 @@ static void start_again(int fd, int number, int copies, const char *role)
     _exit(9);
 }
 
-static void service_manager(void)
+SCENARIO("service-manager")
 {
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
@@ -216,7 +203,7 @@ static void service_manager(void)
     child_ended(pid, 0);
 }
 
-static void inetd(void)
+SCENARIO("inetd")
 {
     struct conn conn = open_conn();
     pid_t pid = fork();
@@ -228,7 +215,7 @@ static void inetd(void)
 }
 
 /* What systemd does for Accept=yes without StandardInput=socket. */
-static void service_manager_accepts(void)
+SCENARIO("service-manager-accepts")
 {
     struct conn conn = open_conn();
     pid_t pid = fork();
@@ -239,7 +226,7 @@ static void service_manager_accepts(void)
     child_ended(pid, 0);
 }
 
-static void role_connection(void)
+SCENARIO("role-connection")
 {
     serve(3);
     _exit(results->wrong != 0);
@@ -247,11 +234,10 @@ static void role_connection(void)
 
 /* A server on stdio may never make a call that is seen: what inetd gives it has its rule at once.
  */
-static void inetd_silent(void)
+SCENARIO("inetd-silent")
 {
     struct conn conn = open_conn();
-    int nodelay = 0, off = 0;
-    socklen_t len = sizeof nodelay;
+    int off = 0;
     pid_t pid = fork();
     if (pid == 0) {
         raw(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&off, sizeof off, 0);
@@ -259,24 +245,20 @@ static void inetd_silent(void)
     }
     /* Until it has begun it is off, or still on from our own start. */
     child_ended(pid, 0);
-    raw(SYS_getsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
-    EXPECT(nodelay == (getenv("LD_PRELOAD") != NULL));
+    EXPECT(has_nodelay(conn.fd) == (getenv("LD_PRELOAD") != NULL));
     close_conn(conn);
 }
 
-static void role_silent(void)
-{
-    RAW(exit_group, 0, 0, 0, 0);
-}
+SCENE("role-silent", RAW(exit_group, 0, 0, 0, 0))
 
-static void role_listener(void)
+SCENARIO("role-listener")
 {
     int fd = accept(3, NULL, NULL);
     serve(fd);
     close(fd);
 }
 
-static void role_inetd(void)
+SCENARIO("role-inetd")
 {
     char request[8];
     is_governed(1);
@@ -290,26 +272,8 @@ static void role_inetd(void)
     _exit(results->wrong != 0);
 }
 
-static const struct scenario scenarios[] = {
-    {"fork", forks},
-    {"exit", exits},
-    {"vfork", vfork_child},
-    {"clone-after-vfork", clone_after_vfork},
-    {"daemon", daemons},
-    {"daemon-waits", daemon_that_only_waits},
-    {"prefork", prefork},
-    {"service-manager", service_manager},
-    {"service-manager-accepts", service_manager_accepts},
-    {"inetd", inetd},
-    {"inetd-silent", inetd_silent},
-    {"role-silent", role_silent},
-    {"role-listener", role_listener},
-    {"role-connection", role_connection},
-    {"role-inetd", role_inetd},
-};
-
 int main(int argc, char **argv)
 {
     self = argv[0];
-    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+    return life_main(argc, argv);
 }

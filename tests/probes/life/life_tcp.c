@@ -5,12 +5,11 @@
 
 #include <sys/uio.h>
 
-#include <sys/ioctl.h>
 #include <sys/select.h>
 
 /* What a program sent before it closed arrives, also where unread data or SO_LINGER make the close
  * a reset: without the library it was on its way by then. */
-static void close_with_unread(void)
+SCENARIO("close-unread")
 {
     struct conn conn = open_conn();
     answer(conn.peer, "never read");
@@ -22,7 +21,7 @@ static void close_with_unread(void)
     RAW(close, conn.peer, 0, 0, 0);
 }
 
-static void close_with_linger(void)
+SCENARIO("linger")
 {
     struct linger none = {1, 0}, some = {1, 1};
     struct conn conn = open_conn();
@@ -48,7 +47,7 @@ static void close_with_linger(void)
     RAW(close, conn.peer, 0, 0, 0);
 }
 
-static void fast_open(void)
+SCENARIO("fast-open")
 {
     struct sockaddr_in address;
     int listener = raw_listener(0, &address), queue = 5, one = 1;
@@ -72,11 +71,9 @@ static void fast_open(void)
     RAW(close, listener, 0, 0, 0);
 }
 
-static void mptcp(void)
+SCENARIO("mptcp")
 {
-    enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, of recent kernels */
     struct sockaddr_in address;
-    socklen_t len;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 262);
     if (fd < 0) {
         printf("no MPTCP here\n");
@@ -84,8 +81,7 @@ static void mptcp(void)
     }
     int listener = raw_listener(262, &address);
     EXPECT(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
-    struct conn conn = {fd, (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC)};
-    RAW(close, listener, 0, 0, 0);
+    struct conn conn = {fd, raw_accept(listener)};
     for (int i = 0; i < 5; i++) {
         put(conn.fd, "one ");
         put(conn.fd, "two ");
@@ -100,17 +96,15 @@ static void mptcp(void)
     RAW(close, conn.peer, 0, 0, 0);
     /* What MPTCP does not have, the next connection may. */
     conn = open_conn();
-    int before = -1, bound = -1;
     char byte;
-    len = sizeof bound;
     for (int i = 0; i < 2; i++) { /* as soon as an ACK may be delayed */
         put(conn.fd, "?");
         arrives(conn.peer, "?");
         answer(conn.peer, "!");
         EXPECT(read(conn.fd, &byte, 1) == 1);
     }
-    raw(SYS_getsockopt, conn.peer, IPPROTO_TCP, DELACK_MAX_US, (long)&before, (long)&len, 0);
-    raw(SYS_getsockopt, conn.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, (long)&len, 0);
+    int before = kernel_option(conn.peer, DELACK_MAX_US);
+    int bound = kernel_option(conn.fd, DELACK_MAX_US);
     EXPECT(getenv("LD_PRELOAD") == NULL || before < 0 || bound < before);
     close_conn(conn);
 }
@@ -130,19 +124,14 @@ static void finds_nothing(int fd, int way)
 
 /* A program that never waits, but asks again and again: the first time it is told that there is
  * nothing, what it has written leaves, and the second time what it has read is acknowledged. */
-static void polls_busily(void)
+SCENARIO("polls-busily")
 {
     struct conn conn = open_conn();
-    char byte;
     for (int i = 0; i < 9; i++) {
-        int off = 0, unacknowledged = -1;
-        setsockopt(conn.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
-        answer(conn.peer, "!");
-        EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+        owe(conn);
         finds_nothing(conn.fd, i % 3);
         finds_nothing(conn.fd, i % 3);
-        RAW(ioctl, conn.peer, SIOCOUTQ, &unacknowledged, 0);
-        EXPECT(unacknowledged == 0);
+        EXPECT(is_acknowledged(conn.peer));
         put(conn.fd, "is it ");
         put(conn.fd, "there?");
         finds_nothing(conn.fd, i % 3);
@@ -152,7 +141,7 @@ static void polls_busily(void)
 }
 
 /* What was written to one connection leaves before what is then written to another. */
-static void turns_to_another(void)
+SCENARIO("turns-to-another")
 {
     struct conn first = open_conn(), second = open_conn();
     struct iovec piece = {.iov_base = (char[]){"four"}, .iov_len = 4};
@@ -173,14 +162,4 @@ static void turns_to_another(void)
     close_conn(second);
 }
 
-/* Held bytes, and then nothing but computing; the second burst begins when the thread sleeps. */
-static const struct scenario scenarios[] = {
-    {"close-unread", close_with_unread},
-    {"linger", close_with_linger},
-    {"fast-open", fast_open},
-    {"mptcp", mptcp},
-    {"turns-to-another", turns_to_another},
-    {"polls-busily", polls_busily},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

@@ -27,7 +27,7 @@ static void *writes_and_leaves(void *conn)
     pthread_exit(NULL);
 }
 
-static void thread_ends(void)
+SCENARIO("thread-ends")
 {
     void *(*const ways[])(void *) = {writes_and_ends, writes_and_leaves};
     for (int i = 0; i < 2; i++) {
@@ -135,7 +135,7 @@ static void *holds_and_waits(void *unused)
     return NULL;
 }
 
-static void cancellation(void)
+SCENARIO("cancellation")
 {
     sem_init(&never, 0, 0);
     for (int way = 0; way < WAITS; way++) {
@@ -164,7 +164,7 @@ static void jump(int number)
 }
 
 /* The handler leaves in the middle of whatever it is that we do. */
-static void jumps(void)
+SCENARIO("jumps")
 {
     struct conn conn = open_conn();
     struct sigaction action = {.sa_handler = jump, .sa_flags = SA_NODEFER};
@@ -216,7 +216,7 @@ static void kill_on_setsockopt(bool by_number)
         EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
-static void filters(void)
+SCENARIO("filter")
 {
     for (int by_number = 0; by_number < 2; by_number++) {
         struct conn conn = open_conn();
@@ -244,11 +244,4 @@ static void filters(void)
     }
 }
 
-static const struct scenario scenarios[] = {
-    {"thread-ends", thread_ends},
-    {"cancellation", cancellation},
-    {"jumps", jumps},
-    {"filter", filters},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

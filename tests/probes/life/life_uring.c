@@ -36,7 +36,7 @@ static void ring_receives(int fd, const char *text)
 }
 
 /* Writes and the ring's sends take turns, before, within and after what is held. */
-static void sends(void)
+SCENARIO("sends")
 {
     struct conn conn = open_conn();
     for (int i = 0; i < 5; i++) {
@@ -58,7 +58,7 @@ static void sends(void)
 }
 
 /* The ring receives the answer, of which a read takes the rest. */
-static void receives(void)
+SCENARIO("receives")
 {
     struct conn conn = open_conn();
     char data[16] = "", rest[8]; /* valgrind does not see what the ring fills */
@@ -87,7 +87,7 @@ static void receives(void)
 }
 
 /* A socket that the ring connects, and one that it accepts; then it closes both while they hold. */
-static void connects(void)
+SCENARIO("connects")
 {
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof address;
@@ -97,8 +97,7 @@ static void connects(void)
     int listener = raw_listener(0, &address);
     io_uring_prep_connect(io_uring_get_sqe(&ring), conn.fd, (struct sockaddr *)&address, len);
     EXPECT(enter() == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    conn.peer = raw_accept(listener);
     put(conn.fd, "one ");
     put(conn.fd, "two");
     arrives(conn.peer, "one two");
@@ -111,12 +110,8 @@ static void connects(void)
     EXPECT(write(conn.fd, "x", 1) == -1 && errno == EBADF);
     RAW(close, conn.peer, 0, 0, 0);
 
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address = loopback(0);
-    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
-           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
-    conn.peer = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, conn.peer, &address, len, 0) == 0);
+    listener = seen_listener(&address);
+    conn.peer = raw_client(&address);
     io_uring_prep_accept(io_uring_get_sqe(&ring), listener, NULL, NULL, SOCK_CLOEXEC);
     conn.fd = enter(); /* at the number of the one before, perhaps */
     EXPECT(conn.fd >= 0);
@@ -131,7 +126,7 @@ static void connects(void)
 }
 
 /* The ring closes a connection, and a UDP socket takes its number: its datagrams stay apart. */
-static void becomes_udp(void)
+SCENARIO("becomes-udp")
 {
     struct conn conn = open_conn();
     struct sockaddr_in address = loopback(0);
@@ -163,13 +158,6 @@ static void becomes_udp(void)
     close_conn(conn);
 }
 
-static const struct scenario scenarios[] = {
-    {"sends", sends},
-    {"receives", receives},
-    {"connects", connects},
-    {"becomes-udp", becomes_udp},
-};
-
 int main(int argc, char **argv)
 {
     int error = io_uring_queue_init(8, &ring, 0);
@@ -179,7 +167,7 @@ int main(int argc, char **argv)
     }
     if (argc < 2)
         return 0;
-    int result = life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+    int result = life_main(argc, argv);
     io_uring_queue_exit(&ring);
     return result;
 }

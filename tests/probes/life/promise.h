@@ -10,16 +10,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* The peer sends a byte, which the kernel does not acknowledge of itself for now; it is read. */
-__attribute__((unused)) static void owe(struct conn conn)
-{
-    char byte;
-    int off = 0;
-    setsockopt(conn.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
-    answer(conn.peer, "!");
-    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
-}
-
 /* Bursts, each with a wait after it and an answer: whoever cares for small writes has seen some. */
 __attribute__((unused)) static void converse(struct conn conn)
 {
@@ -50,17 +40,6 @@ __attribute__((unused)) static void never_asked(int fd)
     int value = -1;
     socklen_t len = sizeof value;
     EXPECT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value == 0);
-}
-
-enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
-
-/* As the kernel has it, -1 if it knows of none. */
-__attribute__((unused)) static int option_of(int fd, int option)
-{
-    int value = -1;
-    socklen_t len = sizeof value;
-    long result = raw(SYS_getsockopt, fd, IPPROTO_TCP, option, (long)&value, (long)&len, 0);
-    return result == 0 ? value : -1;
 }
 
 /* The child's exit status, or -1 if it has not ended by then; it is killed. */

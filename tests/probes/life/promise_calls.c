@@ -6,7 +6,7 @@
 enum { READS = 200, SENDS = 100 };
 
 /* A server that has read a request, and reads a file in pieces before it answers. */
-static void file_reads(void)
+SCENARIO("file-reads")
 {
     struct conn conn = open_conversing();
     char data[64];
@@ -20,7 +20,7 @@ static void file_reads(void)
     close_conn(conn);
 }
 
-static void sendmsgs(void)
+SCENARIO("sendmsgs")
 {
     struct conn conn = open_conversing();
     struct iovec one = {(char[]){"x"}, 1};
@@ -32,9 +32,4 @@ static void sendmsgs(void)
     close_conn(conn);
 }
 
-static const struct scenario scenarios[] = {
-    {"file-reads", file_reads},
-    {"sendmsgs", sendmsgs},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

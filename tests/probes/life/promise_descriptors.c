@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors that are closed in another table than this process's own, filters that permit
- * everything, and what becomes of the connections that stay open. See promise.h. */
+/* Descriptors that are closed in another table than this process's own, and what becomes of the
+ * connections that stay open. See promise.h. */
 #include "promise.h"
 
 #include "behind.h"
 
 #include <setjmp.h>
-#include <sys/ioctl.h>
 #include <linux/close_range.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 
 static int by_value(const void *left, const void *right)
 {
@@ -84,15 +80,8 @@ static void in_a_thread(void *(*run)(void *))
     close_conn(conn);
 }
 
-static void close_range_unshare(void)
-{
-    in_a_thread(unshares);
-}
-
-static void close_range_by_number(void)
-{
-    in_a_thread(unshares_by_number);
-}
+SCENE("close-range-unshare", in_a_thread(unshares))
+SCENE("close-range-by-number", in_a_thread(unshares_by_number))
 
 /* Everything but what is standard, in its own table and in its parent's memory. */
 static int closes(void *conn)
@@ -102,7 +91,7 @@ static int closes(void *conn)
     return 0;
 }
 
-static void clone_vm(void)
+SCENARIO("clone-vm")
 {
     enum { STACK = 256 * 1024 };
     struct conn conn = open_conversing();
@@ -129,7 +118,7 @@ __attribute__((noinline)) static pid_t child_that_writes(int fd)
 }
 
 /* The first writes on a connection are those of a child of vfork. */
-static void vfork_writes(void)
+SCENARIO("vfork-writes")
 {
     struct conn conn = raw_conn(-1);
     EXPECT(ended_within(child_that_writes(conn.fd), 2000) == 0);
@@ -157,7 +146,7 @@ __attribute__((noinline)) static pid_t child_that_covers(int fd, int pipe_end)
 }
 
 /* A child of vfork puts a pipe over its own copy of the descriptor, as before an exec. */
-static void vfork_covers(void)
+SCENARIO("vfork-covers")
 {
     struct conn conn = open_conversing();
     int ends[2];
@@ -171,7 +160,7 @@ static void vfork_covers(void)
 }
 
 /* A server whose sockets are all made by syscall(). */
-static void made_by_number(void)
+SCENARIO("made-by-number")
 {
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof address;
@@ -180,8 +169,7 @@ static void made_by_number(void)
     EXPECT(syscall(SYS_listen, listener, 8) == 0);
     EXPECT(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
     for (int i = 0; i < 2; i++) {
-        struct conn conn = {.peer = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0)};
-        EXPECT(RAW(connect, conn.peer, &address, sizeof address, 0) == 0);
+        struct conn conn = {.peer = raw_client(&address)};
         conn.fd = (int)(i ? syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC)
                           : syscall(SYS_accept, listener, NULL, NULL));
         never_asked(conn.fd);
@@ -197,28 +185,6 @@ static void made_by_number(void)
         close_conn(conn);
     }
     close(listener);
-}
-
-/* Everything is allowed. */
-static struct sock_filter all_of_it[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-static struct sock_fprog allow = {.len = 1, .filter = all_of_it};
-
-static void filter_by_prctl(void)
-{
-    struct conn conn = open_conversing();
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allow) == 0);
-    never_asked(conn.fd);
-    close_conn(conn);
-}
-
-static void filter_by_number(void)
-{
-    struct conn conn = open_conversing();
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &allow) == 0);
-    never_asked(conn.fd);
-    close_conn(conn);
 }
 
 /* --- jumps: a signal handler leaves a write with siglongjmp. With behind.so behind the library it
@@ -290,27 +256,7 @@ static void jumps_out(const char *where, void (*when)(void))
     close_conn(jumping);
 }
 
-static void jump_from_option(void)
-{
-    jumps_out("behind_push", if_taken_off);
-}
+SCENE("jump-from-option", jumps_out("behind_push", if_taken_off))
+SCENE("jump-from-held-write", jumps_out("behind_sent", if_held))
 
-static void jump_from_held_write(void)
-{
-    jumps_out("behind_sent", if_held);
-}
-
-static const struct scenario scenarios[] = {
-    {"close-range-unshare", close_range_unshare},
-    {"close-range-by-number", close_range_by_number},
-    {"clone-vm", clone_vm},
-    {"jump-from-option", jump_from_option},
-    {"jump-from-held-write", jump_from_held_write},
-    {"vfork-writes", vfork_writes},
-    {"vfork-covers", vfork_covers},
-    {"made-by-number", made_by_number},
-    {"filter-by-prctl", filter_by_prctl},
-    {"filter-by-number", filter_by_number},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

@@ -15,11 +15,14 @@ static char *const just_true[] = {name_of_true, NULL};
 static char *const no_environment[] = {NULL};
 static const char path_of_true[] = "/bin/true";
 
-static void install(struct sock_filter *filter, unsigned short length)
+static void install(struct sock_filter *filter, unsigned short length, bool by_number)
 {
     struct sock_fprog program = {.len = length, .filter = filter};
     EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    if (by_number)
+        EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+    else
+        EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
 /* Everything but this call. */
@@ -31,7 +34,7 @@ static void kill_on(unsigned number)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    install(filter, sizeof filter / sizeof *filter);
+    install(filter, sizeof filter / sizeof *filter, false);
 }
 
 static void execs(int fd)
@@ -131,7 +134,7 @@ static void lives_through(unsigned forbidden, void (*act)(int fd), const char *n
 
 #define LIVES_THROUGH(forbidden, act) lives_through(forbidden, act, #act)
 
-static void kills(void)
+SCENARIO("kills")
 {
     LIVES_THROUGH(SYS_setsockopt, execs);
     LIVES_THROUGH(SYS_setsockopt, spawns);
@@ -146,24 +149,20 @@ static void kills(void)
 
 /* A listener and both ends of a connection that all are the program's, and another connection whose
  * TCP_NODELAY it has set. */
-static void permits(void)
+static void permits(bool by_number)
 {
     struct sock_filter all_of_it[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
+    struct sockaddr_in address;
     bool shimmed = getenv("LD_PRELOAD") != NULL;
-    int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0), client;
-    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0);
-    EXPECT(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+    int on = 1, listener = seen_listener(&address);
     EXPECT(has_nodelay(listener) == shimmed);
     struct conn conn = open_conversing(), own = open_conversing();
     EXPECT(setsockopt(own.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
-    install(all_of_it, 1);
+    install(all_of_it, 1, by_number);
     EXPECT(!has_nodelay(listener));
     EXPECT(!has_nodelay(conn.fd));
     EXPECT(has_nodelay(own.fd));
-    client = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
-    EXPECT(RAW(connect, client, &address, sizeof address, 0) == 0);
+    int client = raw_client(&address);
     int server = accept(listener, NULL, NULL);
     EXPECT(!has_nodelay(server));
     never_asked(listener);
@@ -176,9 +175,7 @@ static void permits(void)
     close_conn(own);
 }
 
-static const struct scenario scenarios[] = {
-    {"kills", kills},
-    {"permits", permits},
-};
+SCENE("permits", permits(false))
+SCENE("permits-by-number", permits(true))
 
-LIFE_MAIN(scenarios)
+LIFE_MAIN

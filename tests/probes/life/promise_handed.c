@@ -9,15 +9,15 @@ enum { HANDED = 10, PEER = 11 };
 static int first_of(int option)
 {
     int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    int value = option_of(fd, option);
+    int value = kernel_option(fd, option);
     RAW(close, fd, 0, 0, 0);
     return value;
 }
 
 static bool is_as_made(int fd)
 {
-    return option_of(fd, TCP_NODELAY) == 0 &&
-           option_of(fd, DELACK_MAX_US) == first_of(DELACK_MAX_US);
+    return kernel_option(fd, TCP_NODELAY) == 0 &&
+           kernel_option(fd, DELACK_MAX_US) == first_of(DELACK_MAX_US);
 }
 
 /* A stream of small writes is joined by the kernel, and what a wait follows is not late. */
@@ -31,36 +31,26 @@ static void streams(int fd)
     is_governed(fd);
 }
 
-static int connect_unseen(const struct sockaddr_in *address)
-{
-    int fd = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
-    EXPECT(RAW(connect, fd, address, sizeof *address, 0) == 0);
-    return fd;
-}
-
 /* The next connection of the listener that was handed over. */
 static int accept_one(void)
 {
     struct sockaddr_in address;
     socklen_t len = sizeof address;
     EXPECT(RAW(getsockname, HANDED, &address, &len, 0) == 0);
-    connect_unseen(&address);
+    raw_client(&address);
     return accept(HANDED, NULL, NULL);
 }
 
-static void role_accepts(void)
+SCENARIO("role-accepts")
 {
     never_asked(HANDED);
     streams(accept_one());
 }
 
-static void role_writes(void)
-{
-    streams(HANDED);
-}
+SCENE("role-writes", streams(HANDED))
 
 /* Has no library. */
-static void role_unshimmed(void)
+SCENARIO("role-unshimmed")
 {
     EXPECT(getenv("LD_PRELOAD") == NULL);
     EXPECT(is_as_made(HANDED));
@@ -70,11 +60,7 @@ static void role_unshimmed(void)
 /* One of our own, and as the library has it. */
 static int listen_here(struct sockaddr_in *address)
 {
-    socklen_t len = sizeof *address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    *address = loopback(0);
-    EXPECT(bind(fd, (struct sockaddr *)address, len) == 0 && listen(fd, 8) == 0);
-    EXPECT(getsockname(fd, (struct sockaddr *)address, &len) == 0);
+    int fd = seen_listener(address);
     EXPECT(has_nodelay(fd) == (getenv("LD_PRELOAD") != NULL));
     return fd;
 }
@@ -103,24 +89,13 @@ static void goes_on_as(const char *role, bool listens)
     child_ended(pid, 0);
 }
 
-static void listener_stays(void)
-{
-    goes_on_as("role-accepts", true);
-}
-
-static void connection_stays(void)
-{
-    goes_on_as("role-writes", false);
-}
-
-static void listener_leaves(void)
-{
-    goes_on_as("role-unshimmed", true);
-}
+SCENE("listener-stays", goes_on_as("role-accepts", true))
+SCENE("connection-stays", goes_on_as("role-writes", false))
+SCENE("listener-leaves", goes_on_as("role-unshimmed", true))
 
 /* A child's program has a copy of the parent's listener, from which the parent goes on to accept.
  */
-static void listener_is_shared(void)
+SCENARIO("listener-is-shared")
 {
     struct sockaddr_in address;
     int listener = listen_here(&address);
@@ -134,14 +109,14 @@ static void listener_is_shared(void)
     close(listener);
 }
 
-static void listener_is_sent(void)
+SCENARIO("listener-is-sent")
 {
     struct sockaddr_in address;
     int pair[2], listener = listen_here(&address);
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     send_right(pair[0], listener);
     EXPECT(is_as_made(listener));
-    int client = connect_unseen(&address);
+    int client = raw_client(&address);
     int server = (int)RAW(accept4, listener, 0, 0, 0);
     EXPECT(is_as_made(server));
     RAW(close, client, 0, 0, 0);
@@ -151,27 +126,4 @@ static void listener_is_sent(void)
     close(pair[1]);
 }
 
-static const struct scenario roles[] = {
-    {"role-accepts", role_accepts},
-    {"role-writes", role_writes},
-    {"role-unshimmed", role_unshimmed},
-};
-
-static const struct scenario scenarios[] = {
-    {"listener-stays", listener_stays},     {"connection-stays", connection_stays},
-    {"listener-leaves", listener_leaves},   {"listener-is-shared", listener_is_shared},
-    {"listener-is-sent", listener_is_sent},
-};
-
-int main(int argc, char **argv)
-{
-    for (size_t i = 0; argc == 2 && i < sizeof roles / sizeof *roles; i++) {
-        if (strcmp(argv[1], roles[i].name) != 0)
-            continue;
-        results =
-            mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        roles[i].run();
-        return results->wrong != 0;
-    }
-    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
-}
+LIFE_MAIN

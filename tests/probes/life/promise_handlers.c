@@ -43,7 +43,7 @@ static void forks_in_handler(int number)
     handled = 1;
 }
 
-static void forks(void)
+SCENARIO("forks")
 {
     enum { FORKS = 300 };
     struct conn conn = open_conversing();
@@ -74,7 +74,7 @@ static void *idle(void *unused)
 
 /* The first connection of a process: each has one chance, so there are many. A program with a
  * second thread has an allocator that locks. */
-static void connects(void)
+SCENARIO("connects")
 {
     enum { PROCESSES = 60 };
     int listener = raw_listener(0, &somewhere);
@@ -99,9 +99,4 @@ static void connects(void)
     close_conn(open_conversing());
 }
 
-static const struct scenario scenarios[] = {
-    {"forks", forks},
-    {"connects", connects},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

@@ -67,7 +67,7 @@ static void goes_on(uint32_t then, bool asks)
     RAW(close, listener, 0, 0, 0);
 }
 
-static void undone(void)
+SCENARIO("undone")
 {
     for (int asks = 0; asks < 2; asks++) {
         goes_on(INADDR_LOOPBACK, asks);
@@ -76,7 +76,7 @@ static void undone(void)
 }
 
 /* A listener's rule is for its connections too, as long as no other rule is. */
-static void of_a_listener(void)
+SCENARIO("of-a-listener")
 {
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof address;
@@ -84,8 +84,7 @@ static void of_a_listener(void)
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 3);
     EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 4) == 0 &&
            getsockname(listener, (struct sockaddr *)&address, &len) == 0);
-    int client = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
-    EXPECT(RAW(connect, client, &address, len, 0) == 0);
+    int client = raw_client(&address);
     int fd = accept(listener, NULL, NULL);
     has(fd, governed, DEFAULT);
     close(fd);
@@ -93,13 +92,8 @@ static void of_a_listener(void)
     close(listener);
 }
 
-static const struct scenario scenarios[] = {
-    {"undone", undone},
-    {"of-a-listener", of_a_listener},
-};
-
 int main(int argc, char **argv)
 {
     governed = getenv("LD_PRELOAD") != NULL;
-    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
+    return life_main(argc, argv);
 }

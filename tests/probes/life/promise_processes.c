@@ -3,7 +3,7 @@
 #include "promise.h"
 
 /* Accepts one connection on descriptor 3, writes to it in pieces, and ends. */
-static int role_accepts(void)
+SCENARIO("role-accepts")
 {
     char byte;
     int fd = accept(3, NULL, NULL);
@@ -15,7 +15,6 @@ static int role_accepts(void)
     }
     is_governed(fd);
     close(fd);
-    return results->wrong != 0;
 }
 
 /* The program that the listener is handed to has the library, this one has not: LISTENER_PRELOAD.
@@ -24,8 +23,9 @@ static void hands_listener(bool announced)
 {
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
-    int nodelay = option_of(listener, TCP_NODELAY), delay = option_of(listener, DELACK_MAX_US);
-    int idle = option_of(listener, TCP_KEEPIDLE);
+    int nodelay = kernel_option(listener, TCP_NODELAY),
+        delay = kernel_option(listener, DELACK_MAX_US);
+    int idle = kernel_option(listener, TCP_KEEPIDLE);
     EXPECT(getenv("LD_PRELOAD") == NULL && nodelay == 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -44,42 +44,20 @@ static void hands_listener(bool announced)
         execl("/proc/self/exe", "promise_processes", "role-accepts", (char *)NULL);
         _exit(9);
     }
-    int client = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, client, &address, sizeof address, 0) == 0);
+    int client = raw_client(&address);
     for (int i = 0; i < 20; i++) {
         answer(client, "?");
         arrives_within(client, "one two", 1000);
     }
     RAW(close, client, 0, 0, 0);
     child_ended(pid, 0);
-    EXPECT(option_of(listener, TCP_NODELAY) == nodelay);
-    EXPECT(option_of(listener, DELACK_MAX_US) == delay);
-    EXPECT(option_of(listener, TCP_KEEPIDLE) == idle);
+    EXPECT(kernel_option(listener, TCP_NODELAY) == nodelay);
+    EXPECT(kernel_option(listener, DELACK_MAX_US) == delay);
+    EXPECT(kernel_option(listener, TCP_KEEPIDLE) == idle);
     RAW(close, listener, 0, 0, 0);
 }
 
-static void listener_announced(void)
-{
-    hands_listener(true);
-}
+SCENE("listener-announced", hands_listener(true))
+SCENE("listener-inherited", hands_listener(false))
 
-static void listener_inherited(void)
-{
-    hands_listener(false);
-}
-
-static const struct scenario scenarios[] = {
-    {"listener-announced", listener_announced},
-    {"listener-inherited", listener_inherited},
-};
-
-int main(int argc, char **argv)
-{
-    if (argc == 2 && strcmp(argv[1], "role-accepts") == 0) {
-        results =
-            mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        alarm(20);
-        return role_accepts();
-    }
-    return life_main(argc, argv, scenarios, sizeof scenarios / sizeof *scenarios);
-}
+LIFE_MAIN

@@ -10,7 +10,6 @@
  * (tcp_in_quickack_mode). */
 #include "promise.h"
 
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 
@@ -152,30 +151,11 @@ static void reads_by(void (*read_answer)(int fd))
     converse_with(answers, open_conn(), ask_once, read_answer);
 }
 
-static void waitall(void)
-{
-    reads_by(wait_all);
-}
-
-static void waitall_recvmsg(void)
-{
-    reads_by(wait_all_recvmsg);
-}
-
-static void peek(void)
-{
-    reads_by(peek_all);
-}
-
-static void fionread(void)
-{
-    reads_by(fionread_all);
-}
-
-static void fionread_sleep(void)
-{
-    reads_by(fionread_and_sleep);
-}
+SCENE("waitall", reads_by(wait_all))
+SCENE("waitall-recvmsg", reads_by(wait_all_recvmsg))
+SCENE("peek", reads_by(peek_all))
+SCENE("fionread", reads_by(fionread_all))
+SCENE("fionread-sleep", reads_by(fionread_and_sleep))
 
 static void with_low_water(void (*read_answer)(int fd))
 {
@@ -185,15 +165,8 @@ static void with_low_water(void (*read_answer)(int fd))
     converse_with(answers, conn, ask_once, read_answer);
 }
 
-static void lowat_select(void)
-{
-    with_low_water(select_all);
-}
-
-static void lowat_poll(void)
-{
-    with_low_water(poll_all);
-}
+SCENE("lowat-select", with_low_water(select_all))
+SCENE("lowat-poll", with_low_water(poll_all))
 
 static void ask_in_pieces(int fd)
 {
@@ -207,13 +180,10 @@ static void read_a_byte(int fd)
 }
 
 /* A runtime that makes its system calls itself uses libc's send and recv all the same. */
-static void raw_client(void)
-{
-    converse_with(answers_bursts, raw_conn(-1), ask_in_pieces, read_a_byte);
-}
+SCENE("raw-client", converse_with(answers_bursts, raw_conn(-1), ask_in_pieces, read_a_byte))
 
 /* The same with a number that only a program with thousands of connections comes to. */
-static void high_client(void)
+SCENARIO("high-client")
 {
     enum { HIGH = 2000 };
     struct rlimit limit;
@@ -226,36 +196,18 @@ static void high_client(void)
     converse_with(answers_bursts, raw_conn(HIGH), ask_in_pieces, read_a_byte);
 }
 
-static void syscall_client(void)
+SCENARIO("syscall-client")
 {
     struct sockaddr_in address;
     struct conn conn;
     int listener = raw_listener(0, &address);
     conn.fd = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT(syscall(SYS_connect, conn.fd, &address, sizeof address) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    conn.peer = raw_accept(listener);
     converse_with(answers_bursts, conn, ask_in_pieces, read_a_byte);
 }
 
 /* It reads what a peer with Nagle on has written in two pieces. */
-static void raw_reader(void)
-{
-    converse_with(answers, raw_conn(-1), ask_once, read_piecewise);
-}
+SCENE("raw-reader", converse_with(answers, raw_conn(-1), ask_once, read_piecewise))
 
-static const struct scenario scenarios[] = {
-    {"waitall", waitall},
-    {"waitall-recvmsg", waitall_recvmsg},
-    {"lowat-select", lowat_select},
-    {"lowat-poll", lowat_poll},
-    {"peek", peek},
-    {"fionread", fionread},
-    {"fionread-sleep", fionread_sleep},
-    {"raw-client", raw_client},
-    {"high-client", high_client},
-    {"syscall-client", syscall_client},
-    {"raw-reader", raw_reader},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

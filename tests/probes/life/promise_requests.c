@@ -29,12 +29,8 @@ static void client(uint16_t port, bool to_eof)
 
 static int listen_and_tell(void)
 {
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    EXPECT(bind(fd, (struct sockaddr *)&address, len) == 0);
-    EXPECT(listen(fd, 8) == 0);
-    EXPECT(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+    struct sockaddr_in address;
+    int fd = seen_listener(&address);
     printf("listening on port %d\n", ntohs(address.sin_port));
     fflush(stdout);
     return fd;
@@ -70,8 +66,7 @@ static void peer_client(uint16_t port)
 {
     struct sockaddr_in address = loopback(htons(port));
     for (int i = 0; i < CONNECTIONS; i++) {
-        int fd = (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0);
-        EXPECT(RAW(connect, fd, &address, sizeof address, 0) == 0);
+        int fd = raw_client(&address);
         EXPECT(raw(SYS_sendto, fd, (long)"request", 7, 0, 0, 0) == 7);
         EXPECT(raw(SYS_recvfrom, fd, (long)data, ANSWER, MSG_WAITALL, 0, 0) == ANSWER);
         EXPECT(raw(SYS_recvfrom, fd, (long)data, ANSWER, 0, 0, 0) == 0);
@@ -83,8 +78,7 @@ int main(int argc, char **argv)
 {
     const char *role = argc > 1 ? argv[1] : "";
     uint16_t port = argc > 2 ? (uint16_t)atoi(argv[2]) : 0;
-    results =
-        mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    make_results();
     alarm(20);
     RAW(getppid, 0, 0, 0, 0);
     if (strcmp(role, "client") == 0)

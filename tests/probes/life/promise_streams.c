@@ -6,7 +6,7 @@
 #include <sys/sendfile.h>
 
 /* Each flush is a small write. */
-static void fdopen_first(void)
+SCENARIO("fdopen-first")
 {
     struct sockaddr_in address;
     struct conn conn;
@@ -14,8 +14,7 @@ static void fdopen_first(void)
     conn.fd = socket(AF_INET, SOCK_STREAM, 0);
     FILE *stream = fdopen(conn.fd, "r+");
     EXPECT(connect(conn.fd, (struct sockaddr *)&address, sizeof address) == 0);
-    conn.peer = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
-    RAW(close, listener, 0, 0, 0);
+    conn.peer = raw_accept(listener);
     for (int i = 0; i < 3; i++) {
         EXPECT(fputs("one ", stream) >= 0 && fflush(stream) == 0);
         EXPECT(fputs("two", stream) >= 0 && fflush(stream) == 0);
@@ -28,7 +27,7 @@ static void fdopen_first(void)
 }
 
 /* It stays on, however much is written without a wait. */
-static void own_option(void)
+SCENARIO("own-option")
 {
     struct conn conn = open_conversing();
     int on = 1, value = -1;
@@ -57,7 +56,7 @@ static void *sends_a_file(void *unused)
 }
 
 /* sendfile is none. */
-static void sendfile_cancelled(void)
+SCENARIO("sendfile-cancelled")
 {
     pthread_t thread;
     void *result = NULL;
@@ -78,10 +77,4 @@ static void sendfile_cancelled(void)
     close_conn(cancelled.owing);
 }
 
-static const struct scenario scenarios[] = {
-    {"fdopen-first", fdopen_first},
-    {"own-option", own_option},
-    {"sendfile-cancelled", sendfile_cancelled},
-};
-
-LIFE_MAIN(scenarios)
+LIFE_MAIN

@@ -23,114 +23,77 @@ static void ask(int option, int value)
 
 /* --- how it comes about --- */
 
-static void connected(void)
-{
-    near = open_conn();
-}
+SCENE("connected", near = open_conn())
 
-static void accepted(void)
+SCENARIO("accepted")
 {
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 8) == 0 &&
-           getsockname(listener, (struct sockaddr *)&address, &len) == 0);
-    near.peer = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, near.peer, &address, len, 0) == 0);
+    struct sockaddr_in address;
+    int listener = seen_listener(&address);
+    near.peer = raw_client(&address);
     near.fd = accept(listener, NULL, NULL);
 }
 
-static void accepted_nonblock(void)
+SCENARIO("accepted-nonblock")
 {
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT(listen(listener, 8) == 0 &&
            getsockname(listener, (struct sockaddr *)&address, &len) == 0);
-    near.peer = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(connect, near.peer, &address, len, 0) == 0);
+    near.peer = raw_client(&address);
     near.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 }
 
-static void made_raw(void)
-{
-    near = raw_conn(-1);
-}
+SCENE("raw", near = raw_conn(-1))
 
 /* --- what a program asks for --- */
 
-enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
+SCENE("bound", ask(DELACK_MAX_US, 20000))
 
-static void asks_bound(void)
-{
-    ask(DELACK_MAX_US, 20000);
-}
-
-static void is_told_of_bound(void)
+SCENARIO("told")
 {
     int told = 0;
     socklen_t len = sizeof told;
     EXPECT(getsockopt(near.fd, IPPROTO_TCP, DELACK_MAX_US, &told, &len) == 0 && told == 200000);
 }
 
-static void asks_nodelay(void)
-{
-    ask(TCP_NODELAY, 1);
-}
-
-static void asks_delay(void)
-{
-    ask(TCP_NODELAY, 0);
-}
+SCENE("nodelay", ask(TCP_NODELAY, 1))
+SCENE("delay", ask(TCP_NODELAY, 0))
 
 /* A socket that is neither connected nor listening. */
-static void asks_idle(void)
+SCENARIO("idle")
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0), idle = 500;
     EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
 }
 
-static void has_nodelay_already(void)
+SCENARIO("has-nodelay")
 {
     int on = 1;
     raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
 }
 
-static void has_bound_already(void)
+SCENARIO("has-bound")
 {
     int bound = 8000;
     raw(SYS_setsockopt, near.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, sizeof bound, 0);
 }
 
-static void corks(void)
-{
-    ask(TCP_CORK, 1);
-}
+SCENE("cork", ask(TCP_CORK, 1))
+SCENE("uncork", ask(TCP_CORK, 0))
+SCENE("quickack", ask(TCP_QUICKACK, 1))
 
-static void uncorks(void)
-{
-    ask(TCP_CORK, 0);
-}
-
-static void asks_quickack(void)
-{
-    ask(TCP_QUICKACK, 1);
-}
-
-static void asks_whole(void)
+SCENARIO("lowat")
 {
     int bytes = 4;
     EXPECT(setsockopt(near.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0);
 }
 
-static void asks_nonblock(void)
-{
-    EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0);
-}
+SCENE("nonblock", EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0))
 
 /* --- handing on and ending --- */
 
-static void forks(void)
+SCENARIO("fork")
 {
     pid_t pid = fork();
     if (pid == 0)
@@ -138,7 +101,7 @@ static void forks(void)
     child_ended(pid, 0);
 }
 
-static void clones(void)
+SCENARIO("clone")
 {
     pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (pid == 0)
@@ -146,7 +109,7 @@ static void clones(void)
     child_ended(pid, 0);
 }
 
-static void vforks(void)
+SCENARIO("vfork")
 {
     pid_t pid = vfork();
     if (pid == 0)
@@ -154,7 +117,7 @@ static void vforks(void)
     child_ended(pid, 0);
 }
 
-static void vfork_writes(void)
+SCENARIO("vfork-writes")
 {
     pid_t pid = vfork();
     if (pid == 0) {
@@ -172,7 +135,7 @@ static void *closes_in_thread(void *unused)
     return unused;
 }
 
-static void empties_own_table(void)
+SCENARIO("range")
 {
     pthread_t thread;
     pthread_create(&thread, NULL, closes_in_thread, NULL);
@@ -187,7 +150,7 @@ static int closes_in_helper(void *unused)
 }
 
 /* A child in our memory. */
-static void has_helper(void)
+SCENARIO("helper")
 {
     enum { STACK = 256 * 1024 };
     char *stack =
@@ -196,7 +159,7 @@ static void has_helper(void)
     child_ended(pid, 0);
 }
 
-static void spawns(void)
+SCENARIO("spawn")
 {
     pid_t pid;
     char *const arguments[] = {"true", NULL};
@@ -204,60 +167,42 @@ static void spawns(void)
     child_ended(pid, 0);
 }
 
-static void execs(void)
-{
-    execl("/nonexistent", "nobody", (char *)NULL);
-}
+SCENE("exec", execl("/nonexistent", "nobody", (char *)NULL))
 
-static void execs_by_number(void)
+SCENARIO("exec-by-number")
 {
     char *const arguments[] = {"nobody", NULL};
     syscall(SYS_execve, "/nonexistent", arguments, environ);
 }
 
-static void leaves(void)
-{
-    _exit(0);
-}
-
-static void returns(void)
-{
-    exit(0);
-}
-
-static void closes(void)
-{
-    close(near.fd);
-}
-
-static void closes_by_number(void)
-{
-    syscall(SYS_close, near.fd);
-}
+SCENE("_exit", _exit(0))
+SCENE("exit", exit(0))
+SCENE("close", close(near.fd))
+SCENE("close-by-number", syscall(SYS_close, near.fd))
 
 /* Behind our back. */
-static void becomes_a_pipe(void)
+SCENARIO("becomes-a-pipe")
 {
     char byte;
     RAW(dup3, pair[0], near.fd, 0, 0);
     EXPECT(recv(near.fd, &byte, 1, 0) == -1 && errno == ENOTSOCK);
 }
 
-static void reads_pipe_there(void)
+SCENARIO("fed")
 {
     char byte;
     RAW(write, pair[1], "!", 1, 0);
     EXPECT(read(near.fd, &byte, 1) == 1);
 }
 
-static void is_repaired(void)
+SCENARIO("repair")
 {
     enum { OFF_WITHOUT_PROBE = -1 };
     ask(TCP_REPAIR, 1);
     ask(TCP_REPAIR, OFF_WITHOUT_PROBE);
 }
 
-static void duplicates(void)
+SCENARIO("dup")
 {
     int copy = dup(near.fd);
     EXPECT(copy >= 0);
@@ -267,18 +212,15 @@ static void duplicates(void)
 
 static int spare;
 
-static void copies(void)
-{
-    spare = dup(near.fd);
-}
+SCENE("copy", spare = dup(near.fd))
 
-static void corks_copy(void)
+SCENARIO("cork-copy")
 {
     int on = 1;
     EXPECT(setsockopt(spare, IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0);
 }
 
-static void swaps(void)
+SCENARIO("swap")
 {
     int fd = near.fd;
     near.fd = spare;
@@ -286,10 +228,7 @@ static void swaps(void)
 }
 
 /* Past the library, while there is another one. */
-static void vanishes(void)
-{
-    RAW(close, near.fd, 0, 0, 0);
-}
+SCENE("vanish", RAW(close, near.fd, 0, 0, 0))
 
 static struct conn left;
 static _Atomic bool has_read;
@@ -304,7 +243,7 @@ static void *reads_left(void *unused)
 
 /* A thread waits there for what the peer says, and meanwhile another one closes it, and gives its
  * number to something else. */
-static void is_left_to_reader(void)
+SCENARIO("reader")
 {
     pthread_t reader;
     left = near;
@@ -314,7 +253,7 @@ static void is_left_to_reader(void)
     EXPECT(RAW(dup3, 2, left.fd, 0, 0) == left.fd);
 }
 
-static void reader_hears(void)
+SCENARIO("reader-hears")
 {
     double begin = now_ms();
     answer(left.peer, "!");
@@ -322,55 +261,29 @@ static void reader_hears(void)
         EXPECT(look_again(begin, 2000));
 }
 
-static void unshares(void)
-{
-    EXPECT(unshare(CLONE_FS) == 0);
-}
+SCENE("unshare", EXPECT(unshare(CLONE_FS) == 0))
+SCENE("prctl", EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0))
+SCENE("setgid", EXPECT(syscall(SYS_setgid, getgid()) == 0))
+SCENE("stdout", EXPECT(dup2(near.fd, 1) == 1))
+SCENE("fdopen", EXPECT(fdopen(near.fd, "r+") != NULL))
 
-static void keeps_capabilities(void)
-{
-    EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0);
-}
-
-static void sets_group_by_number(void)
-{
-    EXPECT(syscall(SYS_setgid, getgid()) == 0);
-}
-
-static void becomes_stdout(void)
-{
-    EXPECT(dup2(near.fd, 1) == 1);
-}
-
-static void is_opened(void)
-{
-    EXPECT(fdopen(near.fd, "r+") != NULL);
-}
-
-static void is_passed(void)
+SCENARIO_NAMED(is_passed, "pass")
 {
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     send_right(pair[0], near.fd);
 }
 
-static void is_passed_back(void)
+SCENARIO("pass-back")
 {
     is_passed();
     RAW(close, near.fd, 0, 0, 0);
     near.fd = receive_right(pair[1]);
 }
 
-static void uses_uring(void)
-{
-    EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1);
-}
+SCENE("uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
+SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 
-static void writes_by_number(void)
-{
-    EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5);
-}
-
-static void filters(void)
+SCENARIO("filter")
 {
     static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     static struct sock_fprog allow = {.len = 1, .filter = all};
@@ -391,7 +304,7 @@ static void *write_and_stay(void *unused)
 }
 
 /* A thread that writes five pieces and waits where nobody sees it. */
-static void is_written_to(void)
+SCENARIO("another")
 {
     pthread_t thread;
     pthread_create(&thread, NULL, write_and_stay, NULL);

@@ -8,7 +8,6 @@
 #include <linux/futex.h>
 #include <semaphore.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/time.h>
@@ -19,38 +18,24 @@ static int pair[2];
 
 /* --- writes --- */
 
-static void writes(void)
+SCENARIO_NAMED(writes, "write")
 {
     EXPECT(write(near.fd, "piece", 5) == 5);
 }
 
-static void sends(void)
-{
-    EXPECT(send(near.fd, "piece", 5, 0) == 5);
-}
+SCENE("send", EXPECT(send(near.fd, "piece", 5, 0) == 5))
+SCENE("more", EXPECT(send(near.fd, "piece", 5, MSG_MORE) == 5))
+SCENE("empty", EXPECT(write(near.fd, "", 0) == 0))
 
-static void sends_more(void)
-{
-    EXPECT(send(near.fd, "piece", 5, MSG_MORE) == 5);
-}
-
-static void writes_empty(void)
-{
-    EXPECT(write(near.fd, "", 0) == 0);
-}
-
-static void writes_big(void)
+SCENARIO("big")
 {
     static char data[100000];
     EXPECT(write(near.fd, data, sizeof data) == sizeof data);
 }
 
-static void writes_other(void)
-{
-    EXPECT(write(far.fd, "piece", 5) == 5);
-}
+SCENE("other", EXPECT(write(far.fd, "piece", 5) == 5))
 
-static void write_fails(void)
+SCENARIO("bad")
 {
     void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT(write(near.fd, nowhere, 5) == -1 && errno == EFAULT);
@@ -58,7 +43,7 @@ static void write_fails(void)
 
 /* --- reads --- */
 
-static void says(void)
+SCENARIO_NAMED(says, "says")
 {
     int none = 0, bytes = 0;
     double begin = now_ms();
@@ -70,60 +55,60 @@ static void says(void)
         RAW(ioctl, near.fd, FIONREAD, &bytes, 0);
 }
 
-static void reads(void)
+SCENARIO_NAMED(reads, "read")
 {
     char byte;
     EXPECT(read(near.fd, &byte, 1) == 1);
 }
 
-static void hears(void)
+SCENARIO_NAMED(hears, "hear")
 {
     says();
     reads();
 }
 
-static void misses(void)
+SCENARIO("miss")
 {
     char byte;
     EXPECT(read(near.fd, &byte, 1) == -1 && errno == EAGAIN);
 }
 
 /* There is something, and the kernel refuses such a time all the same. */
-static void polls_with_bad_time(void)
+SCENARIO("bad-time")
 {
     struct pollfd one = {.fd = near.fd, .events = POLLOUT};
     struct timespec time = {.tv_nsec = 2000000000};
     EXPECT(ppoll(&one, 1, &time, NULL) == -1 && errno == EINVAL);
 }
 
-static void tries(void)
+SCENARIO("try")
 {
     char byte;
     EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 }
 
-static void hears_at_once(void)
+SCENARIO_NAMED(hears_at_once, "get")
 {
     char byte;
     says();
     EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == 1);
 }
 
-static void hears_whole(void)
+SCENARIO("whole")
 {
     char byte;
     says();
     EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1);
 }
 
-static void peeks(void)
+SCENARIO("peek")
 {
     char byte;
     says();
     EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1);
 }
 
-static void hears_vector(void)
+SCENARIO("vector")
 {
     char byte;
     struct iovec one = {&byte, 1};
@@ -132,7 +117,7 @@ static void hears_vector(void)
 }
 
 /* The rest of four bytes comes later. */
-static void hears_four(void)
+SCENARIO("four")
 {
     char data[8];
     says();
@@ -147,7 +132,7 @@ static void hears_four(void)
     RAW(wait4, pid, 0, 0, 0);
 }
 
-static void hears_late(void)
+SCENARIO("late")
 {
     pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
     if (pid == 0) {
@@ -160,7 +145,7 @@ static void hears_late(void)
     RAW(wait4, pid, 0, 0, 0);
 }
 
-static void hears_end(void)
+SCENARIO("end")
 {
     char byte;
     RAW(shutdown, near.peer, SHUT_WR, 0, 0);
@@ -169,58 +154,40 @@ static void hears_end(void)
 
 /* --- waits --- */
 
-static void waits(void)
-{
-    poll(NULL, 0, 1);
-}
-
-static void looks(void)
-{
-    poll(NULL, 0, 0);
-}
-
-static void selects(void)
-{
-    select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1000});
-}
+SCENE("wait", poll(NULL, 0, 1))
+SCENE("look", poll(NULL, 0, 0))
+SCENE("select", select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1000}))
 
 /* It finds something. */
-static void finds(void)
+SCENARIO("find")
 {
     struct pollfd one = {.fd = near.fd, .events = POLLIN};
     EXPECT(poll(&one, 1, 1000) == 1);
 }
 
-static void naps(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
-}
+SCENE("nap", nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL))
+SCENE("pause", compute_ms(20))
 
-static void pauses(void)
-{
-    compute_ms(20);
-}
-
-static void counts(void)
+SCENARIO("count")
 {
     int bytes;
     EXPECT(ioctl(near.fd, FIONREAD, &bytes) == 0 && bytes == 0);
 }
 
-static void reads_pipe(void)
+SCENARIO("pipe")
 {
     char byte;
     RAW(write, pair[1], "!", 1, 0);
     EXPECT(read(pair[0], &byte, 1) == 1);
 }
 
-static void reads_empty_pipe(void)
+SCENARIO("empty-pipe")
 {
     char byte;
     EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN);
 }
 
-static void waits_for_sem(void)
+SCENARIO("sem")
 {
     struct timespec until = {0};
     sem_t sem;
@@ -228,14 +195,14 @@ static void waits_for_sem(void)
     EXPECT(sem_timedwait(&sem, &until) == -1 && errno == ETIMEDOUT);
 }
 
-static void takes_sem(void)
+SCENARIO("free-sem")
 {
     sem_t sem;
     sem_init(&sem, 0, 1);
     EXPECT(sem_wait(&sem) == 0);
 }
 
-static void waits_for_child(void)
+SCENARIO("child")
 {
     pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
     int status;
@@ -247,7 +214,7 @@ static void waits_for_child(void)
     EXPECT(waitpid(pid, &status, 0) == pid);
 }
 
-static void accepts_nobody(void)
+SCENARIO("accept")
 {
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
@@ -256,7 +223,7 @@ static void accepts_nobody(void)
     RAW(close, listener, 0, 0, 0);
 }
 
-static void connects_to_nobody(void)
+SCENARIO("connect")
 {
     int fd = (int)RAW(socket, AF_UNIX, SOCK_STREAM, 0, 0);
     struct sockaddr none = {.sa_family = AF_UNIX};
@@ -264,7 +231,7 @@ static void connects_to_nobody(void)
     RAW(close, fd, 0, 0, 0);
 }
 
-static void waits_for_futex(void)
+SCENARIO("futex")
 {
     int word = 1;
     EXPECT(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0) == -1);
@@ -275,7 +242,7 @@ static void on_alarm(int number)
     (void)number;
 }
 
-static void waits_by_epoll(void)
+SCENARIO("epoll")
 {
     struct itimerval soon = {.it_value.tv_usec = 20000};
     struct sigaction action = {.sa_handler = on_alarm};
@@ -288,7 +255,7 @@ static void waits_by_epoll(void)
 }
 
 /* More connections than a thread's list of debts has room for. */
-static void hears_a_crowd(void)
+SCENARIO("crowd")
 {
     enum { CROWD = 1100 };
     static struct conn crowd[CROWD];

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* See object.h. Owns nothing. */
+#include "base/object.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+uint32_t ns_object_hash(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+static uint32_t sysv_hash(const char *name)
+{
+    uint32_t hash = 0;
+    for (; *name; name++) {
+        hash = (hash << 4) + (unsigned char)*name;
+        hash = (hash ^ (hash >> 24 & 0xF0)) & 0x0FFFFFFF;
+    }
+    return hash;
+}
+
+const ElfW(Dyn) * ns_object_dynamic(const struct dl_phdr_info *info)
+{
+    const ElfW(Dyn) *dynamic = NULL;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return dynamic;
+}
+
+bool ns_object_has(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* glibc adds the base in place, except in read-only sections; musl does not. */
+const void *ns_object_at(const struct dl_phdr_info *info, const ElfW(Dyn) * entry)
+{
+    uintptr_t at = entry->d_un.d_ptr;
+    return (const void *)(ns_object_has(info, at) ? at : info->dlpi_addr + at);
+}
+
+bool ns_object_read(const struct dl_phdr_info *info, const ElfW(Dyn) * entry,
+                    struct ns_object *object)
+{
+    *object = (struct ns_object){.base = info->dlpi_addr};
+    for (; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            object->symbols = ns_object_at(info, entry);
+        else if (entry->d_tag == DT_STRTAB)
+            object->strings = ns_object_at(info, entry);
+        else if (entry->d_tag == DT_VERSYM)
+            object->versions = ns_object_at(info, entry);
+        else if (entry->d_tag == DT_GNU_HASH)
+            object->gnu_hash = ns_object_at(info, entry);
+        else if (entry->d_tag == DT_HASH)
+            object->sysv_hash = ns_object_at(info, entry);
+    }
+    return object->symbols && object->strings && (object->gnu_hash || object->sysv_hash);
+}
+
+static bool defines(const struct ns_object *object, uint32_t index, const char *name)
+{
+    const ElfW(Sym) *symbol = &object->symbols[index];
+    unsigned type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);
+    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && binding != STB_LOCAL &&
+           (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC) &&
+           strcmp(object->strings + symbol->st_name, name) == 0;
+}
+
+bool ns_object_is_default(const struct ns_object *object, uint32_t index)
+{
+    const ElfW(Half) hidden = 0x8000;
+    return !object->versions || !(object->versions[index] & hidden);
+}
+
+static uint32_t in_gnu_hash(const struct ns_object *object, const char *name, uint32_t hash)
+{
+    const uint32_t *head = object->gnu_hash;
+    uint32_t n_buckets = head[0], first = head[1], n_words = head[2], shift = head[3];
+    const ElfW(Addr) *bloom = (const ElfW(Addr) *)(head + 4);
+    const uint32_t *buckets = (const uint32_t *)(bloom + n_words), *chain = buckets + n_buckets;
+    enum { BITS = 8 * sizeof *bloom };
+    ElfW(Addr) word = bloom[hash / BITS % n_words];
+    uint32_t best = STN_UNDEF;
+    if (!(word >> hash % BITS & word >> (hash >> shift) % BITS & 1))
+        return best;
+    uint32_t index = buckets[hash % n_buckets];
+    if (index < first) /* an empty bucket */
+        return best;
+    for (;; index++) {
+        uint32_t other = chain[index - first];
+        if ((other | 1) == (hash | 1) && defines(object, index, name)) {
+            best = index;
+            if (ns_object_is_default(object, index))
+                return best;
+        }
+        if (other & 1)
+            return best;
+    }
+}
+
+static uint32_t in_sysv_hash(const struct ns_object *object, const char *name)
+{
+    uint32_t n_buckets = object->sysv_hash[0], best = STN_UNDEF;
+    const uint32_t *buckets = object->sysv_hash + 2, *chain = buckets + n_buckets;
+    uint32_t index = buckets[sysv_hash(name) % n_buckets];
+    for (; index != STN_UNDEF; index = chain[index]) {
+        if (defines(object, index, name)) {
+            best = index;
+            if (ns_object_is_default(object, index))
+                return best;
+        }
+    }
+    return best;
+}
+
+uint32_t ns_object_find(const struct ns_object *object, const char *name, uint32_t hash)
+{
+    return object->gnu_hash ? in_gnu_hash(object, name, hash) : in_sysv_hash(object, name);
+}
+
+/* An indirect function (STT_GNU_IFUNC), such as vfork in libpthread until glibc 2.25. */
+void *ns_object_resolve(const struct ns_object *object, uint32_t index)
+{
+    const ElfW(Sym) *symbol = &object->symbols[index];
+    void *address = (void *)(object->base + symbol->st_value);
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC)
+        return address;
+    void *(*resolver)(unsigned long);
+    memcpy(&resolver, &address, sizeof resolver);
+    return resolver(getauxval(AT_HWCAP)); /* aarch64 passes it, x86-64 nothing */
+}
