@@ -61,8 +61,7 @@ with_fault() {
         [[ $status -eq 137 ]]
         [[ ! $(find "$R/etc" -name '*.conf' ! -size +0) ]]
         enable --unit a b
-        expect_status 0
-        expect_part output "b.service will have the library at its next start"
+        expect 0 output has "b.service will have the library at its next start"
         host disable --root "$R"
         expect_status 0
         with_fault "$fault" enable --preload --root "$R" --library /usr/lib/libnagleshim.so
@@ -84,8 +83,7 @@ with_fault() {
     expect_part stderr "nothing was changed"
     run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject=rename:error=EROFS:when=2 -e inject=unlink:error=EROFS \
         "$NS" host enable --unit a b --root "$R" --library /usr/lib/libnagleshim.so
-    expect_status 2
-    expect_part stderr "cannot be written: Read-only file system"
+    expect 2 stderr has "cannot be written: Read-only file system"
     expect_part stderr "not everything could be restored: see 'nagleshim host status'"
     host status --root "$R"
     expect_part output "a.service: /usr/lib/libnagleshim.so"

@@ -126,8 +126,7 @@ PYTHON
     printf '{"version": 1, "rules": [{"name": 5}], "%s": 1}' "$(printf '\xc3\xa9%.0s' {1..60})" >"$T/long.json"
     json 1 'len(o["files"][0]["errors"]) == 2' check --json "$T/long.json"
     run --separate-stderr "$NS" check --json --help
-    expect_status 0
-    expect_part output "usage: nagleshim check"
+    expect 0 output has "usage: nagleshim check"
     run bash -c '"$0" check --json >/dev/full' "$NS"
     expect_status 2
 }

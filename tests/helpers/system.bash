@@ -106,9 +106,6 @@ dropin() {
 
 # refused WORDS: status 2, these words on standard error, and nothing is changed.
 refused() {
-    expect_status 2
-    expect_part stderr "nagleshim host: "
-    expect_part stderr "$1"
-    expect_whole output ""
+    expect 2 stderr has "nagleshim host: " stderr has "$1" output is ""
     expect_untouched
 }

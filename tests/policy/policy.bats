@@ -47,8 +47,7 @@ python_with_jsonschema() {
     unpack_policies "$T"
     cd "$T/bad"
     run --separate-stderr "$NS" check ./*.json
-    expect_status 1
-    expect_whole output ''
+    expect 1 output is ''
     mapfile -t lines <<<"$stderr"
     while IFS= read -r expected; do
         line=${lines[n++]#./}
