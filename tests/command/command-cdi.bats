@@ -6,7 +6,6 @@
 # shellcheck disable=SC2016 # for the inner shell
 # `nagleshim cdi`, and podman with what it prints, where that is installed.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

@@ -5,7 +5,6 @@
 # shellcheck disable=SC2016 # for the inner shell
 # `nagleshim doctor --all`. Each scene has its own PID namespace, so that no other process is listed.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

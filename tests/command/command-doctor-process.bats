@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # `nagleshim doctor --pid` of processes in which the shim works, and of processes that cannot be judged.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same process without that reason.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

@@ -2,12 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim explain` shows which policy and rule a socket gets, why not another one, and what the rule does.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 explain() {
     run --separate-stderr "$NS" explain "$@"

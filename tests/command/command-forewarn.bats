@@ -4,12 +4,7 @@
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 run_touch() {
     rm -f "$T/ran"

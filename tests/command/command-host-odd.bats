@@ -3,18 +3,13 @@
 # Promise: `nagleshim host` changes everything that was asked for or nothing, also if it gets a signal or a system call fails.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/system
-
-setup() {
-    system_setup
-}
 
 # with_fault FAULT WORDS...: `nagleshim host` WORDS with a fault that strace injects into a system call.
 with_fault() {
     local fault=$1
     shift
-    type -P strace >/dev/null || cannot_here "strace is not installed"
+    ns_needs_strace
     run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject="$fault" "$NS" host "$@"
 }
 

@@ -4,12 +4,7 @@
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # Mostly on a small system in a directory: an image, or one in which a stub of systemctl answers.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/system
-
-setup() {
-    system_setup
-}
 
 @test "the library of an image may be named by its path outside, and directories are made" {
     mkdir -p "$R/usr/bin" "$T/elsewhere"

@@ -5,12 +5,7 @@
 # shellcheck disable=SC2016 # for the inner shell
 # Mostly on a small system in a directory: an image, or one in which a stub of systemctl answers.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/system
-
-setup() {
-    system_setup
-}
 
 @test "enable --preload writes the library into the first line of ld.so.preload, and disable restores the file" {
     gcc -shared -fPIC -x c -o "$R/lib/other.so" - <<<"int other;"
@@ -178,7 +173,7 @@ CASES
 }
 
 @test "enable --preload does not follow a link, and a failed write changes nothing" {
-    type -P strace >/dev/null || cannot_here "strace is not installed"
+    ns_needs_strace
     ln -s /etc/passwd "$R/etc/ld.so.preload"
     snapshot >"$T/before"
     enable --preload

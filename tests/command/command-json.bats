@@ -4,12 +4,7 @@
 # shellcheck disable=SC2154 # bats sets $output and $status
 # check, explain and doctor: the object has the members that nagleshim.1 lists, and the exit status of the text form.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
-
-setup() {
-    doctor_setup
-}
 
 # json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits so, prints one object in strict UTF-8 with that status in it,
 # and the expression, in Python, of the object o is true. The text form must have the same status.

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016 # $defs is the schema's
 # Each test also fails if a list is empty.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
 
 setup() {

@@ -3,12 +3,7 @@
 # Promise: `nagleshim check` prints every error of a policy with its place, and warns of rules that are probably wrong.
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 # mistakes TEXT: sets places to those of check's messages about it, as "line:column line:column".
 mistakes() {

@@ -4,12 +4,7 @@
 # shellcheck disable=SC2154 # bats sets stderr and stderr_lines
 # policies.table has the messages of the policy parser; here is how check prints them.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 @test "version and --version print the version that the Makefile names" {
     local version word

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016 # single quotes are for other shells
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

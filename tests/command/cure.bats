@@ -3,7 +3,6 @@
 # Promise: `nagleshim cure` ends the stalls of running programs that no preload reaches, and takes its changes back.
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -11,10 +10,6 @@ setup() {
     has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
     ns_python
     export RUNTIME_DIRECTORY=$T/state
-}
-
-teardown() {
-    ns_teardown
 }
 
 cure() {

@@ -6,7 +6,6 @@
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 # The programs are the unmodified examples. scenarios/seen.table has the programs that must not be called stalling.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {

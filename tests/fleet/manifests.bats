@@ -3,7 +3,6 @@
 # Promise: Kubernetes accepts the manifests, and a pod that they change runs without a stall.
 # `make check-fleet` asks a real API server, and compares the pod that runs here with the one that it returns.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
 
 setup() {

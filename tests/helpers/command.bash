@@ -19,6 +19,10 @@ command_setup() {
     mkdir "$NAGLESHIM_POLICY_DIR"
 }
 
+setup() {
+    command_setup
+}
+
 # All skips go one way.
 cannot_here() {
     ns_skip "$1"

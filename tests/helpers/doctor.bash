@@ -15,6 +15,10 @@ doctor_setup() {
     declare -gA NS_PID=()
 }
 
+setup() {
+    doctor_setup
+}
+
 doctor() {
     run --separate-stderr "$NS" doctor "$@"
 }

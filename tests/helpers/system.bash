@@ -14,6 +14,10 @@ system_setup() {
     snapshot >"$T/before"
 }
 
+setup() {
+    system_setup
+}
+
 # A system that can start cat and true, with the library in /usr/lib: sets R.
 make_system() {
     local file

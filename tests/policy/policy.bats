@@ -5,13 +5,8 @@
 # against the parser, and the unit tests of the parts that need no preloading. Must not start
 # anything that outlives a test.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
 load ../helpers/policies
-
-setup() {
-    command_setup
-}
 
 # The first Python whose jsonschema knows the schema's dialect.
 python_with_jsonschema() {

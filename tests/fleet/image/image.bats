@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: The image is reproducible, and contains exactly what its bill of materials lists.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/command
 BATS_TEST_TIMEOUT=300
 
