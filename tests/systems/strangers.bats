@@ -3,7 +3,6 @@
 # Promise: CPython's own tests of its socket module have the same results with the library as without it.
 # `make check-strangers` runs more suites, of more packages.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=320
 load ../helpers/common
 
