@@ -285,6 +285,12 @@ check-victims: ## test more programs that stall without the library: Java, Pytho
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats
 
+.PHONY: check-page
+check-page: ## test the page of diagnose in headless Chromium
+	@tests/deps page
+	@$(MAKE) --no-print-directory -s all examples
+	@tests/run tests/systems/browser/page.bats
+
 .PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
 	@tests/deps image
