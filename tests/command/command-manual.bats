@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016 # $defs is the schema's
 # Each test also fails if a list is empty.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
 
 setup() {
@@ -147,8 +146,7 @@ print("\n".join(at))' "$@"
         /^\.Ed/ { file = "" } file { print > file }' "$MAN5"
     for file in "$T"/shown*.json; do
         run --separate-stderr "$NS" check "$file"
-        expect_status 0
-        expect_whole stderr ""
+        expect 0 stderr is ""
         n=$((n + 1))
     done
     [[ $n -ge 4 ]]
@@ -171,8 +169,7 @@ print("\n".join(at))' "$@"
     for page in config/man/*; do
         if type -P groff >/dev/null; then
             run --separate-stderr groff -mandoc -Tutf8 -ww -z "$page"
-            expect_status 0
-            expect_whole stderr ""
+            expect 0 stderr is ""
         fi
         if type -P mandoc >/dev/null; then
             # Only what is wrong with the page, not which others are installed here.

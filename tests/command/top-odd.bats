@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
 # shellcheck disable=SC2154 # bats sets $status and $output, the helpers the rest
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/top
 

@@ -6,7 +6,6 @@
 # shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
 # The programs run without the library; for each, a control does not stall. Networks are namespaces of the tests.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/top
 

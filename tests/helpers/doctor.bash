@@ -15,6 +15,10 @@ doctor_setup() {
     declare -gA NS_PID=()
 }
 
+setup() {
+    doctor_setup
+}
+
 doctor() {
     run --separate-stderr "$NS" doctor "$@"
 }
@@ -36,8 +40,7 @@ may_look() {
 }
 
 expect_denied() {
-    expect_status 3
-    expect_part stderr "nagleshim doctor: permission denied: process ${NS_PID[$1]} runs as user "
+    expect 3 stderr has "nagleshim doctor: permission denied: process ${NS_PID[$1]} runs as user "
 }
 
 # also NAME PID: a process that another one started; ends with the test.
@@ -79,6 +82,11 @@ patient() {
         return 1
     }
     number=$(sed 's/^ready //' "$T/$name.out")
+}
+
+# examine NAME WHAT [COMMAND...]: the same, and what doctor says of it.
+examine() {
+    patient "$@" && doctor_of "$1"
 }
 
 # A server with the shim: sets port.

@@ -7,7 +7,6 @@
 # (make fuzz-programs: 3600 in all) the seeds are new. A script that differs is cut down to a few lines, printed, and kept
 # in build/differential/findings.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=$((${DIFFERENTIAL_SECONDS:-0} + 320))
 load ../helpers/common
 

@@ -7,7 +7,6 @@
 # descriptors that others close, and what a short connection costs. The control is the same program
 # without the shim.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'

@@ -5,7 +5,6 @@
 # bytes. Each test compares its output with and without the library. The differential fuzzer (differential.bats) makes
 # the calls on sockets with all kinds of arguments, also in children of fork and vfork and in signal handlers.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 # calls PLACE PRELOAD OUTPUT: runs the probe.

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # Each test goes on with the system that the one before has left, as its administrator would.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/common
 load ../../helpers/releases
 load debian
