@@ -370,8 +370,51 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     victim
     on_a_terminal "" /bin/sh -c 'stty cols 70; exec "$@"' sh "$NS" diagnose -- \
         "${stalling[@]}"
-    [[ $(tr -d '\r' <"$T/seen" | sed '/^next: \|^policy: /d' | awk '{ if (length > n) n = length } END { print n }') -le 70 ]]
+    [[ $(tr -d '\r' <"$T/seen" | sed '/^next: \|^policy: /d' | sed 's/\x1b\[[0-9;]*m//g' |
+        awk '{ if (length > n) n = length } END { print n }') -le 70 ]]
     [[ $(tr -s '\r\n ' ' ' <"$T/seen") == *"requests of tcp_nodelay_client were held by Nagle's algorithm until the peer's delayed ACK came;"* ]]
+}
+
+@test "on a terminal the verdict has a colour, unless NO_COLOR is set" {
+    victim
+    on_a_terminal "" /usr/bin/env -u NO_COLOR TERM=xterm "$NS" diagnose -- "${stalling[@]}"
+    [[ $(<"$T/seen") == *$'\e[1;31mit stalls: '*$'\e[1;31mproven\e[0m'* ]]
+    on_a_terminal "" /usr/bin/env TERM=xterm NO_COLOR=1 "$NS" diagnose -- "${stalling[@]}"
+    [[ $(<"$T/seen") == *'it stalls: '* && $(<"$T/seen") != *$'\e'* ]]
+}
+
+@test "connections of a server whose listener is closed are one row" {
+    cat >"$T/many.py" <<'PYTHON'
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+for _ in range(3):
+    if os.fork() == 0:
+        one = socket.create_connection(listener.getsockname())
+        listener.close()
+        while len(one.recv(8, socket.MSG_WAITALL)) == 8:
+            one.send(b"answer")
+        os._exit(0)
+served = [listener.accept()[0] for _ in range(3)]
+listener.close()
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(20):
+    for one in served:
+        one.send(b"head"); one.send(b"body")
+        assert one.recv(100)
+sys.stdin.readline()
+PYTHON
+    mkfifo "$T/in"
+    "$python" "$T/many.py" <"$T/in" >"$T/many.out" 3>&- &
+    local server=$!
+    NS_STARTED+=("$server")
+    exec 7>"$T/in"
+    until grep -q ready "$T/many.out"; do sleep 0.01; done
+    (sleep 1; echo >&7) &
+    run --separate-stderr "$NS" diagnose --pid "$server" --for 5 --json "$T/o.json"
+    echo >&7
+    says "$T/o.json" '[(row["role"], row["connections"], row["grade"]) for row in rows
+        if row["process"]["pid"] == '"$server"'] == [("server", 3, "proven")]'
 }
 
 @test "a process that the program leaves in the background is named" {

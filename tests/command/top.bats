@@ -17,6 +17,21 @@ load ../helpers/top
     [[ $role == client && $shim == no && $share == *% && $output == *' 127.0.0.1:'* ]]
 }
 
+@test "the reading end of a stall is shown with what it waits for and the process that holds the bytes" {
+    posts held
+    server=$(pgrep -P "$pid" queue_server)
+    run "$NS" top --json --pid "$server"
+    jq -e --argjson client "$pid" '.status == 0 and
+        [.rows[] | {pid, held_by, lost: (.lost_ms_per_second > 80), most: (.lost_ms_per_second <= 1000)}] == [
+            {pid: $client, held_by: null, lost: true, most: true},
+            {pid: '"$server"', held_by: $client, lost: true, most: true}]' <<<"$output"
+    ns_stop held
+    posts calm --nodelay
+    server=$(pgrep -P "$pid" queue_server)
+    run "$NS" top --json --pid "$server"
+    jq -e '[.rows[] | [.pid, .held_by, .lost_ms_per_second]] == [['"$server"', null, 0]]' <<<"$output"
+}
+
 @test "the same client without small writes has no holds" {
     posts calm --nodelay
     watched

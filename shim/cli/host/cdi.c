@@ -92,15 +92,10 @@ int ns_cdi_main(int argc, char **argv)
 {
     char library[PATH_MAX], preload_file[PATH_MAX];
     const char *named = NULL;
-    int option;
+    const struct ns_target targets[] = {{NS_CDI_PRELOAD_FILE, &named, 0, 0}, {0}};
 
-    while ((option = ns_verbs_next_option("cdi", argc, argv)) != -1) {
-        if (option != NS_CDI_PRELOAD_FILE) {
-            ns_say_option("cdi", argv, option);
-            return NS_EXIT_ERROR;
-        }
-        named = optarg;
-    }
+    if (!ns_verbs_read("cdi", argc, argv, targets))
+        return NS_EXIT_ERROR;
     if (optind < argc) {
         SAY("unexpected word '%s'; see 'nagleshim cdi --help'", argv[optind]);
         return NS_EXIT_ERROR;

@@ -26,73 +26,41 @@ enum action { NOTHING, ENABLE, DISABLE, STATUS };
 struct host_options {
     enum action action;
     bool preload;
-    char **units;
-    unsigned n_units;
+    struct ns_list units;
     const char *library, *root;
 };
 
-static bool add_unit(struct host_options *options, char *unit)
-{
-    char path[PATH_MAX];
-
-    if (!ns_host_unit_path(unit, path))
-        return false;
-    options->units[options->n_units++] = unit;
-    return true;
-}
-
-/* False, and the reason is printed, for an invalid option. */
-static bool take_option(struct host_options *options, char **argv, int option)
-{
-    switch (option) {
-    case NS_HOST_UNIT:
-        return add_unit(options, optarg);
-    case NS_HOST_PRELOAD_FILE:
-        options->preload = true;
-        return true;
-    case NS_HOST_LIBRARY:
-        options->library = optarg;
-        return true;
-    case NS_HOST_ROOT:
-        options->root = optarg;
-        return true;
-    case NS_HOST_JSON:
-        return true;
-    default:
-        ns_say_option("host", argv, option);
-        return false;
-    }
-}
-
-static bool take_word(struct host_options *options, char *word)
+static bool parse(int argc, char **argv, struct host_options *options)
 {
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
+    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units.words, 0, 0},
+                                        {NS_HOST_PRELOAD_FILE, &options->preload, 0, 0},
+                                        {NS_HOST_LIBRARY, &options->library, 0, 0},
+                                        {NS_HOST_ROOT, &options->root, 0, 0},
+                                        {0}};
+    char path[PATH_MAX];
 
-    if (options->action != NOTHING && options->n_units > 0)
-        return add_unit(options, word); /* --unit one another */
-    for (int i = ENABLE; options->action == NOTHING && i <= STATUS; i++)
-        if (strcmp(word, words[i]) == 0) {
+    if (!ns_verbs_read("host", argc, argv, targets))
+        return false;
+    for (int i = ENABLE; optind < argc && i <= STATUS; i++)
+        if (strcmp(argv[optind], words[i]) == 0)
             options->action = (enum action)i;
-            return true;
-        }
-    if (options->action == NOTHING)
-        SAY("'%s': host must be followed by enable, disable or status; see 'nagleshim host --help'",
-            word);
-    else
-        SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
-    return false;
-}
-
-static bool parse(int argc, char **argv, struct host_options *options)
-{
-    int option;
-
-    while ((option = ns_verbs_next_option("host", argc, argv)) != -1)
-        if (!take_option(options, argv, option))
+    if (options->action == NOTHING) {
+        SAY("%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
+            optind < argc ? "'" : "", optind < argc ? argv[optind] : "",
+            optind < argc ? "': " : "");
+        return false;
+    }
+    for (int i = optind + 1; i < argc; i++) {
+        if (options->units.n == 0) {
+            SAY("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
             return false;
-    for (int i = optind; i < argc; i++)
-        if (!take_word(options, argv[i]))
+        }
+        ns_list_add(&options->units, argv[i]); /* --unit one another */
+    }
+    for (unsigned i = 0; i < options->units.n; i++)
+        if (!ns_host_unit_path(options->units.words[i], path))
             return false;
     return true;
 }
@@ -101,13 +69,11 @@ static bool is_clear(const struct host_options *options)
 {
     const char *library = options->library;
 
-    if (options->action == NOTHING)
-        SAY("host must be followed by enable, disable or status; see 'nagleshim host --help'");
-    else if (options->preload && options->n_units > 0)
+    if (options->preload && options->units.n > 0)
         SAY("--unit and --preload cannot be used together");
-    else if (options->action == ENABLE && !options->preload && options->n_units == 0)
+    else if (options->action == ENABLE && !options->preload && options->units.n == 0)
         SAY("enable needs --unit UNIT, for a service, or --preload, for every program");
-    else if (options->action == STATUS && (options->preload || options->n_units > 0 || library))
+    else if (options->action == STATUS && (options->preload || options->units.n > 0 || library))
         SAY("status takes neither --unit nor --preload nor --library");
     else if (library && library[0] != '/')
         SAY("'%s': the path of the library must be absolute", library);
@@ -150,7 +116,7 @@ static int enter(const struct host_options *options, struct ns_host *host)
     }
     if (access("/etc/.", F_OK) != 0)
         SAY("--root '%s': not a root file system: it has no /etc", options->root);
-    else if (options->action == ENABLE && options->n_units > 0 && !host->is_image &&
+    else if (options->action == ENABLE && options->units.n > 0 && !host->is_image &&
              access("/run/systemd/system", F_OK) != 0)
         SAY("systemd is not running here; use --preload, or --root for an image");
     else
@@ -190,14 +156,14 @@ static int disable(const struct ns_host *host, struct host_options *options)
     int status = NS_EXIT_YES;
     bool changed = false;
 
-    if (options->preload || options->n_units == 0)
+    if (options->preload || options->units.n == 0)
         status = ns_host_preload_disable(host, &changed);
     if (!options->preload) {
-        int units = ns_host_units_disable(host, options->units, options->n_units, &changed);
+        int units = ns_host_units_disable(host, options->units.words, options->units.n, &changed);
 
         status = units > status ? units : status;
     }
-    if (status == NS_EXIT_YES && !changed && options->n_units == 0)
+    if (status == NS_EXIT_YES && !changed && options->units.n == 0)
         ns_output_line("%s%s",
                        options->preload ? NS_PRELOAD_FILE " does not name "
                                         : "nothing is enabled with ",
@@ -210,10 +176,7 @@ int ns_host_main(int argc, char **argv)
     static struct host_options options;
     static struct ns_host host;
 
-    options.units = calloc((size_t)argc, sizeof *options.units);
-    if (!options.units || !parse(argc, argv, &options))
-        return NS_EXIT_ERROR;
-    if (!is_clear(&options))
+    if (!parse(argc, argv, &options) || !is_clear(&options))
         return NS_EXIT_ERROR;
     if (options.action != STATUS && geteuid() != 0) {
         SAY("permission denied: only root can change a system; nothing was changed");
@@ -233,6 +196,6 @@ int ns_host_main(int argc, char **argv)
     else if (options.preload)
         status = ns_host_preload_enable(&host);
     else
-        status = ns_host_units_enable(&host, options.units, options.n_units);
+        status = ns_host_units_enable(&host, options.units.words, options.units.n);
     return status;
 }

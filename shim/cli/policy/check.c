@@ -288,18 +288,13 @@ static int check_here(void)
 
 int ns_check_main(int argc, char **argv)
 {
-    int option, worst = NS_EXIT_YES;
     const char *list = NULL;
+    const struct ns_target targets[] = {{NS_CHECK_DIR, &list, 0, 0}, {0}};
+    int worst = NS_EXIT_YES;
 
     ns_output_expect("files");
-    while ((option = ns_verbs_next_option("check", argc, argv)) != -1) {
-        if (option == NS_CHECK_DIR)
-            list = optarg;
-        if (option == NS_CHECK_JSON || option == NS_CHECK_DIR)
-            continue;
-        ns_say_option("check", argv, option);
+    if (!ns_verbs_read("check", argc, argv, targets))
         return NS_EXIT_ERROR;
-    }
     if (list && optind < argc) {
         ns_say("check", "'%s': a file and --dir cannot be used together", argv[optind]);
         return NS_EXIT_ERROR;
