@@ -290,6 +290,18 @@ check-victims: ## test more programs that stall without the library: Java, Pytho
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats
 
+.PHONY: check-museum
+check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
+	@tests/deps museum
+	@$(MAKE) --no-print-directory -s all
+	@tests/museum/run $(ROWS)
+
+.PHONY: check-page
+check-page: ## test the page of diagnose in headless Chromium
+	@tests/deps page
+	@$(MAKE) --no-print-directory -s all examples
+	@tests/run tests/systems/browser/page.bats
+
 .PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
 	@tests/deps image
@@ -483,6 +495,7 @@ help: ## print this list
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
 	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
 	@echo "  make check-mutants MUTANTS='-n 300 shim/socket' tries 300 changes in that folder"
+	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
 	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
 
 -include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)
