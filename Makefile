@@ -275,17 +275,34 @@ check-bare: ## run make demo and make check in a new Debian with only gcc and ma
 	@tests/deps bare
 	@tests/systems/bare
 
-.PHONY: check-peers
-check-peers: ## run the test suites of CPython, libevent, libuv, redis, nginx and curl, without and with the library
-	@tests/deps peers
+.PHONY: check-strangers soak
+check-strangers: ## run the test suites of thirty other programs without and with the library (as root; suites in .deps/strangers)
+	@tests/deps strangers
 	@$(MAKE) --no-print-directory -s all
-	@tests/systems/peers/run $(SUITES)
+	@tests/systems/strangers/run $(SUITES)
+
+soak: ## run a web site for SOAK (600) seconds without and with the library, while parts of it are killed and restarted (as root)
+	@tests/deps soak
+	@$(MAKE) --no-print-directory -s all
+	@tests/systems/soak/run $(SOAK)
 
 .PHONY: check-victims
 check-victims: ## test more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats
+
+.PHONY: check-museum
+check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
+	@tests/deps museum
+	@$(MAKE) --no-print-directory -s all
+	@tests/museum/run $(ROWS)
+
+.PHONY: check-page
+check-page: ## test the page of diagnose in headless Chromium
+	@tests/deps page
+	@$(MAKE) --no-print-directory -s all examples
+	@tests/run tests/systems/browser/page.bats
 
 .PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -480,6 +497,7 @@ help: ## print this list
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
 	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
 	@echo "  make check-mutants MUTANTS='-n 300 shim/socket' tries 300 changes in that folder"
-	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs only these suites"
+	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
+	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
 
 -include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static cJSON *object;
 static bool is_printed; /* by ns_output_end */
@@ -26,6 +27,14 @@ bool ns_output_is_json(void)
 cJSON *ns_output_object(void)
 {
     return object;
+}
+
+bool ns_output_has_colour(FILE *stream)
+{
+    const char *without = getenv("NO_COLOR"), *type = getenv("TERM");
+
+    return (!without || !*without) && type && *type && strcmp(type, "dumb") != 0 &&
+           isatty(fileno(stream));
 }
 
 /* The text with U+FFFD for each invalid byte; JSON must be UTF-8. Allocated. */

@@ -7,6 +7,7 @@
 
 #include <cJSON.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Switch to JSON: stdout gets nothing but the object. printed: ns_output_end prints it; otherwise
  * the caller takes it with ns_output_take. */
@@ -29,6 +30,13 @@ __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ..
 
 /* A text in a list of the object. */
 void ns_output_list(const char *list, const char *text);
+
+/* Is stream a terminal that shows colours? NO_COLOR (no-color.org) says no. */
+bool ns_output_has_colour(FILE *stream);
+#define NS_RED "\033[1;31m"
+#define NS_YELLOW "\033[33m"
+#define NS_GREEN "\033[32m"
+#define NS_PLAIN "\033[0m"
 
 /* The object, and a new entry in one of its lists; NULL in the text form. */
 cJSON *ns_output_object(void);

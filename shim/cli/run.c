@@ -24,53 +24,8 @@
 
 struct run_options {
     const char *policy, *send, *ack, *log;
-    unsigned max_delay_us; /* 0: not given */
+    double max_delay_us; /* 0: not given */
 };
-
-static bool take_word(enum ns_words list, const char *option, const char **word)
-{
-    char known[128];
-
-    if (ns_words_find(list, optarg, NULL)) {
-        *word = optarg;
-        return true;
-    }
-    SAY("%s must be %s, not '%s'", option, ns_words_join(list, known, sizeof known), optarg);
-    return false;
-}
-
-static bool take_delay(unsigned *delay)
-{
-    unsigned long value;
-
-    if (!ns_parse_number(optarg, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST, &value)) {
-        SAY("--max-delay-us must be a number from %d to %d, not '%s'", NS_MAX_DELAY_US_LEAST,
-            NS_MAX_DELAY_US_MOST, optarg);
-        return false;
-    }
-    *delay = (unsigned)value;
-    return true;
-}
-
-static bool take_option(int option, char **argv, struct run_options *options)
-{
-    switch (option) {
-    case NS_RUN_POLICY:
-        options->policy = optarg;
-        return true;
-    case NS_RUN_SEND:
-        return take_word(NS_WORDS_SEND, "--send", &options->send);
-    case NS_RUN_ACK:
-        return take_word(NS_WORDS_ACK, "--ack", &options->ack);
-    case NS_RUN_MAX_DELAY_US:
-        return take_delay(&options->max_delay_us);
-    case NS_RUN_LOG:
-        return take_word(NS_WORDS_LOG, "--log", &options->log);
-    default:
-        ns_say_option("run", argv, option);
-        return false;
-    }
-}
 
 /* Can these options be used together? */
 static bool is_clear(const struct run_options *options)
@@ -79,10 +34,10 @@ static bool is_clear(const struct run_options *options)
 
     if (options->send)
         ns_words_find(NS_WORDS_SEND, options->send, &send);
-    if (options->policy && (options->send || options->ack || options->max_delay_us))
+    if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
-    else if (options->max_delay_us && !ns_send_modes[send].holds)
+    else if (options->max_delay_us > 0 && !ns_send_modes[send].holds)
         SAY("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
     else
         return true;
@@ -91,18 +46,20 @@ static bool is_clear(const struct run_options *options)
 
 static bool take_options(int argc, char **argv, struct run_options *options)
 {
-    int option;
+    const struct ns_target targets[] = {
+        {NS_RUN_POLICY, &options->policy, 0, 0},
+        {NS_RUN_SEND, &options->send, 0, 0},
+        {NS_RUN_ACK, &options->ack, 0, 0},
+        {NS_RUN_MAX_DELAY_US, &options->max_delay_us, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST},
+        {NS_RUN_LOG, &options->log, 0, 0},
+        {0},
+    };
 
-    while ((option = ns_verbs_next_option("run", argc, argv)) != -1)
-        if (!take_option(option, argv, options))
-            return false;
-    if (!is_clear(options))
+    if (!ns_verbs_read("run", argc, argv, targets) || !is_clear(options))
         return false;
-    if (optind >= argc) {
+    if (optind >= argc)
         SAY("the program is missing; see 'nagleshim run --help'");
-        return false;
-    }
-    return true;
+    return optind < argc;
 }
 
 static bool put_environment(const char *name, const char *value)
@@ -122,8 +79,8 @@ static bool put_policy_of_options(const struct run_options *options)
         snprintf(send, sizeof send, ",\"send\":\"%s\"", options->send);
     if (options->ack)
         snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", options->ack);
-    if (options->max_delay_us)
-        snprintf(delay, sizeof delay, ",\"max_delay_us\":%u", options->max_delay_us);
+    if (options->max_delay_us > 0)
+        snprintf(delay, sizeof delay, ",\"max_delay_us\":%.0f", options->max_delay_us);
     snprintf(text, sizeof text,
              "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}", send, ack,
              delay);
@@ -151,7 +108,7 @@ static bool put_policy(const struct run_options *options)
     if (options->policy)
         return ns_environment_policy_file("run", options->policy, path) &&
                put_environment("NAGLESHIM_POLICY", path);
-    if (options->send || options->ack || options->max_delay_us)
+    if (options->send || options->ack || options->max_delay_us > 0)
         return put_policy_of_options(options);
     return true;
 }

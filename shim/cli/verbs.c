@@ -160,6 +160,69 @@ bool ns_take_pid(const char *command, pid_t *pid)
     return true;
 }
 
+void ns_list_add(struct ns_list *list, char *word)
+{
+    char **larger = reallocarray(list->words, list->n + 1, sizeof *larger);
+
+    if (!larger)
+        return;
+    list->words = larger;
+    larger[list->n++] = word;
+}
+
+/* optarg is the value of the option that row describes. */
+static bool take(const struct ns_verb_option *row, const struct ns_target *target)
+{
+    enum ns_words list = (enum ns_words)(row->takes - NS_TAKES_SEND);
+    unsigned long number;
+    char known[128];
+
+    if (row->takes == NS_TAKES_NOTHING) {
+        *(bool *)target->into = true;
+    } else if (row->takes == NS_TAKES_PID) {
+        return ns_take_pid(row->verb, target->into);
+    } else if (row->takes == NS_TAKES_LIST) {
+        ns_list_add(target->into, optarg);
+    } else if (row->takes == NS_TAKES_NUMBER) {
+        if (!ns_parse_number(optarg, (unsigned long)target->least, (unsigned long)target->most,
+                             &number)) {
+            ns_say(row->verb, "--%s must be a number from %.10g to %.10g, not '%s'", row->name,
+                   target->least, target->most, optarg);
+            return false;
+        }
+        *(double *)target->into = (double)number;
+    } else if (row->takes >= NS_TAKES_SEND && !ns_words_find(list, optarg, NULL)) {
+        ns_say(row->verb, "--%s must be %s, not '%s'", row->name,
+               ns_words_join(list, known, sizeof known), optarg);
+        return false;
+    } else {
+        *(const char **)target->into = optarg;
+    }
+    return true;
+}
+
+bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets)
+{
+    int option;
+
+    while ((option = ns_verbs_next_option(verb, argc, argv)) != -1) {
+        const struct ns_verb_option *row = ns_verb_options;
+        const struct ns_target *target = targets;
+
+        while (row->verb && row->id != option)
+            row++;
+        while (target->id && target->id != option)
+            target++;
+        if (!row->verb) {
+            ns_say_option(verb, argv, option);
+            return false;
+        }
+        if (target->id && !take(row, target))
+            return false;
+    }
+    return true;
+}
+
 struct ns_word ns_words_at(enum ns_words list, unsigned position)
 {
     static const char *const log_levels[] = {

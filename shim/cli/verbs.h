@@ -21,6 +21,8 @@ enum ns_takes {
     NS_TAKES_FILE,
     NS_TAKES_PROGRAM,
     NS_TAKES_PID,
+    NS_TAKES_LIST, /* a text; the option may be repeated */
+    NS_TAKES_NUMBER,
     /* one of a few words that the option's text lists */
     NS_TAKES_GRADE,
     NS_TAKES_EXPERIMENT,
@@ -63,6 +65,26 @@ const struct ns_verb *ns_verbs_find(const char *word);
 /* getopt_long with the verb's options: an enum ns_option, with its value in optarg; -1 at the end;
  * or '?' or ':', which are for ns_say_option. main has handled --help. */
 int ns_verbs_next_option(const char *verb, int argc, char **argv);
+
+/* The values of an option that may be repeated. */
+struct ns_list {
+    char **words;
+    unsigned n;
+};
+void ns_list_add(struct ns_list *list, char *word);
+
+/* Where the value of an option goes. into: a bool for an option that takes NOTHING, a pid_t for
+ * PID, a struct ns_list for LIST, a double for NUMBER, a const char * for all others. */
+struct ns_target {
+    int id; /* enum ns_option */
+    void *into;
+    double least, most; /* of a number */
+};
+
+/* Reads the verb's options, except for those that have no row in targets, which ends with a row of
+ * zeros. Then optind is the first other word. Returns false after a message about a wrong option or
+ * value. */
+bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets);
 
 /* The value of the verb's option with this long name on the command line, whatever is wrong with
  * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */

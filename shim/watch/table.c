@@ -81,9 +81,26 @@ bool ns_table_is_peer(const struct ns_table *table, const struct ns_netns *netns
     return false;
 }
 
+enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
+
+/* The listener may be closed: a port with connections to several ephemeral ports had one. */
+static void find_closed_listener(const struct ns_table *table, struct ns_netns *netns,
+                                 const struct ns_diag_key *key)
+{
+    if (ns_netns_is_listened(netns, ntohs(key->id.idiag_sport)) ||
+        ntohs(key->id.idiag_dport) < EPHEMERAL_FIRST)
+        return;
+    for (size_t i = 0; i < table->n_live; i++) {
+        const struct inet_diag_sockid *id = &table->live[i]->key.id;
+
+        if (table->live[i]->netns == netns && id->idiag_sport == key->id.idiag_sport &&
+            id->idiag_dport != key->id.idiag_dport && ntohs(id->idiag_dport) >= EPHEMERAL_FIRST)
+            ns_netns_set_listened(netns, ntohs(key->id.idiag_sport));
+    }
+}
+
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
 {
-    enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
     uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
 
     if (ns_netns_is_listened(netns, local) || ns_netns_is_listened(netns, remote))
@@ -109,6 +126,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
         *full = true;
         return NULL;
     }
+    find_closed_listener(table, netns, &seen->key);
     connection->position = table->n_live - 1;
     connection->key = seen->key;
     connection->netns = netns;

@@ -114,8 +114,11 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
                    ns_table_is_peer(&watch->table, listing->netns, &seen->key);
     if (place->pid == 0 && is_peer && !place->listed) {
         watch->everyone_wanted = place->listed = true;
-        return;
+        place->stamp = watch->table.owners.stamp;
     }
+    /* Its process is not known before a round that begins after this. */
+    if (place->pid == 0 && is_peer && watch->table.owners.complete <= place->stamp)
+        return;
     if (!place->chosen && !is_peer && watch->peers)
         return;
     if (place->pid == 0 && !is_peer) {

@@ -6,7 +6,6 @@
 # shellcheck disable=SC2016 # for the inner shell
 # `nagleshim cdi`, and podman with what it prints, where that is installed.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -47,8 +46,7 @@ edits() {
 @test "cdi leaves out mounts of missing files, with which no container would start, and says so" {
     [[ ! -e /etc/nagleshim ]] || cannot_here "there is an /etc/nagleshim"
     cdi
-    expect_status 0
-    expect_part stderr "nagleshim cdi: note: /etc/nagleshim does not exist: containers get no policies of this machine"
+    expect 0 stderr has "nagleshim cdi: note: /etc/nagleshim does not exist: containers get no policies of this machine"
     expect_part stderr "note: the device keep-env is left out, because "
     expect_part stderr "share/nagleshim/container/ld.so.preload is missing"
     truth '[d["name"] for d in o["devices"]] == ["default", "log"] and len(o["containerEdits"]["mounts"]) == 1'
@@ -68,19 +66,15 @@ edits() {
 @test "cdi refuses a file that does not name the library, and a broken library" {
     echo /opt/other.so >"$T/file"
     cdi --preload-file "$T/file"
-    expect_status 2
-    expect_whole stderr "nagleshim cdi: '$T/file' does not name /opt/nagleshim/libnagleshim.so"
-    expect_whole output ""
+    expect 2 stderr is "nagleshim cdi: '$T/file' does not name /opt/nagleshim/libnagleshim.so" output is ""
     cdi --preload-file "$T/nosuch"
     expect_status 2
     cdi more
-    expect_status 2
-    expect_whole stderr "nagleshim cdi: unexpected word 'more'; see 'nagleshim cdi --help'"
+    expect 2 stderr is "nagleshim cdi: unexpected word 'more'; see 'nagleshim cdi --help'"
     cp "$NS" "$T"
     head -c 20000 "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" cdi
-    expect_status 2
-    expect_part stderr "nagleshim cdi: the library would not load: $T/libnagleshim.so is truncated"
+    expect 2 stderr has "nagleshim cdi: the library would not load: $T/libnagleshim.so is truncated"
 }
 
 # contained DEVICE COMMAND...: in a container of podman's whose root is a small system; its LD_PRELOAD is another library.
@@ -111,15 +105,9 @@ contained() {
     gcc -shared -fPIC -x c -o "$T/system/lib/own.so" - <<<'int own;'
     export T NS FILE
     contained default /bin/cat /proc/self/maps
-    expect_status 0
-    expect_part output /opt/nagleshim/libnagleshim.so
-    expect_no_part output /lib/own.so
+    expect 0 output has /opt/nagleshim/libnagleshim.so output lacks /lib/own.so
     contained keep-env /bin/cat /proc/self/maps
-    expect_status 0
-    expect_whole stderr ""
-    expect_part output /opt/nagleshim/libnagleshim.so
-    expect_part output /lib/own.so
+    expect 0 stderr is "" output has /opt/nagleshim/libnagleshim.so output has /lib/own.so
     contained log /bin/env
-    expect_status 0
-    expect_part output NAGLESHIM_LOG=info
+    expect 0 output has NAGLESHIM_LOG=info
 }

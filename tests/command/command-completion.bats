@@ -7,7 +7,6 @@
 # The completions of bash, zsh and fish are compared with the command's help texts, which do not come from the same
 # generator.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
 
 setup() {

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -36,8 +35,7 @@ $T/fleet/default.json: valid, 1 rule"
     policy fleet/other '{}'
     policy namespace/app '{}'
     run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole stderr "$T/fleet/app.json: warning: no program gets this file: $T/namespace/app.json is found first"
+    expect 0 stderr is "$T/fleet/app.json: warning: no program gets this file: $T/namespace/app.json is found first"
     policy namespace/default '{}'
     run --separate-stderr "$NS" check
     expect_part stderr "$T/fleet/other.json: warning: no program gets this file: $T/namespace/default.json is found first"
@@ -52,29 +50,22 @@ $T/fleet/default.json: valid, 1 rule"
     policy namespace/default '{}'
     printf '{"version": 2}\n' >"$T/fleet/app.json"
     NAGLESHIM_POLICY=/nowhere run --separate-stderr "$NS" check --dir "$T/namespace"
-    expect_status 0
-    expect_whole output "$T/namespace/default.json: valid, 1 rule"
-    expect_whole stderr ""
+    expect 0 output is "$T/namespace/default.json: valid, 1 rule" stderr is ""
     run --separate-stderr "$NS" check --dir "$T/namespace:$T/fleet" --json
-    expect_status 1
-    expect_part output "$T/fleet/app.json"
+    expect 1 output has "$T/fleet/app.json"
     # As Kubernetes puts a ConfigMap there: links, through a hidden directory.
     mkdir -p "$T/volume/..2026"
     policy volume/..2026/default '{}'
     ln -s ..2026 "$T/volume/..data"
     ln -s ..data/default.json "$T/volume/default.json"
     run --separate-stderr "$NS" check --dir "$T/volume"
-    expect_status 0
-    expect_whole output "$T/volume/default.json: valid, 1 rule"
+    expect 0 output is "$T/volume/default.json: valid, 1 rule"
     run --separate-stderr "$NS" check --dir "$T/namespace:$T/missing"
-    expect_status 2
-    expect_whole stderr "nagleshim check: the directory '$T/missing': No such file or directory"
+    expect 2 stderr is "nagleshim check: the directory '$T/missing': No such file or directory"
     run --separate-stderr "$NS" check --dir "$T/fleet/default.json"
-    expect_status 2
-    expect_whole stderr "nagleshim check: the directory '$T/fleet/default.json': Not a directory"
+    expect 2 stderr is "nagleshim check: the directory '$T/fleet/default.json': Not a directory"
     run --separate-stderr "$NS" check --dir "$T/fleet" "$T/fleet/default.json"
-    expect_status 2
-    expect_whole stderr "nagleshim check: '$T/fleet/default.json': a file and --dir cannot be used together"
+    expect 2 stderr is "nagleshim check: '$T/fleet/default.json': a file and --dir cannot be used together"
 }
 
 @test "check reports a directory that cannot be read" {
@@ -85,13 +76,11 @@ $T/fleet/default.json: valid, 1 rule"
     let_others_in "$T"
     chmod 0700 "$T/namespace"
     run --separate-stderr "${as_other[@]}" check
-    expect_status 2
-    expect_whole output "$T/fleet/app.json: valid, 1 rule"
+    expect 2 output is "$T/fleet/app.json: valid, 1 rule"
     expect_whole stderr "nagleshim check: the directory '$T/namespace': Permission denied"
     # The shim is disabled then.
     run --separate-stderr "${as_other[@]}" explain --process app --role client
-    expect_status 2
-    expect_part output "tried: $T/namespace/app.json: Permission denied"
+    expect 2 output has "tried: $T/namespace/app.json: Permission denied"
     chmod 0755 "$T/namespace"
     run --separate-stderr "${as_other[@]}" check
     expect_status 0
@@ -123,9 +112,7 @@ tried: $T/fleet/cat.json: taken"
     expect_part output "tried: $T/fleet/cat.json: taken"
     printf '{"version": 2}\n' >"$T/namespace/default.json"
     run --separate-stderr "$NS" explain --process cat --role client
-    expect_status 2
-    expect_part output "tried: $T/namespace/default.json: invalid"
-    expect_no_part output "$T/fleet"
+    expect 2 output has "tried: $T/namespace/default.json: invalid" output lacks "$T/fleet"
     run --separate-stderr "$NS" run -- true
     expect_status 0
     expect_part stderr "the shim does nothing, because its policy is broken or cannot be read: $T/namespace/default.json:1:13: "

@@ -5,7 +5,6 @@
 # shellcheck disable=SC2016 # for the inner shell
 # `nagleshim doctor --all`. Each scene has its own PID namespace, so that no other process is listed.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -73,8 +72,7 @@ int main(void) { return pause(); }'
         echo $! >"$T/static.pid"
         until [[ $(readlink /proc/$!/exe) == */static ]]; do :; done
         "$NS" doctor --all'
-    expect_status 1
-    expect_whole stderr ""
+    expect 1 stderr is ""
     row works works 1 "policy $T/policies/queue_server.json"
     row built-in works 1 "policy built in"
     row off off 1 "NAGLESHIM_OFF was set when it was started"
@@ -208,6 +206,5 @@ verdict: no process could be read"
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
     run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs none /proc && "$NS" doctor --all'
-    expect_status 2
-    expect_whole stderr "nagleshim doctor: /proc is not mounted or cannot be read"
+    expect 2 stderr is "nagleshim doctor: /proc is not mounted or cannot be read"
 }

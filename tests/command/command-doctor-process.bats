@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # `nagleshim doctor --pid` of processes in which the shim works, and of processes that cannot be judged.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -33,20 +32,17 @@ setup() {
 }
 
 @test "doctor knows a policy given inline, and the built-in one" {
-    patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{}]}'
-    doctor_of p
+    examine p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{}]}'
     expect_works p
     expect_part output "policy: NAGLESHIM_POLICY, 1 rule"
-    patient q pause env LD_PRELOAD="$LIBRARY"
-    doctor_of q
+    examine q pause env LD_PRELOAD="$LIBRARY"
     expect_works q
     expect_part output "policy: built in"
 }
 
 @test "doctor warns that the policy was changed after the process had read it" {
     policy policies/default '{}'
-    patient p pause env LD_PRELOAD="$LIBRARY"
-    doctor_of p
+    examine p pause env LD_PRELOAD="$LIBRARY"
     expect_works p
     expect_no_part output "warning: "
     # Until the clock of files has advanced.
@@ -74,8 +70,7 @@ setup() {
 
 @test "doctor reads the shim of a file that was replaced, removed or renamed since" {
     cp "$LIBRARY" "$T/another-name.so"
-    patient p pause env LD_PRELOAD="$T/another-name.so"
-    doctor_of p
+    examine p pause env LD_PRELOAD="$T/another-name.so"
     expect_works p
     expect_part output "library: $T/another-name.so, version "
     expect_part output "LD_PRELOAD: did not name it"
@@ -115,11 +110,9 @@ setup() {
 @test "doctor finds the shim in a process of musl" {
     musl_loader
     gcc -o "$T/patient" tests/probes/doctor_patient.c -D_GNU_SOURCE -Wl,--dynamic-linker="$musl" -pthread
-    patient=$T/patient patient p pause env LD_PRELOAD="$LIBRARY"
-    doctor_of p
+    patient=$T/patient examine p pause env LD_PRELOAD="$LIBRARY"
     expect_works p
-    patient=$T/patient patient q pause
-    doctor_of q
+    patient=$T/patient examine q pause
     expect_fails q "LD_PRELOAD was not set when it was started"
     expect_part output "loader: $musl (musl)"
 }
@@ -128,14 +121,12 @@ setup() {
     # An inherited connection that is never used.
     server s
     exec 8<>"/dev/tcp/127.0.0.1/$port"
-    patient r pause env LD_PRELOAD="$LIBRARY"
-    doctor_of r
+    examine r pause env LD_PRELOAD="$LIBRARY"
     expect_works r
     expect_part output "TCP sockets that are connected or listening: 1"
     expect_part output "warning: the shim has seen none of its TCP sockets in use"
     exec 8>&-
-    patient t pause env LD_PRELOAD="$LIBRARY"
-    doctor_of t
+    examine t pause env LD_PRELOAD="$LIBRARY"
     expect_works t
     expect_no_part output "warning: "
 }
@@ -143,9 +134,7 @@ setup() {
 @test "doctor of a zombie exits 2" {
     patient p zombie env LD_PRELOAD="$LIBRARY"
     doctor --pid "$number"
-    expect_status 2
-    expect_whole output ""
-    expect_whole stderr "nagleshim doctor: there is no process $number, or it has ended"
+    expect 2 output is "" stderr is "nagleshim doctor: there is no process $number, or it has ended"
     doctor_of p
     expect_works p
 }
@@ -180,12 +169,10 @@ setup() {
     let_others_in "$T"
     patient p pause env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[p]}"
-    expect_status 3
-    expect_whole stderr "nagleshim doctor: process ${NS_PID[p]}: permission denied: run doctor as root"
+    expect 3 stderr is "nagleshim doctor: process ${NS_PID[p]}: permission denied: run doctor as root"
     patient=$T/doctor_patient patient q hidden "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[q]}"
-    expect_status 3
-    expect_whole stderr "nagleshim doctor: process ${NS_PID[q]}: permission denied: run doctor as root"
+    expect 3 stderr is "nagleshim doctor: process ${NS_PID[q]}: permission denied: run doctor as root"
     doctor_of q
     if has_ptrace; then
         expect_works q
@@ -217,8 +204,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
 @test "doctor reports that it may not read a process's memory" {
     patient p pause env LD_PRELOAD="$LIBRARY"
     doctor_without_memory "${NS_PID[p]}"
-    expect_status 3
-    expect_part output "library: $LIBRARY"
+    expect 3 output has "library: $LIBRARY"
     expect_part output "warning: the status of its shim cannot be read: Operation not permitted (see kernel.yama.ptrace_scope)"
     patient q pause
     doctor_without_memory "${NS_PID[q]}"
@@ -234,37 +220,30 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
     chmod 0711 "$T/secret"
     let_others_in "$T"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor "$T/secret"
-    expect_status 3
-    expect_whole stderr "nagleshim doctor: cannot read '$T/secret', which may only be executed: Permission denied"
+    expect 3 stderr is "nagleshim doctor: cannot read '$T/secret', which may only be executed: Permission denied"
     mkdir -m 0700 "$T/closed"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor "$T/closed/program"
-    expect_status 3
-    expect_whole stderr "nagleshim doctor: '$T/closed/program': Permission denied"
+    expect 3 stderr is "nagleshim doctor: '$T/closed/program': Permission denied"
 }
 
 @test "doctor exits 2 for a status section of another version, and for an overwritten one" {
     local kind
     for kind in older newer; do
-        patient "$kind" pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS="$kind"
-        doctor_of "$kind"
+        examine "$kind" pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS="$kind"
         expect_status 2
         # What another version calls itself cannot drive the terminal.
         expect_part output "warning: the status of its shim has a form that this command does not know; use the command of version 9.9?]0;x"
     done
-    patient garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage
-    doctor_of garbage
-    expect_status 2
-    expect_part output "warning: the status of its shim has been overwritten"
+    examine garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage
+    expect 2 output has "warning: the status of its shim has been overwritten"
 }
 
 @test "doctor survives invalid addresses in a status section, and prints no control characters" {
-    patient p pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=rules
-    doctor_of p
+    examine p pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=rules
     expect_works p
     expect_part output "warning: the name of its policy cannot be read"
     expect_part output "warning: its rules cannot be read"
-    patient q pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=escape
-    doctor_of q
+    examine q pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=escape
     expect_fails q 'the shim is disabled: because?[31m of?this'
 }
 

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same process without that reason.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -15,14 +14,11 @@ setup() {
 @test "doctor shows why the shim is disabled: a broken policy, a missing one, 'enabled': false, no rule for the program" {
     local file
     file=$(broken_policy)
-    patient p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$file"
-    doctor_of p
+    examine p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$file"
     expect_fails p "the shim is disabled: $file:2:21: "
-    patient q pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/none.json"
-    doctor_of q
+    examine q pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/none.json"
     expect_fails q "the shim is disabled: $T/none.json: cannot be read: No such file or directory"
-    patient r pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "enabled": false, "rules": [{}]}'
-    doctor_of r
+    examine r pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "enabled": false, "rules": [{}]}'
     expect_fails r 'the shim is disabled: its policy says "enabled": false'
     patient s pause env LD_PRELOAD="$LIBRARY" \
         NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
@@ -31,8 +27,7 @@ setup() {
 }
 
 @test "doctor shows that the shim is disabled under the program's own seccomp filter" {
-    patient p filter env LD_PRELOAD="$LIBRARY"
-    doctor_of p
+    examine p filter env LD_PRELOAD="$LIBRARY"
     expect_fails p "the shim is disabled: it installed a seccomp filter"
     expect_part output "seccomp: a filter is active"
     # A filter that was there before the start is not the program's own.
@@ -55,19 +50,16 @@ os.execv(sys.argv[2], [sys.argv[2], "pause"])' "$LIBRARY" "$PROBES/doctor_patien
     gcc -static -o "$T/static" -D_GNU_SOURCE -x c - <<<'#include <stdio.h>
 #include <unistd.h>
 int main(void) { puts("ready 0"); fflush(stdout); for (;;) pause(); }'
-    patient=$T/static patient p pause env LD_PRELOAD="$LIBRARY"
-    doctor_of p
+    patient=$T/static examine p pause env LD_PRELOAD="$LIBRARY"
     expect_fails p "it is linked statically, so that nothing can be preloaded into it"
     # Go, linked dynamically: the shim is in its memory, but sees no calls.
     gcc -o "$T/go" -D_GNU_SOURCE -pthread tests/probes/doctor_patient.c -x c - <<'END'
 __asm__(".section .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.asciz \"Go\\0\"\n.long 0\n.text");
 END
-    patient=$T/go patient q pause env LD_PRELOAD="$LIBRARY"
-    doctor_of q
+    patient=$T/go examine q pause env LD_PRELOAD="$LIBRARY"
     expect_fails q "it is a Go program, which makes its system calls without libc"
     grep -q libnagleshim "/proc/${NS_PID[q]}/maps"
-    patient=$T/go patient r pause
-    doctor_of r
+    patient=$T/go examine r pause
     expect_fails r "it is a Go program, which makes its system calls without libc"
 }
 
@@ -81,8 +73,7 @@ jmp _start
 END
     ld -m elf_i386 -o "$T/small" "$T/small.o"
     doctor "$T/small"
-    expect_status 1
-    expect_part output "reason: it is built for another kind of machine than the shim"
+    expect 1 output has "reason: it is built for another kind of machine than the shim"
     # A kernel may be built without them.
     ns_start p env LD_PRELOAD="$LIBRARY" "$T/small"
     local end=$((SECONDS + 10))
@@ -100,44 +91,36 @@ END
     chmod u+s "$T/setuid"
     [[ $(findmnt -no OPTIONS -T "$T/setuid") != *nosuid* ]] || cannot_here "mounted nosuid"
     let_others_in "$T"
-    patient=$T/setuid patient p pause env LD_PRELOAD="$LIBRARY"
-    doctor_of p
+    patient=$T/setuid examine p pause env LD_PRELOAD="$LIBRARY"
     if ! has_ptrace; then
         expect_denied p
         return 0
     fi
     expect_fails p "it was started with more rights than its user's"
     chmod u-s "$T/setuid"
-    patient=$T/setuid patient q pause env LD_PRELOAD="$LIBRARY"
-    doctor_of q
+    patient=$T/setuid examine q pause env LD_PRELOAD="$LIBRARY"
     expect_works q
     cp "$PROBES/doctor_patient" "$T/capable"
     # v2, effective, permitted: CAP_NET_BIND_SERVICE
     python3 -c 'import os, struct, sys
 os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))' "$T/capable"
-    patient=$T/capable patient r pause setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$LIBRARY"
-    doctor_of r
+    patient=$T/capable examine r pause setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$LIBRARY"
     expect_fails r "it was started with more rights than its user's"
 }
 
 @test "doctor shows that LD_PRELOAD names a missing library, a broken one, or others" {
-    patient p pause env LD_PRELOAD="$T/none/libnagleshim.so"
-    doctor_of p
+    examine p pause env LD_PRELOAD="$T/none/libnagleshim.so"
     expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so: No such file or directory"
-    patient q pause env LD_PRELOAD=libm.so.6
-    doctor_of q
+    examine q pause env LD_PRELOAD=libm.so.6
     expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
-    patient o pause env LD_PRELOAD="$OBSERVER"
-    doctor_of o
+    examine o pause env LD_PRELOAD="$OBSERVER"
     expect_fails o "it has libnagleshim-observe.so instead, which only observes: 'nagleshim diagnose' started it"
     mkdir "$T/bad"
     head -c 4096 /dev/zero >"$T/bad/libnagleshim.so"
-    patient r pause env LD_PRELOAD="$T/bad/libnagleshim.so"
-    doctor_of r
+    examine r pause env LD_PRELOAD="$T/bad/libnagleshim.so"
     expect_fails r "$T/bad/libnagleshim.so is not a library"
     program other-machine "$T/bad/libnagleshim.so"
-    patient s pause env LD_PRELOAD="$T/bad/libnagleshim.so"
-    doctor_of s
+    examine s pause env LD_PRELOAD="$T/bad/libnagleshim.so"
     expect_fails s "$T/bad/libnagleshim.so is built for another kind of machine"
 }
 
@@ -155,19 +138,16 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
 @test "doctor searches for the library in the process's own root" {
     make_root
     unset NAGLESHIM_POLICY_DIR
-    patient=/patient patient p pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
-    doctor_of p
+    patient=/patient examine p pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
     expect_fails p "LD_PRELOAD names /opt/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     cp "$LIBRARY" "$root/opt"
     # A name without a path is not found in /opt.
-    patient=/patient patient bare pause env LD_PRELOAD=libnagleshim.so "${enter[@]}" "$root"
-    doctor_of bare
+    patient=/patient examine bare pause env LD_PRELOAD=libnagleshim.so "${enter[@]}" "$root"
     expect_fails bare "LD_PRELOAD names libnagleshim.so, which its loader did not load in the process's own root or mount namespace; write the full path"
     printf '{"version": 1, "rules": [{"name": "inside"}]}' >"$root/etc/nagleshim/real.json"
     # An absolute link leads to where the process would find it.
     ln -s /etc/nagleshim/real.json "$root/etc/nagleshim/default.json"
-    patient=/patient patient q pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
-    doctor_of q
+    patient=/patient examine q pause env LD_PRELOAD=/opt/libnagleshim.so "${enter[@]}" "$root"
     expect_works q
     expect_part output "policy: /etc/nagleshim/default.json, 1 rule"
     expect_part output 'rule 1 "inside"'
@@ -183,19 +163,16 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     make_root
     unset NAGLESHIM_POLICY_DIR
     echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
-    patient=/patient patient p pause "${enter[@]}" "$root"
-    doctor_of p
+    patient=/patient examine p pause "${enter[@]}" "$root"
     expect_fails p "/etc/ld.so.preload names /opt/libnagleshim.so in the process's own root or mount namespace: No such file or directory"
     cp "$LIBRARY" "$root/opt"
-    patient=/patient patient q pause "${enter[@]}" "$root"
-    doctor_of q
+    patient=/patient examine q pause "${enter[@]}" "$root"
     expect_works q
     expect_part output "LD_PRELOAD: did not name it when the process was started (/etc/ld.so.preload may)"
     chown 65533 "$root/patient" 2>/dev/null || cannot_here "only root can give a file away"
     chmod u+s "$root/patient"
     [[ $(findmnt -no OPTIONS -T "$root") != *nosuid* ]] || cannot_here "mounted nosuid"
-    patient=/patient patient r pause "${enter[@]}" "$root"
-    doctor_of r
+    patient=/patient examine r pause "${enter[@]}" "$root"
     if ! has_ptrace; then
         expect_denied r
         return 0
@@ -228,8 +205,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     gcc -o "$root/patient" tests/probes/doctor_patient.c -D_GNU_SOURCE -Wl,--dynamic-linker="$musl" -pthread
     mkdir -p "$root/lib"
     cp -L "$musl" "$root/lib/"
-    patient=/patient patient q pause "${enter[@]}" "$root"
-    doctor_of q
+    patient=/patient examine q pause "${enter[@]}" "$root"
     expect_fails q "/etc/ld.so.preload names /opt/libnagleshim.so, but musl's loader does not read this file: set LD_PRELOAD"
 }
 
@@ -241,7 +217,6 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     done
     [[ -n $pid ]] || return 0 # a PID namespace has none
     doctor --pid "$pid"
-    expect_status 1
-    expect_part output "reason: it is a kernel thread, which runs no program"
+    expect 1 output has "reason: it is a kernel thread, which runs no program"
     expect_verdict "the shim does not work in process $pid"
 }

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same program without that reason.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -16,8 +15,7 @@ setup() {
     policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
         {"name": "others", "match": {"process": "other"}}'
     doctor "$T/ordinary"
-    expect_status 0
-    expect_whole stderr ""
+    expect 0 stderr is ""
     expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
     LD_PRELOAD=$LIBRARY run --separate-stderr "$NS" doctor "$T/ordinary"
     expect_status 0
@@ -39,12 +37,10 @@ policy: built in"
 @test "doctor does not run the program, and does not take its arguments for options" {
     policy policies/default '{"name": "by argument", "match": {"args": "--pid"}}'
     doctor touch "$T/ran" --pid
-    expect_status 0
-    expect_part output 'rule 1 "by argument"'
+    expect 0 output has 'rule 1 "by argument"'
     [[ ! -e $T/ran ]]
     doctor -- touch "$T/ran"
-    expect_status 1
-    expect_part output "reason: no rule of its policy matches this program"
+    expect 1 output has "reason: no rule of its policy matches this program"
 }
 
 @test "doctor says why the shim does not reach a program: static, Go, another machine, another loader" {
@@ -52,9 +48,7 @@ policy: built in"
     while IFS='|' read -r kind expected; do
         program "$kind" "$T/$kind"
         doctor "$T/$kind"
-        expect_status 1
-        expect_whole stderr ""
-        expect_part output "reason: it $expected"
+        expect 1 stderr is "" output has "reason: it $expected"
         expect_verdict "the shim would do nothing for this program"
     done <<'CASES'
 static|is linked statically, so that nothing can be preloaded into it
@@ -63,21 +57,17 @@ other-machine|is built for another kind of machine than the shim
 CASES
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/bin/sh -o "$T/odd" -
     doctor "$T/odd"
-    expect_status 1
-    expect_part output "loader: /bin/sh"
-    expect_part output "reason: it has the loader of a libc other than glibc and musl"
+    expect 1 output has "loader: /bin/sh" output has "reason: it has the loader of a libc other than glibc and musl"
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/no/ld-linux.so.2 -o "$T/lost" -
     doctor "$T/lost"
-    expect_status 1
-    expect_part output "reason: it cannot run: its loader /no/ld-linux.so.2 is missing"
+    expect 1 output has "reason: it cannot run: its loader /no/ld-linux.so.2 is missing"
 }
 
 @test "doctor says that a program for musl is reached" {
     musl_loader
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker="$musl" -o "$T/for-musl" -
     doctor "$T/for-musl"
-    expect_status 0
-    expect_part output "loader: $musl (musl)"
+    expect 0 output has "loader: $musl (musl)"
 }
 
 @test "doctor says that a set-user-ID program of another user is not reached, and one's own is" {
@@ -89,8 +79,7 @@ CASES
     chmod u+s "$T/setuid"
     [[ $(findmnt -no OPTIONS -T "$T/setuid") != *nosuid* ]] || cannot_here "mounted nosuid"
     doctor "$T/setuid"
-    expect_status 1
-    expect_part output "reason: it is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there"
+    expect 1 output has "reason: it is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there"
 }
 
 @test "doctor judges a script by its interpreter" {
@@ -98,46 +87,38 @@ CASES
     printf '#!%s\n' "$T/static" >"$T/script"
     chmod +x "$T/script"
     doctor "$T/script"
-    expect_status 1
-    expect_part output "program: $T/script, a script for $T/static"
+    expect 1 output has "program: $T/script, a script for $T/static"
     expect_part output "reason: its interpreter $T/static is linked statically"
     printf '#!/bin/sh\necho LD_PRELOAD\n' >"$T/script"
     doctor "$T/script"
     expect_status 0
     printf '#!/no/such/interpreter\n' >"$T/script"
     doctor "$T/script"
-    expect_status 1
-    expect_part output "reason: it cannot run: its interpreter /no/such/interpreter is missing"
+    expect 1 output has "reason: it cannot run: its interpreter /no/such/interpreter is missing"
 }
 
 @test "doctor gives the reasons that are in the environment and the installation" {
     NAGLESHIM_OFF=1 doctor "$T/ordinary"
-    expect_status 1
-    expect_part output "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
+    expect 1 output has "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
     NAGLESHIM_POLICY=$(broken_policy) doctor "$T/ordinary"
-    expect_status 1
-    expect_part stderr "nagleshim doctor: $T/broken.json:2:21: "
+    expect 1 stderr has "nagleshim doctor: $T/broken.json:2:21: "
     expect_part output "reason: its policy is broken or cannot be read"
     NAGLESHIM_POLICY='{"version": 1, "enabled": false, "rules": [{}]}' doctor "$T/ordinary"
-    expect_status 1
-    expect_part output 'reason: its policy says "enabled": false'
+    expect 1 output has 'reason: its policy says "enabled": false'
     LD_PRELOAD=$T/none/libnagleshim.so run --separate-stderr "$NS" doctor "$T/ordinary"
-    expect_status 1
-    expect_part output "reason: the library would not load: the loader says of $T/none/libnagleshim.so: "
+    expect 1 output has "reason: the library would not load: the loader says of $T/none/libnagleshim.so: "
     expect_part output "(cannot open shared object file)"
     cp "$NS" "$T/nagleshim"
     run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
     [[ -e /usr/local/lib/libnagleshim.so ]] || {
-        expect_status 1
-        expect_part output "reason: cannot find libnagleshim.so beside this command, in ../lib or in /usr/local/lib"
+        expect 1 output has "reason: cannot find libnagleshim.so beside this command, in ../lib or in /usr/local/lib"
     }
 }
 
 @test "doctor warns of variables that are misspelt, have an invalid value, or name a missing file" {
     run --separate-stderr env NAGLESHIM_LOGFILE=x NAGLESHIM_LOG=verbose NAGLESHIM_LOG_FILE="$T/none/log" \
         NAGLESHIM_POLICY_DIR="$T/ordinary" "$NS" doctor "$T/ordinary"
-    expect_status 0
-    expect_part output "warning: unknown variable NAGLESHIM_LOGFILE; did you mean NAGLESHIM_LOG_FILE?"
+    expect 0 output has "warning: unknown variable NAGLESHIM_LOGFILE; did you mean NAGLESHIM_LOG_FILE?"
     expect_part output "warning: NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
     expect_part output "warning: NAGLESHIM_LOG_FILE '$T/none/log' cannot be written, and the log is lost: No such file or directory"
     expect_part output "warning: NAGLESHIM_POLICY_DIR '$T/ordinary' names no directory that exists, so no policy is taken from it"
@@ -146,16 +127,8 @@ CASES
 }
 
 @test "doctor exits 2 with one message for wrong usage" {
-    local expected
-    local -a words
     touch "$T/plain"
-    while IFS='|' read -r words expected; do
-        read -ra words <<<"${words//DIR/$T}"
-        doctor "${words[@]}"
-        expect_status 2
-        expect_whole output ""
-        expect_whole stderr "nagleshim doctor: ${expected//DIR/$T}"
-    done <<'CASES'
+    each_refused doctor <<'CASES'
 |one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --frobnicate|unknown option '--frobnicate'; see 'nagleshim doctor --help'
@@ -182,20 +155,17 @@ CASES
     doctor ''
     expect_status 2
     doctor "$LIBRARY"
-    expect_status 2
-    expect_whole stderr "nagleshim doctor: '$LIBRARY' is a library, not a program"
+    expect 2 stderr is "nagleshim doctor: '$LIBRARY' is a library, not a program"
 }
 
 @test "doctor tries the library with the program's own loader, and runs nothing of the program" {
     doctor "$T/ordinary"
-    expect_status 0
-    expect_part output "trial: the program's loader accepts the library"
+    expect 0 output has "trial: the program's loader accepts the library"
     # A constructor would run as soon as the program did.
     printf '#include <stdio.h>\n__attribute__((constructor)) static void hello(void) { fclose(fopen("%s", "w")); }
 int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
     doctor "$T/eager"
-    expect_status 0
-    expect_part output "trial: the program's loader accepts the library"
+    expect 0 output has "trial: the program's loader accepts the library"
     [[ ! -e $T/ran ]]
     "$T/eager"
     [[ -e $T/ran ]]
@@ -244,18 +214,15 @@ CASES
     if ldconfig -p 2>/dev/null | grep -q libnagleshim.so; then
         cannot_here "the library is installed"
     fi
-    expect_status 1
-    expect_part output "reason: the library would not load: the loader says of libnagleshim.so: "
+    expect 1 output has "reason: the library would not load: the loader says of libnagleshim.so: "
     expect_verdict "the shim would do nothing for this program"
     run --separate-stderr env LD_LIBRARY_PATH="$T/found" LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
-    expect_status 0
-    expect_part output "library: libnagleshim.so, from LD_PRELOAD"
+    expect 0 output has "library: libnagleshim.so, from LD_PRELOAD"
     expect_part output "trial: the program's loader accepts the library"
     expect_verdict "the shim reaches this program"
     # A path is not searched for.
     run --separate-stderr env LD_PRELOAD=/nosuch/libnagleshim.so "$NS" doctor "$T/ordinary"
-    expect_status 1
-    expect_part output "reason: the library would not load: the loader says of /nosuch/libnagleshim.so: "
+    expect 1 output has "reason: the library would not load: the loader says of /nosuch/libnagleshim.so: "
 }
 
 @test "doctor reads /etc/ld.so.preload" {
@@ -267,8 +234,7 @@ CASES
     echo "$LIBRARY" >"$T/etc/ld.so.preload"
     # shellcheck disable=SC2016 # for the inner shell
     run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "$2" doctor "$3"' - "$T/etc" "$NS" "$T/ordinary"
-    expect_status 0
-    expect_part output "library: $LIBRARY, from /etc/ld.so.preload"
+    expect 0 output has "library: $LIBRARY, from /etc/ld.so.preload"
     expect_verdict "the shim reaches this program"
 }
 
@@ -277,10 +243,8 @@ CASES
     chmod 0777 "$T/ld-linux-odd.so.2"
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker="$T/ld-linux-odd.so.2" -o "$T/odd" -
     doctor "$T/odd"
-    expect_status 0
-    expect_part output "trial: not possible: $T/ld-linux-odd.so.2 belongs to another user than root, and was not run"
+    expect 0 output has "trial: not possible: $T/ld-linux-odd.so.2 belongs to another user than root, and was not run"
     [[ ! -e $T/ran ]]
     doctor "$(readelf -l "$T/ordinary" | sed -n 's/.*interpreter: \(.*\)]/\1/p')"
-    expect_status 0
-    expect_part output "trial: not possible: the program is a loader itself"
+    expect 0 output has "trial: not possible: the program is a loader itself"
 }

@@ -2,12 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim explain` shows which policy and rule a socket gets, why not another one, and what the rule does.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 explain() {
     run --separate-stderr "$NS" explain "$@"
@@ -22,9 +17,7 @@ explain() {
         {"name": "it", "match": {"process": "c*t", "args": "-u", "role": "client", "remote": "10.0.0.0/8"}},
         {"name": "too late"}'
     explain -p "$T/p.json" --process cat --arg x --arg -u --role client --remote 10.0.0.1:7011 --local 127.0.0.2:5
-    expect_status 0
-    expect_part output "socket: client, local 127.0.0.2:5, remote 10.0.0.1:7011"
-    expect_part output "tried: $T/p.json: taken"
+    expect 0 output has "socket: client, local 127.0.0.2:5, remote 10.0.0.1:7011" output has "tried: $T/p.json: taken"
     expect_part output 'rule 1 "by program": does not match: "process" names other programs'
     expect_part output 'rule 2 "by argument": does not match: "args" matches no argument'
     expect_part output 'rule 3 "by role": does not match: "role" is different'
@@ -36,16 +29,14 @@ explain() {
 
 @test "explain exits 1 when no rule matches, and when the policy is not enabled" {
     explain -p "$(policy p '{"match": {"role": "server"}}')" --process cat --role client
-    expect_status 1
-    expect_part output "no rule matches: the socket is left alone"
+    expect 1 output has "no rule matches: the socket is left alone"
     explain -p "$T/p.json" --process cat
     expect_status 1
     explain -p "$T/p.json" --process cat --role server
     expect_status 0
     echo '{"version": 1, "enabled": false, "rules": [{}]}' >"$T/off.json"
     explain -p "$T/off.json" --process cat
-    expect_status 1
-    expect_part output "the policy is not enabled: every socket is left alone"
+    expect 1 output has "the policy is not enabled: every socket is left alone"
 }
 
 @test "explain lists the files that the program would try, in their order" {
@@ -65,9 +56,7 @@ policy: built in"
 tried: $T/policies/$real.json: taken
 policy: $T/policies/$real.json, 1 rule"
     NAGLESHIM_POLICY=$(policy named '{}') explain --process "$T/quote-feed"
-    expect_status 0
-    expect_part output "tried: $T/named.json: taken"
-    expect_no_part output "quote-feed.json"
+    expect 0 output has "tried: $T/named.json: taken" output lacks "quote-feed.json"
 }
 
 @test "explain searches PATH for a name, and matches only the name if it is not found" {
@@ -75,15 +64,12 @@ policy: $T/policies/$real.json, 1 rule"
     cat=$(type -P cat)
     policy p "{\"match\": {\"process\": \"$(realpath "$cat")\"}}"
     explain -p "$T/p.json" --process cat
-    expect_status 0
-    expect_part output "process: $(realpath "$cat") (cat in PATH is $cat)"
+    expect 0 output has "process: $(realpath "$cat") (cat in PATH is $cat)"
     policy p '{"match": {"process": "no-such-*"}}'
     explain -p "$T/p.json" --process no-such-program
-    expect_status 0
-    expect_part output "process: no-such-program (not found in PATH; only its name is matched)"
+    expect 0 output has "process: no-such-program (not found in PATH; only its name is matched)"
     explain -p "$T/p.json" --process /opt/no-such-program
-    expect_status 0
-    expect_part output "process: /opt/no-such-program (no such file; only its name is matched)"
+    expect 0 output has "process: /opt/no-such-program (no such file; only its name is matched)"
 }
 
 @test "explain treats a script as its interpreter, with the script as an argument" {
@@ -91,8 +77,7 @@ policy: $T/policies/$real.json, 1 rule"
     chmod +x "$T/quotes.script"
     policy p "{\"match\": {\"process\": \"sh\", \"args\": \"*/quotes.script\"}}"
     explain -p "$T/p.json" --process "$T/quotes.script"
-    expect_status 0
-    expect_part output "process: $(realpath /bin/sh) (the interpreter of $T/quotes.script)"
+    expect 0 output has "process: $(realpath /bin/sh) (the interpreter of $T/quotes.script)"
     # AT_EXECFN is the script's name, but not if the script names env.
     policy p '{"match": {"process": "quotes.script"}}'
     explain -p "$T/p.json" --process "$T/quotes.script"
@@ -105,11 +90,9 @@ policy: $T/policies/$real.json, 1 rule"
 @test "explain warns if the shim will not reach the program or is switched off" {
     program static "$T/static"
     explain --process "$T/static"
-    expect_status 0
-    expect_part output "warning: the shim will not reach this process: $T/static is linked statically"
+    expect 0 output has "warning: the shim will not reach this process: $T/static is linked statically"
     NAGLESHIM_OFF=1 explain --process cat
-    expect_status 0
-    expect_part output "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off here"
+    expect 0 output has "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off here"
 }
 
 @test "explain accepts IPv6 addresses, and treats IPv4-mapped ones as IPv4" {
@@ -129,8 +112,7 @@ policy: $T/policies/$real.json, 1 rule"
         for address in localhost:80 10.0.0.1 fd00::1 ::1:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 '[::1]' '[::1]80' \
             '[10.0.0.1]:80' 10.0.0.1:80x '' '[]:80' '[fe80::1%lo]:80'; do
             explain --process cat "$option" "$address"
-            expect_status 2
-            expect_whole output ""
+            expect 2 output is ""
             expect_whole stderr "nagleshim explain: $option must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '$address' (no host names, and a port from 1 to 65535)"
         done
     done
@@ -139,34 +121,25 @@ policy: $T/policies/$real.json, 1 rule"
 @test "check and explain refuse a pipe, and read standard input as -" {
     mkfifo "$T/fifo"
     run --separate-stderr "$NS" check "$T/fifo"
-    expect_status 2
-    expect_whole stderr "$T/fifo: cannot be read: it is not a regular file; '-' is standard input"
+    expect 2 stderr is "$T/fifo: cannot be read: it is not a regular file; '-' is standard input"
     explain -p "$T/fifo" --process cat
-    expect_status 2
-    expect_part output "tried: $T/fifo: it is not a regular file"
+    expect 2 output has "tried: $T/fifo: it is not a regular file"
     expect_whole stderr "nagleshim explain: $T/fifo: cannot be read: it is not a regular file; '-' is standard input"
     explain -p - --process cat <"$(policy p '{"name": "read"}')"
-    expect_status 0
-    expect_part output 'rule 1 "read": matches'
+    expect 0 output has 'rule 1 "read": matches'
 }
 
 @test "explain refuses wrong options" {
-    explain --role client
-    expect_status 2
-    expect_whole stderr "nagleshim explain: --process is missing: a program's path or name; see 'nagleshim explain --help'"
-    explain --process cat --role peer
-    expect_status 2
-    expect_whole stderr "nagleshim explain: --role must be client or server, not 'peer'"
-    explain --process cat file
-    expect_status 2
-    expect_whole stderr "nagleshim explain: 'file' is not an option; use --arg for an argument of the program"
+    each_refused explain <<'CASES'
+--role client|--process is missing: a program's path or name; see 'nagleshim explain --help'
+--process cat --role peer|--role must be client or server, not 'peer'
+--process cat file|'file' is not an option; use --arg for an argument of the program
+CASES
 }
 
 @test "explain exits 2 for a broken or unreadable policy, and shows that the shim is disabled" {
     explain -p "$(broken_policy)" --process cat
-    expect_status 2
-    expect_part stderr "nagleshim explain: $T/broken.json:2:21: "
-    expect_part output "tried: $T/broken.json: invalid"
+    expect 2 stderr has "nagleshim explain: $T/broken.json:2:21: " output has "tried: $T/broken.json: invalid"
     expect_part output "the shim is disabled: every socket is left alone"
     cp "$T/broken.json" "$T/policies/cat.json"
     policy policies/default '{}'
@@ -174,8 +147,7 @@ policy: $T/policies/$real.json, 1 rule"
     expect_status 2
     expect_no_part output default.json # the search does not go on
     explain -p "$T/none.json" --process cat
-    expect_status 2
-    expect_part stderr "nagleshim explain: $T/none.json: cannot be read: No such file or directory"
+    expect 2 stderr has "nagleshim explain: $T/none.json: cannot be read: No such file or directory"
 }
 
 @test "explain describes in the kernel's terms what each mode does, and when" {
@@ -206,8 +178,7 @@ policy: $T/policies/$real.json, 1 rule"
     policy p '{"sockopt": {"SO_RCVBUF": "pass", "SO_SNDBUF": "ignore", "SO_KEEPALIVE": {"set": 1},
         "TCP_KEEPIDLE": {"min": 30}, "TCP_KEEPCNT": {"max": 9}}}'
     explain -p "$T/p.json" --process cat
-    expect_status 0
-    expect_part output "sockopt SO_RCVBUF: set as the application asks"
+    expect 0 output has "sockopt SO_RCVBUF: set as the application asks"
     expect_part output "sockopt SO_SNDBUF: not set; the application's call succeeds without effect"
     expect_part output "sockopt SO_KEEPALIVE: set to 1 when the socket is created, whatever the application asks"
     expect_part output "sockopt TCP_KEEPIDLE: set as the application asks, but to at least 30"
@@ -236,14 +207,12 @@ policy: $T/policies/$real.json, 1 rule"
     policy p '{"match": {"remote": "10.0.0.1"}}, {"match": {"local": "80"}}, {"match": {"role": "server"}},
         {"match": {"role": "server", "remote": "10.0.0.1"}}, {"match": {"local": "80", "remote": "10.0.0.1"}}, {}'
     explain -p "$T/p.json" --process cat
-    expect_status 0
-    expect_part output 'rule 1: undecided: it has "remote", and --remote is not given'
+    expect 0 output has 'rule 1: undecided: it has "remote", and --remote is not given'
     expect_part output 'rule 2: undecided: it has "local", and --local is not given'
     expect_part output 'rule 3: undecided: it has "role", and --role is not given'
     expect_part output 'warning: 5 rules are undecided; the following holds if none of them matches'
     explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5
-    expect_status 0
-    expect_part output 'rule 1: does not match: "remote" has other addresses or ports'
+    expect 0 output has 'rule 1: does not match: "remote" has other addresses or ports'
     expect_part output 'rule 2: undecided: it has "local", and --local is not given'
     expect_part output 'rule 3: does not match: "role" is different'
     expect_part output 'rule 4: does not match: "role" is different'

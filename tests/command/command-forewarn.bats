@@ -4,12 +4,7 @@
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 run_touch() {
     rm -f "$T/ran"
@@ -18,15 +13,12 @@ run_touch() {
 
 # The program ran, and this one line was said.
 expect_warning() {
-    expect_status 0
-    expect_whole output ""
-    expect_whole stderr "nagleshim run: warning: $1"
+    expect 0 output is "" stderr is "nagleshim run: warning: $1"
     [[ -e $T/ran ]]
 }
 
 expect_nothing() {
-    expect_status 0
-    expect_whole stderr ""
+    expect 0 stderr is ""
     [[ -e $T/ran ]]
 }
 
@@ -67,8 +59,7 @@ expect_nothing() {
     local name meant
     while read -r name meant; do
         run --separate-stderr env "$name=1" "$NS" run -- true
-        expect_status 0
-        expect_whole stderr "nagleshim run: warning: unknown variable $name; did you mean $meant?"
+        expect 0 stderr is "nagleshim run: warning: unknown variable $name; did you mean $meant?"
     done <<'CASES'
 NAGLESHIM_POLCY NAGLESHIM_POLICY
 NAGLESHIM_POLICYDIR NAGLESHIM_POLICY_DIR
@@ -83,8 +74,7 @@ CASES
     expect_whole stderr "nagleshim run: warning: unknown variable nagleshim_off; did you mean NAGLESHIM_OFF?"
     run --separate-stderr env NAGLESHIM_LOG=error NAGLESHIM_LOG_FILE="$T/log" NAGLESHIM_OFF=0 NAGLE=1 LOG_FILE=1 \
         NAGLESHIM_SOMETHING_OF_YOURS=1 "$NS" run -- true
-    expect_status 0
-    expect_whole stderr ""
+    expect 0 stderr is ""
 }
 
 @test "run, check and explain warn if no directory of NAGLESHIM_POLICY_DIR exists" {
@@ -95,8 +85,7 @@ CASES
         expect_warning "NAGLESHIM_POLICY_DIR '$list' $said"
     done
     NAGLESHIM_POLICY_DIR=/nosuch run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole stderr "nagleshim check: warning: NAGLESHIM_POLICY_DIR '/nosuch' $said"
+    expect 0 stderr is "nagleshim check: warning: NAGLESHIM_POLICY_DIR '/nosuch' $said"
     NAGLESHIM_POLICY_DIR=/nosuch run --separate-stderr "$NS" explain --process cat
     expect_part output "warning: NAGLESHIM_POLICY_DIR '/nosuch' $said"
     # One of several may be missing.
@@ -157,8 +146,7 @@ CASES
     for words in env "env -u A" "env A=b" "env LD_PRELOAD=$LIBRARY" "env -i LD_PRELOAD=$LIBRARY" "env -- A=b" "sh -c true env -i"; do
         # shellcheck disable=SC2086 # several words
         run --separate-stderr "$NS" run -- $words true
-        expect_status 0
-        expect_whole stderr ""
+        expect 0 stderr is ""
     done
     for words in sudo su runuser doas; do
         cp /bin/true "$T/$words"

@@ -3,18 +3,13 @@
 # Promise: `nagleshim host` changes everything that was asked for or nothing, also if it gets a signal or a system call fails.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/system
-
-setup() {
-    system_setup
-}
 
 # with_fault FAULT WORDS...: `nagleshim host` WORDS with a fault that strace injects into a system call.
 with_fault() {
     local fault=$1
     shift
-    type -P strace >/dev/null || cannot_here "strace is not installed"
+    ns_needs_strace
     run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject="$fault" "$NS" host "$@"
 }
 
@@ -61,8 +56,7 @@ with_fault() {
         [[ $status -eq 137 ]]
         [[ ! $(find "$R/etc" -name '*.conf' ! -size +0) ]]
         enable --unit a b
-        expect_status 0
-        expect_part output "b.service will have the library at its next start"
+        expect 0 output has "b.service will have the library at its next start"
         host disable --root "$R"
         expect_status 0
         with_fault "$fault" enable --preload --root "$R" --library /usr/lib/libnagleshim.so
@@ -84,8 +78,7 @@ with_fault() {
     expect_part stderr "nothing was changed"
     run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject=rename:error=EROFS:when=2 -e inject=unlink:error=EROFS \
         "$NS" host enable --unit a b --root "$R" --library /usr/lib/libnagleshim.so
-    expect_status 2
-    expect_part stderr "cannot be written: Read-only file system"
+    expect 2 stderr has "cannot be written: Read-only file system"
     expect_part stderr "not everything could be restored: see 'nagleshim host status'"
     host status --root "$R"
     expect_part output "a.service: /usr/lib/libnagleshim.so"

@@ -5,12 +5,7 @@
 # shellcheck disable=SC2016 # for the inner shell
 # Mostly on a small system in a directory: an image, or one in which a stub of systemctl answers.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/system
-
-setup() {
-    system_setup
-}
 
 @test "enable --preload writes the library into the first line of ld.so.preload, and disable restores the file" {
     gcc -shared -fPIC -x c -o "$R/lib/other.so" - <<<"int other;"
@@ -23,8 +18,7 @@ setup() {
     [[ $(stat -c %a "$R/etc/ld.so.preload") == 644 ]]
     snapshot >"$T/enabled"
     enable --preload
-    expect_status 0
-    expect_part output "names /usr/lib/libnagleshim.so already"
+    expect 0 output has "names /usr/lib/libnagleshim.so already"
     snapshot | diff "$T/enabled" -
     # Another installation's library gives way.
     mkdir "$R/opt"
@@ -35,8 +29,7 @@ setup() {
     expect_status 0
     expect_untouched
     host disable --preload --root "$R"
-    expect_status 0
-    expect_whole output "/etc/ld.so.preload does not name the library"
+    expect 0 output is "/etc/ld.so.preload does not name the library"
     expect_untouched
 }
 
@@ -89,8 +82,7 @@ ours.service will not have the library at its next start"
     while IFS='|' read -r words said; do
         # shellcheck disable=SC2086 # several words
         host disable $words --library /usr/lib/libnagleshim.so --root "$R"
-        expect_status 0
-        expect_whole output "$said /usr/lib/libnagleshim.so"
+        expect 0 output is "$said /usr/lib/libnagleshim.so"
     done <<'CASES'
 --unit theirs|theirs.service is not enabled with
 --preload|/etc/ld.so.preload does not name
@@ -181,7 +173,7 @@ CASES
 }
 
 @test "enable --preload does not follow a link, and a failed write changes nothing" {
-    type -P strace >/dev/null || cannot_here "strace is not installed"
+    ns_needs_strace
     ln -s /etc/passwd "$R/etc/ld.so.preload"
     snapshot >"$T/before"
     enable --preload
@@ -215,8 +207,7 @@ CASES
     expect_status 0
     rm "$R/opt/app/2/lib/libnagleshim.so"
     host status --root "$R"
-    expect_status 1
-    expect_part output "wrong: $library cannot be read: No such file or directory"
+    expect 1 output has "wrong: $library cannot be read: No such file or directory"
     host disable --root "$R"
     expect_untouched
 }
@@ -231,19 +222,16 @@ CASES
     for words in "enable --preload" "disable --root $R"; do
         # shellcheck disable=SC2086 # several words
         run --separate-stderr "${other[@]}" "$T/nagleshim" host $words
-        expect_status 3
-        expect_whole stderr "nagleshim host: permission denied: only root can change a system; nothing was changed"
+        expect 3 stderr is "nagleshim host: permission denied: only root can change a system; nothing was changed"
     done
     run --separate-stderr "${other[@]}" "$T/nagleshim" host status --root "$R"
-    expect_status 3
-    expect_whole stderr "nagleshim host: --root '$R': Operation not permitted"
+    expect 3 stderr is "nagleshim host: --root '$R': Operation not permitted"
 }
 
 @test "status shows where the library is enabled, and a library that would not load" {
     unit app.service
     host status --root "$R"
-    expect_status 1
-    expect_whole output "nothing is enabled"
+    expect 1 output is "nothing is enabled"
     enable --preload
     enable --unit app
     host status --root "$R"
@@ -283,11 +271,9 @@ enable --preload --library /usr/lib/other.so|'/usr/lib/other.so': the library mu
 enable --unit|needs a value
 CASES
     host status --root "$T/nosuch"
-    expect_status 2
-    expect_whole stderr "nagleshim host: --root '$T/nosuch': No such file or directory"
+    expect 2 stderr is "nagleshim host: --root '$T/nosuch': No such file or directory"
     host status --root "$T"
-    expect_status 2
-    expect_whole stderr "nagleshim host: --root '$T': not a root file system: it has no /etc"
+    expect 2 stderr is "nagleshim host: --root '$T': not a root file system: it has no /etc"
 }
 
 @test "enable --preload on the running system reaches every new program, and disable none" {

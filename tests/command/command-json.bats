@@ -4,12 +4,7 @@
 # shellcheck disable=SC2154 # bats sets $output and $status
 # check, explain and doctor: the object has the members that nagleshim.1 lists, and the exit status of the text form.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
-
-setup() {
-    doctor_setup
-}
 
 # json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits so, prints one object in strict UTF-8 with that status in it,
 # and the expression, in Python, of the object o is true. The text form must have the same status.
@@ -126,8 +121,7 @@ PYTHON
     printf '{"version": 1, "rules": [{"name": 5}], "%s": 1}' "$(printf '\xc3\xa9%.0s' {1..60})" >"$T/long.json"
     json 1 'len(o["files"][0]["errors"]) == 2' check --json "$T/long.json"
     run --separate-stderr "$NS" check --json --help
-    expect_status 0
-    expect_part output "usage: nagleshim check"
+    expect 0 output has "usage: nagleshim check"
     run bash -c '"$0" check --json >/dev/full' "$NS"
     expect_status 2
 }

@@ -3,19 +3,13 @@
 # Promise: `nagleshim check` prints every error of a policy with its place, and warns of rules that are probably wrong.
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 # mistakes TEXT: sets places to those of check's messages about it, as "line:column line:column".
 mistakes() {
     printf '%s' "$1" >"$T/p.json"
     run --separate-stderr "$NS" check "$T/p.json"
-    expect_status 1
-    expect_whole output ""
+    expect 1 output is ""
     places=$(sed -nE "s,^$T/p\.json:([0-9]+:[0-9]+): .*; .*|^$T/p\.json:([0-9]+:[0-9]+): .* must be .*,\1\2,p" <<<"$stderr" | tr '\n' ' ')
     # Each line has a place, and says what is wrong and what is allowed.
     [[ $(wc -w <<<"$places") -eq ${#stderr_lines[@]} ]] || {
@@ -106,8 +100,7 @@ CASES
 @test "check of several files prints the file's name with each message" {
     mistakes '{"version": 1, "rules": [{"send": "fast", "ack": "slow"}]}'
     run --separate-stderr "$NS" check "$T/p.json" "$(policy good '{}')" "$(broken_policy)"
-    expect_status 1
-    expect_whole output "$T/good.json: valid, 1 rule"
+    expect 1 output is "$T/good.json: valid, 1 rule"
     [[ ${#stderr_lines[@]} -eq 3 && ${stderr_lines[1]} == "$T/p.json:1:50: "* && ${stderr_lines[2]} == "$T/broken.json:2:21: "* ]]
 }
 
@@ -116,8 +109,7 @@ CASES
     while IFS='|' read -r text expected; do
         printf '{"version": 1, "rules": [{"match": {"remote": "%s"}}]}' "$text" >"$T/p.json"
         run --separate-stderr "$NS" check "$T/p.json"
-        expect_status 1
-        expect_whole stderr "$T/p.json:1:47: \"$text\" is not an endpoint: $expected"
+        expect 1 stderr is "$T/p.json:1:47: \"$text\" is not an endpoint: $expected"
     done <<'CASES'
  10.0.0.1|it has a blank; write an endpoint without blanks, and several of them as a list
 10.0.0.1 |it has a blank; write an endpoint without blanks, and several of them as a list
@@ -143,8 +135,7 @@ $T/p.json: warning: rule 1: \"remote\": ::ffff:a:8080 is an address, of any port
     for address in fd00::1 fd00::443 fd00::1:2 fd00::1:44a fd00::1:443/128 '[fd00::1:443]' '[fd00::1]:443' fd00:1:2:3:4:5:6:443 \
         ::443 ::ffff:10.0.0.80 fd00::/8 10.0.0.1:443 443; do
         run --separate-stderr "$NS" check "$(policy p "{\"match\": {\"remote\": \"$address\"}}")"
-        expect_status 0
-        expect_whole stderr ""
+        expect 0 stderr is ""
     done
 }
 
@@ -163,8 +154,7 @@ $T/p.json: warning: rule 1: \"remote\": ::ffff:a:8080 is an address, of any port
 CASES
     while IFS= read -r rules; do
         run --separate-stderr "$NS" check "$(policy p "$rules")"
-        expect_status 0
-        expect_whole stderr ""
+        expect 0 stderr is ""
     done <<'CASES'
 {"match": {"process": "a"}}, {"match": {"role": "client"}}
 {"match": {"process": "a"}}, {"match": {"process": ["a", "b"]}}
@@ -178,6 +168,5 @@ CASES
     # Thousands of rules take less than ten seconds.
     python3 -c 'print("""{"version": 1, "rules": [%s]}""" % ", ".join("{\"match\": {\"process\": [\"a%d\", \"b%d\"]}}" % (i, i) for i in range(4000)))' >"$T/p.json"
     run timeout 10 "$NS" check "$T/p.json"
-    expect_status 0
-    expect_whole output "$T/p.json: valid, 4000 rules"
+    expect 0 output is "$T/p.json: valid, 4000 rules"
 }

@@ -4,17 +4,11 @@
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets stderr_lines
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 # The program was not started, and one line says why.
 expect_not_started() {
-    expect_status 125
-    expect_whole output ""
+    expect 125 output is ""
     # shellcheck disable=SC2053 # a pattern
     [[ $stderr == "nagleshim run: "$1 && ! -e $T/ran ]] || {
         echo "expected: $1"
@@ -44,16 +38,14 @@ expect_not_started() {
 
 @test "options of run end at the first word that is not an option, and at --" {
     run --separate-stderr "$NS" run --log error printf '%s' --ack
-    expect_status 0
-    expect_whole output --ack
+    expect 0 output is --ack
     run -127 --separate-stderr "$NS" run -- --help
     expect_whole stderr "nagleshim run: cannot find '--help' in PATH"
 }
 
 @test "run preloads the library beside the command, by its full path" {
     run --separate-stderr "$NS" run -- printenv LD_PRELOAD
-    expect_status 0
-    expect_whole output "$LIBRARY"
+    expect 0 output is "$LIBRARY"
     run --separate-stderr "$NS" run -- grep -c "$LIBRARY" /proc/self/maps
     expect_status 0
     run --separate-stderr grep -c "$LIBRARY" /proc/self/maps
@@ -65,8 +57,7 @@ expect_not_started() {
     cp "$NS" "$T/inst/bin"
     cp "$LIBRARY" "$T/inst/lib"
     run --separate-stderr "$T/inst/bin/nagleshim" run -- printenv LD_PRELOAD
-    expect_status 0
-    expect_whole output "$T/inst/lib/libnagleshim.so"
+    expect 0 output is "$T/inst/lib/libnagleshim.so"
     rm "$T/inst/lib/libnagleshim.so"
     [[ ! -e /usr/local/lib/libnagleshim.so ]] || cannot_here "the library is installed"
     run --separate-stderr "$T/inst/bin/nagleshim" run -- touch "$T/ran"
@@ -109,8 +100,7 @@ CASES
     policy p '{}'
     cd "$T"
     run --separate-stderr "$NS" run --policy p.json -- sh -c 'cd / && printenv NAGLESHIM_POLICY'
-    expect_status 0
-    expect_whole output "$(realpath "$T")/p.json"
+    expect 0 output is "$(realpath "$T")/p.json"
 }
 
 @test "run -p starts nothing if the policy is broken, missing, or not a regular file" {
@@ -132,11 +122,9 @@ CASES
 @test "--send, --ack and --max-delay-us make a policy of one rule that check accepts" {
     local expected='{"version":1,"rules":[{"name":"options of nagleshim run","send":"auto-cork","ack":"app","max_delay_us":500}]}'
     run --separate-stderr "$NS" run --send auto-cork --ack app --max-delay-us 500 -- printenv NAGLESHIM_POLICY
-    expect_status 0
-    expect_whole output "$expected"
+    expect 0 output is "$expected"
     NAGLESHIM_POLICY=$expected run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole output "NAGLESHIM_POLICY: valid, 1 rule"
+    expect 0 output is "NAGLESHIM_POLICY: valid, 1 rule"
     run --separate-stderr "$NS" run --ack app -- printenv NAGLESHIM_POLICY
     expect_whole output '{"version":1,"rules":[{"name":"options of nagleshim run","ack":"app"}]}'
 }
@@ -202,8 +190,7 @@ CASES
 
 @test "run says that NAGLESHIM_OFF switches the shim off, and runs the program" {
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" run -- echo ran
-    expect_status 0
-    expect_whole output ran
+    expect 0 output is ran
     expect_whole stderr "nagleshim run: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
     local off
     for off in "" 0; do
@@ -216,17 +203,14 @@ CASES
     local loader
     program ordinary "$T/ordinary"
     run --separate-stderr "$NS" run -- "$T/ordinary"
-    expect_status 3
-    expect_whole stderr ""
+    expect 3 stderr is ""
     printf '#!/bin/sh\nexit 4\n' >"$T/script"
     chmod +x "$T/script"
     run --separate-stderr "$NS" run -- "$T/script"
-    expect_status 4
-    expect_whole stderr ""
+    expect 4 stderr is ""
     loader=$(readelf -l "$T/ordinary" | sed -n 's/.*interpreter: \(.*\)]/\1/p')
     run --separate-stderr "$NS" run -- "$loader" "$T/ordinary"
-    expect_status 3
-    expect_whole stderr ""
+    expect 3 stderr is ""
 }
 
 @test "run warns an ordinary user of a program with file capabilities" {
@@ -270,6 +254,5 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
 
 @test "run exits with 125 if its help cannot be written" {
     run bash -c '"$0" run --help >/dev/full' "$NS"
-    expect_status 125
-    expect_part output "nagleshim: cannot write to standard output"
+    expect 125 output has "nagleshim: cannot write to standard output"
 }

@@ -4,20 +4,14 @@
 # shellcheck disable=SC2154 # bats sets stderr and stderr_lines
 # policies.table has the messages of the policy parser; here is how check prints them.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 @test "version and --version print the version that the Makefile names" {
     local version word
     version=$(sed -n 's/^VERSION := //p' Makefile)
     for word in version --version; do
         run --separate-stderr "$NS" "$word"
-        expect_status 0
-        expect_whole output "nagleshim $version"
+        expect 0 output is "nagleshim $version"
     done
 }
 
@@ -25,54 +19,36 @@ setup() {
     local command by_option
     for command in run check explain doctor diagnose compare top version help; do
         run --separate-stderr "$NS" "$command" --help
-        expect_status 0
-        expect_whole stderr ""
-        expect_part output "usage: nagleshim $command"
+        expect 0 stderr is "" output has "usage: nagleshim $command"
         by_option=$output
         run --separate-stderr "$NS" "$command" -h
-        expect_status 0
-        expect_whole output "$by_option"
+        expect 0 output is "$by_option"
         run --separate-stderr "$NS" help "$command"
-        expect_status 0
-        expect_whole output "$by_option"
+        expect 0 output is "$by_option"
     done
     run --separate-stderr "$NS" --help
-    expect_status 0
-    expect_part output "usage: nagleshim COMMAND"
+    expect 0 output has "usage: nagleshim COMMAND"
     by_option=$output
     run --separate-stderr "$NS" -h
-    expect_status 0
-    expect_whole output "$by_option"
+    expect 0 output is "$by_option"
 }
 
 @test "--help after other options prints the help, too" {
     run --separate-stderr "$NS" run --send app --help
-    expect_status 0
-    expect_part output "usage: nagleshim run"
+    expect 0 output has "usage: nagleshim run"
     run --separate-stderr "$NS" explain --process x --help
-    expect_status 0
-    expect_part output "usage: nagleshim explain"
+    expect 0 output has "usage: nagleshim explain"
     run --separate-stderr "$NS" check x --help
-    expect_status 0
-    expect_part output "usage: nagleshim check"
+    expect 0 output has "usage: nagleshim check"
 }
 
 @test "without a subcommand the usage goes to stderr, and the status is 2" {
     run --separate-stderr "$NS"
-    expect_status 2
-    expect_whole output ""
-    expect_part stderr "usage: nagleshim run"
+    expect 2 output is "" stderr has "usage: nagleshim run"
 }
 
 @test "an unknown command or option is reported in one line that says where help is" {
-    local words expected
-    while IFS='|' read -r words expected; do
-        # shellcheck disable=SC2086 # several words
-        run --separate-stderr "$NS" $words
-        expect_status 2
-        expect_whole output ""
-        expect_whole stderr "nagleshim$expected"
-    done <<'CASES'
+    each_refused <<'CASES'
 frobnicate|: unknown command 'frobnicate'; see 'nagleshim help'
 --frobnicate|: unknown option '--frobnicate'; see 'nagleshim help'
 help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
@@ -100,21 +76,18 @@ CASES
     for words in version help "check $T/p.json" "explain -p $T/p.json --process x"; do
         # shellcheck disable=SC2016 # for the inner shell
         run bash -c '"$0" $1 >/dev/full' "$NS" "$words"
-        expect_status 2
-        expect_part output "nagleshim: cannot write to standard output"
+        expect 2 output has "nagleshim: cannot write to standard output"
     done
 }
 
 @test "check warns of valid rules that are probably wrong, and exits 0" {
     run --separate-stderr "$NS" check "$(policy p '{}, {"name": "quotes", "match": {"role": "client"}, "ack": "app"}, {}')"
-    expect_status 0
-    expect_whole output "$T/p.json: valid, 3 rules"
+    expect 0 output is "$T/p.json: valid, 3 rules"
     expect_part stderr "$T/p.json: warning: rule 2 \"quotes\": only the send half is on"
     expect_part stderr "$T/p.json: warning: rule 3: never used"
     echo '{"version": 1, "enabled": false, "rules": []}' >"$T/off.json"
     run --separate-stderr "$NS" check "$T/off.json"
-    expect_status 0
-    expect_part stderr "$T/off.json: warning: \"enabled\" is false"
+    expect 0 stderr has "$T/off.json: warning: \"enabled\" is false"
     expect_whole output "$T/off.json: valid, 0 rules, not enabled: every socket is left alone"
 }
 
@@ -126,9 +99,7 @@ CASES
         chmod "${mode% *}" "$file"
         chmod "${mode#* }" "$T/shared"
         run --separate-stderr "$NS" check "$file"
-        expect_status 0
-        expect_whole output "$file: valid, 1 rule"
-        expect_whole stderr "${expected:+$file: warning: every user can $expected}"
+        expect 0 output is "$file: valid, 1 rule" stderr is "${expected:+$file: warning: every user can $expected}"
     done <<'CASES'
 0644 0755|
 0664 0775|
@@ -140,15 +111,11 @@ CASES
 
 @test "check exits 2 for a file that it cannot read" {
     run --separate-stderr "$NS" check "$T/none.json"
-    expect_status 2
-    expect_whole output ""
-    expect_whole stderr "$T/none.json: cannot be read: No such file or directory"
+    expect 2 output is "" stderr is "$T/none.json: cannot be read: No such file or directory"
     run --separate-stderr "$NS" check ""
-    expect_status 2
-    expect_whole stderr "'': cannot be read: No such file or directory"
+    expect 2 stderr is "'': cannot be read: No such file or directory"
     run --separate-stderr "$NS" check "$T"
-    expect_status 2
-    expect_part stderr "$T: cannot be read"
+    expect 2 stderr has "$T: cannot be read"
 }
 
 @test "check validates every file and exits with the worst status" {
@@ -156,29 +123,22 @@ CASES
     good=$(policy good '{}')
     bad=$(broken_policy)
     run --separate-stderr "$NS" check "$bad" "$good"
-    expect_status 1
-    expect_whole output "$good: valid, 1 rule"
+    expect 1 output is "$good: valid, 1 rule"
     run --separate-stderr "$NS" check "$T/none.json" "$bad" "$good"
-    expect_status 2
-    expect_whole output "$good: valid, 1 rule"
-    expect_part stderr "$bad:2:21: "
-    expect_part stderr "$T/none.json: cannot be read"
+    expect 2 output is "$good: valid, 1 rule" stderr has "$bad:2:21: " stderr has "$T/none.json: cannot be read"
 }
 
 @test "check reads a policy from standard input as -" {
     run --separate-stderr "$NS" check - <"$(policy p '{}')"
-    expect_status 0
-    expect_whole output "-: valid, 1 rule"
+    expect 0 output is "-: valid, 1 rule"
     run --separate-stderr "$NS" check - <"$(broken_policy)"
-    expect_status 1
-    expect_part stderr "-:2:21: "
+    expect 1 stderr has "-:2:21: "
 }
 
 @test "check without a file validates every policy that a program could get: built in, from the directory, from the environment" {
     local builtin="no default.json in $T/policies: programs without a file of their own get the built-in policy (send adaptive, ack before-wait, every TCP socket)"
     run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole output "$builtin"
+    expect 0 output is "$builtin"
     policy policies/nagleshim '{}, {}, {}'
     cp "$(broken_policy)" "$T/policies/.hidden.json"
     cp "$T/broken.json" "$T/policies/other.txt"
@@ -193,28 +153,21 @@ $builtin"
 $T/policies/nagleshim.json: valid, 3 rules"
     cp "$T/broken.json" "$T/policies/cli.json"
     run --separate-stderr "$NS" check
-    expect_status 1
-    expect_part stderr "$T/policies/cli.json:2:21: "
-    expect_part output "$T/policies/nagleshim.json: valid, 3 rules"
+    expect 1 stderr has "$T/policies/cli.json:2:21: " output has "$T/policies/nagleshim.json: valid, 3 rules"
     rm "$T/policies/default.json"
     run --separate-stderr "$NS" check
-    expect_status 1
-    expect_part output "$builtin"
+    expect 1 output has "$builtin"
     NAGLESHIM_POLICY=$(policy named '{"match": {"role": "client"}}, {}') run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole output "$T/named.json: valid, 2 rules"
+    expect 0 output is "$T/named.json: valid, 2 rules"
     NAGLESHIM_POLICY=' {"version": 1, "rules": [{}]}' run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole output "NAGLESHIM_POLICY: valid, 1 rule"
+    expect 0 output is "NAGLESHIM_POLICY: valid, 1 rule"
 }
 
 @test "check without a file reports errors in the policy of the environment, and that the shim is switched off" {
     NAGLESHIM_POLICY='{"version": 2, "rules": []}' run --separate-stderr "$NS" check
-    expect_status 1
-    expect_part stderr "NAGLESHIM_POLICY:1:13: "
+    expect 1 stderr has "NAGLESHIM_POLICY:1:13: "
     NAGLESHIM_POLICY=$T/none.json run --separate-stderr "$NS" check
-    expect_status 2
-    expect_part stderr "$T/none.json: cannot be read"
+    expect 2 stderr has "$T/none.json: cannot be read"
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" check
     expect_status 0
     expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"

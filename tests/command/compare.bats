@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016 # single quotes are for other shells
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
-bats_require_minimum_version 1.5.0
 load ../helpers/doctor
 
 setup() {
@@ -12,28 +11,14 @@ setup() {
     ns_python
 }
 
-victim() {
-    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
-    ns_port server
-}
-
 compare() {
     run --separate-stderr "$NS" compare "$@"
-}
-
-says() {
-    "$python" - "$1" "$2" <<'PYTHON'
-import json, sys
-o = json.load(open(sys.argv[1]))
-assert eval("(" + sys.argv[2] + ")"), o
-PYTHON
 }
 
 @test "a client that stalls is significantly faster with the library" {
     victim
     compare --runs 5 --json "$T/o.json" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 30
-    expect_status 0
-    expect_whole output ""
+    expect 0 output is ""
     [[ ${stderr_lines[0]} == "nagleshim compare: "*" times faster with the library (5 and 5 runs, p = 0.0079)" ]]
     says "$T/o.json" 'o["differs"] is True and o["p"] < 0.01 and len(o["without"]["ms"]) == len(o["with"]["ms"]) == 5
         and o["without"]["median_ms"] > 1000 and o["without"]["median_ms"] > 2 * o["with"]["median_ms"]
@@ -71,8 +56,7 @@ PYTHON
 
 @test "a file that cannot be written is reported before the first run, and no file is made without a result" {
     compare --json /nowhere/o.json -- sh -c 'echo run >>"$0"' "$T/ran"
-    expect_status 2
-    expect_whole stderr "nagleshim compare: cannot write '/nowhere/o.json': No such file or directory"
+    expect 2 stderr is "nagleshim compare: cannot write '/nowhere/o.json': No such file or directory"
     [[ ! -e $T/ran ]]
     compare --json "$T/o.json" -- sh -c 'exit 3'
     expect_status 2
@@ -93,19 +77,12 @@ PYTHON
 }
 
 @test "invalid arguments give one message" {
-    local words expected
-    while IFS='|' read -r words expected; do
-        # shellcheck disable=SC2086 # words
-        compare $words
-        expect_status 2
-        expect_whole stderr "nagleshim compare: $expected"
-    done <<'END'
+    each_refused compare <<'END'
 |no program is named; see 'nagleshim compare --help'
 --runs 1 -- true|--runs must be a number from 5 to 1000, not '1'
 --runs x -- true|--runs must be a number from 5 to 1000, not 'x'
 -p /nowhere/p.json -- true|/nowhere/p.json: cannot be read: No such file or directory
 END
     compare -p "$(broken_policy)" -- true
-    expect_status 2
-    expect_part stderr "broken.json:2:21: "
+    expect 2 stderr has "broken.json:2:21: "
 }

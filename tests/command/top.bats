@@ -6,7 +6,6 @@
 # shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
 # The programs run without the library; for each, a control does not stall. Networks are namespaces of the tests.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/top
 
@@ -16,6 +15,21 @@ load ../helpers/top
     # A stall takes at least 40 ms; on a busy machine some are missed.
     holds "$rate > 2 && $rate < 26 && $lost > 80 && $lost < 1100"
     [[ $role == client && $shim == no && $share == *% && $output == *' 127.0.0.1:'* ]]
+}
+
+@test "the reading end of a stall is shown with what it waits for and the process that holds the bytes" {
+    posts held
+    server=$(pgrep -P "$pid" queue_server)
+    run "$NS" top --json --pid "$server"
+    jq -e --argjson client "$pid" '.status == 0 and
+        [.rows[] | {pid, held_by, lost: (.lost_ms_per_second > 80), most: (.lost_ms_per_second <= 1000)}] == [
+            {pid: $client, held_by: null, lost: true, most: true},
+            {pid: '"$server"', held_by: $client, lost: true, most: true}]' <<<"$output"
+    ns_stop held
+    posts calm --nodelay
+    server=$(pgrep -P "$pid" queue_server)
+    run "$NS" top --json --pid "$server"
+    jq -e '[.rows[] | [.pid, .held_by, .lost_ms_per_second]] == [['"$server"', null, 0]]' <<<"$output"
 }
 
 @test "the same client without small writes has no holds" {
@@ -88,8 +102,7 @@ END
 
 @test "connections whose listener is closed are one row of a server and one of a client" {
     crowd 300
-    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "$pid"
     [[ $status -eq 0 && -z $stderr && $(grep -c '^python3' <<<"$output") -eq 2 ]]
     [[ $output =~ "server "[^$'\n']*"port "[0-9]+", 300 connections" && $output =~ "client "[^$'\n']*", 300 connections" ]]
     run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
@@ -123,8 +136,7 @@ while True:
     client.send(b\"?\")
     one.recv(1)"'
     ns_wait_for "$T/one.out" connected
-    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
     [[ $output == *"server "*"port 7001"* && $output == *"client "*"127.0.0.1:7001"* ]]
 }
 
@@ -139,8 +151,7 @@ while True:
     time.sleep(0.01)"'
     ns_wait_for "$T/many.out" connected
     sleep 2.1
-    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
     [[ $(grep -c '^python3' <<<"$output") -eq 20 && ${lines[-1]} == "and 20 more rows without traffic ('--every' prints them)" ]]
     # A row with traffic comes first.
     [[ ${lines[3]} == *"127.0.0.1:7039" ]]
@@ -154,8 +165,7 @@ while True:
         '$EXAMPLES/queue_server' 0 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
         '$EXAMPLES/queue_put' --warmup 20 localhost \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
     parent=${NS_PID[parent]}
-    run --separate-stderr "$NS" top --once --interval 6 --pid "$parent"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 6 --pid "$parent"
     read -r lost < <(awk '$1 == "queue_put" { print $5 }' <<<"$output")
     holds "$lost > 50"
     kill "$(pgrep -P "$parent" queue_put)" "$(pgrep -P "$parent" queue_server)"
@@ -172,8 +182,7 @@ while True:
     cp "$EXAMPLES/queue_put" "$T/queue_put\"\\"
     ns_stop exported
     CLIENT=$T/queue_put\"\\ posts quoted
-    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
     cat "$T/x.prom"
     [[ $status -eq 0 && -z $output && -z $stderr && $(stat -c %a "$T/x.prom") == 644 ]]
     [[ $(compgen -G "$T/x.prom*") == "$T/x.prom" ]]

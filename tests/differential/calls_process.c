@@ -380,11 +380,19 @@ static void call_threads(struct op *op)
     note_number(op, " = ", count);
 }
 
+/* Each with its flags. */
 static void call_descriptors(struct op *op)
 {
-    for (int fd = 0; fd < 128; fd++)
-        if (RAW(fcntl, fd, F_GETFD, 0, 0) >= 0)
-            note_number(op, " ", fd);
+    for (int fd = 0; fd < 128; fd++) {
+        long flags = RAW(fcntl, fd, F_GETFD, 0, 0);
+        if (flags < 0)
+            continue;
+        note_number(op, " ", fd);
+        if (flags & FD_CLOEXEC)
+            note(op, " cloexec");
+        if (raw_nonblocking(fd))
+            note(op, " nonblock");
+    }
 }
 
 static int exit_thread(void *unused)

@@ -5,7 +5,6 @@
 # 2.17 and newer and on musl, so nothing in it may ask for more than these have. NS_ELF_LIBRARY names
 # another file to judge: the last test does, to see that each judgement can fail.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 

@@ -5,7 +5,6 @@
 # Building from a fresh clone and installing as an ordinary user: what is fetched, what is said in one line, and
 # what lies there afterwards. apt-get is one that takes cJSON's source from where it was fetched before.
 
-bats_require_minimum_version 1.5.0
 export BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 

@@ -5,7 +5,6 @@
 # What `make install` puts where, that `make uninstall` takes it away again, and that the library is then found
 # by its name alone. The real installation is made in a mount namespace, and changes nothing of this machine.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # shellcheck disable=SC2030,SC2031 # each test is a subshell
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup_file() {

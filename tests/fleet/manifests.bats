@@ -3,7 +3,6 @@
 # Promise: Kubernetes accepts the manifests, and a pod that they change runs without a stall.
 # `make check-fleet` asks a real API server, and compares the pod that runs here with the one that it returns.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
 
 setup() {
@@ -16,14 +15,12 @@ setup() {
 # mistake TEXT: the manifests of $BASE have a mistake, and this line reports it.
 mistake() {
     run tests/fleet/manifests "$BASE"
-    expect_status 1
-    expect_part output "$1"
+    expect 1 output has "$1"
 }
 
 @test "the manifests, the overlays and the example match Kubernetes' description of its objects" {
     run tests/fleet/manifests config/kubernetes/base config/kubernetes/overlays/* config/kubernetes/example.yaml
-    expect_status 0
-    expect_whole output ''
+    expect 0 output is ''
 }
 
 @test "an unknown field, a wrong type and a missing field are mistakes" {
@@ -104,20 +101,15 @@ copier() {
 @test "the image's program reports an error in one line, and leaves nothing behind" {
     copier
     run --separate-stderr "$T/copy"
-    expect_status 2
-    expect_whole stderr 'usage: copy DIRECTORY FILE...'
+    expect 2 stderr is 'usage: copy DIRECTORY FILE...'
     run --separate-stderr "$T/copy" "$T/none" "$T/one"
-    expect_status 1
-    expect_whole stderr "nagleshim: cannot write into $T/none: it is not there"
+    expect 1 stderr is "nagleshim: cannot write into $T/none: it is not there"
     run --separate-stderr "$T/copy" "$T/to" "$T/none"
-    expect_status 1
-    expect_whole stderr "nagleshim: cannot read $T/none: it is not there"
+    expect 1 stderr is "nagleshim: cannot read $T/none: it is not there"
     [[ $EUID -eq 0 ]] || cannot_here 'mounting needs root'
     run --separate-stderr unshare --mount bash -c \
         'mount -t tmpfs -o size=64k tmpfs "$1/to" && "$1/copy" "$1/to" "$1/one" "$1/two"; s=$?; ls -A "$1/to"; exit $s' x "$T"
-    expect_status 1
-    expect_whole stderr "nagleshim: cannot write $T/to/two: no space is left"
-    expect_whole output one
+    expect 1 stderr is "nagleshim: cannot write $T/to/two: no space is left" output is one
     run --separate-stderr unshare --mount bash -c \
         'mount -t tmpfs -o noexec tmpfs "$1/to" && "$1/copy" "$1/to" "$1/one"; s=$?; ls -A "$1/to"; exit $s' x "$T"
     expect_status 1
@@ -125,6 +117,5 @@ copier() {
     expect_whole output ''
     run --separate-stderr unshare --mount bash -c \
         'mount -t tmpfs -o ro tmpfs "$1/to" && "$1/copy" "$1/to" "$1/one"' x "$T"
-    expect_status 1
-    expect_whole stderr "nagleshim: cannot write $T/to/one: the file system is read-only"
+    expect 1 stderr is "nagleshim: cannot write $T/to/one: the file system is read-only"
 }

@@ -19,6 +19,10 @@ command_setup() {
     mkdir "$NAGLESHIM_POLICY_DIR"
 }
 
+setup() {
+    command_setup
+}
+
 # All skips go one way.
 cannot_here() {
     ns_skip "$1"
@@ -72,6 +76,32 @@ policy() {
 broken_policy() {
     printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
     echo "$T/broken.json"
+}
+
+# expect STATUS [STREAM is|has|lacks TEXT]...: the status, and what the streams ("output" or "stderr") are.
+expect() {
+    expect_status "$1" || return
+    shift
+    while [[ $# -gt 0 ]]; do
+        case $2 in
+        is) expect_whole "$1" "$3" || return ;;
+        has) expect_part "$1" "$3" || return ;;
+        lacks) expect_no_part "$1" "$3" || return ;;
+        *) return 1 ;;
+        esac
+        shift 3
+    done
+}
+
+# each_refused [COMMAND]: for each row WORDS|MESSAGE of standard input the command with these words fails with this one
+# message. DIR stands for $T.
+each_refused() {
+    local row message words
+    while IFS='|' read -r row message; do
+        read -ra words <<<"${row//DIR/$T}"
+        run --separate-stderr "$NS" "$@" "${words[@]}"
+        expect 2 output is "" stderr is "nagleshim${1:+ $1: }${message//DIR/$T}"
+    done
 }
 
 # Directories of root's may lead to DIR: an ordinary user needs a way in.

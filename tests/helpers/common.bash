@@ -3,6 +3,8 @@
 # What every test that starts programs needs: a clean environment, servers whose port is known and that end
 # with the test, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
+bats_require_minimum_version 1.5.0
+
 # make_apart ARGUMENT...: make in a copy of what was built, for other directories or options. In build/ it would replace
 # the library under the tests that run at the same time.
 make_apart() {
@@ -49,6 +51,11 @@ ns_teardown() {
     done
     # Without a process to wait for, wait would wait for the clock by which bats ends a test, too.
     [[ ${#NS_STARTED[@]} -eq 0 ]] || wait "${NS_STARTED[@]}" 2>/dev/null || true
+}
+
+ns_needs_strace() {
+    command -v strace >/dev/null || ns_skip "strace is not installed"
+    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
 }
 
 # A file of tests that needs more defines its own.

@@ -15,6 +15,10 @@ doctor_setup() {
     declare -gA NS_PID=()
 }
 
+setup() {
+    doctor_setup
+}
+
 doctor() {
     run --separate-stderr "$NS" doctor "$@"
 }
@@ -36,8 +40,7 @@ may_look() {
 }
 
 expect_denied() {
-    expect_status 3
-    expect_part stderr "nagleshim doctor: permission denied: process ${NS_PID[$1]} runs as user "
+    expect 3 stderr has "nagleshim doctor: permission denied: process ${NS_PID[$1]} runs as user "
 }
 
 # also NAME PID: a process that another one started; ends with the test.
@@ -81,10 +84,37 @@ patient() {
     number=$(sed 's/^ready //' "$T/$name.out")
 }
 
+# examine NAME WHAT [COMMAND...]: the same, and what doctor says of it.
+examine() {
+    patient "$@" && doctor_of "$1"
+}
+
 # A server with the shim: sets port.
 server() {
     ns_start "$1" env LD_PRELOAD="$LIBRARY" "$EXAMPLES/queue_server" --connections 0 0
     ns_port "$1"
+}
+
+# A server for clients that write in pieces. Sets port, and stalling, a client that stalls 30 times.
+victim() {
+    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
+    ns_port server
+    stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
+}
+
+# says FILE EXPRESSION: the expression is true for the object o in that file, and what diagnose prints fits its schema.
+says() {
+    "$python" - "$1" "$2" <<'PYTHON'
+import json, sys
+o = json.load(open(sys.argv[1], encoding="utf-8"))
+if o["command"] == "diagnose":
+    from jsonschema import Draft202012Validator
+    schema = json.load(open("config/diagnosis.schema.json"))
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(o)
+    rows, peers = ([row for row in o.get("rows", ()) if row["peer"] is peer] for peer in (False, True))
+assert eval("(" + sys.argv[2] + ")"), json.dumps(o, indent=1)[:6000]
+PYTHON
 }
 
 # A root of its own with the probe as /patient, what it and the shim need, and empty /etc/nagleshim and /opt: sets

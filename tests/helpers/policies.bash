@@ -5,21 +5,17 @@
 # unpack_policies DIRECTORY: writes each policy to DIRECTORY/valid/NAME.json or DIRECTORY/bad/NAME.json, and the
 # errors that are expected for the bad ones to DIRECTORY/expected.
 unpack_policies() {
-    local directory=$1 line name='' text kind
-    local -a errors
+    local directory=$1 line name='' kind
     mkdir -p "$directory/valid" "$directory/bad"
     : >"$directory/expected"
-    while IFS= read -r line || [[ $name ]]; do
+    while IFS= read -r line; do
         if [[ $line == '    '* ]]; then
-            errors+=("${line#    }")
-        elif [[ $name && -z $line ]]; then
-            text=${errors[0]} kind=bad
-            [[ ${#errors[@]} -gt 1 ]] || kind=valid
-            printf %b "$text" >"$directory/$kind/$name.json"
-            [[ $kind == valid ]] || printf "$name.json:%s\n" "${errors[@]:1}" >>"$directory/expected"
-            name=''
-        elif [[ $line != '#'* ]]; then
-            name=$line errors=()
+            [[ $kind == bad ]] || mv "$directory/valid/$name.json" "$directory/bad"
+            kind=bad
+            echo "$name.json:${line#    }" >>"$directory/expected"
+        elif [[ $line && $line != '#'* ]]; then
+            name=${line%% *} kind=valid
+            printf %b "${line#* }" >"$directory/valid/$name.json"
         fi
     done <tests/policy/policies.table
 }

@@ -14,6 +14,10 @@ system_setup() {
     snapshot >"$T/before"
 }
 
+setup() {
+    system_setup
+}
+
 # A system that can start cat and true, with the library in /usr/lib: sets R.
 make_system() {
     local file
@@ -106,9 +110,6 @@ dropin() {
 
 # refused WORDS: status 2, these words on standard error, and nothing is changed.
 refused() {
-    expect_status 2
-    expect_part stderr "nagleshim host: "
-    expect_part stderr "$1"
-    expect_whole output ""
+    expect 2 stderr has "nagleshim host: " stderr has "$1" output is ""
     expect_untouched
 }

@@ -5,7 +5,6 @@
 # tests/fuzz/NAME.tar.gz keep, and with FUZZ_SECONDS (make fuzz: 600) as long on new inputs. An input that fails goes to
 # build/fuzz/crashes. To add what a long run has found: build/fuzz/NAME -merge=1 NEW OLD FOUND, and pack NEW as NAME.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-0} + 140))
 load ../helpers/common
 load ../helpers/policies

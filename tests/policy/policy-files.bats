@@ -8,7 +8,6 @@
 # the clients of the storage queue and of Red Hat's pair. With the shim on the client, a message is 2 segments under
 # nodelay, 1 under auto-cork, and stalls if the rule leaves it alone.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 # Long enough for a busy machine.

@@ -4,7 +4,6 @@
 # What is owed at a wait, by calls that other tests pass by, and what the shim leaves undone because a
 # connection's past says that nobody needs it: pushes, ACKs, holding at all. Counted, or asked of the kernel.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/life
 

@@ -7,7 +7,6 @@
 # (make fuzz-programs: 3600 in all) the seeds are new. A script that differs is cut down to a few lines, printed, and kept
 # in build/differential/findings.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=$((${DIFFERENTIAL_SECONDS:-0} + 320))
 load ../helpers/common
 
@@ -91,6 +90,9 @@ found_out() {
     found_out byte '^# with: .* WRONG'
     found_out mask '^ppoll'
     found_out leak '^# with: '
+    found_out cloexec '^accept'
+    found_out nonblock '^accept'
+    found_out copied-flag '^dup3'
     found_out interrupted '^interrupted full'
     found_out split '^# with: .* ids '
 }

@@ -6,7 +6,6 @@
 # the shim does it (probes/calls/faults.so.c). n goes on until that many calls are not made any more; FAULTS_ALL=1
 # leaves none out.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

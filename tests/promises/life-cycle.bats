@@ -6,7 +6,6 @@
 # arrive whole and in order, in time, and the errors are those of a program without the shim. Each scenario
 # runs with the built-in policy and under auto-cork.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'

@@ -7,7 +7,6 @@
 # network namespace of the test's own (tests/run makes one). The programs make the same calls and get the same
 # answers as without it. A record survives the end of its process, and never harms it.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {
@@ -205,8 +204,7 @@ likely_pair() {
 }
 
 @test "a signal handler that leaves in the midst of making the record slows nothing down" {
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
     serve
     # Only what makes a record asks for a file system.
     timeout 60 strace -qq -o /dev/null -e trace=fstatfs -e inject=fstatfs:delay_enter=300000 \
@@ -217,8 +215,7 @@ likely_pair() {
 }
 
 @test "hundreds of connections to slow readers are not looked at around each wait" {
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
     timeout 60 strace -qq -o "$T/calls" -e trace=ioctl,getsockopt -E LD_PRELOAD="$OBSERVER" \
         -E NAGLESHIM_RECORD="$RECORD" "$PROBES/observe" 1 slow-readers >"$T/scene"
     grep -q '^done$' "$T/scene"
@@ -283,8 +280,7 @@ start_up='prlimit64|openat\(.*\.record|fstatfs\(|ftruncate\(|mmap\(|madvise\(|cl
 looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+, (SIOCOUTQNSD|_IOC\(_IOC_NONE, ADDRESS, ADDRESS, 0\))'
 
 @test "an observed program makes the same calls, and the library only asks: no option is set, and one ioctl comes per wait" {
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
     serve
     trace "$T/plain" '' "$PROBES/observe" "$port" one
     trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" one
@@ -299,8 +295,7 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
 }
 
 @test "on a socket with TCP_NODELAY a wait takes no sample" {
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
     serve
     trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" nodelay
     grep -q SO_COOKIE "$T/observed"
@@ -309,8 +304,7 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
 }
 
 @test "without a directory for records the library that observes asks nothing" {
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
     serve
     trace "$T/plain" '' "$PROBES/observe" "$port" one
     RECORD='' trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" one

@@ -5,13 +5,11 @@
 # after its start the calls that it makes without the shim, one by one; a TCP client under the built-in policy
 # makes besides them only those that set up a new socket.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {
     ns_setup
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
 }
 
 # trace FILE FROM PRELOAD COMMAND...: the calls of COMMAND from the first that has FROM in it, without what

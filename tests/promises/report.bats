@@ -6,7 +6,6 @@
 # alone, whichever way it ends; and that a program cannot tell whether it says anything. The program is
 # probes/report: one connection with itself, ten bursts, and an end.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

@@ -4,13 +4,11 @@
 # What the library does on a connection between the program's own calls, step by step, as strace sees it: when
 # TCP_NODELAY is set, taken off and put back, when an ACK is sent, and when nothing at all is done.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {
     ns_setup
-    command -v strace >/dev/null || ns_skip "strace is not installed"
-    strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
+    ns_needs_strace
     # What a connection's ACK may be delayed by is bounded where the kernel can.
     bound=()
     if python3 -c 'import socket; socket.socket().getsockopt(socket.IPPROTO_TCP, 46)' 2>/dev/null; then

@@ -6,7 +6,6 @@
 # a wait. STRESS_SECONDS is how long each mode takes (make check-stress: 60), STRESS_SEED
 # repeats who does what.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=$((320 + 3 * $(printf %.0f "${STRESS_SECONDS:-1}"))) # each may be tried three times
 load ../helpers/common
 

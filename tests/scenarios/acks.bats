@@ -5,16 +5,11 @@
 # Each test runs a program without and with the library, and compares stalls (rounds over 20 ms; a bounded delayed ACK takes
 # 8 to 16 ms) and the segments of both ends for each round.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {
     ns_setup
     ns_prompt
-}
-
-teardown() {
-    ns_teardown
 }
 
 # run_pattern NAME ROUNDS [VARIABLE=VALUE]...: sets stalls, median (us) and both (segments of both ends for each round).

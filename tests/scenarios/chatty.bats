@@ -5,7 +5,6 @@
 # Programs that write a message in many pieces, as their language makes it easy. The server counts the
 # segments that came; the first 20 messages are not counted. `make bench` measures more of them.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup_file() {

@@ -5,7 +5,6 @@
 # Two hosts with a wire between them that takes 10 ms each way, and segments of an ordinary size: what a
 # delayed ACK adds to the distance, and that the shim takes away what is not distance.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

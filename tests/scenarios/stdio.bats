@@ -5,7 +5,6 @@
 # there, and what it does not. Each with its control, and by the time of a round: 44 ms where it stalls, 8 ms
 # where the kernel's own delayed ACK is bounded (TCP_DELACK_MAX_US), far below 5 ms where nobody waits.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/matrix
 load ../helpers/rounds

@@ -6,7 +6,6 @@
 # must still push. Counts segments and rounds; `make bench` measures how long it takes. Loopback has here the
 # MTU, and the kernel's own gathering is on, as systems have it.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup_file() {

@@ -3,7 +3,6 @@
 # Promise: tests/run always ends, counts every test, and leaves no process behind.
 # Each test runs tests/run in a tree of its own with a few small files of tests.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

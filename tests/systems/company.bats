@@ -6,7 +6,6 @@
 # client of Red Hat's example stalls in the same situation without the library; then that the library is loaded and
 # cures it, or disables itself.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

@@ -5,7 +5,6 @@
 # Debian's lwIP behind a TUN device. It delays each ACK until its timer ticks, every 250 ms. Linux would retransmit a
 # request after 200 ms, so the route gets the minimum retransmission time of Windows: 300 ms.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

@@ -6,7 +6,6 @@
 # redirected. Everything else is as without the library: the mode of dlopen, where the loader looks, which
 # depends on the caller, and whose definition of a name each object uses.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

@@ -4,7 +4,6 @@
 # The calls that the shim passes on reach the next definition in the loader's order: that of another preloaded
 # library behind it, whichever way its symbol table is written.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 
 setup() {

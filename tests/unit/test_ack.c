@@ -53,7 +53,7 @@ static int times(struct end *end, int count, const char *script, const char *wan
     return alike;
 }
 
-static void check_needless(void)
+CHECK(check_needless)
 {
     struct end end = {.epoch = 7};
     OK(times(&end, 1, "rw", "") && times(&end, NS_ACK_NEEDLESS, "r.w", "A") == NS_ACK_NEEDLESS,
@@ -92,7 +92,7 @@ static void check_test(const char *script, const char *wanted, const char *what)
 }
 
 /* The kernel's state need not come from writes that the library saw. */
-static void check_others(void)
+CHECK(check_others)
 {
     struct end end = {.state = {.interactive = 1}};
     int asked = 0;
@@ -114,7 +114,7 @@ static void check_others(void)
 }
 
 /* Every wait finds something else. */
-static void check_old(void)
+CHECK(check_old)
 {
     struct end end = {0};
     times(&end, 1, "rwr", "");
@@ -134,7 +134,7 @@ static int at_once(struct ns_whole *whole, unsigned ticks, int reads)
     return count;
 }
 
-static void check_whole(void)
+CHECK(check_whole)
 {
     struct ns_whole whole = {0};
     OK(at_once(&whole, 0, 1000) == 0, "reads in time are left to the kernel's own delay");
@@ -155,7 +155,7 @@ static void check_whole(void)
     OK(at_once(&whole, 5, 5) == 5, "a slow answer among fast ones changes nothing");
 }
 
-int main(void)
+CHECK(rounds)
 {
     expect("r.wr", "-", "a server has no ACK pending for its first request");
     expect("wr.", "-", "nor a client for its first answer");
@@ -165,11 +165,6 @@ int main(void)
     expect("rwr.r.r.r.wr.", "AQ--A", "an end that only reads leaves ACKs to the kernel");
     expect("r.r.r.r.", "----", "an end that never writes does so from the start");
     expect("rwr..", "A-", "one ACK is enough");
-    check_needless();
     check_test("r.r.r.w", "--", "the data came at once: ACKs are skipped from then on");
     check_test("r.r~r.w", "AQ", "the peer had waited for the ACK: they are sent for good");
-    check_others();
-    check_old();
-    check_whole();
-    return ns_unit_done();
 }

@@ -66,7 +66,7 @@ static void expect(const char *script, const char *wanted, const char *what)
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
 }
 
-static void check_adaptive(void)
+CHECK(check_adaptive)
 {
     expect("w.ww.www.w.ww.", "n.nn.nnn.n.nn.", "one to three writes are sent as they are");
     expect("wwwwww.", "nnnJjj.", "the fourth without a wait turns Nagle's algorithm on");
@@ -83,7 +83,7 @@ static void check_adaptive(void)
            "and if it is joined later");
 }
 
-static void check_doubt(void)
+CHECK(check_doubt)
 {
     struct talk talk = {.now = 1};
     char seen[4096];
@@ -162,7 +162,7 @@ static void expect_cork(const char *script, const char *wanted, const char *what
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
 }
 
-static void check_cork(void)
+CHECK(check_cork)
 {
     expect_cork("w.ww.w.", "h.hh.h.", "every small write is held");
     expect_cork("www.www.www.www.", "hhh.hhh.hhs.hhs.",
@@ -177,12 +177,4 @@ static void check_cork(void)
     expect_cork("w.wwL", "h.hhS", "one very late burst is enough");
     struct ns_cork stream = {.writes = NS_CORK_STREAM};
     OK(!ns_cork_pushed(&stream, NS_CORK_VERY_LATE_MS), "a stream is never late");
-}
-
-int main(void)
-{
-    check_adaptive();
-    check_doubt();
-    check_cork();
-    return ns_unit_done();
 }

@@ -107,7 +107,7 @@ static const char *policy_of(const struct ns_diagnosis *diagnosis, bool *valid)
     return copy;
 }
 
-static void check_stall(void)
+CHECK(check_stall)
 {
     struct ns_diagnosis diagnosis = {0};
     struct ns_verdict verdict = stalls();
@@ -144,7 +144,7 @@ static void check_stall(void)
     ns_diagnosis_release(&diagnosis);
 }
 
-static void check_unreachable(void)
+CHECK(check_unreachable)
 {
     struct ns_diagnosis diagnosis = {0};
     struct ns_verdict verdict = stalls();
@@ -161,7 +161,7 @@ static void check_unreachable(void)
     ns_diagnosis_release(&diagnosis);
 }
 
-static void check_reused_pid(void)
+CHECK(check_reused_pid)
 {
     struct ns_diagnosis diagnosis = {0};
     struct ns_diagnosed_process *one = ns_diagnosis_process(&diagnosis, 500, 1000);
@@ -172,7 +172,7 @@ static void check_reused_pid(void)
     ns_diagnosis_release(&diagnosis);
 }
 
-static void check_both_ends(void)
+CHECK(check_both_ends)
 {
     struct ns_diagnosis diagnosis = {0};
     struct ns_verdict held = stalls(), waits = receives();
@@ -191,7 +191,7 @@ static void check_both_ends(void)
     ns_diagnosis_release(&diagnosis);
 }
 
-static void check_receiving(void)
+CHECK(check_receiving)
 {
     struct ns_diagnosis diagnosis = {0};
     struct ns_verdict verdict = receives();
@@ -225,7 +225,7 @@ static enum ns_grade server_of(const struct ns_verdict *client)
     return grade;
 }
 
-static void check_peer(void)
+CHECK(check_peer)
 {
     struct ns_verdict holds = stalls(), nothing = {.grade = NS_GRADE_NONE, .requests = 10},
                       late = {.grade = NS_GRADE_LATE, .late = 10},
@@ -238,7 +238,7 @@ static void check_peer(void)
 }
 
 /* A process has a row that holds and another row, and an experiment. */
-static void check_experiments(void)
+CHECK(check_experiments)
 {
     const struct ns_verdict receiving = receives(), holds = stalls();
     const enum ns_experiment push = NS_EXPERIMENT_PUSH, acknowledge = NS_EXPERIMENT_ACKNOWLEDGE;
@@ -293,7 +293,7 @@ static void check_experiments(void)
     }
 }
 
-static void check_no_stall(void)
+CHECK(check_no_stall)
 {
     static const struct {
         struct ns_verdict verdict;
@@ -341,7 +341,7 @@ static void check_no_stall(void)
     }
 }
 
-static void check_words(void)
+CHECK(check_words)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
     const struct ns_next_words words = {"./nagleshim", program, "my policy.json"};
@@ -359,7 +359,7 @@ static void check_words(void)
     ns_diagnosis_release(&diagnosis);
 }
 
-static void check_holds(void)
+CHECK(check_holds)
 {
     struct ns_diagnosis diagnosis = {0};
     struct ns_verdict verdict = stalls(), other = {.grade = NS_GRADE_NONE};
@@ -376,19 +376,4 @@ static void check_holds(void)
            strcmp(diagnosis.rows[0].process->name, "loud") == 0,
        "holds are sorted by time, and each knows its row");
     ns_diagnosis_release(&diagnosis);
-}
-
-int main(void)
-{
-    check_stall();
-    check_unreachable();
-    check_reused_pid();
-    check_both_ends();
-    check_receiving();
-    check_experiments();
-    check_peer();
-    check_no_stall();
-    check_words();
-    check_holds();
-    return ns_unit_done();
 }

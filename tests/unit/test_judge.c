@@ -347,12 +347,11 @@ static const struct {
      "~10 receive write ~30 received=0 unsent=5000 release ack ~10", "holds=0 late=0"},
 };
 
-int main(void)
+CHECK(tables)
 {
     check("all conditions of the proof", "write wait +44 go " ANSWERED, "proven stalls=1");
     for (size_t i = 0; i < sizeof from_inside / sizeof *from_inside; i++)
         check(from_inside[i].what, from_inside[i].script, from_inside[i].expected);
     for (size_t i = 0; i < sizeof from_outside / sizeof *from_outside; i++)
         check(from_outside[i].what, from_outside[i].script, from_outside[i].expected);
-    return ns_unit_done();
 }

@@ -35,7 +35,7 @@ static bool holds(const char *pattern, const char *text, uint16_t port)
     return ns_match_endpoint(&p, &a);
 }
 
-static void test_addresses(void)
+CHECK(test_addresses)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
@@ -53,7 +53,7 @@ static void test_addresses(void)
     OK(!ns_match_endpoint(&any, &unknown), "an unknown address matches no pattern");
 }
 
-static void test_endpoints(void)
+CHECK(test_endpoints)
 {
     static const struct {
         const char *pattern, *address;
@@ -85,7 +85,7 @@ static void test_endpoints(void)
            rows[i].address, rows[i].port);
 }
 
-static void test_processes(void)
+CHECK(test_processes)
 {
     static char *args[] = {"-u", "/srv/app/report.py", NULL};
     static const struct ns_process python = {.exe = "/usr/bin/python3.11",
@@ -134,7 +134,7 @@ static void test_processes(void)
     OK(ns_match_explain(&both, &upgraded, &facts) == NS_MISMATCH_PROCESS, "or process");
 }
 
-static void test_listener(void)
+CHECK(test_listener)
 {
     struct ns_endpoint lan = endpoint("10.0.0.0/8"), web = endpoint("80");
     struct ns_rule rules[] = {
@@ -173,13 +173,4 @@ static void test_listener(void)
     OK(set.n_rules == 0 && !ns_match_listener(&set, &in, &settled) && settled,
        "a policy that is not enabled has no rules");
     ns_ruleset_release(&set);
-}
-
-int main(void)
-{
-    test_addresses();
-    test_endpoints();
-    test_processes();
-    test_listener();
-    return ns_unit_done();
 }

@@ -73,7 +73,13 @@ static bool is(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-static void test_directory(void)
+CHECK(make_directory)
+{
+    if (!mkdtemp(dir))
+        abort();
+}
+
+CHECK(test_directory)
 {
     /* write is written first, if it is not NULL. */
     static const struct {
@@ -108,7 +114,7 @@ static void test_directory(void)
     }
 }
 
-static void test_directories(void)
+CHECK(test_directories)
 {
     char list[4 * PATH_MAX], long_list[3 * PATH_MAX];
     static const struct {
@@ -150,7 +156,7 @@ static void test_directories(void)
        "a name longer than a path is skipped");
 }
 
-static void test_empty_directories(void)
+CHECK(test_empty_directories)
 {
     static const struct {
         const char *list, *are;
@@ -175,7 +181,7 @@ static void test_empty_directories(void)
     }
 }
 
-static void test_odd_names(void)
+CHECK(test_odd_names)
 {
     static const char *const odd[] = {"", ".", "..", "/", "-", "/bin/", "a\nb", "\x7F"};
     char name[300];
@@ -191,7 +197,7 @@ static void test_odd_names(void)
     OK(is(trace, "two words: here.json:2 default.json:0"), "a name with spaces is looked up");
 }
 
-static void test_broken(void)
+CHECK(test_broken)
 {
     char text[PATH_MAX + 600], expected[PATH_MAX + 600];
     write_file("broken.json", "{\n  \"version\": 2\n}\n");
@@ -216,7 +222,7 @@ static void test_broken(void)
     OK(!found.policy && found.error == -EINVAL, "an empty file is no policy");
 }
 
-static void test_named(void)
+CHECK(test_named)
 {
     OK(is(find(in_dir("real.json"), "app", NULL), "real.json") && found.origin == NS_POLICY_NAMED,
        "NAGLESHIM_POLICY names a file, and no directory is searched");
@@ -245,7 +251,7 @@ static void test_named(void)
     OK(found.origin == NS_POLICY_BUILTIN, "a file instead of a directory");
 }
 
-static void test_size(void)
+CHECK(test_size)
 {
     FILE *file = fopen(in_dir("big.json"), "we");
     if (!file)
@@ -261,7 +267,7 @@ static void test_size(void)
        found.where.message);
 }
 
-static void test_descriptors(void)
+CHECK(test_descriptors)
 {
     int in = dup(0), out = dup(1), err = dup(2), probe;
     fflush(stdout);
@@ -280,7 +286,7 @@ static void test_descriptors(void)
     close(err);
 }
 
-static void test_standard_input(void)
+CHECK(test_standard_input)
 {
     int pipe_ends[2], in = dup(0);
     static const char text[] = "{\"version\":1,\"rules\":[]}";
@@ -297,21 +303,9 @@ static void test_standard_input(void)
     close(pipe_ends[0]);
 }
 
-int main(void)
+CHECK(remove_all)
 {
-    if (!mkdtemp(dir))
-        abort();
-    test_directory();
-    test_directories();
-    test_empty_directories();
-    test_odd_names();
-    test_broken();
-    test_named();
-    test_size();
-    test_descriptors();
-    test_standard_input();
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", dir);
     OK(system(command) == 0, "the temporary directory is removed");
-    return ns_unit_done();
 }

@@ -66,6 +66,38 @@ static const char text[] =
     "\"args\": \"c\", \"local\": \"80\", \"remote\": [\"10.0.0.0/8\", \"90\"]}, "
     "\"sockopt\": {\"SO_SNDBUF\": {\"min\": 5}}}, {}]}";
 
+CHECK(test_pieces)
+{
+    struct ns_arena arena = {0};
+    char *one = ns_arena_alloc(&arena, 1), *two = ns_arena_alloc(&arena, 3 * ns_arena_step);
+    char *three = ns_arena_alloc(&arena, ns_arena_step);
+    OK(one && two && three && (uintptr_t)two % sizeof(void *) == 0, "pieces of any size");
+    memset(one, 1, 1);
+    memset(two, 2, 3 * ns_arena_step);
+    memset(three, 3, ns_arena_step);
+    char *four = ns_arena_alloc(&arena, 64);
+    ns_arena_trim(&arena, four, 3);
+    OK((char *)ns_arena_alloc(&arena, 8) == four + 8,
+       "the unused rest of a piece goes to the next one");
+    OK(*one == 1 && two[0] == 2 && two[3 * ns_arena_step - 1] == 2, "pieces do not overlap");
+    OK(!ns_arena_alloc(&arena, SIZE_MAX) && errno == ENOMEM, "a size beyond memory is refused");
+    ns_arena_free(&arena);
+    OK(live == 0 && !arena.chunks, "all are freed at once");
+}
+
+CHECK(test_heap)
+{
+    struct ns_policy_error error;
+    struct ns_policy *policy;
+    long before = heap_calls;
+    int result = ns_policy_parse(text, strlen(text), &policy, &error);
+    long calls = heap_calls - before;
+    OK(before > 0 && result == 0 && calls == 0, "a policy uses nothing of the program's heap");
+    OK(live == 1, "it has one mapping");
+    ns_policy_free(policy);
+    OK(live == 0, "which is freed with the policy");
+}
+
 /* Fail the nth allocation. Returns what the parser returns; false in *clean if something leaked. */
 static int parse_failing(long nth, bool *clean, struct ns_policy_error *error)
 {
@@ -80,8 +112,9 @@ static int parse_failing(long nth, bool *clean, struct ns_policy_error *error)
     return result;
 }
 
-static void test_parse(void)
+CHECK(test_parse)
 {
+    ns_arena_step = 1; /* each allocation is a call of mmap */
     struct ns_policy_error error;
     bool clean = true, all_clean = true, all_told = true;
     long n = 0;
@@ -97,7 +130,7 @@ static void test_parse(void)
     OK(all_clean, "and nothing leaks, then or after the policy is freed");
 }
 
-static void test_mistakes(void)
+CHECK(test_mistakes)
 {
     static const char *const bad[] = {
         "{\"version\": 1, \"rules\": [{\"name\": \"a\"}, {\"x\": 1}]}",
@@ -116,7 +149,7 @@ static void test_mistakes(void)
     }
 }
 
-static void test_ruleset(void)
+CHECK(test_ruleset)
 {
     struct ns_process process = {.exe = "/bin/true"};
     struct ns_rule many[NS_RULES_FEW + 1] = {0};
@@ -138,55 +171,11 @@ static void test_ruleset(void)
     OK(live == before && set.n_rules == 0, "and freed");
 }
 
-static void test_heap(void)
-{
-    struct ns_policy_error error;
-    struct ns_policy *policy;
-    long before = heap_calls;
-    int result = ns_policy_parse(text, strlen(text), &policy, &error);
-    long calls = heap_calls - before;
-    OK(before > 0 && result == 0 && calls == 0, "a policy uses nothing of the program's heap");
-    OK(live == 1, "it has one mapping");
-    ns_policy_free(policy);
-    OK(live == 0, "which is freed with the policy");
-}
-
-static void test_pieces(void)
-{
-    struct ns_arena arena = {0};
-    char *one = ns_arena_alloc(&arena, 1), *two = ns_arena_alloc(&arena, 3 * ns_arena_step);
-    char *three = ns_arena_alloc(&arena, ns_arena_step);
-    OK(one && two && three && (uintptr_t)two % sizeof(void *) == 0, "pieces of any size");
-    memset(one, 1, 1);
-    memset(two, 2, 3 * ns_arena_step);
-    memset(three, 3, ns_arena_step);
-    char *four = ns_arena_alloc(&arena, 64);
-    ns_arena_trim(&arena, four, 3);
-    OK((char *)ns_arena_alloc(&arena, 8) == four + 8,
-       "the unused rest of a piece goes to the next one");
-    OK(*one == 1 && two[0] == 2 && two[3 * ns_arena_step - 1] == 2, "pieces do not overlap");
-    OK(!ns_arena_alloc(&arena, SIZE_MAX) && errno == ENOMEM, "a size beyond memory is refused");
-    ns_arena_free(&arena);
-    OK(live == 0 && !arena.chunks, "all are freed at once");
-}
-
-int main(void)
-{
-    test_pieces();
-    test_heap();
-    ns_arena_step = 1; /* each allocation is a call of mmap */
-    test_parse();
-    test_mistakes();
-    test_ruleset();
-    return ns_unit_done();
-}
-
 #else
 
-int main(void)
+CHECK(skipped)
 {
-    printf("1..0 # SKIP mmap can be replaced like this with glibc and without sanitizers only\n");
-    return 0;
+    puts("# SKIP mmap can be replaced like this with glibc and without sanitizers only");
 }
 
 #endif

@@ -22,7 +22,7 @@ static char path[PATH_MAX];
 static int sockets[2];              /* the two ends of a TCP connection */
 static uint64_t cookies = 1u << 30; /* of connections that are not there */
 
-static void connect_sockets(void)
+CHECK(connect_sockets)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
@@ -33,8 +33,9 @@ static void connect_sockets(void)
     sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
     works = works && connect(sockets[0], (struct sockaddr *)&address, len) == 0;
     sockets[1] = accept(listener, NULL, NULL);
-    OK(works && sockets[1] >= 0, "a connection is made");
+    OK(works && sockets[1] >= 0 && mkdtemp(directory), "a connection and a directory are made");
     close(listener);
+    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
 }
 
 /* Another connection with the addresses of sockets[0], which has ended by the next call. */
@@ -64,7 +65,7 @@ static struct ns_diagnosis read_all(size_t *n_broken)
     return diagnosis;
 }
 
-static void check_slots(void)
+CHECK(check_slots)
 {
     ns_descriptor_has_role(sockets[0], NS_ROLE_CLIENT);
     ns_descriptor_has_role(sockets[1], NS_ROLE_SERVER);
@@ -97,7 +98,7 @@ static struct ns_observed *add_live(void)
     return conn;
 }
 
-static void check_overflow(void)
+CHECK(check_overflow)
 {
     struct ns_observed *conn = ns_descriptor_conn(sockets[0]);
     struct ns_look look = {.kind = NS_LOOK_WAIT};
@@ -134,7 +135,7 @@ static void spoil(size_t at, uint32_t value, bool refused, const char *what)
     close(fd);
 }
 
-static void check_hostile(void)
+CHECK(check_hostile)
 {
     struct ns_record_head head;
     size_t slots = NS_RECORD_SLOTS_AT, events = NS_RECORD_EVENTS_AT;
@@ -164,7 +165,7 @@ static void check_hostile(void)
 }
 
 /* Other files are in the directory. */
-static void check_strangers(void)
+CHECK(check_strangers)
 {
     char name[2 * PATH_MAX];
     snprintf(name, sizeof name, "%s/1-1.record", directory);
@@ -180,23 +181,9 @@ static void check_strangers(void)
     ns_diagnosis_release(&all);
 }
 
-static void remove_all(void)
+CHECK(remove_all)
 {
     char command[PATH_MAX];
     snprintf(command, sizeof command, "rm -r %s", directory);
     OK(system(command) == 0, "everything is removed");
-}
-
-int main(void)
-{
-    if (!mkdtemp(directory))
-        return 1;
-    connect_sockets();
-    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
-    check_slots();
-    check_overflow();
-    check_hostile();
-    check_strangers();
-    remove_all();
-    return ns_unit_done();
 }

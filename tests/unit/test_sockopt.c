@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void test_table(void)
+CHECK(test_table)
 {
     for (int i = 0; i < NS_SOCKOPT_COUNT; i++) {
         const struct ns_sockopt *option = &ns_sockopts[i];
@@ -30,7 +30,7 @@ static void test_table(void)
 }
 
 /* The kernel accepts both ends of every range that needs no privilege. */
-static void test_kernel_takes_bounds(void)
+CHECK(test_kernel_takes_bounds)
 {
     for (int i = 0; i < NS_SOCKOPT_COUNT; i++) {
         const struct ns_sockopt *option = &ns_sockopts[i];
@@ -51,7 +51,7 @@ static void test_kernel_takes_bounds(void)
     }
 }
 
-static void test_rewrite(void)
+CHECK(test_rewrite)
 {
     enum { IDLE = NS_SOCKOPT_TCP_KEEPIDLE, LOWAT = NS_SOCKOPT_TCP_NOTSENT_LOWAT };
     static const struct {
@@ -77,7 +77,7 @@ static void test_rewrite(void)
            rows[i].what);
 }
 
-static void test_action(void)
+CHECK(test_action)
 {
     struct ns_sockopt_action actions[] = {{NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_IGNORE, 0},
                                           {NS_SOCKOPT_IP_TOS, NS_SOCKOPT_SET, 16}};
@@ -87,13 +87,4 @@ static void test_action(void)
     OK(!ns_sockopt_action(&rule, NS_SOCKOPT_SO_RCVBUF), "an option not named has no action");
     OK(!ns_sockopt_action(&none, NS_SOCKOPT_SO_SNDBUF), "a rule without sockopt has no action");
     OK(!ns_sockopt_action(&rule, -1), "an option that is not in the table has no action");
-}
-
-int main(void)
-{
-    test_table();
-    test_kernel_takes_bounds();
-    test_rewrite();
-    test_action();
-    return ns_unit_done();
 }

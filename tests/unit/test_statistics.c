@@ -14,7 +14,7 @@ static bool near(double value, double wanted)
     return fabs(value - wanted) <= 1e-6 * fmax(1e-3, fabs(wanted));
 }
 
-static void check_middle(void)
+CHECK(check_middle)
 {
     double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, one[] = {7};
     OK(near(ns_statistics_median(odd, 3), 3), "the middle one of three");
@@ -24,7 +24,7 @@ static void check_middle(void)
     OK(near(even[0], 1) && near(even[3], 4), "values are sorted");
 }
 
-static void check_chance(void)
+CHECK(check_chance)
 {
     double left[] = {3, 1, 2}, right[] = {6, 4, 5};
     OK(near(ns_statistics_mann_whitney(left, 3, right, 3), 0.1), "three before three: 2 of 20");
@@ -45,7 +45,7 @@ static void check_chance(void)
     OK(p < 1e-13 && p > 1e-16, "40 stalls and 40 cured requests are no chance: %g", p);
 }
 
-static void check_ties(void)
+CHECK(check_ties)
 {
     double a[] = {1, 2, 2, 3, 3, 3}, b[] = {2, 3, 4, 4, 5};
     double p = ns_statistics_mann_whitney(a, 6, b, 5);
@@ -53,7 +53,7 @@ static void check_ties(void)
     OK(near(p, erfc(9 / sqrt(2 * 2.5 * (12 - 90.0 / 110)))), "ties share their ranks: %.6f", p);
 }
 
-static void check_circle(void)
+CHECK(check_circle)
 {
     uint32_t even[16], one[16] = {[5] = 9}, beside[16] = {[0] = 4, [15] = 4},
                        opposite[16] = {[2] = 3, [10] = 3}, none[16] = {0};
@@ -64,13 +64,4 @@ static void check_circle(void)
     OK(ns_statistics_resultant(beside, 16) > 0.98, "the last part is next to the first");
     OK(ns_statistics_resultant(opposite, 16) < 1e-9, "opposite parts cancel");
     OK(ns_statistics_resultant(none, 16) == 0, "no values give 0");
-}
-
-int main(void)
-{
-    check_middle();
-    check_chance();
-    check_ties();
-    check_circle();
-    return ns_unit_done();
 }

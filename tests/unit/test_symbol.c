@@ -15,7 +15,7 @@ static const char *const names[] = {
 
 /* RTLD_DEFAULT and not RTLD_NEXT, which gives the oldest version before glibc 2.36; this program
  * defines none of the names itself. */
-static void test_rows(void)
+CHECK(test_rows)
 {
     unsigned found = 0;
     ns_real_load_all();
@@ -31,7 +31,7 @@ static void test_rows(void)
     OK(found > 50, "the libc has %u of the calls", found);
 }
 
-static void test_missing(void)
+CHECK(test_missing)
 {
     static const char several[] = "ns_no_such_function\0strlen\0ns_nor_this\0getpid\0";
     void *found[4] = {NULL};
@@ -46,11 +46,4 @@ static void test_missing(void)
            ns_real_optional("sem_getvalue") == dlsym(RTLD_DEFAULT, "sem_getvalue") &&
            ns_real_optional("strtol") == dlsym(RTLD_DEFAULT, "strtol"),
        "or is dlsym's");
-}
-
-int main(void)
-{
-    test_rows();
-    test_missing();
-    return ns_unit_done();
 }

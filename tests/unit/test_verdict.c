@@ -69,7 +69,7 @@ static struct ns_verdict thinks(int n, bool busy)
     return talk_verdict(&talk);
 }
 
-static void check_weighing(void)
+CHECK(check_weighing)
 {
     struct ns_verdict verdict = waits(40, eleven_ticks, at_once);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
@@ -125,7 +125,7 @@ static bool each_third(int i)
 
 /* Nine of sixteen answers wait for a processor and come shortly after a tick; the other waits have
  * the same length and end at random. */
-static void check_busy_peer(void)
+CHECK(check_busy_peer)
 {
     struct ns_weigh weigh = {0};
     for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
@@ -149,7 +149,7 @@ static void check_busy_peer(void)
        "nor do answers of which many come a tick after the release");
 }
 
-static void check_lags(void)
+CHECK(check_lags)
 {
     static const struct {
         int count;
@@ -188,7 +188,7 @@ static struct ns_verdict arrivals(const uint32_t phases[NS_PHASES], uint32_t rtt
     return talk_verdict(&talk);
 }
 
-static void check_arrivals(void)
+CHECK(check_arrivals)
 {
     static const struct {
         uint32_t phases[NS_PHASES], rtt_us;
@@ -214,7 +214,7 @@ static void check_arrivals(void)
     OK(verdict.receiving == 12 && verdict.receiving_ns == 500 * (uint64_t)MS, "all are counted");
 }
 
-static void check_unseen_waits(void)
+CHECK(check_unseen_waits)
 {
     struct talk talk;
     talk_begin(&talk);
@@ -243,7 +243,7 @@ static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t rece
     return sum.grade;
 }
 
-static void check_parts(void)
+CHECK(check_parts)
 {
     static const uint32_t on_tick[NS_PHASES] = {9, 3};
     struct talk talk;
@@ -258,7 +258,7 @@ static void check_parts(void)
     OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our delayed ACKs held it back");
 }
 
-static void check_no_slower(void)
+CHECK(check_no_slower)
 {
     static const struct {
         uint64_t free, ms, receiving;
@@ -298,7 +298,7 @@ static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, 
     return verdict.grade;
 }
 
-static void check_follows_release(void)
+CHECK(check_follows_release)
 {
     static const struct {
         uint64_t after_ms, free_ms, free, early;
@@ -321,7 +321,7 @@ static void check_follows_release(void)
            "answers %s", rows[i].what);
 }
 
-static void check_early(void)
+CHECK(check_early)
 {
     struct ns_verdict inside = {.calls = 10, .late = 60, .early = 60};
     struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
@@ -339,7 +339,7 @@ static void check_early(void)
     OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
 }
 
-static void check_best_proof(void)
+CHECK(check_best_proof)
 {
     struct ns_verdict verdict = {0};
     const struct ns_hold vague = {.begin = 1, .end = 44 * MS, .slack = 30 * MS, .certain = true},
@@ -351,7 +351,7 @@ static void check_best_proof(void)
     OK(verdict.proof.begin == 2, "the proof is the stall with the most exact times");
 }
 
-static void check_sum(void)
+CHECK(check_sum)
 {
     struct ns_verdict sum = {0}, stalls = waits(5, eleven_ticks, at_once),
                       slow = waits(8, eleven_ticks, later), none = {0};
@@ -380,20 +380,4 @@ static void check_sum(void)
            strcmp(ns_grade_name(NS_GRADE_NONE), "none") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_CANNOT_TELL), "cannot tell") == 0,
        "every grade has its name");
-}
-
-int main(void)
-{
-    check_weighing();
-    check_busy_peer();
-    check_lags();
-    check_arrivals();
-    check_unseen_waits();
-    check_parts();
-    check_no_slower();
-    check_follows_release();
-    check_early();
-    check_best_proof();
-    check_sum();
-    return ns_unit_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The few macros of the unit tests: one TAP line per check, and an exit status. */
+/* The few macros of the unit tests: one TAP line per condition, and an exit status. */
 #ifndef NS_UNIT_H
 #define NS_UNIT_H
 
@@ -20,9 +20,23 @@ static int ns_unit_count, ns_unit_failures;
         }                                                                                          \
     } while (0)
 
-/* What main returns. */
-static inline int ns_unit_done(void)
+/* CHECK(name) { ... }: main runs these in the order of the file. */
+static void (*ns_unit_checks[100])(void);
+static int ns_unit_check_count;
+
+#define CHECK(name) NS_UNIT_CHECK(name, __COUNTER__)
+#define NS_UNIT_CHECK(name, number)                                                                \
+    static void name(void);                                                                        \
+    __attribute__((constructor(101 + number))) static void add_##name(void)                        \
+    {                                                                                              \
+        ns_unit_checks[ns_unit_check_count++] = name;                                              \
+    }                                                                                              \
+    static void name(void)
+
+int main(void)
 {
+    for (int i = 0; i < ns_unit_check_count; i++)
+        ns_unit_checks[i]();
     printf("1..%d\n", ns_unit_count);
     return ns_unit_failures != 0;
 }

@@ -40,57 +40,24 @@ struct options {
     const char *policy;
 };
 
-/* -1 to go on, or an exit status. */
-static int take_option(int option, char **argv, struct options *options)
+static bool read_options(int argc, char **argv, struct options *options)
 {
     struct ns_cure *cure = &options->cure;
-    unsigned long port;
+    double port = 0;
+    const struct ns_target targets[] = {{NS_CURE_PID, &cure->pid, 0, 0},
+                                        {NS_CURE_PORT, &port, 1, 65535},
+                                        {NS_CURE_UNIT, &cure->unit, 0, 0},
+                                        {NS_CURE_ALL, &cure->all, 0, 0},
+                                        {NS_CURE_POLICY, &options->policy, 0, 0},
+                                        {NS_CURE_FOLLOW, &cure->follow, 0, 0},
+                                        {NS_CURE_UNDO, &cure->undo, 0, 0},
+                                        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0},
+                                        {0}};
+    bool good = false;
 
-    switch (option) {
-    case NS_CURE_PID:
-        return ns_take_pid("cure", &cure->pid) ? -1 : NS_EXIT_ERROR;
-    case NS_CURE_PORT:
-        if (!ns_parse_number(optarg, 1, 65535, &port)) {
-            SAY("--port must be a number from 1 to 65535, not '%s'", optarg);
-            return NS_EXIT_ERROR;
-        }
-        cure->port = (unsigned)port;
-        return -1;
-    case NS_CURE_UNIT:
-        cure->unit = optarg;
-        return -1;
-    case NS_CURE_ALL:
-        cure->all = true;
-        return -1;
-    case NS_CURE_POLICY:
-        options->policy = optarg;
-        return -1;
-    case NS_CURE_FOLLOW:
-        cure->follow = true;
-        return -1;
-    case NS_CURE_UNDO:
-        cure->undo = true;
-        return -1;
-    case NS_CURE_DRY_RUN:
-        cure->dry_run = true;
-        return -1;
-    case NS_CURE_JSON: /* main has switched to JSON */
-        return -1;
-    default:
-        ns_say_option("cure", argv, option);
-        return NS_EXIT_ERROR;
-    }
-}
-
-static int read_options(int argc, char **argv, struct options *options)
-{
-    struct ns_cure *cure = &options->cure;
-    int option, status = -1;
-
-    while (status < 0 && (option = ns_verbs_next_option("cure", argc, argv)) != -1)
-        status = take_option(option, argv, options);
-    if (status >= 0)
-        return status;
+    if (!ns_verbs_read("cure", argc, argv, targets))
+        return false;
+    cure->port = (unsigned)port;
     const int selections = (cure->pid != 0) + (cure->unit != NULL) + (cure->port != 0) + cure->all;
     if (optind < argc)
         SAY("'%s': nothing may follow; see 'nagleshim cure --help'", argv[optind]);
@@ -103,9 +70,9 @@ static int read_options(int argc, char **argv, struct options *options)
     else if (cure->undo && options->policy)
         SAY("--undo restores what was changed and takes no policy");
     else
-        status = NS_EXIT_YES;
+        good = true;
     cure->all |= selections == 0;
-    return status < 0 ? NS_EXIT_ERROR : -1;
+    return good;
 }
 
 static bool read_policy(struct options *options)
@@ -323,10 +290,9 @@ static int cure_sockets(struct ns_cure *cure)
 int ns_cure_main(int argc, char **argv)
 {
     struct options options = {.cure = {.least_delack = ns_cure_least_delack()}};
-    int status = read_options(argc, argv, &options);
 
-    if (status >= 0)
-        return status;
+    if (!read_options(argc, argv, &options))
+        return NS_EXIT_ERROR;
     if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS) {
         SAY("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes cannot be "
             "changed");
@@ -334,7 +300,7 @@ int ns_cure_main(int argc, char **argv)
     }
     if (!read_policy(&options))
         return NS_EXIT_ERROR;
-    status = cure_sockets(&options.cure);
+    int status = cure_sockets(&options.cure);
     ns_cure_end(&options.cure);
     ns_policy_free((struct ns_policy *)options.cure.policy);
     return status;

@@ -140,6 +140,8 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
  * service is its peer. */
 static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
 {
+    if (inside->role == NS_ROLE_UNKNOWN && inside->service.port == 0)
+        return row->local.port == inside->local.port;
     if (inside->role == NS_ROLE_UNKNOWN)
         return ns_address_is_same(&inside->service, &row->remote) ||
                ns_address_is_same(&inside->service, &row->service);

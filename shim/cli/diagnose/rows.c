@@ -53,6 +53,16 @@ static const struct ns_address *service_of(const struct ns_diagnosed_connection 
     return connection->role == NS_ROLE_SERVER ? &connection->local : &connection->remote;
 }
 
+/* Connections of unknown role to one local port are those of a service, whose peers have ephemeral
+ * ports. */
+static bool is_same_peer(const struct ns_diagnosed *row,
+                         const struct ns_diagnosed_connection *connection)
+{
+    return row->role == NS_ROLE_UNKNOWN && row->service.known && connection->remote.known &&
+           row->local.known && row->local.port == connection->local.port &&
+           memcmp(&row->service.addr, &connection->remote.addr, sizeof row->service.addr) == 0;
+}
+
 static bool is_in_row(const struct ns_diagnosed *row,
                       const struct ns_diagnosed_connection *connection)
 {
@@ -61,15 +71,19 @@ static bool is_in_row(const struct ns_diagnosed *row,
 
     return row->process == connection->process && row->source == connection->source &&
            row->role == connection->role &&
-           (both_unknown || ns_address_is_same(&row->service, service));
+           (both_unknown || ns_address_is_same(&row->service, service) ||
+            is_same_peer(row, connection));
 }
 
 static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
                                    const struct ns_diagnosed_connection *connection)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (is_in_row(&diagnosis->rows[i], connection))
+        if (is_in_row(&diagnosis->rows[i], connection)) {
+            if (diagnosis->rows[i].service.port != service_of(connection)->port)
+                diagnosis->rows[i].service.port = 0;
             return &diagnosis->rows[i];
+        }
     struct ns_diagnosed *list = grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
     if (!list)
         return NULL;
@@ -82,6 +96,7 @@ static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
         .role = connection->role,
         .is_peer = connection->is_peer,
         .service = *service_of(connection),
+        .local = connection->local,
     };
     return row;
 }

@@ -50,7 +50,8 @@ struct ns_diagnosed {
     enum ns_source source;
     enum ns_role role;
     bool is_peer;                    /* it is the other end of a connection of a watched process */
-    struct ns_address service;       /* a server's local end; otherwise the remote end */
+    struct ns_address service;       /* a server's local end; otherwise the remote end; port 0:
+                                      * several ports */
     struct ns_address local, remote; /* of the connection that lost most */
     uint64_t worst_ns;               /* what that one lost */
     unsigned connections;

@@ -41,7 +41,10 @@ char *ns_words_address(const struct ns_address *address, char *buffer, size_t si
     inet_ntop(v4 ? AF_INET : AF_INET6,
               v4 ? (const void *)&address->addr.s6_addr[12] : (const void *)&address->addr, text,
               sizeof text);
-    snprintf(buffer, size, v4 ? "%s:%u" : "[%s]:%u", text, address->port);
+    if (address->port == 0)
+        snprintf(buffer, size, "%s", text);
+    else
+        snprintf(buffer, size, v4 ? "%s:%u" : "[%s]:%u", text, address->port);
     return buffer;
 }
 

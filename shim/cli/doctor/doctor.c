@@ -89,22 +89,14 @@ int ns_doctor_main(int argc, char **argv)
 {
     bool all = false, every = false;
     pid_t pid = 0;
-    int option;
+    const struct ns_target targets[] = {{NS_DOCTOR_ALL, &all, 0, 0},
+                                        {NS_DOCTOR_EVERY, &every, 0, 0},
+                                        {NS_DOCTOR_PID, &pid, 0, 0},
+                                        {0}};
 
     ns_output_expect("facts");
-    while ((option = ns_verbs_next_option("doctor", argc, argv)) != -1) {
-        if (option == NS_DOCTOR_ALL) {
-            all = true;
-        } else if (option == NS_DOCTOR_EVERY) {
-            every = true;
-        } else if (option == NS_DOCTOR_PID) {
-            if (!ns_take_pid("doctor", &pid))
-                return NS_EXIT_ERROR;
-        } else if (option != NS_DOCTOR_JSON) {
-            ns_say_option("doctor", argv, option);
-            return NS_EXIT_ERROR;
-        }
-    }
+    if (!ns_verbs_read("doctor", argc, argv, targets))
+        return NS_EXIT_ERROR;
     if ((optind < argc) + (pid > 0) + all != 1)
         SAY("one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
     else if (every && !all)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim host`: its options and rights are checked before anything is
- * changed. With --root this process changes its root to the image. Not async-signal-safe. */
+ * changed. With --root this process changes its root to the image. Also owns `host status`, which
+ * changes nothing. Not async-signal-safe. */
 #include "cli/host/host.h"
 
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/process/elf.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <glob.h>
 #include <signal.h>
 #include <limits.h>
 #include <stdio.h>
@@ -26,73 +29,41 @@ enum action { NOTHING, ENABLE, DISABLE, STATUS };
 struct host_options {
     enum action action;
     bool preload;
-    char **units;
-    unsigned n_units;
+    struct ns_list units;
     const char *library, *root;
 };
 
-static bool add_unit(struct host_options *options, char *unit)
-{
-    char path[PATH_MAX];
-
-    if (!ns_host_unit_path(unit, path))
-        return false;
-    options->units[options->n_units++] = unit;
-    return true;
-}
-
-/* False, and the reason is printed, for an invalid option. */
-static bool take_option(struct host_options *options, char **argv, int option)
-{
-    switch (option) {
-    case NS_HOST_UNIT:
-        return add_unit(options, optarg);
-    case NS_HOST_PRELOAD_FILE:
-        options->preload = true;
-        return true;
-    case NS_HOST_LIBRARY:
-        options->library = optarg;
-        return true;
-    case NS_HOST_ROOT:
-        options->root = optarg;
-        return true;
-    case NS_HOST_JSON:
-        return true;
-    default:
-        ns_say_option("host", argv, option);
-        return false;
-    }
-}
-
-static bool take_word(struct host_options *options, char *word)
+static bool parse(int argc, char **argv, struct host_options *options)
 {
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
+    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units.words, 0, 0},
+                                        {NS_HOST_PRELOAD_FILE, &options->preload, 0, 0},
+                                        {NS_HOST_LIBRARY, &options->library, 0, 0},
+                                        {NS_HOST_ROOT, &options->root, 0, 0},
+                                        {0}};
+    char path[PATH_MAX];
 
-    if (options->action != NOTHING && options->n_units > 0)
-        return add_unit(options, word); /* --unit one another */
-    for (int i = ENABLE; options->action == NOTHING && i <= STATUS; i++)
-        if (strcmp(word, words[i]) == 0) {
+    if (!ns_verbs_read("host", argc, argv, targets))
+        return false;
+    for (int i = ENABLE; optind < argc && i <= STATUS; i++)
+        if (strcmp(argv[optind], words[i]) == 0)
             options->action = (enum action)i;
-            return true;
-        }
-    if (options->action == NOTHING)
-        SAY("'%s': host must be followed by enable, disable or status; see 'nagleshim host --help'",
-            word);
-    else
-        SAY("unexpected word '%s'; see 'nagleshim host --help'", word);
-    return false;
-}
-
-static bool parse(int argc, char **argv, struct host_options *options)
-{
-    int option;
-
-    while ((option = ns_verbs_next_option("host", argc, argv)) != -1)
-        if (!take_option(options, argv, option))
+    if (options->action == NOTHING) {
+        SAY("%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
+            optind < argc ? "'" : "", optind < argc ? argv[optind] : "",
+            optind < argc ? "': " : "");
+        return false;
+    }
+    for (int i = optind + 1; i < argc; i++) {
+        if (options->units.n == 0) {
+            SAY("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
             return false;
-    for (int i = optind; i < argc; i++)
-        if (!take_word(options, argv[i]))
+        }
+        ns_list_add(&options->units, argv[i]); /* --unit one another */
+    }
+    for (unsigned i = 0; i < options->units.n; i++)
+        if (!ns_host_unit_path(options->units.words[i], path))
             return false;
     return true;
 }
@@ -101,13 +72,11 @@ static bool is_clear(const struct host_options *options)
 {
     const char *library = options->library;
 
-    if (options->action == NOTHING)
-        SAY("host must be followed by enable, disable or status; see 'nagleshim host --help'");
-    else if (options->preload && options->n_units > 0)
+    if (options->preload && options->units.n > 0)
         SAY("--unit and --preload cannot be used together");
-    else if (options->action == ENABLE && !options->preload && options->n_units == 0)
+    else if (options->action == ENABLE && !options->preload && options->units.n == 0)
         SAY("enable needs --unit UNIT, for a service, or --preload, for every program");
-    else if (options->action == STATUS && (options->preload || options->n_units > 0 || library))
+    else if (options->action == STATUS && (options->preload || options->units.n > 0 || library))
         SAY("status takes neither --unit nor --preload nor --library");
     else if (library && library[0] != '/')
         SAY("'%s': the path of the library must be absolute", library);
@@ -150,7 +119,7 @@ static int enter(const struct host_options *options, struct ns_host *host)
     }
     if (access("/etc/.", F_OK) != 0)
         SAY("--root '%s': not a root file system: it has no /etc", options->root);
-    else if (options->action == ENABLE && options->n_units > 0 && !host->is_image &&
+    else if (options->action == ENABLE && options->units.n > 0 && !host->is_image &&
              access("/run/systemd/system", F_OK) != 0)
         SAY("systemd is not running here; use --preload, or --root for an image");
     else
@@ -190,14 +159,14 @@ static int disable(const struct ns_host *host, struct host_options *options)
     int status = NS_EXIT_YES;
     bool changed = false;
 
-    if (options->preload || options->n_units == 0)
+    if (options->preload || options->units.n == 0)
         status = ns_host_preload_disable(host, &changed);
     if (!options->preload) {
-        int units = ns_host_units_disable(host, options->units, options->n_units, &changed);
+        int units = ns_host_units_disable(host, options->units.words, options->units.n, &changed);
 
         status = units > status ? units : status;
     }
-    if (status == NS_EXIT_YES && !changed && options->n_units == 0)
+    if (status == NS_EXIT_YES && !changed && options->units.n == 0)
         ns_output_line("%s%s",
                        options->preload ? NS_PRELOAD_FILE " does not name "
                                         : "nothing is enabled with ",
@@ -205,15 +174,60 @@ static int disable(const struct ns_host *host, struct host_options *options)
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
+/* unit: NULL for every program. Is the library good? */
+static bool print_enabled(const char *unit, const char *library)
+{
+    cJSON *entry = ns_output_entry("enabled");
+    char reason[512];
+
+    ns_output_fact("facts", unit ? unit : NS_PRELOAD_FILE, "%s", library);
+    ns_output_text(entry, "unit", unit);
+    ns_output_text(entry, "library", library);
+    /* The loader searches for a name without a slash. */
+    if (library[0] != '/' || !ns_elf_path_is_unfit(library, reason, sizeof reason))
+        return true;
+    ns_output_fact("facts", "wrong", "%s %s", library, reason);
+    return false;
+}
+
+static int print_status(const struct ns_host *host)
+{
+    char library[PATH_MAX];
+    struct ns_dropin dropin;
+    bool good = true;
+    unsigned n = 0;
+    glob_t found;
+
+    ns_output_expect("facts");
+    ns_output_expect("enabled");
+    if (ns_preload_find_in_file(NS_PRELOAD_FILE, library)) {
+        good = print_enabled(NULL, library);
+        n++;
+    }
+    if (glob(NS_DROPINS, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (ns_dropin_read(found.gl_pathv[i], &dropin)) {
+                good = print_enabled(dropin.unit, dropin.library) && good;
+                n++;
+            }
+        globfree(&found);
+    }
+    good = good && n > 0;
+    if (n == 0)
+        ns_output_line("nothing is enabled");
+    else if (!host->is_image)
+        ns_output_line("'nagleshim doctor --all' lists the processes that run with it");
+    if (ns_output_object())
+        cJSON_AddBoolToObject(ns_output_object(), "good", good);
+    return good ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
 int ns_host_main(int argc, char **argv)
 {
     static struct host_options options;
     static struct ns_host host;
 
-    options.units = calloc((size_t)argc, sizeof *options.units);
-    if (!options.units || !parse(argc, argv, &options))
-        return NS_EXIT_ERROR;
-    if (!is_clear(&options))
+    if (!parse(argc, argv, &options) || !is_clear(&options))
         return NS_EXIT_ERROR;
     if (options.action != STATUS && geteuid() != 0) {
         SAY("permission denied: only root can change a system; nothing was changed");
@@ -225,7 +239,7 @@ int ns_host_main(int argc, char **argv)
     if (status != NS_EXIT_YES)
         return status;
     if (options.action == STATUS)
-        return ns_host_status(&host);
+        return print_status(&host);
     umask(022); /* what is written is for every user */
     block_signals();
     if (options.action == DISABLE)
@@ -233,6 +247,6 @@ int ns_host_main(int argc, char **argv)
     else if (options.preload)
         status = ns_host_preload_enable(&host);
     else
-        status = ns_host_units_enable(&host, options.units, options.n_units);
+        status = ns_host_units_enable(&host, options.units.words, options.units.n);
     return status;
 }

@@ -17,16 +17,16 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
 
 struct options {
     const char *policy;
-    char *process;
-    const char *local, *remote;       /* as given; facts has them as addresses */
-    char *args[NS_SUBJECT_ARGS_MOST]; /* further ones are not matched */
-    unsigned n_args;
+    const char *process;
+    const char *role, *local, *remote; /* as given; facts has them as the matcher sees them */
+    struct ns_list args;
     struct ns_socket_facts facts;
 };
 
@@ -35,86 +35,50 @@ static bool parse_address(const char *text, struct ns_address *address)
 {
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    char host[INET6_ADDRSTRLEN];
-    const char *colon = strrchr(text, ':');
-    bool has_brackets = *text == '[' && colon && colon > text + 1 && colon[-1] == ']';
-    const char *start = has_brackets ? text + 1 : text;
-    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof host;
-    unsigned long port;
+    char host[INET6_ADDRSTRLEN], port[6], end;
+    bool is_6 = sscanf(text, "[%45[^]]]:%5[0-9]%c", host, port, &end) == 2;
 
-    if (length >= sizeof host || !ns_parse_number(colon + 1, 1, 65535, &port))
+    if (!is_6 && sscanf(text, "%15[^:]:%5[0-9]%c", host, port, &end) != 2)
         return false;
-    memcpy(host, start, length);
-    host[length] = '\0';
-    in.sin_port = in6.sin6_port = htons((uint16_t)port);
-    if (!has_brackets && inet_pton(AF_INET, host, &in.sin_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in, sizeof in);
-    else if (has_brackets && inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in6, sizeof in6);
-    else
+    in.sin_port = in6.sin6_port = htons((uint16_t)atoi(port));
+    if (atoi(port) < 1 || atoi(port) > 65535 ||
+        inet_pton(is_6 ? AF_INET6 : AF_INET, host, is_6 ? (void *)&in6.sin6_addr : &in.sin_addr) !=
+            1)
         return false;
+    *address = is_6 ? ns_address_from((const struct sockaddr *)&in6, sizeof in6)
+                    : ns_address_from((const struct sockaddr *)&in, sizeof in);
     return true;
 }
 
-static bool take_address(const char *option, const char **text, struct ns_address *address)
+static bool take_address(const char *option, const char *text, struct ns_address *address)
 {
-    *text = optarg;
-    if (parse_address(optarg, address))
+    if (!text || parse_address(text, address))
         return true;
     SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
         "names, and a port from 1 to 65535)",
-        option, optarg);
+        option, text);
     return false;
-}
-
-static bool take_role(enum ns_role *role)
-{
-    char known[64];
-    int value;
-
-    if (!ns_words_find(NS_WORDS_ROLE, optarg, &value)) {
-        SAY("--role must be %s, not '%s'", ns_words_join(NS_WORDS_ROLE, known, sizeof known),
-            optarg);
-        return false;
-    }
-    *role = (enum ns_role)value;
-    return true;
-}
-
-static bool take_option(int option, char **argv, struct options *options)
-{
-    switch (option) {
-    case NS_EXPLAIN_POLICY:
-        options->policy = optarg;
-        return true;
-    case NS_EXPLAIN_PROCESS:
-        options->process = optarg;
-        return true;
-    case NS_EXPLAIN_ARG:
-        if (options->n_args < NS_SUBJECT_ARGS_MOST)
-            options->args[options->n_args++] = optarg;
-        return true;
-    case NS_EXPLAIN_ROLE:
-        return take_role(&options->facts.role);
-    case NS_EXPLAIN_REMOTE:
-        return take_address("--remote", &options->remote, &options->facts.remote);
-    case NS_EXPLAIN_LOCAL:
-        return take_address("--local", &options->local, &options->facts.local);
-    case NS_EXPLAIN_JSON:
-        return true;
-    default:
-        ns_say_option("explain", argv, option);
-        return false;
-    }
 }
 
 static bool take_options(int argc, char **argv, struct options *options)
 {
-    int option;
+    struct ns_socket_facts *facts = &options->facts;
+    const struct ns_target targets[] = {{NS_EXPLAIN_POLICY, &options->policy, 0, 0},
+                                        {NS_EXPLAIN_PROCESS, &options->process, 0, 0},
+                                        {NS_EXPLAIN_ARG, &options->args, 0, 0},
+                                        {NS_EXPLAIN_ROLE, &options->role, 0, 0},
+                                        {NS_EXPLAIN_REMOTE, &options->remote, 0, 0},
+                                        {NS_EXPLAIN_LOCAL, &options->local, 0, 0},
+                                        {0}};
+    int role = NS_ROLE_UNKNOWN;
 
-    while ((option = ns_verbs_next_option("explain", argc, argv)) != -1)
-        if (!take_option(option, argv, options))
-            return false;
+    if (!ns_verbs_read("explain", argc, argv, targets) ||
+        !take_address("--remote", options->remote, &facts->remote) ||
+        !take_address("--local", options->local, &facts->local))
+        return false;
+    if (options->role)
+        ns_words_find(NS_WORDS_ROLE, options->role, &role);
+    facts->role = (enum ns_role)role;
     if (optind < argc)
         SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
     else if (!options->process || *options->process == '\0')
@@ -173,14 +137,13 @@ static void say_process(const struct ns_subject *subject, const char *word)
 
 static void say_socket(const struct options *options)
 {
-    enum ns_role known = options->facts.role;
-    const char *role = known == NS_ROLE_UNKNOWN ? NULL : ns_role_name(known);
     cJSON *entry = add_object("socket");
 
-    ns_output_text(entry, "role", role);
+    ns_output_text(entry, "role", options->role);
     ns_output_text(entry, "local", options->local);
     ns_output_text(entry, "remote", options->remote);
-    ns_output_line("socket: %s, local %s, remote %s", role ? role : "role not given",
+    ns_output_line("socket: %s, local %s, remote %s",
+                   options->role ? options->role : "role not given",
                    options->local ? options->local : "not given",
                    options->remote ? options->remote : "not given");
 }
@@ -296,7 +259,7 @@ int ns_explain_main(int argc, char **argv)
         ns_output_expect(lists[i]);
     if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    ns_subject_describe(&subject, options.process, options.args, options.n_args);
+    ns_subject_describe(&subject, (char *)options.process, options.args.words, options.args.n);
     if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
         return NS_EXIT_ERROR;
     say_process(&subject, options.process);

@@ -124,13 +124,16 @@ static int write_file(const struct ns_top *top, FILE *file)
     groups[GROUPS_MOST] = (struct group){.name = "other", .role = ""};
     for (size_t i = 0; i < top->n_rows; i++) {
         const struct ns_top_row *row = top->rows[i];
+        if (!ns_top_is_shown(row))
+            break;
         struct group *group = find_group(groups, &n_groups, row);
 
         group->values[CONNECTIONS] += row->connections;
         if (row->process->shim == NS_SHIM_WORKS)
             group->values[SHIM_CONNECTIONS] += row->connections;
         group->values[HOLDS] += row->holds_rate;
-        group->values[LOST] += row->lost_rate / 1000;
+        if (!row->held_by) /* counted at the end that holds */
+            group->values[LOST] += row->lost_rate / 1000;
     }
     for (unsigned i = 0; i < SERIES; i++)
         write_series(file, groups, n_groups, i);

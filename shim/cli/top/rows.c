@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
+#include "cli/output.h"
 #include "cli/process/proc.h"
 
 #include <stdio.h>
@@ -88,7 +89,24 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
     row->process = process;
     row->role = watched->role;
     row->service = *service;
+    row->is_peer = watched->is_peer;
     return row;
+}
+
+static void note_held(struct ns_top *top, const struct ns_watched *watched, uint64_t lost_ns)
+{
+    const struct ns_top_row *row = watched->owner;
+    size_t i = 0;
+
+    while (i < top->n_held && !(ns_address_is_same(&top->held[i].local, &watched->local) &&
+                                ns_address_is_same(&top->held[i].remote, &watched->remote)))
+        i++;
+    if (i == NS_TOP_HELD_MOST)
+        return;
+    if (i == top->n_held)
+        top->held[top->n_held++] = (struct ns_top_held){
+            .local = watched->local, .remote = watched->remote, .process = row->process};
+    top->held[i].lost_ns += lost_ns;
 }
 
 void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
@@ -101,6 +119,29 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
         return;
     row->holds++;
     row->lost_ns += hold->cost;
+    note_held(top, watched, hold->cost);
+}
+
+/* Nagle's algorithm at the other end holds what this end waits for: it loses the same time. */
+static void take_from_peer(const struct ns_top *top, const struct ns_watched *watched)
+{
+    struct ns_top_row *row = watched->owner;
+
+    for (size_t i = 0; i < top->n_held; i++) {
+        const struct ns_top_held *held = &top->held[i];
+
+        if (watched->local.port == held->remote.port &&
+            ns_address_is_same(&watched->local, &held->remote) &&
+            ns_address_is_same(&watched->remote, &held->local)) {
+            row->held_by = held->process;
+            row->lost_ns += held->lost_ns;
+        }
+    }
+}
+
+bool ns_top_is_shown(const struct ns_top_row *row)
+{
+    return !row->is_peer || row->holds_rate > 0;
 }
 
 static bool count_connection(void *context, struct ns_watched *watched)
@@ -115,17 +156,23 @@ static bool count_connection(void *context, struct ns_watched *watched)
         return true;
     row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;
+    take_from_peer(top, watched);
     row->connections += !watched->ended;
     return true;
 }
 
-/* The row that lost most comes first. */
+/* The row that lost most comes first, and the end that holds before the end that waits. Peers that
+ * hold nothing come last. */
 static int compare_rows(const void *left, const void *right)
 {
     const struct ns_top_row *a = *(const struct ns_top_row *const *)left;
     const struct ns_top_row *b = *(const struct ns_top_row *const *)right;
-    int order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
+    int order = ns_top_is_shown(b) - ns_top_is_shown(a);
 
+    if (order == 0)
+        order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
+    if (order == 0)
+        order = (a->held_by != NULL) - (b->held_by != NULL);
     if (order == 0)
         order = (a->busy < b->busy) - (a->busy > b->busy);
     if (order == 0)
@@ -178,7 +225,12 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     unsigned looked = 0;
 
     for (size_t i = 0; i < top->n_rows; i++)
-        top->rows[i]->connections = top->rows[i]->busy = 0;
+        *top->rows[i] = (struct ns_top_row){.process = top->rows[i]->process,
+                                            .role = top->rows[i]->role,
+                                            .service = top->rows[i]->service,
+                                            .is_peer = top->rows[i]->is_peer,
+                                            .holds = top->rows[i]->holds,
+                                            .lost_ns = top->rows[i]->lost_ns};
     ns_watch_each(top->watch, count_connection, top);
     ns_watch_forget_ended(top->watch);
     count_tally(top);
@@ -189,9 +241,10 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
 
         row->holds_rate = top->seconds > 0 ? (double)row->holds / top->seconds : 0;
         row->lost_rate = top->seconds > 0 ? (double)row->lost_ns / 1e6 / top->seconds : 0;
-        row->share = row->lost_rate / 1000 / (row->busy > 1 ? row->busy : 1);
-        if (row->share > 1) /* a hold may begin before the interval */
-            row->share = 1;
+        /* A hold may begin before the interval. A connection cannot lose more than the time. */
+        double most = 1000 * (row->busy > 1 ? row->busy : 1);
+        row->lost_rate = row->lost_rate < most ? row->lost_rate : most;
+        row->share = row->lost_rate / most;
         row->holds = row->lost_ns = 0;
     }
     for (size_t i = 0; i < top->n_processes && looked < LOOK_AGAIN_MOST; i++)
@@ -199,9 +252,35 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
             look_at(top->processes[i], now);
             looked++;
         }
+    top->n_held = 0;
     drop_empty(top);
     if (top->n_rows > 0)
         qsort(top->rows, top->n_rows, sizeof top->rows[0], compare_rows);
+}
+
+void ns_top_fill_json(const struct ns_top *top)
+{
+    cJSON_AddNumberToObject(ns_output_object(), "seconds", top->seconds);
+    ns_output_expect("rows");
+    for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
+        const struct ns_top_row *row = top->rows[i];
+        cJSON *entry = ns_output_entry("rows");
+        char peer[96];
+
+        ns_output_text(entry, "process", row->process->name);
+        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
+        ns_output_text(entry, "role", ns_role_name(row->role));
+        ns_output_text(entry, "peer", ns_top_peer(row, peer, sizeof peer));
+        cJSON_AddNumberToObject(entry, "connections", row->connections);
+        cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
+        cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
+        cJSON_AddNumberToObject(entry, "share", row->share);
+        if (row->held_by)
+            cJSON_AddNumberToObject(entry, "held_by", row->held_by->pid);
+        else
+            cJSON_AddNullToObject(entry, "held_by");
+        ns_output_text(entry, "library", ns_top_shim(row));
+    }
 }
 
 void ns_top_release(struct ns_top *top)

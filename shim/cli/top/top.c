@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 
@@ -32,7 +33,7 @@ enum {
 };
 
 struct options {
-    bool once, every;
+    bool once, every, json;
     double interval;
     pid_t pid;
     const char *prometheus;
@@ -66,6 +67,8 @@ static int read_options(int argc, char **argv, struct options *options)
             options->once = true;
         } else if (option == NS_TOP_EVERY) {
             options->every = true;
+        } else if (option == NS_TOP_JSON) {
+            options->json = options->once = true;
         } else if (option == NS_TOP_PROMETHEUS) {
             options->prometheus = optarg;
         } else if (option == NS_TOP_INTERVAL) {
@@ -83,6 +86,10 @@ static int read_options(int argc, char **argv, struct options *options)
     }
     if (optind < argc) {
         SAY("'%s': nothing may follow; see 'nagleshim top --help'", argv[optind]);
+        return NS_EXIT_ERROR;
+    }
+    if (options->prometheus && options->json) {
+        SAY("--json and --prometheus cannot be used together");
         return NS_EXIT_ERROR;
     }
     if (options->prometheus && !options->once) {
@@ -164,6 +171,8 @@ static void print_table(const struct ns_top *top, bool every, bool screen)
     print_line("", table.line);
     print_row(&table, NULL);
     for (size_t i = 0; i < top->n_rows && i < most && asked_to_end == asked; i++) {
+        if (!ns_top_is_shown(top->rows[i]))
+            break;
         if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
             print_row(&table, top->rows[i]);
         else
@@ -212,6 +221,8 @@ static int show(struct ns_top *top, const struct options *options)
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->prometheus)
             return write_prometheus(top, options->prometheus);
+        if (options->json)
+            return ns_top_fill_json(top), NS_EXIT_YES;
         print_table(top, options->every, screen);
         if (!options->once && !screen)
             putchar('\n');
@@ -236,19 +247,26 @@ static void catch_signals(void)
 int ns_top_main(int argc, char **argv)
 {
     struct options options = {.interval = 2};
-    struct ns_top top = {.begin = ns_clock_now(CLOCK_MONOTONIC)};
+    static struct ns_top top;
     int status = read_options(argc, argv, &options);
+
+    top.begin = ns_clock_now(CLOCK_MONOTONIC);
 
     if (status >= 0)
         return status;
-    struct ns_watch_options watch = {
-        .pids = &options.pid, .n_pids = 1, .children = true, .all = options.pid == 0};
+    struct ns_watch_options watch = {.pids = &options.pid,
+                                     .n_pids = 1,
+                                     .children = true,
+                                     .all = options.pid == 0,
+                                     .peers = true};
+    if (options.json)
+        ns_output_start("top", true);
     int error = ns_watch_open(&watch, &top.watch);
     if (error)
-        return ns_diagnosed_say_error("top", options.pid, error);
+        return ns_output_end(ns_diagnosed_say_error("top", options.pid, error));
     catch_signals();
     status = show(&top, &options);
     ns_top_release(&top);
     ns_watch_close(top.watch);
-    return status;
+    return ns_output_end(status);
 }

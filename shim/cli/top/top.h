@@ -29,7 +29,19 @@ struct ns_top_row {
     double holds_rate;       /* holds per second, in the last interval */
     double lost_rate;        /* lost ms per second */
     double share;            /* lost time as a part of the time of busy connections */
+    /* The other end, on this host, whose holds this end waited for; lost_ns and the rates count
+     * them, too, but holds_rate does not. NULL: none in the last interval. */
+    const struct ns_top_process *held_by;
+    bool is_peer; /* its process is not chosen: it is shown only if it holds bytes */
 };
+
+/* What a connection lost in the current interval; its other end may be watched as well. */
+struct ns_top_held {
+    struct ns_address local, remote;
+    const struct ns_top_process *process;
+    uint64_t lost_ns;
+};
+enum { NS_TOP_HELD_MOST = 512 }; /* further connections are not looked up at their other ends */
 
 struct ns_top {
     struct ns_watch *watch;
@@ -37,6 +49,8 @@ struct ns_top {
     size_t n_rows;
     struct ns_top_process **processes;
     size_t n_processes;
+    struct ns_top_held held[NS_TOP_HELD_MOST];
+    size_t n_held;
     uint64_t begin;                     /* of the interval */
     double seconds;                     /* length of the last one */
     struct ns_watch_tally tally, since; /* in all; in the last interval */
@@ -45,9 +59,15 @@ struct ns_top {
 /* For ns_watch_look; context is the struct ns_top. */
 void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold);
 
+/* Rows of peers are shown only if they hold bytes; they come after all others. */
+bool ns_top_is_shown(const struct ns_top_row *row);
+
 /* End the interval: compute rates, add and remove rows, sort. */
 void ns_top_refresh(struct ns_top *top, uint64_t now);
 void ns_top_release(struct ns_top *top);
+
+/* Add what --json prints to the command's object (cli/output.h). */
+void ns_top_fill_json(const struct ns_top *top);
 
 /* A line above the table. Returns buffer. */
 enum { NS_TOP_SUMMARY_LINES = 2 };
@@ -63,6 +83,12 @@ struct ns_top_cells {
 
 /* line: the width of the screen, for which names are cut; 0: none. */
 void ns_top_columns(const struct ns_top *top, unsigned line, struct ns_table *table);
+
+/* The peer, as the last column shows it. Returns buffer. */
+char *ns_top_peer(const struct ns_top_row *row, char *buffer, size_t size);
+
+/* The library in the row's process, as the table shows it. */
+const char *ns_top_shim(const struct ns_top_row *row);
 
 /* row: NULL for the title. Do not copy cells: it has pointers into itself and the row. */
 void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells);

@@ -41,7 +41,7 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
 
     if (line == 0) {
         for (size_t i = 0; i < top->n_rows; i++)
-            stalling += top->rows[i]->holds_rate > 0;
+            stalling += top->rows[i]->lost_rate > 0;
         strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
         snprintf(buffer, size, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s",
                  clock, tally->connections, tally->connections == 1 ? "" : "s", tally->busy,
@@ -61,7 +61,16 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
     return buffer;
 }
 
-static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
+enum { PROCESS, PID, ROLE, HOLDS, LOST, SHARE, SHIM };
+
+static const char *const shims[] = {
+    [NS_SHIM_UNKNOWN] = "?",         [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
+    [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting", [NS_SHIM_OFF] = "off",
+    [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled", [NS_SHIM_READY] = "works",
+    [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+};
+
+char *ns_top_peer(const struct ns_top_row *row, char *buffer, size_t size)
 {
     const struct ns_address *address = row->role == NS_ROLE_SERVER ? &row->peer : &row->service;
 
@@ -77,16 +86,15 @@ static void print_peer(const struct ns_top_row *row, char *buffer, size_t size)
     }
     if (row->connections != 1 && (row->role == NS_ROLE_SERVER || row->connections > 1))
         add(buffer, size, "%u connections", row->connections);
+    if (row->held_by)
+        add(buffer, size, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
+    return buffer;
 }
 
-enum { PROCESS, PID, ROLE, HOLDS, LOST, SHARE, SHIM };
-
-static const char *const shims[] = {
-    [NS_SHIM_UNKNOWN] = "?",         [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
-    [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting", [NS_SHIM_OFF] = "off",
-    [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled", [NS_SHIM_READY] = "works",
-    [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
-};
+const char *ns_top_shim(const struct ns_top_row *row)
+{
+    return shims[row->process->shim];
+}
 
 void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells)
 {
@@ -103,12 +111,12 @@ void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells)
     const char *role = ns_role_name(row->role);
     cells->columns[PROCESS] = row->process->name;
     cells->columns[ROLE] = role ? role : "?";
-    cells->columns[SHIM] = shims[row->process->shim];
+    cells->columns[SHIM] = ns_top_shim(row);
     snprintf(cells->texts[PID], sizeof cells->texts[0], "%d", row->process->pid);
     snprintf(cells->texts[HOLDS], sizeof cells->texts[0], "%.1f", row->holds_rate);
     snprintf(cells->texts[LOST], sizeof cells->texts[0], "%.1f", row->lost_rate);
     snprintf(cells->texts[SHARE], sizeof cells->texts[0], "%.0f%%", row->share * 100);
-    print_peer(row, cells->last, sizeof cells->last);
+    ns_top_peer(row, cells->last, sizeof cells->last);
 }
 
 void ns_top_columns(const struct ns_top *top, unsigned line, struct ns_table *table)

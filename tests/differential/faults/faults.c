@@ -69,6 +69,18 @@ int ppoll(struct pollfd *items, nfds_t count, const struct timespec *timeout, co
                         8L);
 }
 
+/* A flag is dropped. */
+int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    int dropped = does("cloexec") ? SOCK_CLOEXEC : does("nonblock") ? SOCK_NONBLOCK : 0;
+    return (int)syscall(SYS_accept4, fd, address, length, flags & ~dropped);
+}
+
+int dup3(int fd, int to, int flags)
+{
+    return (int)syscall(SYS_dup3, fd, to, does("copied-flag") ? 0 : flags);
+}
+
 /* A descriptor stays behind. */
 int socket(int domain, int type, int protocol)
 {

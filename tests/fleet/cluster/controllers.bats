@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: The pods of Deployments, StatefulSets and Jobs get the library, and their controllers make no extra pods.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 setup_file() {

@@ -3,7 +3,6 @@
 # Promise: Kubernetes' API server adds the library to all pods that ask for it, and changes nothing else.
 # The policy runs under failurePolicy Fail here, so that an error in it is a refused pod and not one without the library.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 OURS=/opt/nagleshim/libnagleshim.so
 

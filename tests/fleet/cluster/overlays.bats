@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Each overlay changes only how the library gets into a pod; so does an overlay of the user.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}

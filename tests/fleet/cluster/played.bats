@@ -3,7 +3,6 @@
 # Promise: A pod as the API server returned it runs without stalls, on either libc and with other preloaded libraries.
 # podman runs the pods, whose applications post 50 messages to a queue: 50 stall without the library, none with it.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 setup_file() {

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: A mistake that would otherwise be silent causes a warning of one line; nothing is refused.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/cluster
 
 setup_file() {

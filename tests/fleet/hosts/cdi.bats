@@ -3,7 +3,6 @@
 # Promise: A container that asks podman for the device nagleshim.dev/shim does not stall, on glibc and on musl, with an unchanged image.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/common
 
 # On a busy machine a few of the 50 posts do not stall.

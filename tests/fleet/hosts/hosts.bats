@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # Each test goes on with the system that the one before has left, as its administrator would.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/common
 load ../../helpers/releases
 load debian
@@ -190,7 +189,7 @@ END
         grep -qx "$unit 2" <<<"$output"
     done
     [[ $output == *"late.service: its LD_PRELOAD is '/app/other.so' even with the drop-in"*'nothing was changed'*'LoadState=masked'*'LoadState=not-found'* ]]
-    grep -q "file.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD to '/app/other.so'" <<<"$output"
+    grep -q "file.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD;" <<<"$output"
     grep -q "unset.service: its UnsetEnvironment= removes LD_PRELOAD" <<<"$output"
     [[ $output != *'/system/'*nagleshim.conf* ]]
     grep -qE '^Environment="LD_PRELOAD=/usr/lib/.*/libnagleshim.so:/app/other.so:/app/none.so"$' <<<"$output"

@@ -3,7 +3,6 @@
 # Promise: Debian's packages install, upgrade and leave a clean system as packages should, and the library works by its bare name.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/common
 load ../../helpers/releases
 load debian

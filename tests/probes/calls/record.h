@@ -238,11 +238,4 @@ static void owe_on(struct pair pair)
     must(read(pair.a, &byte, 1) == 1, "owe");
 }
 
-static void set_timeouts(int fd, int milliseconds)
-{
-    struct timeval time = {.tv_usec = milliseconds * 1000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
-}
-
 #endif

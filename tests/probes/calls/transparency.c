@@ -5,59 +5,6 @@
 
 #include <dlfcn.h>
 
-static void after_fork(void)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        calls_main();
-        _exit(0);
-    }
-    ended("the child", pid);
-}
-
-static void in_vfork_child(void)
-{
-    struct pair pair = open_pair();
-    pid_t pid = vfork();
-    if (pid == 0) {
-        calls_main();
-        close(pair.a);
-        dup2(1, pair.b);
-        _exit(0);
-    }
-    ended("the child", pid);
-    CALL(write(pair.a, "after it", 8));
-    expect_bytes(pair.b, 8);
-    close_pair(pair);
-}
-
-static void on_signal(int number)
-{
-    (void)number;
-    calls_main();
-}
-
-/* The handler runs while this thread is inside a blocking read and has a pending ACK. */
-static void in_signal_handler(void)
-{
-    struct pair pair = open_pair(), owing = open_pair();
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGUSR1, &action, NULL);
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
-    struct itimerspec when = {{0, 0}, {0, 20000000}};
-    timer_t timer;
-    must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "make a timer");
-    owe_on(owing);
-    timer_settime(timer, 0, &when, NULL);
-    errno = UNTOUCHED;
-    long result = read(pair.a, in, 4);
-    int error = errno;
-    timer_delete(timer);
-    record_result("read", result, error);
-    close_pair(pair);
-    close_pair(owing);
-}
-
 static void *cancelled_in_read(void *fd)
 {
     char byte;
@@ -111,12 +58,6 @@ int main(int argc, char **argv)
     record_context = place;
     if (strcmp(place, "main") == 0)
         calls_all();
-    else if (strcmp(place, "fork") == 0)
-        after_fork();
-    else if (strcmp(place, "vfork") == 0)
-        in_vfork_child();
-    else if (strcmp(place, "handler") == 0)
-        in_signal_handler();
     else if (strcmp(place, "cancelled") == 0)
         after_cancelled_thread();
     else if (strcmp(place, "atexit") == 0)

@@ -5,7 +5,6 @@
 # Tests that need their own kernel, or differ between kernels. tests/systems/kernels/run runs them in a virtual machine,
 # with the files that tests/systems/kernels/guest names. NS_KERNEL is the kernel that should run there.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
 load ../../helpers/common
 load ../../helpers/matrix

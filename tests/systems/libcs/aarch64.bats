@@ -5,7 +5,6 @@
 # The cross-compiled library for aarch64 in programs that qemu runs; their peers run on this machine. qemu does not pass
 # TCP_INFO on, so segments are counted in the network namespace.
 
-bats_require_minimum_version 1.5.0
 BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
 load ../../helpers/common
 

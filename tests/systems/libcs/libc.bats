@@ -6,7 +6,6 @@
 # puts into NS_LIBC_PROGRAMS what runs them there. Each cure is measured against the same two programs
 # without the shim, which stall.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/common
 load ../../helpers/matrix
 

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns `nagleshim demo`: a server, and a client that writes each request in two pieces. diagnose
+ * finds the stall, and the library ends it. Not async-signal-safe. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "base/clock.h"
+#include "judge/statistics.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAY(...) ns_say("demo", __VA_ARGS__)
+#define SELF "/proc/self/exe"
+
+enum { REQUESTS = 40, HEAD = 120, BODY = 60, ANSWER = 200 };
+/* A delayed ACK takes 40 ms, and an answer without one less than a tenth of this. */
+#define STALL_MS 20
+
+static int local_socket(unsigned short port, struct sockaddr_in *address)
+{
+    *address = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static bool receive(int fd, size_t size)
+{
+    char bytes[HEAD + BODY + ANSWER];
+
+    while (size > 0) {
+        ssize_t n = read(fd, bytes, size);
+        if (n <= 0)
+            return false;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static void serve(int listener)
+{
+    static const char answer[ANSWER];
+
+    for (;;) {
+        int fd = accept(listener, NULL, NULL);
+        while (receive(fd, HEAD + BODY) && write(fd, answer, ANSWER) == ANSWER)
+            continue;
+        close(fd);
+    }
+}
+
+/* Starts the server. Its port, or -1. */
+static int start_server(pid_t *pid)
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    int listener = local_socket(0, &address);
+
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
+        listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &length) != 0)
+        return -1;
+    *pid = fork();
+    if (*pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        serve(listener);
+    }
+    close(listener);
+    return *pid > 0 ? ntohs(address.sin_port) : -1;
+}
+
+/* The client: it prints the median of its requests, in ms. */
+static int ask(unsigned short port)
+{
+    static const char head[HEAD], body[BODY];
+    struct sockaddr_in address;
+    double ms[REQUESTS];
+    int fd = local_socket(port, &address);
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        SAY("cannot connect to port %u: %s", port, strerror(errno));
+        return NS_EXIT_ERROR;
+    }
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
+        if (write(fd, head, HEAD) != HEAD || write(fd, body, BODY) != BODY || !receive(fd, ANSWER))
+            return NS_EXIT_ERROR;
+        ms[i] = (double)(ns_clock_now(CLOCK_MONOTONIC) - begin) / 1e6;
+    }
+    close(fd);
+    printf("%.3f\n", ns_statistics_median(ms, REQUESTS));
+    return NS_EXIT_YES;
+}
+
+/* Print a command, run it, and return the median that the client prints; negative on failure. */
+static double run(const char *verb, unsigned short port)
+{
+    char self[PATH_MAX] = "", number[8], line[64] = "";
+    char *const argv[] = {"nagleshim", (char *)verb, "--", self, "demo", "--client", number, NULL};
+    int ends[2], status = -1;
+    ssize_t size = readlink(SELF, self, sizeof self - 1);
+
+    if (size < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    snprintf(number, sizeof number, "%u", port);
+    printf("$ nagleshim %s -- nagleshim demo --client %s\n", verb, number);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execv(SELF, argv);
+        _exit(NS_EXIT_NOT_EXECUTABLE);
+    }
+    close(ends[1]);
+    FILE *output = fdopen(ends[0], "r");
+    while (output && fgets(line, sizeof line, output))
+        continue;
+    if (output)
+        fclose(output);
+    if (pid > 0)
+        waitpid(pid, &status, 0);
+    return pid > 0 && status == 0 && *line ? strtod(line, NULL) : -1;
+}
+
+static int show(unsigned short port)
+{
+    printf("A server on 127.0.0.1:%u answers each request once it is complete. A client sends %d\n"
+           "requests, each in two writes: %d and %d bytes.\n\n",
+           port, REQUESTS, HEAD, BODY);
+    double before = run("diagnose", port);
+    if (before < 0)
+        return NS_EXIT_ERROR;
+    printf("\nWith the library:\n");
+    double after = run("run", port);
+    if (after < 0)
+        return NS_EXIT_ERROR;
+    printf(
+        "\nA request takes %.2f ms (median), and %.1f ms without the library: %.0f times faster.\n"
+        "To diagnose a program of yours: nagleshim diagnose -- PROGRAM\n",
+        after, before, before / after);
+    if (before < STALL_MS)
+        SAY("the client did not stall: is the library preloaded everywhere on this host?");
+    return before >= STALL_MS && after < STALL_MS ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+int ns_demo_main(int argc, char **argv)
+{
+    unsigned long port = 0;
+    pid_t server = 0;
+    int option;
+
+    while ((option = ns_verbs_next_option("demo", argc, argv)) != -1) {
+        if (option != NS_DEMO_CLIENT) {
+            ns_say_option("demo", argv, option);
+            return NS_EXIT_ERROR;
+        }
+        if (!ns_parse_number(optarg, 1, UINT16_MAX, &port)) {
+            SAY("--client must be a port from 1 to 65535, not '%s'", optarg);
+            return NS_EXIT_ERROR;
+        }
+    }
+    if (optind < argc) {
+        SAY("'%s': nothing may follow; see 'nagleshim demo --help'", argv[optind]);
+        return NS_EXIT_ERROR;
+    }
+    if (port)
+        return ask((unsigned short)port);
+    int at = start_server(&server);
+    if (at < 0) {
+        SAY("cannot start a server on 127.0.0.1: %s", strerror(errno));
+        return NS_EXIT_ERROR;
+    }
+    int status = show((unsigned short)at);
+    kill(server, SIGTERM);
+    waitpid(server, NULL, 0);
+    return status;
+}

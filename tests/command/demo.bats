@@ -1,0 +1,31 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: nagleshim demo shows a stall and its cure on any machine.
+# shellcheck disable=SC2154 # bats sets $status, $output and $stderr
+
+bats_require_minimum_version 1.5.0
+load ../helpers/command
+
+setup() {
+    command_setup
+}
+
+@test "demo prints a proven stall, and the client's time with the library" {
+    run --separate-stderr "$NS" demo
+    echo "$output$stderr"
+    [[ $status -eq 0 && $stderr == *"it stalls: "*"nagleshim["*": held by the peer, nagleshim["* ]]
+    [[ $output =~ 'A request takes '([0-9.]+)' ms (median), and '([0-9.]+)' ms without the library' ]]
+    awk -v with="${BASH_REMATCH[1]}" -v without="${BASH_REMATCH[2]}" 'BEGIN { exit !(with < 20 && without > 35) }'
+}
+
+@test "demo without a library, a client without a server, and invalid arguments are errors" {
+    cp "$NS" "$T/nagleshim"
+    run --separate-stderr "$T/nagleshim" demo
+    [[ $status -eq 2 ]]
+    run --separate-stderr "$NS" demo --client 1
+    [[ $status -eq 2 && $stderr == "nagleshim demo: cannot connect to port 1: Connection refused" ]]
+    run --separate-stderr "$NS" demo --client 65536
+    [[ $status -eq 2 && $stderr == *"--client must be a port from 1 to 65535, not '65536'" ]]
+    run --separate-stderr "$NS" demo now
+    [[ $status -eq 2 && $stderr == *"'now': nothing may follow"* ]]
+}
