@@ -65,9 +65,9 @@ CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
 PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
-# liburing is installed only for this machine, so a cross-build leaves out its probe.
+# liburing is installed only for this machine, so a cross-build leaves out its probes.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
-PROBE_SRC := $(filter-out tests/probes/life/life_uring.c,$(PROBE_SRC))
+PROBE_SRC := $(filter-out %uring.c %uring_rounds.c,$(PROBE_SRC))
 endif
 PROBES := $(patsubst %.c,$B/probes/%,$(notdir $(PROBE_SRC)))
 PROBE_H := $(wildcard tests/probes/*.h tests/probes/*/*.h)
@@ -170,7 +170,9 @@ $B/probes/%.so: %.so.c $(PROBE_H)
 $B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
-$B/probes/life_uring: PROBE_LIBS := -luring
+# Linked in, liburing is as unseen as any other program that makes system calls by itself.
+$B/probes/life_uring: PROBE_LIBS := -l:liburing.a
+$B/probes/uring_rounds: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
@@ -273,17 +275,34 @@ check-bare: ## run make demo and make check in a new Debian with only gcc and ma
 	@tests/deps bare
 	@tests/systems/bare
 
-.PHONY: check-peers
-check-peers: ## run the test suites of CPython, libevent, libuv, redis, nginx and curl, without and with the library
-	@tests/deps peers
+.PHONY: check-strangers soak
+check-strangers: ## run the test suites of thirty other programs without and with the library (as root; suites in .deps/strangers)
+	@tests/deps strangers
 	@$(MAKE) --no-print-directory -s all
-	@tests/systems/peers/run $(SUITES)
+	@tests/systems/strangers/run $(SUITES)
+
+soak: ## run a web site for SOAK (600) seconds without and with the library, while parts of it are killed and restarted (as root)
+	@tests/deps soak
+	@$(MAKE) --no-print-directory -s all
+	@tests/systems/soak/run $(SOAK)
 
 .PHONY: check-victims
 check-victims: ## test more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats
+
+.PHONY: check-museum
+check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
+	@tests/deps museum
+	@$(MAKE) --no-print-directory -s all
+	@tests/museum/run $(ROWS)
+
+.PHONY: check-page
+check-page: ## test the page of diagnose in headless Chromium
+	@tests/deps page
+	@$(MAKE) --no-print-directory -s all examples
+	@tests/run tests/systems/browser/page.bats
 
 .PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -478,6 +497,7 @@ help: ## print this list
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
 	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
 	@echo "  make check-mutants MUTANTS='-n 300 shim/socket' tries 300 changes in that folder"
-	@echo "  make check-peers SUITES='nginx cpython/test_ssl' runs only these suites"
+	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
+	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
 
 -include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

@@ -106,6 +106,7 @@ enum {
     NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
     NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
     NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
+    NS_RING_READS = 16,      /* liburing has been given a read since the last write */
 };
 
 /* Is it more than passed through? */

@@ -75,6 +75,11 @@ static void took(int fd, struct ns_conn *conn, int flags)
     list_ack(fd, conn, state);
 }
 
+void ns_in_took_unseen(int fd, struct ns_conn *conn)
+{
+    took(fd, conn, 0);
+}
+
 void ns_in_nothing(int fd, struct ns_conn *conn)
 {
     /* The application looked for the answer to what is held here. A stream looks for input now and

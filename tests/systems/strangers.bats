@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: CPython's own tests of its socket module have the same results with the library as without it.
-# `make check-peers` runs more suites, and longer.
+# `make check-strangers` runs more suites, of more packages.
 
 BATS_TEST_TIMEOUT=320
 load ../helpers/common
@@ -13,7 +13,7 @@ setup() {
 }
 
 @test "CPython's tests of its socket module have the same results, and the library treats their sockets" {
-    timeout -s KILL 300 tests/systems/peers/run -o "$T/peers" -w 'without default' cpython/test_socket >"$T/table" || {
+    timeout -s KILL 300 tests/systems/strangers/run -o "$T/suites" -w 'without default' cpython/test_socket >"$T/table" || {
         cat "$T/table"
         return 1
     }
@@ -39,7 +39,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 }
 SOURCE
     gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c" -ldl
-    run timeout -s KILL 100 tests/systems/peers/run -w 'without default' -l "$T/bad.so" cpython/test_epoll
+    run timeout -s KILL 100 tests/systems/strangers/run -w 'without default' -l "$T/bad.so" cpython/test_epoll
     [[ $status -eq 1 && $output == *'differs pass fail '*test_epoll* ]] || {
         echo "$output"
         return 1
