@@ -65,9 +65,9 @@ CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
 PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
-# liburing is installed only for this machine, so a cross-build leaves out its probe.
+# liburing is installed only for this machine, so a cross-build leaves out its probes.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
-PROBE_SRC := $(filter-out tests/probes/life/life_uring.c,$(PROBE_SRC))
+PROBE_SRC := $(filter-out %uring.c %uring_rounds.c,$(PROBE_SRC))
 endif
 PROBES := $(patsubst %.c,$B/probes/%,$(notdir $(PROBE_SRC)))
 PROBE_H := $(wildcard tests/probes/*.h tests/probes/*/*.h)
@@ -170,7 +170,9 @@ $B/probes/%.so: %.so.c $(PROBE_H)
 $B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
-$B/probes/life_uring: PROBE_LIBS := -luring
+# Linked in, liburing is as unseen as any other program that makes system calls by itself.
+$B/probes/life_uring: PROBE_LIBS := -l:liburing.a
+$B/probes/uring_rounds: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
@@ -295,6 +297,12 @@ check-museum: ## run versions of programs whose users reported the stall, withou
 	@tests/deps museum
 	@$(MAKE) --no-print-directory -s all
 	@tests/museum/run $(ROWS)
+
+.PHONY: check-page
+check-page: ## test the page of diagnose in headless Chromium
+	@tests/deps page
+	@$(MAKE) --no-print-directory -s all examples
+	@tests/run tests/systems/browser/page.bats
 
 .PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image

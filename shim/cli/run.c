@@ -210,17 +210,6 @@ static void warn_of_program(const struct ns_reach *reach, int argc, char **argv)
         WARN("the shim will not reach %s: it %s", reach->program, reason);
 }
 
-static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
-{
-    if (error == ENOENT && reach->program[0] == '\0' && !strchr(word, '/'))
-        SAY("cannot find '%s' in PATH", word);
-    else if (error == ENOENT && reach->program[0] != '\0')
-        SAY("cannot run '%s': its interpreter is missing", word);
-    else
-        SAY("cannot run '%s': %s", word, strerror(error));
-    return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
-}
-
 int ns_run_main(int argc, char **argv)
 {
     struct run_options options = {0};
@@ -244,5 +233,5 @@ int ns_run_main(int argc, char **argv)
     warn_of_program(&subject.reach, argc, argv);
     ns_child_restore();
     execvp(argv[0], argv);
-    return report_exec_failure(argv[0], &subject.reach, errno);
+    return ns_program_say_failure("run", argv[0], errno);
 }

@@ -48,6 +48,21 @@ bool ns_socket_all_unseen(void)
     return atomic_exchange(&unseen, true);
 }
 
+void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
+{
+    const struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
+    const struct ns_rule *rule = NULL;
+    if (!rules->needs_remote && !rules->needs_local)
+        rule = ns_match_socket(rules, &facts);
+    if (!rule)
+        return;
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
+    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    ns_enforce_nodelay(fd, conn);
+    ns_socket_mark_as_ours(fd, conn);
+}
+
 /* No rule matches this socket. */
 static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
@@ -89,6 +104,8 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
         ns_socket_changed();
     if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
         ns_delack_bound(fd, conn);
+    else if (!listens && atomic_load(&unseen)) /* nor will its reads be seen */
+        ns_socket_mark_as_ours(fd, conn);
     NS_COUNT(sockets);
     NS_DEBUG_RULE(fd, rule, listens);
     ns_status_took(rule);
@@ -109,6 +126,8 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
     NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");
     NS_PUT(conn, nonblock, (type & SOCK_NONBLOCK) != 0);
     NS_PUT(conn, kind, NS_CONN_FRESH);
+    if (atomic_load(&unseen)) /* it may be connected unseen, too */
+        ns_socket_expect_unseen(fd, conn);
 }
 
 void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)

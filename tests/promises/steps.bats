@@ -251,8 +251,8 @@ does_under() {
     does 'connected write repair write*6' 'write nodelay=1 write*6'
     does 'connected write pass write*6' 'write pass nodelay=1 bound write*6'
     does 'connected write stdout write*6' 'write dup stdout:nodelay=1 stdout:bound write*6'
-    does 'connected write uring write*6' 'write other:nodelay=1 nodelay=1 uring write*6'
-    does 'connected uring connected' 'other:nodelay=1 nodelay=1 uring listen listener:nodelay=1'
+    does 'connected write uring write*6' 'write other:nodelay=1 other:bound nodelay=1 bound uring write*6'
+    does 'connected uring connected' 'other:nodelay=1 other:bound nodelay=1 bound uring listen listener:nodelay=1 listener:bound'
     does 'connected write write-by-number write*6' 'write nodelay=1 bound write*7'
 }
 

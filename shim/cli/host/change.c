@@ -17,34 +17,22 @@
 
 enum { SIZE_MOST = 256 * 1024, MODE = 0644, DIRECTORY_MODE = 0755 };
 
-static char *read_open(int fd)
-{
-    struct stat st;
-    char *text = NULL;
-
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > SIZE_MOST) {
-        errno = EINVAL;
-        return NULL;
-    }
-    text = calloc(1, (size_t)st.st_size + 1);
-    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
-        free(text);
-        text = NULL;
-        errno = EIO;
-    }
-    return text;
-}
-
 char *ns_file_read(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    char *text = NULL;
+    struct stat st;
 
     if (fd < 0)
         return NULL;
-    char *text = read_open(fd);
-    int error = errno;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST)
+        text = calloc(1, (size_t)st.st_size + 1);
+    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
+        free(text);
+        text = NULL;
+    }
     close(fd);
-    errno = error;
+    errno = EINVAL;
     return text;
 }
 

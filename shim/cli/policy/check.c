@@ -5,19 +5,21 @@
 #include "cli/cli.h"
 
 #include "cli/output.h"
-#include "cli/policy/directory.h"
 #include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The file that is checked. */
 struct check {
@@ -140,6 +142,27 @@ static void begin(struct check *check, const struct ns_policy_found *found)
     check->warnings = cJSON_AddArrayToObject(entry, "warnings");
 }
 
+/* Does every search for this file end in an earlier directory of the list, at a file of the same
+ * name or at default.json? Sets hiding to that file. */
+static bool is_hidden(const char *list, const char *path, char hiding[PATH_MAX])
+{
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *base = strrchr(path, '/'), *at;
+    size_t length;
+
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        if (length == (size_t)(base - path) && strncmp(at, path, length) == 0)
+            return false; /* its own directory */
+        snprintf(hiding, PATH_MAX, "%.*s%s", (int)length, at, base);
+        if (access(hiding, F_OK) == 0)
+            return true;
+        snprintf(hiding, PATH_MAX, "%.*s/default.json", (int)length, at);
+        if (access(hiding, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* file NULL: the policy that NAGLESHIM_POLICY names. list: the directories in which the file was
  * found; NULL if it was named. Returns the exit status. */
 static int check_file(const char *file, const char *list)
@@ -164,7 +187,7 @@ static int check_file(const char *file, const char *list)
         ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s",
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
-    if (list && ns_directory_hides(list, found.path, hiding)) {
+    if (list && is_hidden(list, found.path, hiding)) {
         snprintf(text, sizeof text, "no program gets this file: %s is found first", hiding);
         say_warning(&check, NULL, ns_sanitize(text));
     }
@@ -178,21 +201,6 @@ static int check_file(const char *file, const char *list)
     return found.error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
 }
 
-struct directory {
-    const char *list;
-    int worst;
-    bool has_default;
-};
-
-static void check_in_directory(void *context, const char *path)
-{
-    struct directory *directory = context;
-    int status = check_file(path, directory->list);
-
-    directory->worst = status > directory->worst ? status : directory->worst;
-    directory->has_default |= strcmp(strrchr(path, '/'), "/default.json") == 0;
-}
-
 static void say_builtin(const char *list)
 {
     const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
@@ -204,21 +212,44 @@ static void say_builtin(const char *list)
                    list, ns_send_name(rule->send), ns_ack_name(rule->ack));
 }
 
-/* A missing directory is only an error if is_option: the library's search skips it. */
+static int is_policy_file(const struct dirent *entry)
+{
+    return fnmatch("*.json", entry->d_name, FNM_PERIOD) == 0;
+}
+
+/* Checks every policy in directories, sorted by name. A missing directory is only an error if
+ * is_option: the library's search skips it. */
 static int check_directories(const char *list, bool is_option)
 {
-    struct directory directory = {.list = list};
-    char path[PATH_MAX];
-    int error = ns_directory_error(list, is_option, path);
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    int worst = NS_EXIT_YES, status;
+    bool has_default = false, failed = false;
+    const char *at;
+    size_t length;
 
-    if (error)
-        ns_say("check", "the directory '%s': %s", path, strerror(error));
-    if (error && is_option)
-        return NS_EXIT_ERROR;
-    ns_directory_each(list, check_in_directory, &directory);
-    if (!directory.has_default && !error)
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+        struct dirent **entries;
+
+        snprintf(directory, sizeof directory, "%.*s", (int)length, at);
+        int n = scandir(directory, &entries, is_policy_file, alphasort);
+        if (n < 0 && (is_option || (errno != ENOENT && errno != ENOTDIR))) {
+            ns_say("check", "the directory '%s': %s", directory, strerror(errno));
+            failed = true;
+        }
+        for (int i = 0; i < n; i++) {
+            snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+            status = check_file(path, list);
+            worst = status > worst ? status : worst;
+            has_default = has_default || strcmp(entries[i]->d_name, "default.json") == 0;
+            free(entries[i]);
+        }
+        if (n >= 0)
+            free(entries);
+    }
+    if (!has_default && !failed)
         say_builtin(list);
-    return error ? NS_EXIT_ERROR : directory.worst;
+    return failed ? NS_EXIT_ERROR : worst;
 }
 
 static void warn_of_environment(const char *text)

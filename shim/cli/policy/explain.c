@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
@@ -34,24 +35,18 @@ static bool parse_address(const char *text, struct ns_address *address)
 {
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    char host[INET6_ADDRSTRLEN];
-    const char *colon = strrchr(text, ':');
-    bool has_brackets = *text == '[' && colon && colon > text + 1 && colon[-1] == ']';
-    const char *start = has_brackets ? text + 1 : text;
-    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof host;
-    unsigned long port;
+    char host[INET6_ADDRSTRLEN], port[6], end;
+    bool is_6 = sscanf(text, "[%45[^]]]:%5[0-9]%c", host, port, &end) == 2;
 
-    if (length >= sizeof host || !ns_parse_number(colon + 1, 1, 65535, &port))
+    if (!is_6 && sscanf(text, "%15[^:]:%5[0-9]%c", host, port, &end) != 2)
         return false;
-    memcpy(host, start, length);
-    host[length] = '\0';
-    in.sin_port = in6.sin6_port = htons((uint16_t)port);
-    if (!has_brackets && inet_pton(AF_INET, host, &in.sin_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in, sizeof in);
-    else if (has_brackets && inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in6, sizeof in6);
-    else
+    in.sin_port = in6.sin6_port = htons((uint16_t)atoi(port));
+    if (atoi(port) < 1 || atoi(port) > 65535 ||
+        inet_pton(is_6 ? AF_INET6 : AF_INET, host, is_6 ? (void *)&in6.sin6_addr : &in.sin_addr) !=
+            1)
         return false;
+    *address = is_6 ? ns_address_from((const struct sockaddr *)&in6, sizeof in6)
+                    : ns_address_from((const struct sockaddr *)&in, sizeof in);
     return true;
 }
 

@@ -73,9 +73,7 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
 /* How many TCP sockets it has that are connected or listening; each is counted once. sockets, 0 at
  * first, keeps the sockets of each network namespace for the next process. */
 struct ns_sockets {
-    struct ns_socket *list;
-    ino_t *namespaces;
-    size_t n, room, n_namespaces;
+    void *sockets, *namespaces; /* see tsearch(3) */
 };
 unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets);
 void ns_proc_sockets_end(struct ns_sockets *sockets);

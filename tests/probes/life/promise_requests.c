@@ -8,9 +8,10 @@
 enum { CONNECTIONS = 4, ANSWER = 1000 };
 
 static char data[ANSWER];
+static uint16_t port;
 
 /* As a library or without one, to what serves with bare calls. */
-static void client(uint16_t port, bool to_eof)
+static void client(bool to_eof)
 {
     struct sockaddr_in address = loopback(htons(port));
     for (int i = 0; i < CONNECTIONS; i++) {
@@ -27,6 +28,9 @@ static void client(uint16_t port, bool to_eof)
     }
 }
 
+SCENE("client", client(false))
+SCENE("client-to-eof", client(true))
+
 static int listen_and_tell(void)
 {
     struct sockaddr_in address;
@@ -36,7 +40,7 @@ static int listen_and_tell(void)
     return fd;
 }
 
-static void server(void)
+SCENARIO("server")
 {
     int listener = listen_and_tell();
     for (int i = 0; i < CONNECTIONS; i++) {
@@ -48,7 +52,7 @@ static void server(void)
     close(listener);
 }
 
-static void peer_server(void)
+SCENARIO("peer-server")
 {
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
@@ -62,7 +66,7 @@ static void peer_server(void)
     }
 }
 
-static void peer_client(uint16_t port)
+SCENARIO("peer-client")
 {
     struct sockaddr_in address = loopback(htons(port));
     for (int i = 0; i < CONNECTIONS; i++) {
@@ -76,22 +80,11 @@ static void peer_client(uint16_t port)
 
 int main(int argc, char **argv)
 {
-    const char *role = argc > 1 ? argv[1] : "";
-    uint16_t port = argc > 2 ? (uint16_t)atoi(argv[2]) : 0;
     make_results();
     alarm(20);
+    port = argc > 2 ? (uint16_t)atoi(argv[2]) : 0;
     RAW(getppid, 0, 0, 0, 0);
-    if (strcmp(role, "client") == 0)
-        client(port, false);
-    else if (strcmp(role, "client-to-eof") == 0)
-        client(port, true);
-    else if (strcmp(role, "server") == 0)
-        server();
-    else if (strcmp(role, "peer-server") == 0)
-        peer_server();
-    else if (strcmp(role, "peer-client") == 0)
-        peer_client(port);
-    else
+    if (argc < 2 || !run_scenario(argv[1], strlen(argv[1])))
         return 2;
     return results->wrong != 0;
 }
