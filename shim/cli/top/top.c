@@ -104,22 +104,20 @@ static bool is_screen(void)
 /* A line that is cut to the width of the screen ends in a mark. */
 static void print_line(const char *text, unsigned columns)
 {
-    bool cut = columns && ns_table_places(text) > columns;
+    bool cut = columns && ns_top_places(text) > columns;
 
     if (columns)
-        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_table_bytes(text, columns - cut), text,
-               cut ? NS_TABLE_CUT : "");
+        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_top_bytes(text, columns - cut), text,
+               cut ? NS_TOP_CUT : "");
     else
         puts(text);
 }
 
 static void print_row(const struct ns_table *table, const struct ns_top_row *row)
 {
-    struct ns_top_cells cells;
     char line[512];
 
-    ns_top_cells(row, &cells);
-    ns_table_text(table, cells.columns, cells.last, line, sizeof line);
+    ns_top_line(table, row, line, sizeof line);
     print_line(line, table->line);
 }
 
