@@ -160,10 +160,6 @@ int ns_demo_main(int argc, char **argv)
 
     if (!ns_verbs_read("demo", argc, argv, targets))
         return NS_EXIT_ERROR;
-    if (optind < argc) {
-        SAY("'%s': nothing may follow; see 'nagleshim demo --help'", argv[optind]);
-        return NS_EXIT_ERROR;
-    }
     if (port > 0)
         return ask((unsigned short)port);
     int at = start_server(&server);

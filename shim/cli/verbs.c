@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only PROGRAM has a meaning here; the others are for the shells' completions. */
+/* Only PROGRAM and NOTHING have a meaning here; the others are for the shells' completions. */
 enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
 const struct ns_verb ns_verbs[] = {
 #define NS_VERB(word, function, operands, usage, summary, about)                                   \
-    {#word, function, usage, summary, about, operands == PROGRAM},
+    {#word, function, usage, summary, about, operands == PROGRAM, operands != NOTHING},
 #include "cli/verbs.def"
 #undef NS_VERB
     {0},
@@ -228,7 +228,10 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
         if (target->id && !take(row, target))
             return false;
     }
-    return true;
+    if (optind == argc || ns_verbs_find(verb)->takes_words)
+        return true;
+    ns_say(verb, "'%s': nothing may follow; see 'nagleshim %s --help'", argv[optind], verb);
+    return false;
 }
 
 struct ns_word ns_words_at(enum ns_takes list, unsigned position)

@@ -40,6 +40,7 @@ struct ns_verb {
     int (*main)(int argc, char **argv);
     const char *usage, *summary, *about;
     bool runs_a_program; /* the first word that is not an option ends the options */
+    bool takes_words;    /* that are not options */
 };
 
 struct ns_verb_option {
@@ -80,8 +81,8 @@ struct ns_target {
 };
 
 /* Reads the verb's options, except for those that have no row in targets, which ends with a row of
- * zeros. Then optind is the first other word. Returns false after a message about a wrong option or
- * value. */
+ * zeros. Then optind is the first other word. Returns false after a message about a wrong option,
+ * value or word. */
 bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets);
 
 /* The value of the verb's option with this long name on the command line, whatever is wrong with

@@ -60,9 +60,7 @@ static bool read_options(int argc, char **argv, struct options *options)
     if (!ns_verbs_read("top", argc, argv, targets))
         return false;
     options->once = options->once || options->json;
-    if (optind < argc)
-        SAY("'%s': nothing may follow; see 'nagleshim top --help'", argv[optind]);
-    else if (options->prometheus && options->json)
+    if (options->prometheus && options->json)
         SAY("--json and --prometheus cannot be used together");
     else if (options->prometheus && !options->once)
         SAY("--prometheus needs --once");

@@ -5,30 +5,17 @@
 
 #include "cli/diagnose/sentences.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-/* Append to the text in buffer. */
-__attribute__((format(printf, 3, 4))) static void add(char *buffer, size_t size, const char *format,
-                                                      ...)
-{
-    size_t used = strlen(buffer);
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(buffer + used, size - used, format, arguments);
-    va_end(arguments);
-}
 
 /* "; 3 connections " */
 static void add_count(char *buffer, size_t size, uint64_t n, const char *noun, const char *plural,
                       const char *text)
 {
     if (n > 0)
-        add(buffer, size, "; %llu %s%s %s", (unsigned long long)n, noun, n == 1 ? "" : plural,
-            text);
+        ns_words_add(buffer, size, "; %llu %s%s %s", (unsigned long long)n, noun,
+                     n == 1 ? "" : plural, text);
 }
 
 char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size_t size)
@@ -53,7 +40,7 @@ char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size
              (double)since->busy_ns / 1e7 / seconds);
     add_count(buffer, size, tally->idle, "idle connection", "s", "not shown");
     if (tally->busy > tally->sampled)
-        add(buffer, size, "; %u sampled at a time", tally->sampled);
+        ns_words_add(buffer, size, "; %u sampled at a time", tally->sampled);
     add_count(buffer, size, since->missed, "round", "s", "of samples late");
     add_count(buffer, size, since->forgotten, "connection", "s",
               "not sampled (too short or too many)");
@@ -83,18 +70,18 @@ char *ns_top_peer(const struct ns_top_row *row, char *buffer, size_t size)
 
     buffer[0] = '\0';
     if (row->role == NS_ROLE_SERVER)
-        add(buffer, size, "port %u, ", row->service.port);
+        ns_words_add(buffer, size, "port %u, ", row->service.port);
     if (row->role != NS_ROLE_SERVER || row->connections == 1) {
         char text[64];
 
-        add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
+        ns_words_add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
         if (row->connections > 1)
-            add(buffer, size, ", ");
+            ns_words_add(buffer, size, ", ");
     }
     if (row->connections != 1 && (row->role == NS_ROLE_SERVER || row->connections > 1))
-        add(buffer, size, "%u connections", row->connections);
+        ns_words_add(buffer, size, "%u connections", row->connections);
     if (row->held_by)
-        add(buffer, size, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
+        ns_words_add(buffer, size, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
     return buffer;
 }
 
