@@ -15,6 +15,7 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -191,6 +192,11 @@ static int kernel_option(int fd, int option)
     return result == 0 ? value : -1;
 }
 
+__attribute__((unused)) static void set_kernel_option(int fd, int option, int value)
+{
+    raw(SYS_setsockopt, fd, IPPROTO_TCP, option, (long)&value, sizeof value, 0);
+}
+
 /* As the kernel has it: on under every rule of these tests, off without the library. */
 static bool has_nodelay(int fd)
 {
@@ -316,6 +322,50 @@ __attribute__((unused)) static void still_governed(struct conn conn)
     is_governed(conn.fd);
     if (getenv("LIFE_HOLDS") && results->held == before)
         wrong("this socket is not governed any more");
+}
+
+/* A UDP socket that sends to *receiver, both known to the kernel only. */
+__attribute__((unused)) static int raw_udp(int *receiver)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    *receiver = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(bind, *receiver, &address, len, 0);
+    RAW(getsockname, *receiver, &address, &len, 0);
+    int fd = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(connect, fd, &address, len, 0);
+    return fd;
+}
+
+/* The next datagram is this one. */
+__attribute__((unused)) static void datagram(int receiver, const char *text)
+{
+    char data[64] = "";
+    double begin = now_ms();
+    long n;
+    do
+        n = raw(SYS_recvfrom, receiver, (long)data, sizeof data - 1, MSG_DONTWAIT, 0, 0);
+    while (n == -EAGAIN && look_again(begin, 1000));
+    if (n != (long)strlen(text) || strcmp(data, text) != 0)
+        wrong("datagram \"%s\" is %ld bytes: \"%s\"", text, n, data);
+}
+
+/* A child that shares this process's memory, but with these flags nothing else. */
+__attribute__((unused)) static pid_t clone_in_memory(int (*run)(void *), void *argument, int flags)
+{
+    enum { STACK = 256 * 1024 };
+    char *stack =
+        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    return clone(run, stack + STACK, CLONE_VM | SIGCHLD | flags, argument);
+}
+
+/* 20 ms later, in a process that nobody sees: 0 there. */
+__attribute__((unused)) static pid_t fork_later(void)
+{
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    if (pid == 0)
+        RAW(ppoll, 0, 0, (&(struct timespec){.tv_nsec = 20000000}), 0);
+    return pid;
 }
 
 __attribute__((unused)) static void send_right(int by, int fd)

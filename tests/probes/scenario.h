@@ -13,13 +13,15 @@
 static struct {
     const char *name;
     void (*run)(void);
-} scenarios[100];
+} scenarios[200];
 static int n_scenarios;
 
 #define SCENARIO_NAMED(function, word)                                                             \
     static void function(void);                                                                    \
     __attribute__((constructor)) static void add_##function(void)                                  \
     {                                                                                              \
+        if (n_scenarios == 200)                                                                    \
+            __builtin_trap();                                                                      \
         scenarios[n_scenarios].name = word;                                                        \
         scenarios[n_scenarios++].run = function;                                                   \
     }                                                                                              \

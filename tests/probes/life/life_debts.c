@@ -93,9 +93,9 @@ SCENARIO("leaves-acks-out")
 {
     enum { ROUNDS = 400, MORE = 10, STALL_MS = 6 };
     struct conn conn = open_conn();
-    int on = 1, before = 0, left_out = 0;
+    int before = 0, left_out = 0;
     /* Its Nagle would wait for the kernel's delayed ACK, after which the next comes at once. */
-    raw(SYS_setsockopt, conn.peer, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
+    set_kernel_option(conn.peer, TCP_NODELAY, 1);
     /* Where this process is kept from answering soon, an ACK was missed, and it begins anew. */
     for (int tries = 0; tries < 3 && left_out <= MORE / 2; tries++) {
         for (before = 0; before < ROUNDS && !is_left_out(conn);)

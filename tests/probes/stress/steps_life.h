@@ -67,18 +67,8 @@ SCENARIO("idle")
     EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
 }
 
-SCENARIO("has-nodelay")
-{
-    int on = 1;
-    raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
-}
-
-SCENARIO("has-bound")
-{
-    int bound = 8000;
-    raw(SYS_setsockopt, near.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, sizeof bound, 0);
-}
-
+SCENE("has-nodelay", set_kernel_option(near.fd, TCP_NODELAY, 1))
+SCENE("has-bound", set_kernel_option(near.fd, DELACK_MAX_US, 8000))
 SCENE("cork", ask(TCP_CORK, 1))
 SCENE("uncork", ask(TCP_CORK, 0))
 SCENE("quickack", ask(TCP_QUICKACK, 1))
@@ -150,14 +140,7 @@ static int closes_in_helper(void *unused)
 }
 
 /* A child in our memory. */
-SCENARIO("helper")
-{
-    enum { STACK = 256 * 1024 };
-    char *stack =
-        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    pid_t pid = clone(closes_in_helper, stack + STACK, CLONE_VM | SIGCHLD, NULL);
-    child_ended(pid, 0);
-}
+SCENE("helper", child_ended(clone_in_memory(closes_in_helper, NULL, 0), 0))
 
 SCENARIO("spawn")
 {
