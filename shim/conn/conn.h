@@ -107,6 +107,7 @@ enum {
     NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
     NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
     NS_RING_READS = 16,      /* liburing has been given a read since the last write */
+    NS_WAITS_UNSEEN = 32,    /* after a read that found nothing the program waits unseen */
 };
 
 /* Is it more than passed through? */

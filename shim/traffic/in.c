@@ -64,6 +64,9 @@ static void took(int fd, struct ns_conn *conn, int flags)
         ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
         ns_conn_whole_put(conn, whole);
     }
+    /* Since nothing was found the thread has not waited, and data is there: it waited unseen. */
+    if (__builtin_expect(state.pending && state.seen && state.epoch == (ns_thread.epoch & 7), 0))
+        NS_PUT(conn, origin, NS_GET(conn, origin) | NS_WAITS_UNSEEN);
     bool unseen = NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN || ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
@@ -90,15 +93,17 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
         NS_GET(conn, listed_by) == ns_thread.token)
         ns_push(fd, conn);
     /* An event loop reads once more to find the end of the data. Two such reads are a busy poll,
-     * and no wait will come that sends the ACK. */
+     * and no wait will come that sends the ACK, nor one that is seen where waits are unseen. */
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.pending)
         return;
-    if (state.seen) {
+    if (state.seen || NS_GET(conn, origin) & NS_WAITS_UNSEEN) {
+        ns_epoch_ends();
         ns_flush_pending();
         return;
     }
     state.seen = 1;
+    state.epoch = ns_thread.epoch & 7;
     ns_conn_ack_put(conn, state);
 }
 

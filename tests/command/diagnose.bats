@@ -228,7 +228,7 @@ END
     cat "$T/server.err"
     [[ $ended -eq 2 ]]
     grep -q '^nagleshim diagnose: cannot tell: .* this view cannot tell whether the peer was held' "$T/server.err"
-    grep -qx 'next: nagleshim diagnose --all --for 10, as root, on the host of 10.99.1.1' "$T/server.err"
+    grep -qx 'next: nagleshim diagnose --all --for 10  # as root, on the host of 10.99.1.1' "$T/server.err"
     ip link del near
 }
 

@@ -3,6 +3,7 @@
  * one end of a connection; a child without LD_PRELOAD is the other one. Prints the rounds as the
  * examples do, with the segments of both ends. Usage: ack_patterns NAME ROUNDS */
 #include "../../examples/common.h"
+#include "raw.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -159,6 +160,36 @@ static void splices(int fd)
         });
 }
 
+/* Reads until there is nothing, and then waits, where no preloaded library sees it or with poll. */
+static void get_unless_empty(int fd, size_t size, bool seen)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    while (size > 0) {
+        ssize_t n = recv(fd, block, size, MSG_DONTWAIT);
+        if (n > 0)
+            size -= (size_t)n;
+        else if (n == 0 || errno != EAGAIN)
+            exit(n == 0 ? 0 : 1);
+        else if (seen)
+            poll(&input, 1, -1);
+        else
+            RAW(ppoll, &input, 1, NULL, NULL);
+    }
+}
+
+static void waits_unseen(int fd)
+{
+    nodelay(fd, 1);
+    ROUNDS(fd, put(fd, MESSAGE); get_unless_empty(fd, MESSAGE, false));
+}
+
+/* Looks once more after each request, as an event loop does, before it answers. */
+static void looks_again(int fd)
+{
+    ROUNDS(fd, get_unless_empty(fd, MESSAGE, true); recv(fd, block, 1, MSG_DONTWAIT);
+           put(fd, MESSAGE));
+}
+
 static void asks(int fd)
 {
     nodelay(fd, 1);
@@ -222,6 +253,8 @@ static const struct {
     {"never-idle", never_idle, {.asks = true, .pieces = 2}},
     {"child-reads", child_reads, {.pieces = 2}},
     {"splice", splices, {.pieces = 2}},
+    {"unseen-wait", waits_unseen, {.pieces = 2}},
+    {"looks-again", looks_again, {.asks = true, .pieces = 2, .nodelay = true}},
     {"slow-answers", asks, {.pieces = 2, .nodelay = true, .think_us = 20000}},
     {"slow-server", answers_slowly, {.asks = true, .pieces = 2, .nodelay = true}},
     {"pieces", asks_for_three, {.pieces = 3, .nodelay = true, .pause_us = 100}},

@@ -70,6 +70,14 @@ as_few_segments() {
     cured splice
 }
 
+@test "a reader whose waits are not seen is cured, if it looks for data before it waits" {
+    cured unseen-wait
+}
+
+@test "a server that looks once more for data before it answers sends no more segments" {
+    as_few_segments looks-again 1000 1.1
+}
+
 # The ACKs of the first 31 rounds are needless, too, but nobody can know that yet.
 @test "answers that take 20 ms cost no more segments once ACKs have proven needless" {
     as_few_segments slow-answers 200 1.2
