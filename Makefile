@@ -114,7 +114,7 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 
 # The command contains these two files: they are included with the assembler's .incbin.
 $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
-$B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
+$B/obj/shim/cli/diagnose/json.o: config/diagnosis.html
 
 # The export list is generated from the call table only.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def

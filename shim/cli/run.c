@@ -33,7 +33,7 @@ static bool is_clear(const struct run_options *options)
     int send = NS_SEND_DEFAULT;
 
     if (options->send)
-        ns_words_find(NS_WORDS_SEND, options->send, &send);
+        ns_words_find(NS_TAKES_SEND, options->send, &send);
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");

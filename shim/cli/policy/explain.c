@@ -77,14 +77,11 @@ static bool take_options(int argc, char **argv, struct options *options)
         !take_address("--local", options->local, &facts->local))
         return false;
     if (options->role)
-        ns_words_find(NS_WORDS_ROLE, options->role, &role);
+        ns_words_find(NS_TAKES_ROLE, options->role, &role);
     facts->role = (enum ns_role)role;
-    if (optind < argc)
-        SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
-    else if (!options->process || *options->process == '\0')
-        SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
-    else
+    if (options->process && *options->process)
         return true;
+    SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
     return false;
 }
 

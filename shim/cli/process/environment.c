@@ -4,6 +4,7 @@
 #include "cli/process/environment.h"
 
 #include "cli/cli.h"
+#include "cli/verbs.h"
 
 #include "policy/find.h"
 #include "policy/suggest.h"
@@ -108,9 +109,9 @@ void ns_environment_judge(ns_environment_warn *warn)
                  strerror(errno));
         warn(text);
     }
-    if (level && !ns_words_find(NS_WORDS_LOG, level, NULL)) {
+    if (level && !ns_words_find(NS_TAKES_LOG, level, NULL)) {
         snprintf(text, sizeof text, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-                 ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
+                 ns_words_join(NS_TAKES_LOG, known, sizeof known), level);
         warn(text);
     }
     if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list)) {
