@@ -69,30 +69,21 @@ in_time() {
 
 # --- what signal handlers may call
 
-@test "fork in a signal handler that interrupted malloc does not deadlock" {
+@test "fork and connect in a signal handler that interrupted malloc do not deadlock" {
     keeps handlers forks ''
-}
-
-@test "connect in a signal handler that interrupted malloc does not deadlock" {
     keeps handlers connects
 }
 
 # --- sockets that outlive an exec, or are sent away
 
-@test "a listener that survives exec accepts connections whose bursts are joined, and reports the program's own options" {
+@test "a listener or connection that survives exec has its bursts joined, and reports the program's own options" {
     keeps handed listener-stays ''
-}
-
-@test "a connection that survives exec has its bursts joined, and reports the program's own options" {
     keeps handed connection-stays ''
 }
 
-@test "a listener that is handed to a program without the library has its original options" {
+@test "a listener that is handed to a program without the library has its original options, and one that its parent needs, too, keeps its own" {
     keeps handed listener-leaves
     keeps handed listener-is-sent
-}
-
-@test "a listener that a child's program inherits keeps the options that its parent needs" {
     keeps handed listener-is-shared
 }
 
@@ -284,13 +275,10 @@ bounds_delayed_acks() {
     done
 }
 
-@test "a client whose socket was made by raw system calls does not stall" {
+@test "a client or reader whose socket was made by raw system calls does not stall" {
     reads raw-client 5
     reads syscall-client 5
     reads high-client 5
-}
-
-@test "a reader whose socket was made by raw system calls does not stall" {
     reads raw-reader 5
 }
 
@@ -312,12 +300,9 @@ flows() {
     done
 }
 
-@test "a thread that gets a descriptor table of its own and empties it leaves the others' connections governed" {
+@test "closes in another descriptor table, of a thread or of a child in the same memory, leave the connections governed" {
     flows descriptors close-range-unshare
     flows descriptors close-range-by-number
-}
-
-@test "closes of a child that shares memory but no descriptors leave the parent's connections governed" {
     flows descriptors clone-vm
 }
 
@@ -327,19 +312,13 @@ jumps() {
     flows descriptors "jump-from-$1" "$2"
 }
 
-@test "a signal handler that jumps out of a held write leaves no byte behind" {
+@test "a signal handler that jumps out of a held write, or while TCP_NODELAY is taken off, leaves no byte behind and no stall" {
     jumps held-write "$CORK"
-}
-
-@test "a signal handler that jumps out while TCP_NODELAY is taken off leaves the connection without stalls" {
     jumps option ''
 }
 
-@test "a child of vfork that writes does not make its parent's bursts late" {
+@test "a child of vfork that writes, or puts a pipe over its descriptor, leaves its parent's connection as it was" {
     in_time descriptors vfork-writes
-}
-
-@test "a child of vfork that puts a pipe over its descriptor leaves its parent's connection as it was" {
     flows descriptors vfork-covers
 }
 
@@ -359,11 +338,8 @@ jumps() {
     keeps descriptors made-by-number "$CORK" ''
 }
 
-@test "after a filter that kills on a call, nothing that does without this call is killed" {
+@test "after a filter nothing is done that it could kill on, and the sockets are as the program made them and told what it asked for" {
     keeps filters kills
-}
-
-@test "a program that has installed a filter has its sockets back as it made them, and is told what it asked for" {
     keeps filters permits
     keeps filters permits-by-number
 }
