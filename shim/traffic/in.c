@@ -24,7 +24,7 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
         ns_flush_pending();
         if (ns_whole_begins(ns_conn_whole(conn)))
-            ns_acknowledge_from_now_on(fd, conn);
+            ns_acknowledge_from_now_on(fd, conn, false);
         ns_thread.whole_at = (uint16_t)ns_push_tick();
         return NS_READ_PLAIN;
     }

@@ -372,11 +372,6 @@ does_under() {
     does 'raw has-nodelay has-bound send*5 wait' 'nodelay=1 bound write*5 wait'
 }
 
-@test "closes in another table than the program's forget nothing" {
-    does 'connected write*2 range write*4' 'write nodelay=1 write fork gone write*3 nodelay=0 write'
-    does 'connected write*2 helper write*4' 'write nodelay=1 write fork gone write*3 nodelay=0 write'
-}
-
 @test "a connection that came in a message is governed from its first use on" {
     does 'raw pass-back write*2' 'pass close passed nodelay=1 write*2'
 }

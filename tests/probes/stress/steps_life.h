@@ -118,20 +118,7 @@ SCENARIO("vfork-writes")
     child_ended(pid, 0);
 }
 
-/* Everything but what is standard, in a table of its own. */
-static void *closes_in_thread(void *unused)
-{
-    EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
-    return unused;
-}
-
-SCENARIO("range")
-{
-    pthread_t thread;
-    pthread_create(&thread, NULL, closes_in_thread, NULL);
-    pthread_join(thread, NULL);
-}
-
+/* Everything but what is standard. */
 static int closes_in_helper(void *unused)
 {
     (void)unused;
