@@ -42,6 +42,7 @@ seen_row() {
             case=$key
         elif [[ $case == "$1" ]]; then
             row[$key]=$value
+            [[ $key != run ]] || row[server]=${value% <> *} row[client]=${value#* <> }
         fi
     done <tests/scenarios/seen.table
     [[ -n ${row[says]-} ]]

@@ -85,29 +85,6 @@ static void reads_whole(int fd)
     ROUNDS(fd, put(fd, MESSAGE); if (recv(fd, block, MESSAGE, MSG_WAITALL) != MESSAGE) exit(1));
 }
 
-static void writes_by_stdio(int fd)
-{
-    FILE *stream = fdopen(fd, "w");
-    ROUNDS(
-        fd, for (int i = 0; i < 2; i++) {
-            fwrite(block, 1, MESSAGE / 2, stream);
-            fflush(stream);
-        } get(fd, MESSAGE));
-}
-
-/* As a server that inetd has started, with the connection as standard output. */
-static void writes_to_stdout(int fd)
-{
-    int kept = dup(STDOUT_FILENO);
-    dup2(fd, STDOUT_FILENO);
-    ROUNDS(
-        fd, for (int i = 0; i < 2; i++) {
-            fwrite(block, 1, MESSAGE / 2, stdout);
-            fflush(stdout);
-        } get(fd, MESSAGE));
-    dup2(kept, STDOUT_FILENO);
-}
-
 /* An event loop whose waits always find something: a pipe that is always writable. */
 static void never_idle(int fd)
 {
@@ -247,9 +224,6 @@ static const struct {
     struct peer peer;
 } patterns[] = {
     {"whole", reads_whole, {.pieces = 2, .nodelay = true}},
-    {"whole-stalls", reads_whole, {.pieces = 2}},
-    {"stdio", writes_by_stdio, {.pieces = 2}},
-    {"stdout", writes_to_stdout, {.pieces = 2}},
     {"never-idle", never_idle, {.asks = true, .pieces = 2}},
     {"child-reads", child_reads, {.pieces = 2}},
     {"splice", splices, {.pieces = 2}},

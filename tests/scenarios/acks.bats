@@ -49,15 +49,6 @@ as_few_segments() {
     as_few_segments whole 2000
 }
 
-@test "a reader with MSG_WAITALL that stalls is cured" {
-    cured whole-stalls
-}
-
-@test "a program that writes requests through stdio and reads answers with read is cured" {
-    cured stdio
-    cured stdout
-}
-
 @test "a peer of an event loop that always finds something to do is not kept waiting" {
     cured never-idle
 }

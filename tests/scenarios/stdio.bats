@@ -19,6 +19,8 @@ cured_on() {
     server=(server write read 1)
     client=(fprintf fgets 2)
     cured_on client
+    client=(fprintf read 2)
+    cured_on client
 }
 
 @test "a client that writes with dprintf stalls without the shim, and flows with it" {
@@ -73,8 +75,10 @@ cured_on() {
 }
 
 @test "a server of inetd's that answers with printf on 1 stalls without the shim, and flows with it" {
-    server=(inetd fprintf fgets 2)
     client=(write read 1)
+    server=(inetd fprintf fgets 2)
+    cured_on server
+    server=(inetd fprintf read 2)
     cured_on server
 }
 

@@ -116,28 +116,6 @@ SCENARIO("leaves-acks-out")
     close_conn(conn);
 }
 
-static void round_is_over(struct conn conn, const char *text)
-{
-    char byte;
-    look();
-    arrives(conn.peer, text);
-    answer(conn.peer, "!");
-    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
-}
-
-/* The last write of each burst takes the others with it: how many pushes there are is counted. */
-SCENARIO("repeats")
-{
-    struct conn conn = open_conn();
-    for (int i = 0; i < 30; i++) {
-        put(conn.fd, "one ");
-        put(conn.fd, "two ");
-        put(conn.fd, "three");
-        round_is_over(conn, "one two three");
-    }
-    close_conn(conn);
-}
-
 static void swallow(int peer, size_t size)
 {
     char data[4096];
@@ -150,7 +128,7 @@ static void swallow(int peer, size_t size)
     EXPECT(size == 0);
 }
 
-/* So does what is never held. */
+/* What is never held takes the others with it: how many pushes there are is counted. */
 SCENARIO("takes-along")
 {
     struct conn conn = open_conn();

@@ -118,20 +118,7 @@ SCENARIO("vfork-writes")
     child_ended(pid, 0);
 }
 
-/* Everything but what is standard, in a table of its own. */
-static void *closes_in_thread(void *unused)
-{
-    EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
-    return unused;
-}
-
-SCENARIO("range")
-{
-    pthread_t thread;
-    pthread_create(&thread, NULL, closes_in_thread, NULL);
-    pthread_join(thread, NULL);
-}
-
+/* Everything but what is standard. */
 static int closes_in_helper(void *unused)
 {
     (void)unused;
@@ -263,7 +250,10 @@ SCENARIO("pass-back")
     near.fd = receive_right(pair[1]);
 }
 
-SCENE("uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
+static unsigned long requests;
+SCENE("aio", EXPECT(syscall(SYS_io_setup, 1, &requests) == 0))
+SCENE("no-aio", EXPECT(syscall(SYS_io_setup, 0, &requests) == -1))
+SCENE("no-uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
 SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 
 SCENARIO("filter")
