@@ -6,7 +6,6 @@
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/diagnose/policy.h"
 #include "cli/diagnose/report.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
@@ -85,64 +84,64 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
     return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
-struct outputs {
-    struct ns_outfile json, page, policy;
-};
+enum { JSON, PAGE, POLICY, OUTPUTS };
 
-static void drop_outputs(struct outputs *outputs)
+static void drop_outputs(struct ns_outfile *outputs)
 {
-    ns_outfile_drop(&outputs->json);
-    ns_outfile_drop(&outputs->page);
-    ns_outfile_drop(&outputs->policy);
+    for (int i = 0; i < OUTPUTS; i++)
+        ns_outfile_drop(&outputs[i]);
 }
 
-static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_options *options)
+static bool open_outputs(struct ns_outfile *outputs, const struct ns_diagnose_options *options)
 {
-    outputs->page.fd = outputs->policy.fd = -1;
-    if (ns_outfile_open(&outputs->json, "diagnose", options->json) &&
-        ns_outfile_open(&outputs->page, "diagnose", options->page) &&
-        ns_outfile_open(&outputs->policy, "diagnose", options->policy))
-        return true;
-    drop_outputs(outputs);
-    return false;
+    const char *const names[OUTPUTS] = {options->json, options->page, options->policy};
+    bool good = true;
+
+    for (int i = 0; i < OUTPUTS; i++)
+        outputs[i].fd = -1;
+    for (int i = 0; i < OUTPUTS && good; i++)
+        good = ns_outfile_open(&outputs[i], "diagnose", names[i]);
+    if (!good)
+        drop_outputs(outputs);
+    return good;
 }
 
-static bool write_policy(struct outputs *outputs, const struct ns_diagnosis *diagnosis,
+static bool write_policy(struct ns_outfile *outputs, const struct ns_diagnosis *diagnosis,
                          struct ns_report *report)
 {
-    if (outputs->policy.fd < 0)
+    if (outputs[POLICY].fd < 0)
         return true;
     if (!report->policy) {
-        ns_outfile_drop(&outputs->policy);
+        ns_outfile_drop(&outputs[POLICY]);
         return true;
     }
     char *text = ns_diagnosis_policy(diagnosis, true);
-    bool ok = ns_outfile_write(&outputs->policy, text);
+    bool ok = ns_outfile_write(&outputs[POLICY], text);
     free(text);
-    report->policy_file = ok ? outputs->policy.name : NULL;
+    report->policy_file = ok ? outputs[POLICY].name : NULL;
     return ok;
 }
 
 /* Last of all, since the object has the messages and the status; status < 0: the program is still
  * running. Returns false if something could not be written. */
-static bool write_json(struct outputs *outputs, const struct ns_report *report, int status)
+static bool write_json(struct ns_outfile *outputs, const struct ns_report *report, int status)
 {
     if (!ns_output_object())
         return true;
     ns_report_fill_json(ns_output_object(), report);
-    bool has_page = outputs->page.fd >= 0;
+    bool has_page = outputs[PAGE].fd >= 0;
     char *text = ns_output_take(status), *page = has_page && text ? ns_report_page(text) : NULL;
-    bool ok = !has_page || ns_outfile_write(&outputs->page, page);
-    if (has_page && ok && strcmp(outputs->page.name, "-") != 0)
-        fprintf(stderr, "page: %s\n", outputs->page.name);
-    ok = ns_outfile_write(&outputs->json, text) && ok;
+    bool ok = !has_page || ns_outfile_write(&outputs[PAGE], page);
+    if (has_page && ok && strcmp(outputs[PAGE].name, "-") != 0)
+        fprintf(stderr, "page: %s\n", outputs[PAGE].name);
+    ok = ns_outfile_write(&outputs[JSON], text) && ok;
     free(page);
     free(text);
     return ok;
 }
 
 /* Write all reports. Returns the exit status. */
-static int report_all(const struct ns_diagnose_options *options, struct outputs *outputs,
+static int report_all(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
                       const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
 {
     int status = status_of(options, diagnosis);
@@ -224,7 +223,7 @@ static void note_starter(const char *program, struct ns_diagnose_end *end)
                              starters[i].name, starters[i].how);
 }
 
-static int diagnose(const struct ns_diagnose_options *options, struct outputs *outputs,
+static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
                     struct ns_child *child, struct ns_observation *observation, int signals,
                     struct ns_diagnose_end *end)
 {
@@ -254,7 +253,7 @@ static int diagnose(const struct ns_diagnose_options *options, struct outputs *o
     return status;
 }
 
-static int run(const struct ns_diagnose_options *options, struct outputs *outputs, int signals)
+static int run(const struct ns_diagnose_options *options, struct ns_outfile *outputs, int signals)
 {
     static struct ns_observation observation;
     struct ns_diagnose_end end = {0};
@@ -288,19 +287,19 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
 int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
-    struct outputs outputs;
+    struct ns_outfile outputs[OUTPUTS];
 
     if (!ns_diagnose_take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (!open_outputs(&outputs, &options))
+    if (!open_outputs(outputs, &options))
         return NS_EXIT_ERROR;
     if (options.page && !ns_output_object()) /* main makes it for --json */
         ns_output_start("diagnose", false);
     int signals = ns_child_signals();
     if (signals < 0) {
         SAY("cannot receive signals: %s", strerror(-signals));
-        drop_outputs(&outputs);
+        drop_outputs(outputs);
         return NS_EXIT_ERROR;
     }
-    return run(&options, &outputs, signals);
+    return run(&options, outputs, signals);
 }
