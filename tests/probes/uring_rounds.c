@@ -98,6 +98,19 @@ static bool hear(const struct end *end, size_t number)
     return true;
 }
 
+/* The program has not set TCP_NODELAY, and is not to see that the library has. Where a listener has
+ * no limit of the ACK, the library cannot know that it was itself. */
+static void check_nodelay(int fd)
+{
+    enum { DELACK_MAX_US = 46 };
+    int value = 0, limit;
+    socklen_t len = sizeof(value);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value &&
+        getsockopt(fd, IPPROTO_TCP, DELACK_MAX_US, &limit, &len) == 0)
+        die("TCP_NODELAY is %d", value);
+}
+
 static void serve(struct end *end, bool ring_accepts, const char *port)
 {
     struct socket_options none = {.sndbuf = -1};
@@ -112,6 +125,7 @@ static void serve(struct end *end, bool ring_accepts, const char *port)
     }
     for (size_t number = 0; hear(end, number); number++)
         say(end, number);
+    check_nodelay(end->fd);
 }
 
 /* The address is numeric. */
@@ -150,6 +164,7 @@ static void ask(struct end *end, bool ring_connects, int argc, char **argv)
             die("the server closed the connection after %zu rounds", rounds.seen);
         rounds_end(&rounds);
     }
+    check_nodelay(end->fd);
     print_rounds(&rounds, end->fd);
 }
 

@@ -50,6 +50,7 @@ uring() {
     export URING_ENTER=syscall
     uring client flows 'ring ring ring' 1
     uring client late 'ring ring ring' 2
+    uring client late 'ring libc ring' 2
     uring server late 'ring ring ring' 2
 }
 
