@@ -33,7 +33,7 @@ static bool is_clear(const struct run_options *options)
     int send = NS_SEND_DEFAULT;
 
     if (options->send)
-        ns_words_find(NS_WORDS_SEND, options->send, &send);
+        ns_words_find(NS_TAKES_SEND, options->send, &send);
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
@@ -120,11 +120,6 @@ static bool put_library(void)
 
     free(list);
     return ok;
-}
-
-static void warn_of_environment(const char *text)
-{
-    WARN("%s", text);
 }
 
 static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
@@ -225,7 +220,7 @@ int ns_run_main(int argc, char **argv)
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    ns_environment_judge(warn_of_environment);
+    ns_environment_judge("run");
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])

@@ -9,7 +9,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"x" * 400
-        self.send_response(200)
+        self.send_response(201 if self.command == "POST" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -39,10 +39,10 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
 static bool has_working_library(const struct ns_proc *proc)
 {
     struct ns_loaded loaded;
-    int error = ns_loaded_find(proc, &loaded);
-    enum ns_shim shim = ns_loaded_shim(proc, error, &loaded);
 
-    return shim == NS_SHIM_STARTING || shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+    ns_loaded_find(proc, &loaded);
+    return loaded.shim == NS_SHIM_STARTING || loaded.shim == NS_SHIM_READY ||
+           loaded.shim == NS_SHIM_WORKS;
 }
 
 static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)

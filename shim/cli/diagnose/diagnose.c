@@ -123,40 +123,20 @@ static bool write_policy(struct outputs *outputs, const struct ns_diagnosis *dia
     return ok;
 }
 
-static bool write_page(struct outputs *outputs, const char *json)
-{
-    FILE *stream = ns_outfile_begin(&outputs->page);
-
-    if (!stream)
-        return false;
-    ns_report_write_page(stream, json);
-    if (!ns_outfile_end(&outputs->page, stream))
-        return false;
-    if (strcmp(outputs->page.name, "-") != 0)
-        fprintf(stderr, "page: %s\n", outputs->page.name);
-    return true;
-}
-
 /* Last of all, since the object has the messages and the status; status < 0: the program is still
  * running. Returns false if something could not be written. */
 static bool write_json(struct outputs *outputs, const struct ns_report *report, int status)
 {
-    cJSON *object = ns_output_object();
-    bool ok = true;
-
-    if (!object)
+    if (!ns_output_object())
         return true;
-    ns_report_fill_json(object, report);
-    if (outputs->page.fd >= 0) {
-        cJSON_ReplaceItemInObjectCaseSensitive(
-            object, "status", status < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(status));
-        char *text = cJSON_Print(object);
-        ok = text && write_page(outputs, text);
-        free(text);
-    }
-    char *text = ns_output_take(ok ? status : NS_EXIT_ERROR);
-    if (outputs->json.fd >= 0)
-        ok = ns_outfile_write(&outputs->json, text) && ok;
+    ns_report_fill_json(ns_output_object(), report);
+    bool has_page = outputs->page.fd >= 0;
+    char *text = ns_output_take(status), *page = has_page && text ? ns_report_page(text) : NULL;
+    bool ok = !has_page || ns_outfile_write(&outputs->page, page);
+    if (has_page && ok && strcmp(outputs->page.name, "-") != 0)
+        fprintf(stderr, "page: %s\n", outputs->page.name);
+    ok = ns_outfile_write(&outputs->json, text) && ok;
+    free(page);
     free(text);
     return ok;
 }

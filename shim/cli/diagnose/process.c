@@ -17,9 +17,9 @@
 static bool has_shim(const struct ns_proc *proc)
 {
     static struct ns_loaded loaded;
-    enum ns_shim shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
 
-    return shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+    ns_loaded_find(proc, &loaded);
+    return loaded.shim == NS_SHIM_READY || loaded.shim == NS_SHIM_WORKS;
 }
 
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)

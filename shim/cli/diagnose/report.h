@@ -26,7 +26,8 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width);
 /* Add the members that config/diagnosis.schema.json describes. */
 void ns_report_fill_json(cJSON *object, const struct ns_report *report);
 
-/* Write config/diagnosis.html with this JSON text inserted. */
-void ns_report_write_page(FILE *stream, const char *json);
+/* config/diagnosis.html with this JSON text inserted, allocated; NULL without memory. '<' becomes
+ * an escape sequence of JSON, since a process may be named "</script>". */
+char *ns_report_page(const char *json);
 
 #endif

@@ -92,10 +92,6 @@ int ns_cdi_main(int argc, char **argv)
 
     if (!ns_verbs_read("cdi", argc, argv, targets))
         return NS_EXIT_ERROR;
-    if (optind < argc) {
-        SAY("unexpected word '%s'; see 'nagleshim cdi --help'", argv[optind]);
-        return NS_EXIT_ERROR;
-    }
     return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES

@@ -37,7 +37,7 @@ static bool parse(int argc, char **argv, struct host_options *options)
 {
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
-    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units.words, 0, 0},
+    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units, 0, 0},
                                         {NS_HOST_PRELOAD_FILE, &options->preload, 0, 0},
                                         {NS_HOST_LIBRARY, &options->library, 0, 0},
                                         {NS_HOST_ROOT, &options->root, 0, 0},
