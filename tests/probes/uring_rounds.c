@@ -75,6 +75,19 @@ static bool hear_text(char *text)
     return true;
 }
 
+/* The program has not set TCP_NODELAY, and is not to see that the library has. Where a listener has
+ * no limit of the ACK, the library cannot know that it was itself. */
+static void check_nodelay(void)
+{
+    enum { DELACK_MAX_US = 46 };
+    int value = 0, limit;
+    socklen_t len = sizeof(value);
+
+    if (getsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value &&
+        getsockopt(connection, IPPROTO_TCP, DELACK_MAX_US, &limit, &len) == 0)
+        die("TCP_NODELAY is %d", value);
+}
+
 static void accept_at(const char *port)
 {
     int listener = listen_at(port);
@@ -132,9 +145,10 @@ int main(int argc, char **argv)
         refuse("no io_uring", error);
     if (strcmp(argv[1], "client") == 0) {
         ask(argc - 5, argv + 5);
-        return 0;
+    } else {
+        accept_at(argv[6]);
+        serve();
     }
-    accept_at(argv[6]);
-    serve();
+    check_nodelay();
     return 0;
 }
