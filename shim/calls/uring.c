@@ -5,6 +5,7 @@
 #include "base/symbol.h"
 #include "calls/calls.h"
 
+#include <dlfcn.h>
 #include <linux/io_uring.h>
 #include <string.h>
 
@@ -54,6 +55,8 @@ static void reads(int fd, struct ns_conn *conn)
     NS_PUT(conn, origin, NS_GET(conn, origin) | NS_RING_READS);
 }
 
+/* What a ring accepts is unknown until its first request, and that may be any of these. A file is
+ * looked up once. */
 static void looks_at(const struct io_uring_sqe *request)
 {
     int fd = request->fd;
@@ -62,21 +65,17 @@ static void looks_at(const struct io_uring_sqe *request)
     case IORING_OP_SENDMSG:
     case SEND_ZC:
     case SENDMSG_ZC:
-        writes(ns_socket_ruled(fd, true));
-        break;
     case IORING_OP_WRITE:
     case IORING_OP_WRITEV:
     case IORING_OP_WRITE_FIXED:
-        writes(ns_socket_ruled(fd, false));
+        writes(ns_socket_ruled(fd, true));
         break;
     case IORING_OP_RECV:
     case IORING_OP_RECVMSG:
-        reads(fd, ns_socket_ruled(fd, true));
-        break;
     case IORING_OP_READ:
     case IORING_OP_READV:
     case IORING_OP_READ_FIXED:
-        reads(fd, ns_socket_ruled(fd, false));
+        reads(fd, ns_socket_ruled(fd, true));
         break;
     case IORING_OP_CONNECT:
         ns_socket_arrived(fd, false);
@@ -106,7 +105,8 @@ static void submits(const struct ring *ring, unsigned waits_for)
     enters(waits_for);
 }
 
-/* liburing's own functions. Looked up at the first call, since most processes have none. */
+/* liburing's own functions. Looked up at the first call, since most processes have none, and again
+ * after a dlclose(), which may have unloaded them. */
 enum {
 #define NS_CALL(...)
 #define NS_URING(name, before) NEXT_##name,
@@ -129,6 +129,22 @@ static function find(unsigned id, const char *name)
     return call;
 }
 
+NS_EXPORT int dlclose(void *handle)
+{
+    int result = NS_REAL(dlclose)(handle);
+    for (unsigned id = 0; id < NEXT_COUNT; id++)
+        if (atomic_load_explicit(&next[id], memory_order_relaxed))
+            atomic_store_explicit(&next[id], NULL, memory_order_relaxed);
+    return result;
+}
+
+static void makes(unsigned flags)
+{
+    if (flags & LARGE_REQUESTS)
+        atomic_store(&large, true);
+    ns_handover_all_unseen();
+}
+
 /* Registers that a function does not use are passed on all the same; liburing returns an int. A
  * program may ask whether there is such a function, and then has no liburing. */
 #define WRAPPER(name, before, after)                                                               \
@@ -144,8 +160,7 @@ static function find(unsigned id, const char *name)
         return result;                                                                             \
     }
 #define NS_URING(name, before) WRAPPER(name, before, )
-/* The flags are read after the call, since their pointer may be bad. */
-#define NS_URING_MAKE(name, flags)                                                                 \
-    WRAPPER(name, ns_handover_all_unseen(),                                                        \
-            if ((int)result >= 0 && (flags)&LARGE_REQUESTS) atomic_store(&large, true))
+/* Only if it has made the ring: where io_uring is forbidden, programs ask for one in vain. Nor can
+ * the pointer to the flags be bad then. */
+#define NS_URING_MAKE(name, flags) WRAPPER(name, , if ((int)result >= 0) makes(flags))
 #include "base/calls.def"

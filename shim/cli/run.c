@@ -122,11 +122,6 @@ static bool put_library(void)
     return ok;
 }
 
-static void warn_of_environment(const char *text)
-{
-    WARN("%s", text);
-}
-
 static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
 {
     for (size_t i = 0; i < policy->n_rules; i++)
@@ -225,7 +220,7 @@ int ns_run_main(int argc, char **argv)
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    ns_environment_judge(warn_of_environment);
+    ns_environment_judge("run");
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])

@@ -108,6 +108,7 @@ enum {
     NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
     NS_RING_READS = 16,      /* liburing has been given a read since the last write */
     NS_WAITS_UNSEEN = 32,    /* after a read that found nothing the program waits unseen */
+    NS_EXPECTED = 64,        /* what its rule sets was set at socket(), and counted */
 };
 
 /* Is it more than passed through? */

@@ -37,6 +37,7 @@ uring() {
 @test "a server of liburing stalls without the library, and flows with it, also if it mixes the ring with libc's calls" {
     uring server flows 'libc ring ring' 2
     uring server flows 'ring ring ring' 2
+    uring server flows 'ring file file' 2
     uring server flows 'libc ring libc' 2
 }
 
@@ -50,5 +51,48 @@ uring() {
     export URING_ENTER=syscall
     uring client flows 'ring ring ring' 1
     uring client late 'ring ring ring' 2
+    uring client late 'ring libc ring' 2
     uring server late 'ring ring ring' 2
+}
+
+@test "a plugin with liburing may be closed, and opened again at another address" {
+    gcc -shared -fPIC -o "$T/plugin.so" -x c - -luring <<'END'
+#include <liburing.h>
+int one_request(void)
+{
+    struct io_uring ring;
+    int result = io_uring_queue_init(8, &ring, 0);
+    if (result < 0)
+        return result;
+    io_uring_prep_nop(io_uring_get_sqe(&ring));
+    result = io_uring_submit_and_wait(&ring, 1);
+    io_uring_queue_exit(&ring);
+    return result;
+}
+END
+    gcc -o "$T/host" -x c - -ldl <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/mman.h>
+int main(int argc, char **argv)
+{
+    void *before = NULL;
+    for (int i = 1; i <= 2; i++) {
+        void *plugin = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+        int (*one_request)(void);
+        if (!plugin)
+            return 2;
+        *(void **)&one_request = dlsym(plugin, "one_request");
+        printf("%d %s ", one_request(), dlsym(plugin, "io_uring_submit") == before ? "again" : "new");
+        fflush(stdout);
+        before = dlsym(plugin, "io_uring_submit");
+        dlclose(plugin);
+        for (int pages = 1; pages < 100; pages++)
+            mmap(NULL, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    return 0;
+}
+END
+    [[ $("$T/host" "$T/plugin.so") == '1 new 1 new ' ]]
+    [[ $(LD_PRELOAD=$LIBRARY "$T/host" "$T/plugin.so") == '1 new 1 new ' ]]
 }

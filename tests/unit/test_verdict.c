@@ -339,6 +339,50 @@ CHECK(check_early)
     OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
 }
 
+/* From outside: five times data of the peer so long after earlier data, with a pure ACK meanwhile.
+ */
+static struct ns_verdict gaps(uint64_t ms, bool acks)
+{
+    struct talk talk;
+    talk_begin(&talk);
+    talk_look(&talk, NS_LOOK_SAMPLE, 0);
+    for (int i = 0; i < 5; i++) {
+        talk_pass(&talk, 2 * MS);
+        talk_receive(&talk, HEAD);
+        talk_look(&talk, NS_LOOK_SAMPLE, 0);
+        talk_pass(&talk, ms * MS);
+        talk.now.sent_segments += acks;
+        talk_receive(&talk, TAIL);
+        talk_look(&talk, NS_LOOK_SAMPLE, 0);
+    }
+    return talk_verdict(&talk);
+}
+
+CHECK(check_gaps)
+{
+    static const struct {
+        uint64_t ms;
+        bool acks;
+        bool open;
+        const char *what;
+    } rows[] = {
+        {42, true, true, "as late as a delayed ACK of ours: it may have been held"},
+        {42, false, false, "as late, without such an ACK"},
+        {28, true, false, "sooner"},
+        {60, true, false, "later"},
+        {178, true, false, "later"},
+        {200, true, true, "as late as the longest delayed ACK"},
+        {232, true, false, "later than any delayed ACK"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_verdict verdict = gaps(rows[i].ms, rows[i].acks);
+        OK(verdict.gaps == (rows[i].open ? 5 : 0) &&
+               rows[i].open ==
+                   (verdict.grade == NS_GRADE_CANNOT_TELL && verdict.doubt == NS_DOUBT_PEER),
+           "data after %d ms: %s", (int)rows[i].ms, rows[i].what);
+    }
+}
+
 CHECK(check_best_proof)
 {
     struct ns_verdict verdict = {0};

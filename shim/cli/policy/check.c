@@ -252,23 +252,18 @@ static int check_directories(const char *list, bool is_option)
     return failed ? NS_EXIT_ERROR : worst;
 }
 
-static void warn_of_environment(const char *text)
-{
-    ns_say("check", "warning: %s", text);
-}
-
 /* Every policy that a program could get from this environment. */
 static int check_here(void)
 {
-    const char *named = getenv("NAGLESHIM_POLICY");
+    const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     char off[128];
 
     if (ns_environment_off(off, sizeof off))
         ns_say("check", "warning: %s", off);
-    ns_environment_judge(warn_of_environment);
+    ns_environment_judge("check");
     if (named && *named)
         return check_file(NULL, NULL);
-    return check_directories(ns_environment_policies(), false);
+    return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
 }
 
 int ns_check_main(int argc, char **argv)

@@ -15,12 +15,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
+#define WARN(...) ns_output_item("warnings", "warning", __VA_ARGS__)
 
 struct options {
     const char *policy;
@@ -85,23 +85,6 @@ static bool take_options(int argc, char **argv, struct options *options)
     return false;
 }
 
-__attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
-{
-    char text[2 * PATH_MAX];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    ns_output_line("warning: %s", text);
-    ns_output_list("warnings", text);
-}
-
-static void warn_of_environment(const char *text)
-{
-    warn("%s", text);
-}
-
 /* NULL without --json. */
 static cJSON *add_object(const char *name)
 {
@@ -129,7 +112,7 @@ static void say_process(const struct ns_subject *subject, const char *word)
     else
         ns_output_line("process: %s", exe);
     if (exe && reason)
-        warn("the shim will not reach this process: %s %s", reach->file, reason);
+        WARN("the shim will not reach this process: %s %s", reach->file, reason);
 }
 
 static void say_socket(const struct options *options)
@@ -230,7 +213,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     const struct ns_rule *rule = ns_match_socket(&set, facts);
     unsigned undecided = say_rules(policy, subject, facts, rule);
     if (undecided)
-        warn("%u rule%s undecided; the following holds if %s", undecided,
+        WARN("%u rule%s undecided; the following holds if %s", undecided,
              undecided == 1 ? " is" : "s are",
              undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
@@ -262,11 +245,10 @@ int ns_explain_main(int argc, char **argv)
     say_process(&subject, options.process);
     say_socket(&options);
     if (ns_environment_off(off, sizeof off))
-        warn("%s here", off);
-    ns_environment_judge(warn_of_environment);
+        WARN("%s here", off);
+    ns_environment_judge(NULL);
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
-    if (found.origin != NS_POLICY_BUILTIN)
-        ns_policy_free((struct ns_policy *)found.policy);
+    ns_policy_free((struct ns_policy *)found.policy);
     return status;
 }

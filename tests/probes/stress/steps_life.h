@@ -250,7 +250,10 @@ SCENARIO("pass-back")
     near.fd = receive_right(pair[1]);
 }
 
-SCENE("uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
+static unsigned long requests;
+SCENE("aio", EXPECT(syscall(SYS_io_setup, 1, &requests) == 0))
+SCENE("no-aio", EXPECT(syscall(SYS_io_setup, 0, &requests) == -1))
+SCENE("no-uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
 SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 
 SCENARIO("filter")
