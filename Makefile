@@ -65,9 +65,9 @@ CLI_OBJ := $(CLI_SRC:%.c=$B/obj/%.o) $(filter $(CORE_SRC:%.c=$B/pic/%.o),$(SHIM_
 EXAMPLE_SRC := $(wildcard examples/*.c)
 EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
 PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
-# liburing is installed only for this machine, so a cross-build leaves out its probe.
+# liburing is installed only for this machine, so a cross-build leaves out its probes.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
-PROBE_SRC := $(filter-out tests/probes/life/life_uring.c,$(PROBE_SRC))
+PROBE_SRC := $(filter-out %uring.c %uring_rounds.c,$(PROBE_SRC))
 endif
 PROBES := $(patsubst %.c,$B/probes/%,$(notdir $(PROBE_SRC)))
 PROBE_H := $(wildcard tests/probes/*.h tests/probes/*/*.h)
@@ -114,7 +114,7 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 
 # The command contains these two files: they are included with the assembler's .incbin.
 $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
-$B/obj/shim/cli/diagnose/page.o: config/diagnosis.html
+$B/obj/shim/cli/diagnose/json.o: config/diagnosis.html
 
 # The export list is generated from the call table only.
 $B/exports.map: shim/base/exports.map.in shim/base/calls.def
@@ -151,7 +151,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/say.c shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
@@ -170,7 +170,9 @@ $B/probes/%.so: %.so.c $(PROBE_H)
 $B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
-$B/probes/life_uring: PROBE_LIBS := -luring
+# Linked in, liburing is as unseen as any other program that makes system calls by itself.
+$B/probes/life_uring: PROBE_LIBS := -l:liburing.a
+$B/probes/uring_rounds: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
@@ -289,6 +291,18 @@ check-victims: ## test more programs that stall without the library: Java, Pytho
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats
+
+.PHONY: check-museum
+check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
+	@tests/deps museum
+	@$(MAKE) --no-print-directory -s all
+	@tests/museum/run $(ROWS)
+
+.PHONY: check-page
+check-page: ## test the page of diagnose in headless Chromium
+	@tests/deps page
+	@$(MAKE) --no-print-directory -s all examples
+	@tests/run tests/systems/browser/page.bats
 
 .PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
@@ -483,6 +497,7 @@ help: ## print this list
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
 	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
 	@echo "  make check-mutants MUTANTS='-n 300 shim/socket' tries 300 changes in that folder"
+	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
 	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
 
 -include $(shell find $B/pic $B/obj $B/fuzz/obj -name '*.d' 2>/dev/null)

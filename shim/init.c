@@ -2,8 +2,7 @@
 /* Start-up and exit, and the only reader of the environment. Must never stop the program or print
  * on stdout. Prints on stderr only if NAGLESHIM_LOG asks for it, or if NAGLESHIM_POLICY or
  * NAGLESHIM_LOG itself is wrong. */
-#include "socket/handover.h"
-#include "socket/socket.h"
+#include "calls/calls.h"
 #include "traffic/push.h"
 #include "report/log.h"
 #include "policy/find.h"
@@ -199,6 +198,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
         register_inherited();
+        ns_stdio_reads(STDIN_FILENO, (const void *)getauxval(AT_ENTRY)); /* the program */
         working = true;
         ns_status_begin(NS_STATUS_ACTIVE);
     }

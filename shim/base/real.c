@@ -115,7 +115,7 @@ static bool is_old_glibc(void)
  * load late, for example with a plugin. */
 static bool may_come(const char *name)
 {
-    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dlopen"};
+    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dl"};
     for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
         if (strncmp(name, theirs[i], strlen(theirs[i])) == 0)
             return is_old_glibc();

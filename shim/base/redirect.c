@@ -18,27 +18,16 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS =
 #error "the relocations of this machine are not known"
 #endif
 
-/* What the loader says of the object, and this library's own symbols. */
 struct redirect {
     uintptr_t within;
-    struct dl_phdr_info info;
-    struct ns_object object, exports;
+    const struct ns_redirection *functions;
+    size_t count;
+    struct ns_object exports; /* this library */
+    struct ns_object object;
+    const struct dl_phdr_info *info;
     uintptr_t sealed, sealed_end; /* what the loader has made read-only after relocation */
     bool unsealed;
 };
-
-static int find(struct dl_phdr_info *info, size_t size, void *context)
-{
-    struct redirect *redirect = context;
-    const ElfW(Dyn) *dynamic = ns_object_dynamic(info);
-    (void)size;
-    if (dynamic == _DYNAMIC)
-        ns_object_read(info, dynamic, &redirect->exports);
-    else if (dynamic && ns_object_has(info, redirect->within) &&
-             ns_object_read(info, dynamic, &redirect->object))
-        redirect->info = *info;
-    return redirect->exports.symbols && redirect->object.symbols;
-}
 
 /* Where a call of a name ends. */
 struct target {
@@ -91,9 +80,19 @@ static bool unseal(struct redirect *redirect, uintptr_t slot)
     return redirect->unsealed;
 }
 
+/* What is to be called instead of a function; 0: what is called now. */
+static uintptr_t instead(const struct redirect *redirect, const char *name, uint32_t hash)
+{
+    for (size_t i = 0; i < redirect->count; i++)
+        if (strcmp(redirect->functions[i].name, name) == 0)
+            return (uintptr_t)redirect->functions[i].to;
+    uint32_t index = redirect->count ? STN_UNDEF : ns_object_find(&redirect->exports, name, hash);
+    return index == STN_UNDEF ? 0 : (uintptr_t)ns_object_resolve(&redirect->exports, index);
+}
+
 static void relocate(struct redirect *redirect, const ElfW(Rela) * entry)
 {
-    const struct ns_object *object = &redirect->object, *exports = &redirect->exports;
+    const struct ns_object *object = &redirect->object;
     unsigned long type = ELF64_R_TYPE(entry->r_info);
     if ((type != JUMP_SLOT && type != GLOB_DAT && type != ADDRESS) || entry->r_addend)
         return;
@@ -101,31 +100,29 @@ static void relocate(struct redirect *redirect, const ElfW(Rela) * entry)
     if (symbol->st_shndx != SHN_UNDEF)
         return; /* its own */
     const char *name = object->strings + symbol->st_name;
-    uint32_t hash = ns_object_hash(name), index = ns_object_find(exports, name, hash);
-    if (index == STN_UNDEF)
-        return;
+    uint32_t hash = ns_object_hash(name);
+    uintptr_t wrapper = instead(redirect, name, hash);
     uintptr_t *slot = (uintptr_t *)(object->base + entry->r_offset);
-    uintptr_t wrapper = (uintptr_t)ns_object_resolve(exports, index);
     struct target target = {name, hash, __atomic_load_n(slot, __ATOMIC_RELAXED), false, false};
-    if (target.now == wrapper)
+    if (!wrapper || target.now == wrapper)
         return;
     dl_iterate_phdr(look, &target);
     /* Until its first call, a slot leads to the loader, by code of the object itself. */
-    bool lazy = type == JUMP_SLOT && ns_object_has(&redirect->info, target.now);
+    bool lazy = type == JUMP_SLOT && ns_object_has(redirect->info, target.now);
     if (!target.elsewhere && (target.libc || lazy) && unseal(redirect, (uintptr_t)slot))
         __atomic_store_n(slot, wrapper, __ATOMIC_RELAXED);
 }
 
-/* The relocations in a table of the dynamic section. n_skipped: entries at its beginning without a
- * symbol. */
-static void relocate_all(struct redirect *redirect, ElfW(Sxword) table, ElfW(Sxword) size,
-                         ElfW(Sxword) skipped)
+/* The relocations in a table of the dynamic section. skipped: says how many at its beginning have
+ * no symbol. */
+static void relocate_all(struct redirect *redirect, const ElfW(Dyn) * entry, ElfW(Sxword) table,
+                         ElfW(Sxword) size, ElfW(Sxword) skipped)
 {
     const ElfW(Rela) *first = NULL;
     size_t bytes = 0, skip = 0;
-    for (const ElfW(Dyn) *entry = ns_object_dynamic(&redirect->info); entry->d_tag; entry++) {
+    for (; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == table)
-            first = ns_object_at(&redirect->info, entry);
+            first = ns_object_at(redirect->info, entry);
         else if (entry->d_tag == size)
             bytes = entry->d_un.d_val;
         else if (entry->d_tag == skipped)
@@ -135,25 +132,46 @@ static void relocate_all(struct redirect *redirect, ElfW(Sxword) table, ElfW(Sxw
         relocate(redirect, &first[i]);
 }
 
-void ns_redirect_calls(const void *within)
+static int find_exports(struct dl_phdr_info *info, size_t size, void *context)
 {
-    struct redirect redirect = {.within = (uintptr_t)within};
+    struct redirect *redirect = context;
+    (void)size;
+    return ns_object_dynamic(info) == _DYNAMIC &&
+           ns_object_read(info, _DYNAMIC, &redirect->exports);
+}
+
+/* All is done inside the loader's lock, so that no other thread makes the memory read-only again.
+ */
+static int visit(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct redirect *redirect = context;
+    const ElfW(Dyn) *dynamic = ns_object_dynamic(info);
     uintptr_t page = getauxval(AT_PAGESZ);
-    int saved = errno;
-    dl_iterate_phdr(find, &redirect);
-    if (redirect.exports.symbols && redirect.object.symbols) {
-        for (unsigned i = 0; i < redirect.info.dlpi_phnum; i++) {
-            const ElfW(Phdr) *part = &redirect.info.dlpi_phdr[i];
-            if (part->p_type == PT_GNU_RELRO) {
-                redirect.sealed = (redirect.object.base + part->p_vaddr) & -page;
-                redirect.sealed_end =
-                    (redirect.object.base + part->p_vaddr + part->p_memsz) & -page;
-            }
+    (void)size;
+    if (!dynamic || dynamic == _DYNAMIC || !ns_object_has(info, redirect->within) ||
+        !ns_object_read(info, dynamic, &redirect->object))
+        return 0;
+    redirect->info = info;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_GNU_RELRO) {
+            redirect->sealed = (info->dlpi_addr + part->p_vaddr) & -page;
+            redirect->sealed_end = (info->dlpi_addr + part->p_vaddr + part->p_memsz) & -page;
         }
-        relocate_all(&redirect, DT_JMPREL, DT_PLTRELSZ, DT_NULL);
-        relocate_all(&redirect, DT_RELA, DT_RELASZ, DT_RELACOUNT);
-        if (redirect.unsealed)
-            mprotect((void *)redirect.sealed, redirect.sealed_end - redirect.sealed, PROT_READ);
     }
+    relocate_all(redirect, dynamic, DT_JMPREL, DT_PLTRELSZ, DT_NULL);
+    relocate_all(redirect, dynamic, DT_RELA, DT_RELASZ, DT_RELACOUNT);
+    if (redirect->unsealed)
+        mprotect((void *)redirect->sealed, redirect->sealed_end - redirect->sealed, PROT_READ);
+    return 1;
+}
+
+void ns_redirect_calls(const void *within, const struct ns_redirection *functions, size_t count)
+{
+    struct redirect redirect = {
+        .within = (uintptr_t)within, .functions = functions, .count = count};
+    int saved = errno;
+    if (dl_iterate_phdr(find_exports, &redirect))
+        dl_iterate_phdr(visit, &redirect);
     errno = saved;
 }

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of objects that were opened with RTLD_DEEPBIND. Such an object finds libc's functions
- * before the exported ones. */
+/* Changes where an object's calls lead, in its own slots (DT_JMPREL, DT_RELA). */
 #ifndef NS_REDIRECT_H
 #define NS_REDIRECT_H
 
-/* Let the object that contains this address call the exported functions, as if it had been opened
- * without the flag. Only its slots that lead, or will lead, to libc's definition of an exported
- * name are changed. If another object defines the name, too, they stay, since the program may want
- * that definition. A slot that cannot be written stays. Takes the loader's lock and allocates
- * nothing; errno is unchanged. Not async-signal-safe. */
-void ns_redirect_calls(const void *within);
+#include <stddef.h>
+
+/* A function of libc, and what is called instead. */
+struct ns_redirection {
+    const char *name;
+    void (*to)(void);
+};
+
+/* Redirect the calls of the object that contains the address within: count functions, or if that is
+ * 0 all that this library exports. (An object that was opened with RTLD_DEEPBIND finds libc's
+ * functions before the exported ones.) Only slots that lead, or will lead, to libc's definition are
+ * changed. If another object defines the name, too, they stay, since the program may want that
+ * definition. A slot that cannot be written stays. Takes the loader's lock and allocates nothing;
+ * errno is unchanged. Not async-signal-safe. */
+void ns_redirect_calls(const void *within, const struct ns_redirection *functions, size_t count);
 
 #endif

@@ -66,6 +66,9 @@ void ns_in_child(void);
 void ns_before_exec(void);
 void ns_before_end(void);
 
+/* The object that contains the address within may read fd by stdio. Not async-signal-safe. */
+void ns_stdio_reads(int fd, const void *within);
+
 /* Before a seccomp filter is installed. */
 void ns_before_filter(void);
 

@@ -22,7 +22,7 @@ NS_EXPORT void __gmon_start__(void)
     /* Not without rules, nor after a seccomp filter. */
     if (__builtin_expect(atomic_load_explicit(&opened_deep, memory_order_relaxed), 0) &&
         ns_fd_is_open(0) && !ns_process_is_disabled())
-        ns_redirect_calls(__builtin_return_address(0));
+        ns_redirect_calls(__builtin_return_address(0), NULL, 0);
 }
 
 /* Called from the stub; returns where to jump. */

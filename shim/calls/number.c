@@ -58,13 +58,6 @@ static void splices(const long a[6])
     ns_handover_unseen((int)a[2]);
 }
 
-/* It may write to any socket unseen. */
-static void writes_anywhere(const long a[6])
-{
-    (void)a;
-    ns_handover_all_unseen();
-}
-
 static void may_wait_for_futex(const long a[6])
 {
     if (ns_futex_waits((int)a[1]))
@@ -160,6 +153,14 @@ static void receives(const long a[6], long result)
 {
     (void)a;
     ns_socket_arrived((int)result, true);
+}
+
+/* From now on something may write to any socket unseen. */
+static void writes_anywhere(const long a[6], long result)
+{
+    (void)a;
+    (void)result;
+    ns_handover_all_unseen();
 }
 
 static void may_be_child(const long a[6], long result)

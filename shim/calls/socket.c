@@ -175,8 +175,11 @@ NS_EXPORT int fclose(FILE *stream)
 NS_EXPORT FILE *fdopen(int fd, const char *mode)
 {
     FILE *stream = NS_REAL(fdopen)(fd, mode);
-    if (stream) /* stdio reads and writes without read() and write() */
-        ns_handover_unseen(fd);
+    if (!stream)
+        return NULL;
+    ns_handover_unseen(fd); /* stdio reads and writes without read() and write() */
+    if (mode[0] == 'r' || strchr(mode, '+'))
+        ns_stdio_reads(fd, __builtin_return_address(0));
     return stream;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,62 +80,50 @@ static void change_environment(const char *const *changes)
     }
 }
 
-static _Noreturn void become(const struct ns_child_options *options, int gate, int failure)
+static _Noreturn void become(const struct ns_child_options *options, int parent)
 {
     char byte;
 
     /* Without this byte, the parent has ended. */
-    if (read(gate, &byte, 1) == 1) {
-        change_environment(options->environment);
-        if (redirect(options)) {
-            sigprocmask(SIG_SETMASK, &mask_before, NULL);
-            ns_child_restore();
-            execvp(options->argv[0], options->argv);
-        }
-        int error = errno;
-        if (write(failure, &error, sizeof error) != sizeof error)
-            _exit(127);
+    if (read(parent, &byte, 1) != 1)
+        _exit(127);
+    change_environment(options->environment);
+    if (redirect(options)) {
+        sigprocmask(SIG_SETMASK, &mask_before, NULL);
+        ns_child_restore();
+        execvp(options->argv[0], options->argv);
     }
-    _exit(127);
+    int error = errno;
+    _exit(write(parent, &error, sizeof error) > 0 ? 127 : 126); /* nobody reads the status */
 }
 
 int ns_child_fork(struct ns_child *child, const struct ns_child_options *options)
 {
-    int gate[2], failure[2];
+    int ends[2];
 
-    *child = (struct ns_child){.pid = -1, .gate = -1, .failure = -1};
-    if (pipe2(gate, O_CLOEXEC) != 0)
+    *child = (struct ns_child){.pid = -1, .socket = -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return -errno;
-    if (pipe2(failure, O_CLOEXEC) != 0) {
-        int error = errno;
-
-        close(gate[0]);
-        close(gate[1]);
-        return -error;
-    }
     child->pid = fork();
     if (child->pid == 0) {
-        close(gate[1]);
-        become(options, gate[0], failure[1]);
+        close(ends[0]);
+        become(options, ends[1]);
     }
-    close(gate[0]);
-    close(failure[1]);
-    child->gate = gate[1];
-    child->failure = failure[0];
+    close(ends[1]);
+    child->socket = ends[0];
     return child->pid < 0 ? -errno : 0;
 }
 
 int ns_child_release(struct ns_child *child)
 {
     int error = 0;
-    ssize_t n = write(child->gate, "", 1);
+    ssize_t n = write(child->socket, "", 1);
 
-    close(child->gate);
-    /* Closed by a successful execve. */
+    /* The child's end is closed by a successful execve. */
     if (n == 1)
-        n = read(child->failure, &error, sizeof error);
-    close(child->failure);
-    child->gate = child->failure = -1;
+        n = read(child->socket, &error, sizeof error);
+    close(child->socket);
+    child->socket = -1;
     if (n == 0)
         return 0;
     waitpid(child->pid, NULL, 0);

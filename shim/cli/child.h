@@ -9,8 +9,8 @@
 
 struct ns_child {
     pid_t pid;
-    int gate;    /* ns_child_release writes to it: then the child executes the program */
-    int failure; /* the child reports errno of execve here */
+    int socket; /* ns_child_release writes to it: then the child executes the program, or writes
+                 * errno of execve back */
     bool ended;
     int status; /* as a shell has it: 128 and the signal's number if one ended it */
 };

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the nagleshim command share: its subcommands, their exit statuses, messages,
- * and the values that several options take. Nothing of this is linked into the library. */
+/* What the files of the nagleshim command share: its subcommands, their exit statuses and messages.
+ * Nothing of this is linked into the library. */
 #ifndef NS_CLI_H
 #define NS_CLI_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
 
 enum {
     NS_EXIT_YES = 0,
@@ -37,30 +35,5 @@ __attribute__((format(printf, 2, 3))) void ns_say(const char *command, const cha
 /* Replace control characters and invalid UTF-8 by '?', in place: text that another user chose must
  * not drive the terminal or begin a line. Returns text. */
 char *ns_sanitize(char *text);
-
-/* Say why getopt_long refused an option; result is what it returned, '?' or ':'. */
-void ns_say_option(const char *command, char *const *argv, int result);
-
-/* True if text is a decimal number from least to most, without sign or blanks. */
-bool ns_parse_number(const char *text, unsigned long least, unsigned long most,
-                     unsigned long *number);
-
-/* The value of --pid, from optarg. Returns false after a message. */
-bool ns_take_pid(const char *command, pid_t *pid);
-
-/* The words that an option may take as its value. */
-enum ns_words { NS_WORDS_SEND, NS_WORDS_ACK, NS_WORDS_ROLE, NS_WORDS_LOG };
-
-struct ns_word {
-    const char *name; /* NULL past the end of the list */
-    int value;        /* of the enumeration in policy.h */
-};
-struct ns_word ns_words_at(enum ns_words list, unsigned position);
-
-/* True, and *value set unless value is NULL, if word is in the list. */
-bool ns_words_find(enum ns_words list, const char *word, int *value);
-
-/* "a, b or c", cut to size. Returns buffer. */
-char *ns_words_join(enum ns_words list, char *buffer, size_t size);
 
 #endif

@@ -53,25 +53,14 @@ struct comparison {
 
 static bool take_options(int argc, char **argv, struct comparison *comparison)
 {
-    unsigned long runs = RUNS_DEFAULT;
-    int option;
+    double runs = RUNS_DEFAULT;
+    const struct ns_target targets[] = {{NS_COMPARE_RUNS, &runs, RUNS_LEAST, RUNS_MOST},
+                                        {NS_COMPARE_POLICY, &comparison->policy, 0, 0},
+                                        {NS_COMPARE_JSON, &comparison->json, 0, 0},
+                                        {0}};
 
-    while ((option = ns_verbs_next_option("compare", argc, argv)) != -1) {
-        if (option == NS_COMPARE_RUNS) {
-            if (!ns_parse_number(optarg, RUNS_LEAST, RUNS_MOST, &runs)) {
-                SAY("--runs must be a number from %d to %d, not '%s'", RUNS_LEAST, RUNS_MOST,
-                    optarg);
-                return false;
-            }
-        } else if (option == NS_COMPARE_POLICY) {
-            comparison->policy = optarg;
-        } else if (option == NS_COMPARE_JSON) {
-            comparison->json = optarg;
-        } else {
-            ns_say_option("compare", argv, option);
-            return false;
-        }
-    }
+    if (!ns_verbs_read("compare", argc, argv, targets))
+        return false;
     comparison->wanted = (unsigned)runs;
     comparison->program = argv + optind;
     if (optind >= argc)

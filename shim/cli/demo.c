@@ -154,25 +154,13 @@ static int show(unsigned short port)
 
 int ns_demo_main(int argc, char **argv)
 {
-    unsigned long port = 0;
+    double port = 0;
+    const struct ns_target targets[] = {{NS_DEMO_CLIENT, &port, 1, UINT16_MAX}, {0}};
     pid_t server = 0;
-    int option;
 
-    while ((option = ns_verbs_next_option("demo", argc, argv)) != -1) {
-        if (option != NS_DEMO_CLIENT) {
-            ns_say_option("demo", argv, option);
-            return NS_EXIT_ERROR;
-        }
-        if (!ns_parse_number(optarg, 1, UINT16_MAX, &port)) {
-            SAY("--client must be a port from 1 to 65535, not '%s'", optarg);
-            return NS_EXIT_ERROR;
-        }
-    }
-    if (optind < argc) {
-        SAY("'%s': nothing may follow; see 'nagleshim demo --help'", argv[optind]);
+    if (!ns_verbs_read("demo", argc, argv, targets))
         return NS_EXIT_ERROR;
-    }
-    if (port)
+    if (port > 0)
         return ask((unsigned short)port);
     int at = start_server(&server);
     if (at < 0) {

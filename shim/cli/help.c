@@ -68,19 +68,13 @@ enum { COLUMNS = 80 };
 /* The words that an option takes, below its text; further left if they are too long. */
 static void print_words(enum ns_takes takes, int indent)
 {
-    static const enum ns_words lists[] = {
-        [NS_TAKES_SEND] = NS_WORDS_SEND,
-        [NS_TAKES_ACK] = NS_WORDS_ACK,
-        [NS_TAKES_ROLE] = NS_WORDS_ROLE,
-        [NS_TAKES_LOG] = NS_WORDS_LOG,
-    };
     char text[COLUMNS] = "";
     struct ns_word word;
     size_t length = 0;
 
     if (takes < NS_TAKES_SEND)
         return;
-    for (unsigned i = 0; (word = ns_words_at(lists[takes], i)).name && length < sizeof text; i++)
+    for (unsigned i = 0; (word = ns_words_at(takes, i)).name && length < sizeof text; i++)
         length +=
             (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : "", word.name);
     indent = indent + (int)length > COLUMNS ? COLUMNS - (int)length : indent;

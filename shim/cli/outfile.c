@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,45 +43,24 @@ bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name
     return file->fd >= 0;
 }
 
-FILE *ns_outfile_begin(struct ns_outfile *file)
-{
-    struct stat st;
-    FILE *stream = NULL;
-
-    if (file->fd < 0)
-        return NULL;
-    if (is_stdout(file) || fstat(file->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        ftruncate(file->fd, 0) == 0)
-        stream = fdopen(file->fd, "w");
-    if (!stream)
-        say_failure(file, errno);
-    return stream;
-}
-
-bool ns_outfile_end(struct ns_outfile *file, FILE *stream)
-{
-    bool ok = !ferror(stream);
-
-    file->fd = -1;
-    if (fclose(stream) == 0 && ok)
-        return true;
-    say_failure(file, errno);
-    if (file->made)
-        unlink(file->name);
-    return false;
-}
-
 bool ns_outfile_write(struct ns_outfile *file, const char *text)
 {
-    if (!text) {
-        say_failure(file, ENOMEM);
-        ns_outfile_drop(file);
-        return false;
+    struct stat st;
+    bool is_file = fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && !is_stdout(file);
+
+    if (file->fd < 0)
+        return true;
+    errno = ENOMEM;
+    bool good =
+        text && (!is_file || ftruncate(file->fd, 0) == 0) && dprintf(file->fd, "%s\n", text) >= 0;
+    int error = errno;
+    if (good && close(file->fd) == 0) {
+        file->fd = -1;
+        return true;
     }
-    FILE *stream = ns_outfile_begin(file);
-    if (stream)
-        fprintf(stream, "%s\n", text);
-    return stream && ns_outfile_end(file, stream);
+    say_failure(file, good ? errno : error);
+    ns_outfile_drop(file);
+    return false;
 }
 
 void ns_outfile_drop(struct ns_outfile *file)
@@ -89,4 +71,21 @@ void ns_outfile_drop(struct ns_outfile *file)
     if (file->made)
         unlink(file->name);
     file->fd = -1;
+}
+
+int ns_outfile_replace(const char *path, const char *text, mode_t mode)
+{
+    char temporary[PATH_MAX + 8];
+
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    bool good = dprintf(fd, "%s", text) >= 0 && fchmod(fd, mode) == 0 && fsync(fd) == 0 &&
+                rename(temporary, path) == 0;
+    int error = good ? 0 : -errno;
+    close(fd);
+    if (!good)
+        unlink(temporary);
+    return error;
 }

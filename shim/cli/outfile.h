@@ -5,7 +5,7 @@
 #define NS_OUTFILE_H
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <sys/types.h>
 
 struct ns_outfile {
     const char *verb, *name;
@@ -14,20 +14,17 @@ struct ns_outfile {
 };
 
 /* name: "-" is standard output; NULL: nothing will be written. An existing file is unchanged until
- * ns_outfile_begin. Returns false after a message. */
+ * ns_outfile_write. Returns false after a message. */
 bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name);
 
-/* Truncate it and return a stream for ns_outfile_end; NULL if nothing is to be written, or after a
- * message. */
-FILE *ns_outfile_begin(struct ns_outfile *file);
-
-/* Close it. Returns false after a message if not all of it was written. */
-bool ns_outfile_end(struct ns_outfile *file, FILE *stream);
-
-/* Write a text and a newline. text NULL: there was no memory for it. */
+/* Write a text and a newline, and close the file. text NULL: there was no memory for it. Returns
+ * false after a message if not all of it was written. Does nothing if nothing is to be written. */
 bool ns_outfile_write(struct ns_outfile *file, const char *text);
 
 /* Write nothing, and leave no empty file behind. */
 void ns_outfile_drop(struct ns_outfile *file);
+
+/* Replaces a file as a whole: writes a temporary file, path.XXXXXX, and renames it. 0 or -errno. */
+int ns_outfile_replace(const char *path, const char *text, mode_t mode);
 
 #endif

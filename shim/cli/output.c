@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the object of --json. It is printed at the end, so that stdout is one valid JSON text
- * whatever goes wrong. If memory is short, the object lacks members; cJSON accepts NULL. Not
- * async-signal-safe. */
+/* Owns the command's messages on stderr, one line each, and the object of --json. That is printed
+ * at the end, so that stdout is one valid JSON text whatever goes wrong. If memory is short, the
+ * object lacks members; cJSON accepts NULL. It must never exit: the caller decides what a failure
+ * means. Not async-signal-safe. */
 #include "cli/output.h"
 
 #include "cli/cli.h"
@@ -14,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TEXT_MOST = 8192 };
+
 static cJSON *object;
 static bool is_printed; /* by ns_output_end */
-
-enum { TEXT_MOST = 8192 };
 
 bool ns_output_is_json(void)
 {
@@ -27,6 +28,39 @@ bool ns_output_is_json(void)
 cJSON *ns_output_object(void)
 {
     return object;
+}
+
+char *ns_sanitize(char *text)
+{
+    size_t left = strlen(text), n;
+
+    for (char *at = text; left > 0; at += n, left -= n) {
+        const unsigned char *c = (const unsigned char *)at;
+
+        n = ns_scan_utf8(at, left);
+        /* C0, DEL, and C1 in UTF-8. A terminal that is not in UTF-8 reads single bytes as C1. */
+        if (n == 0 || *c < 0x20 || *c == 0x7f || (c[0] == 0xc2 && c[1] <= 0x9f)) {
+            n = n ? n : 1;
+            memset(at, '?', n);
+        }
+    }
+    return text;
+}
+
+void ns_say(const char *command, const char *format, ...)
+{
+    char text[TEXT_MOST];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ns_sanitize(text);
+    if (command)
+        fprintf(stderr, "nagleshim %s: %s\n", command, text);
+    else
+        fprintf(stderr, "nagleshim: %s\n", text);
+    ns_output_list("messages", text);
 }
 
 bool ns_output_has_colour(FILE *stream)
@@ -121,6 +155,18 @@ void ns_output_fact(const char *list, const char *name, const char *format, ...)
     cJSON *entry = ns_output_entry(list);
     ns_output_text(entry, "name", name);
     ns_output_text(entry, "text", text);
+}
+
+void ns_output_item(const char *list, const char *word, const char *format, ...)
+{
+    char text[TEXT_MOST];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ns_output_line("%s: %s", word, text);
+    ns_output_list(list, text);
 }
 
 void ns_output_line(const char *format, ...)

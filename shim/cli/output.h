@@ -25,6 +25,10 @@ int ns_output_end(int status);
 __attribute__((format(printf, 3, 4))) void ns_output_fact(const char *list, const char *name,
                                                           const char *format, ...);
 
+/* A line "word: text", or the text in this list. */
+__attribute__((format(printf, 3, 4))) void ns_output_item(const char *list, const char *word,
+                                                          const char *format, ...);
+
 /* A line of the text form only. */
 __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ...);
 

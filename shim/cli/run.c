@@ -33,7 +33,7 @@ static bool is_clear(const struct run_options *options)
     int send = NS_SEND_DEFAULT;
 
     if (options->send)
-        ns_words_find(NS_WORDS_SEND, options->send, &send);
+        ns_words_find(NS_TAKES_SEND, options->send, &send);
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
@@ -122,11 +122,6 @@ static bool put_library(void)
     return ok;
 }
 
-static void warn_of_environment(const char *text)
-{
-    WARN("%s", text);
-}
-
 static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
 {
     for (size_t i = 0; i < policy->n_rules; i++)
@@ -210,17 +205,6 @@ static void warn_of_program(const struct ns_reach *reach, int argc, char **argv)
         WARN("the shim will not reach %s: it %s", reach->program, reason);
 }
 
-static int report_exec_failure(const char *word, const struct ns_reach *reach, int error)
-{
-    if (error == ENOENT && reach->program[0] == '\0' && !strchr(word, '/'))
-        SAY("cannot find '%s' in PATH", word);
-    else if (error == ENOENT && reach->program[0] != '\0')
-        SAY("cannot run '%s': its interpreter is missing", word);
-    else
-        SAY("cannot run '%s': %s", word, strerror(error));
-    return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
-}
-
 int ns_run_main(int argc, char **argv)
 {
     struct run_options options = {0};
@@ -236,7 +220,7 @@ int ns_run_main(int argc, char **argv)
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    ns_environment_judge(warn_of_environment);
+    ns_environment_judge("run");
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);
     else if (subject.reach.program[0])
@@ -244,5 +228,5 @@ int ns_run_main(int argc, char **argv)
     warn_of_program(&subject.reach, argc, argv);
     ns_child_restore();
     execvp(argv[0], argv);
-    return report_exec_failure(argv[0], &subject.reach, errno);
+    return ns_program_say_failure("run", argv[0], errno);
 }

@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only PROGRAM has a meaning here; the others are for the shells' completions. */
+/* Only PROGRAM and NOTHING have a meaning here; the others are for the shells' completions. */
 enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
 const struct ns_verb ns_verbs[] = {
 #define NS_VERB(word, function, operands, usage, summary, about)                                   \
-    {#word, function, usage, summary, about, operands == PROGRAM},
+    {#word, function, usage, summary, about, operands == PROGRAM, operands != NOTHING},
 #include "cli/verbs.def"
 #undef NS_VERB
     {0},
@@ -72,7 +72,9 @@ static void describe(const char *verb, char *letters, struct option *known)
     *known = (struct option){0};
 }
 
-int ns_verbs_next_option(const char *verb, int argc, char **argv)
+/* getopt_long with the verb's options: an enum ns_option, with its value in optarg; -1 at the end;
+ * or '?' or ':', which are for say_option. main has handled --help. */
+static int next_option(const char *verb, int argc, char **argv)
 {
     char letters[2 * COUNT(ns_verb_options) + 3];
     struct option known[COUNT(ns_verb_options) + 1];
@@ -95,7 +97,7 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
 
     if (copy)
         memcpy(copy, argv, (size_t)argc * sizeof *copy);
-    while (copy && (option = ns_verbs_next_option(verb, argc, copy)) != -1)
+    while (copy && (option = next_option(verb, argc, copy)) != -1)
         for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
             if (row->id == option && strcmp(row->name, name) == 0)
                 value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
@@ -121,7 +123,8 @@ static void say_unknown(const char *command, const char *option)
         ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
 }
 
-void ns_say_option(const char *command, char *const *argv, int result)
+/* Says why getopt_long refused an option; result is what it returned. */
+static void say_option(const char *command, char *const *argv, int result)
 {
     char letter[] = {'-', (char)optopt, '\0'};
     /* Long options have values past the letters; getopt has already stepped over their word. */
@@ -136,30 +139,6 @@ void ns_say_option(const char *command, char *const *argv, int result)
         say_unknown(command, option);
 }
 
-bool ns_parse_number(const char *text, unsigned long least, unsigned long most,
-                     unsigned long *number)
-{
-    char *end;
-
-    errno = 0;
-    *number = strtoul(text, &end, 10);
-    /* strtoul would also take blanks and a sign. */
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *number >= least &&
-           *number <= most;
-}
-
-bool ns_take_pid(const char *command, pid_t *pid)
-{
-    unsigned long number;
-
-    if (!ns_parse_number(optarg, 1, INT_MAX, &number)) {
-        ns_say(command, "--pid must be a process id, not '%s'", optarg);
-        return false;
-    }
-    *pid = (pid_t)number;
-    return true;
-}
-
 void ns_list_add(struct ns_list *list, char *word)
 {
     char **larger = reallocarray(list->words, list->n + 1, sizeof *larger);
@@ -170,34 +149,63 @@ void ns_list_add(struct ns_list *list, char *word)
     larger[list->n++] = word;
 }
 
+static bool take_number(const struct ns_verb_option *row, const struct ns_target *target,
+                        double *number)
+{
+    static const char *const units[] = {[NS_TAKES_NUMBER] = "a number",
+                                        [NS_TAKES_SECONDS] = "seconds",
+                                        [NS_TAKES_MS] = "milliseconds"};
+    bool is_pid = row->takes == NS_TAKES_PID, is_whole = is_pid || row->takes == NS_TAKES_NUMBER;
+    double least = is_pid ? 1 : target->least, most = is_pid ? INT_MAX : target->most;
+    char *end;
+
+    *number = strtod(optarg, &end);
+    /* No sign, no "inf", no hexadecimal number. */
+    if (*optarg && *end == '\0' && *number >= least && *number <= most &&
+        optarg[strspn(optarg, is_whole ? "0123456789" : "0123456789.")] == '\0')
+        return true;
+    if (is_pid)
+        ns_say(row->verb, "--%s must be a process id, not '%s'", row->name, optarg);
+    else
+        ns_say(row->verb, "--%s must be %s from %.10g to %.10g, not '%s'", row->name,
+               units[row->takes], least, most, optarg);
+    return false;
+}
+
 /* optarg is the value of the option that row describes. */
 static bool take(const struct ns_verb_option *row, const struct ns_target *target)
 {
-    enum ns_words list = (enum ns_words)(row->takes - NS_TAKES_SEND);
-    unsigned long number;
+    double number;
     char known[128];
 
-    if (row->takes == NS_TAKES_NOTHING) {
+    switch (row->takes) {
+    case NS_TAKES_NOTHING:
         *(bool *)target->into = true;
-    } else if (row->takes == NS_TAKES_PID) {
-        return ns_take_pid(row->verb, target->into);
-    } else if (row->takes == NS_TAKES_LIST) {
+        return true;
+    case NS_TAKES_LIST:
         ns_list_add(target->into, optarg);
-    } else if (row->takes == NS_TAKES_NUMBER) {
-        if (!ns_parse_number(optarg, (unsigned long)target->least, (unsigned long)target->most,
-                             &number)) {
-            ns_say(row->verb, "--%s must be a number from %.10g to %.10g, not '%s'", row->name,
-                   target->least, target->most, optarg);
+        return true;
+    case NS_TAKES_PID:
+        if (!take_number(row, target, &number))
             return false;
-        }
-        *(double *)target->into = (double)number;
-    } else if (row->takes >= NS_TAKES_SEND && !ns_words_find(list, optarg, NULL)) {
+        *(pid_t *)target->into = (pid_t)number;
+        return true;
+    case NS_TAKES_NUMBER:
+    case NS_TAKES_SECONDS:
+    case NS_TAKES_MS:
+        return take_number(row, target, target->into);
+    case NS_TAKES_TEXT:
+    case NS_TAKES_FILE:
+    case NS_TAKES_PROGRAM:
+        break;
+    default:
+        if (ns_words_find(row->takes, optarg, NULL))
+            break;
         ns_say(row->verb, "--%s must be %s, not '%s'", row->name,
-               ns_words_join(list, known, sizeof known), optarg);
+               ns_words_join(row->takes, known, sizeof known), optarg);
         return false;
-    } else {
-        *(const char **)target->into = optarg;
     }
+    *(const char **)target->into = optarg;
     return true;
 }
 
@@ -205,7 +213,7 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
 {
     int option;
 
-    while ((option = ns_verbs_next_option(verb, argc, argv)) != -1) {
+    while ((option = next_option(verb, argc, argv)) != -1) {
         const struct ns_verb_option *row = ns_verb_options;
         const struct ns_target *target = targets;
 
@@ -214,38 +222,46 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
         while (target->id && target->id != option)
             target++;
         if (!row->verb) {
-            ns_say_option(verb, argv, option);
+            say_option(verb, argv, option);
             return false;
         }
         if (target->id && !take(row, target))
             return false;
     }
-    return true;
+    if (optind == argc || ns_verbs_find(verb)->takes_words)
+        return true;
+    ns_say(verb, "'%s': nothing may follow; see 'nagleshim %s --help'", argv[optind], verb);
+    return false;
 }
 
-struct ns_word ns_words_at(enum ns_words list, unsigned position)
+struct ns_word ns_words_at(enum ns_takes list, unsigned position)
 {
-    static const char *const log_levels[] = {
+    static const char *const words[][5] = {
+        [NS_TAKES_GRADE] = {"likely", "proven"},
+        [NS_TAKES_EXPERIMENT] = {"push", "acknowledge"},
+        [NS_TAKES_LOG] =
+            {
 #define NS_LEVEL(word) word,
 #include "cli/levels.def"
 #undef NS_LEVEL
+            },
     };
     struct ns_word word = {.value = (int)position};
 
-    if (list == NS_WORDS_SEND) {
+    if (list == NS_TAKES_SEND) {
         word.name = ns_send_name((enum ns_send)position);
-    } else if (list == NS_WORDS_ACK) {
+    } else if (list == NS_TAKES_ACK) {
         word.name = ns_ack_name((enum ns_ack)position);
-    } else if (list == NS_WORDS_ROLE) {
+    } else if (list == NS_TAKES_ROLE) {
         word.value = NS_ROLE_CLIENT + (int)position;
         word.name = ns_role_name((enum ns_role)word.value);
-    } else if (list == NS_WORDS_LOG && position < COUNT(log_levels)) {
-        word.name = log_levels[position];
+    } else {
+        word.name = words[list][position];
     }
     return word;
 }
 
-bool ns_words_find(enum ns_words list, const char *wanted, int *value)
+bool ns_words_find(enum ns_takes list, const char *wanted, int *value)
 {
     struct ns_word word;
 
@@ -259,7 +275,7 @@ bool ns_words_find(enum ns_words list, const char *wanted, int *value)
     return false;
 }
 
-char *ns_words_join(enum ns_words list, char *buffer, size_t size)
+char *ns_words_join(enum ns_takes list, char *buffer, size_t size)
 {
     size_t used = 0;
     struct ns_word word;

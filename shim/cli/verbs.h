@@ -20,13 +20,15 @@ enum ns_takes {
     NS_TAKES_TEXT,
     NS_TAKES_FILE,
     NS_TAKES_PROGRAM,
-    NS_TAKES_PID,
     NS_TAKES_LIST, /* a text; the option may be repeated */
+    NS_TAKES_PID,
     NS_TAKES_NUMBER,
-    /* one of a few words that the option's text lists */
+    NS_TAKES_SECONDS,
+    NS_TAKES_MS,
+    /* one word of a list, which the option's text has already */
     NS_TAKES_GRADE,
     NS_TAKES_EXPERIMENT,
-    /* one word of a list; see enum ns_words */
+    /* one word of a list */
     NS_TAKES_SEND,
     NS_TAKES_ACK,
     NS_TAKES_ROLE,
@@ -38,6 +40,7 @@ struct ns_verb {
     int (*main)(int argc, char **argv);
     const char *usage, *summary, *about;
     bool runs_a_program; /* the first word that is not an option ends the options */
+    bool takes_words;    /* that are not options */
 };
 
 struct ns_verb_option {
@@ -62,10 +65,6 @@ extern const struct ns_verb_exit ns_verb_exits[];
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
 
-/* getopt_long with the verb's options: an enum ns_option, with its value in optarg; -1 at the end;
- * or '?' or ':', which are for ns_say_option. main has handled --help. */
-int ns_verbs_next_option(const char *verb, int argc, char **argv);
-
 /* The values of an option that may be repeated. */
 struct ns_list {
     char **words;
@@ -82,12 +81,25 @@ struct ns_target {
 };
 
 /* Reads the verb's options, except for those that have no row in targets, which ends with a row of
- * zeros. Then optind is the first other word. Returns false after a message about a wrong option or
- * value. */
+ * zeros. Then optind is the first other word. Returns false after a message about a wrong option,
+ * value or word. */
 bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets);
 
 /* The value of the verb's option with this long name on the command line, whatever is wrong with
  * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */
 const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv);
+
+/* The words that an option may take as its value. */
+struct ns_word {
+    const char *name; /* NULL past the end of the list */
+    int value;        /* of the enumeration in policy.h */
+};
+struct ns_word ns_words_at(enum ns_takes list, unsigned position);
+
+/* True, and *value set unless value is NULL, if word is in the list. */
+bool ns_words_find(enum ns_takes list, const char *word, int *value);
+
+/* "a, b or c", cut to size. Returns buffer. */
+char *ns_words_join(enum ns_takes list, char *buffer, size_t size);
 
 #endif

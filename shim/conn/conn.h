@@ -106,6 +106,9 @@ enum {
     NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
     NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
     NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
+    NS_RING_READS = 16,      /* liburing has been given a read since the last write */
+    NS_WAITS_UNSEEN = 32,    /* after a read that found nothing the program waits unseen */
+    NS_EXPECTED = 64,        /* what its rule sets was set at socket(), and counted */
 };
 
 /* Is it more than passed through? */

@@ -87,6 +87,10 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
     each_enforced(fd, conn, context);
+    if (NS_GET(conn, kind) == NS_CONN_RULED)
+        ns_socket_mark_as_ours(fd, conn);
+    else if (NS_GET(conn, kind) == NS_CONN_FRESH)
+        ns_socket_expect_unseen(fd, conn);
 }
 
 void ns_handover_all_unseen(void)
@@ -109,14 +113,15 @@ void ns_handover_begins(bool replaced)
 
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
+    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     (void)context;
-    if (NS_GET(conn, kind) == NS_CONN_LISTENER)
+    if (listens)
         restore_listener(fd, conn);
     else if (NS_GET(conn, kind) != NS_CONN_RULED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
-    if (NS_GET(conn, kind) == NS_CONN_RULED && !ns_process_is_child()) {
+    if (!listens && !ns_process_is_child()) {
         ns_enforce_nodelay(fd, conn);
         ns_delack_unbound(fd, conn);
     }

@@ -76,7 +76,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case TCP_NODELAY:
         note_nodelay(fd, conn, value != 0);
         ns_socket_changed();
-        if (NS_GET(conn, kind) == NS_CONN_RULED && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
+        if (NS_GET(conn, kind) != NS_CONN_LISTENER && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
             ns_socket_mark_as_ours(fd, conn);
         if (NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, immediate))
             ns_enforce_nodelay(fd, conn); /* otherwise it is set before the next write */

@@ -48,6 +48,31 @@ bool ns_socket_all_unseen(void)
     return atomic_exchange(&unseen, true);
 }
 
+static void count(struct ns_conn *conn, const struct ns_rule *rule)
+{
+    if (NS_GET(conn, origin) & NS_EXPECTED)
+        return;
+    NS_COUNT(sockets);
+    ns_status_took(rule);
+}
+
+void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
+{
+    const struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
+    const struct ns_rule *rule = NULL;
+    if (!rules->needs_remote && !rules->needs_local)
+        rule = ns_match_socket(rules, &facts);
+    if (!rule)
+        return;
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
+    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    ns_enforce_nodelay(fd, conn);
+    ns_socket_mark_as_ours(fd, conn);
+    count(conn, rule);
+    NS_PUT(conn, origin, NS_GET(conn, origin) | NS_EXPECTED);
+}
+
 /* No rule matches this socket. */
 static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
@@ -89,9 +114,10 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
         ns_socket_changed();
     if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
         ns_delack_bound(fd, conn);
-    NS_COUNT(sockets);
+    else if (!listens && atomic_load(&unseen)) /* nor will its reads be seen */
+        ns_socket_mark_as_ours(fd, conn);
+    count(conn, rule);
     NS_DEBUG_RULE(fd, rule, listens);
-    ns_status_took(rule);
     NS_PUT(conn, kind, (uint8_t)kind);
 }
 
@@ -109,6 +135,8 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
     NS_DEBUG(fd, "TCP socket made; its rule comes with connect or listen");
     NS_PUT(conn, nonblock, (type & SOCK_NONBLOCK) != 0);
     NS_PUT(conn, kind, NS_CONN_FRESH);
+    if (atomic_load(&unseen)) /* it may be connected unseen, too */
+        ns_socket_expect_unseen(fd, conn);
 }
 
 void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
@@ -148,7 +176,8 @@ static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
                          : "listens; what it accepts is matched one by one");
     NS_PUT(conn, role, NS_ROLE_SERVER);
     NS_PUT(conn, whole, atomic_load(&ns_process_generation));
-    NS_PUT(conn, origin, adopted | (settled ? NS_LISTENER_SETTLED : 0));
+    uint8_t counted = NS_GET(conn, origin) & (NS_COUNTED | NS_EXPECTED);
+    NS_PUT(conn, origin, counted | adopted | (settled ? NS_LISTENER_SETTLED : 0));
     apply(fd, conn, rule, NS_CONN_LISTENER);
 }
 
@@ -208,9 +237,12 @@ static void choose(int fd, struct ns_conn *conn)
         return;
     }
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    /* The library in the program that handed it on has set the option: see ns_socket_mark_as_ours.
-     */
-    bool ours = NS_GET(conn, origin) & NS_HANDED_ON && ns_delack_is_bound(fd, conn);
+    /* Has the library set the option? Before the socket was connected unseen; or in the program
+     * that handed it on, or on a listener from which it was accepted unseen, where the limit says
+     * so: see ns_socket_mark_as_ours. */
+    bool marked = NS_GET(conn, origin) & NS_HANDED_ON || atomic_load(&unseen);
+    bool ours = !NS_GET(conn, app_nodelay) &&
+                (NS_GET(conn, kernel_nodelay) || (marked && ns_delack_is_bound(fd, conn)));
     NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
     NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && !ours));
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);

@@ -53,6 +53,10 @@ bool ns_socket_take_changed(void);
  * before. */
 bool ns_socket_all_unseen(void);
 
+/* A socket that is neither connected nor listening may be connected unseen: sets now what its rule
+ * will set, if no rule asks for an address. */
+void ns_socket_expect_unseen(int fd, struct ns_conn *conn);
+
 /* The connection object of fd; NULL if fd is none of the library's sockets. Chooses the rule of a
  * socket that came from outside. If sockets_only, the call works on sockets only: a descriptor that
  * is not in the table is looked up in the kernel. */

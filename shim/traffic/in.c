@@ -24,7 +24,7 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
         ns_flush_pending();
         if (ns_whole_begins(ns_conn_whole(conn)))
-            ns_acknowledge_from_now_on(fd, conn);
+            ns_acknowledge_from_now_on(fd, conn, false);
         ns_thread.whole_at = (uint16_t)ns_push_tick();
         return NS_READ_PLAIN;
     }
@@ -64,7 +64,13 @@ static void took(int fd, struct ns_conn *conn, int flags)
         ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
         ns_conn_whole_put(conn, whole);
     }
-    bool unseen = NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN || ns_process_is_child();
+    /* Since nothing was found the thread has not waited, and data is there: it waited unseen. */
+    if (__builtin_expect(state.pending && state.seen && state.epoch == (ns_thread.epoch & 7), 0))
+        NS_PUT(conn, origin, NS_GET(conn, origin) | NS_WAITS_UNSEEN);
+    /* Where liburing reads, it also writes, and that is seen. */
+    bool unseen = (NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN &&
+                   !(NS_GET(conn, origin) & NS_RING_READS)) ||
+                  ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
@@ -73,6 +79,11 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
         ns_delack_unbound(fd, conn);
     list_ack(fd, conn, state);
+}
+
+void ns_in_took_unseen(int fd, struct ns_conn *conn)
+{
+    took(fd, conn, 0);
 }
 
 void ns_in_nothing(int fd, struct ns_conn *conn)
@@ -85,15 +96,17 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
         NS_GET(conn, listed_by) == ns_thread.token)
         ns_push(fd, conn);
     /* An event loop reads once more to find the end of the data. Two such reads are a busy poll,
-     * and no wait will come that sends the ACK. */
+     * and no wait will come that sends the ACK, nor one that is seen where waits are unseen. */
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.pending)
         return;
-    if (state.seen) {
+    if (state.seen || NS_GET(conn, origin) & NS_WAITS_UNSEEN) {
+        ns_epoch_ends();
         ns_flush_pending();
         return;
     }
     state.seen = 1;
+    state.epoch = ns_thread.epoch & 7;
     ns_conn_ack_put(conn, state);
 }
 

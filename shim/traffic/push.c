@@ -191,10 +191,10 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     NS_COUNT(acks);
 }
 
-void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn)
+void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (!state.interactive || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
+    if ((!state.interactive && !unseen) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     state = (struct ns_ack_state){
         .needless = state.needless, .pieces = state.pieces, .answers = state.answers};

@@ -44,7 +44,7 @@ void ns_push_turned(int held);
 void ns_acknowledge(int fd, struct ns_conn *conn);
 
 /* Let the kernel acknowledge by itself what has arrived on fd and what will arrive, until the
- * application writes again. */
-void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn);
+ * application writes again. unseen: it may have written without the library's knowledge. */
+void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen);
 
 #endif

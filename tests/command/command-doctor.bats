@@ -127,14 +127,8 @@ CASES
 }
 
 @test "doctor exits 2 with one message for wrong usage" {
-    local expected
-    local -a words
     touch "$T/plain"
-    while IFS='|' read -r words expected; do
-        read -ra words <<<"${words//DIR/$T}"
-        doctor "${words[@]}"
-        expect 2 output is "" stderr is "nagleshim doctor: ${expected//DIR/$T}"
-    done <<'CASES'
+    each_refused doctor <<'CASES'
 |one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --frobnicate|unknown option '--frobnicate'; see 'nagleshim doctor --help'

@@ -130,13 +130,11 @@ policy: $T/policies/$real.json, 1 rule"
 }
 
 @test "explain refuses wrong options" {
-    explain --role client
-    expect_status 2
-    expect_whole stderr "nagleshim explain: --process is missing: a program's path or name; see 'nagleshim explain --help'"
-    explain --process cat --role peer
-    expect 2 stderr is "nagleshim explain: --role must be client or server, not 'peer'"
-    explain --process cat file
-    expect 2 stderr is "nagleshim explain: 'file' is not an option; use --arg for an argument of the program"
+    each_refused explain <<'CASES'
+--role client|--process is missing: a program's path or name; see 'nagleshim explain --help'
+--process cat --role peer|--role must be client or server, not 'peer'
+--process cat file|'file': nothing may follow; see 'nagleshim explain --help'
+CASES
 }
 
 @test "explain exits 2 for a broken or unreadable policy, and shows that the shim is disabled" {

@@ -149,8 +149,7 @@ CASES
     done <<'CASES'
 EnvironmentFiles=/etc/none (ignore_errors=yes)\nEnvironmentFiles=/etc/harmless (ignore_errors=no)|
 UnsetEnvironment=LD_PRELOAD2 MY_LD_PRELOAD LD_PRELOAD=/lib/x.so|
-EnvironmentFiles=/etc/sets-1 (ignore_errors=no)|
-EnvironmentFiles=/etc/sets-? (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets LD_PRELOAD to '/lib/a.so /lib/b.so'; add the library there
+EnvironmentFiles=/etc/sets-? (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets LD_PRELOAD; the library must be named there
 EnvironmentFiles=/etc/sets-2 (ignore_errors=yes)\nEnvironmentFiles=/etc/harmless (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets
 UnsetEnvironment=A LD_PRELOAD|app.service: its UnsetEnvironment= removes LD_PRELOAD
 CASES

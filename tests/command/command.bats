@@ -48,12 +48,7 @@ load ../helpers/command
 }
 
 @test "an unknown command or option is reported in one line that says where help is" {
-    local words expected
-    while IFS='|' read -r words expected; do
-        # shellcheck disable=SC2086 # several words
-        run --separate-stderr "$NS" $words
-        expect 2 output is "" stderr is "nagleshim$expected"
-    done <<'CASES'
+    each_refused <<'CASES'
 frobnicate|: unknown command 'frobnicate'; see 'nagleshim help'
 --frobnicate|: unknown option '--frobnicate'; see 'nagleshim help'
 help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'

@@ -11,21 +11,8 @@ setup() {
     ns_python
 }
 
-victim() {
-    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
-    ns_port server
-}
-
 compare() {
     run --separate-stderr "$NS" compare "$@"
-}
-
-says() {
-    "$python" - "$1" "$2" <<'PYTHON'
-import json, sys
-o = json.load(open(sys.argv[1]))
-assert eval("(" + sys.argv[2] + ")"), o
-PYTHON
 }
 
 @test "a client that stalls is significantly faster with the library" {
@@ -90,12 +77,7 @@ PYTHON
 }
 
 @test "invalid arguments give one message" {
-    local words expected
-    while IFS='|' read -r words expected; do
-        # shellcheck disable=SC2086 # words
-        compare $words
-        expect 2 stderr is "nagleshim compare: $expected"
-    done <<'END'
+    each_refused compare <<'END'
 |no program is named; see 'nagleshim compare --help'
 --runs 1 -- true|--runs must be a number from 5 to 1000, not '1'
 --runs x -- true|--runs must be a number from 5 to 1000, not 'x'

@@ -25,7 +25,7 @@ setup() {
     run --separate-stderr "$NS" demo --client 1
     [[ $status -eq 2 && $stderr == "nagleshim demo: cannot connect to port 1: Connection refused" ]]
     run --separate-stderr "$NS" demo --client 65536
-    [[ $status -eq 2 && $stderr == *"--client must be a port from 1 to 65535, not '65536'" ]]
+    [[ $status -eq 2 && $stderr == *"--client must be a number from 1 to 65535, not '65536'" ]]
     run --separate-stderr "$NS" demo now
     [[ $status -eq 2 && $stderr == *"'now': nothing may follow"* ]]
 }

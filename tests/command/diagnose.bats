@@ -39,13 +39,6 @@ print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 PYTHON
 }
 
-# A server for clients that write in pieces. Sets port, and stalling, a client that stalls 30 times.
-victim() {
-    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
-    ns_port server
-    stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
-}
-
 # slow_server MS: a server that takes MS milliseconds for each answer. Sets port.
 slow_server() {
     cat >"$T/slow.py" <<'PYTHON'
@@ -61,31 +54,6 @@ while True:
 PYTHON
     ns_start slow "$python" "$T/slow.py" "$1"
     ns_port slow
-}
-
-# A client with one write for each request.
-cat_client() {
-    cat >"$T/client.py" <<'PYTHON'
-import socket, sys
-one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-for _ in range(int(sys.argv[2])):
-    one.send(b"request")
-    assert one.recv(4096) == b"answer"
-PYTHON
-}
-
-# says FILE EXPRESSION: the expression is true for the object o in that file, and the object fits the schema.
-says() {
-    "$python" - "$1" "$2" <<'PYTHON'
-import json, sys
-from jsonschema import Draft202012Validator
-o = json.load(open(sys.argv[1], encoding="utf-8"))
-schema = json.load(open("config/diagnosis.schema.json"))
-Draft202012Validator.check_schema(schema)
-Draft202012Validator(schema).validate(o)
-rows, peers = ([row for row in o["rows"] if row["peer"] is peer] for peer in (False, True))
-assert eval("(" + sys.argv[2] + ")"), json.dumps(o, indent=1)[:6000]
-PYTHON
 }
 
 @test "a client that stalls is proven to stall, with the cost, from inside and from outside" {
@@ -172,9 +140,8 @@ PYTHON
     run --separate-stderr "$NS" diagnose --fail-on likely -- sh -c '"$@"; exit 7' sh "${stalling[@]}"
     expect 1 stderr has "the program itself ended with status 7"
     slow_server 1
-    cat_client
     run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- \
-        sh -c '"$@"; exit 7' sh "$python" "$T/client.py" "$port" 40
+        sh -c '"$@"; exit 7' sh "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 : w7 r6
     expect 2 stderr has "no stall: " stderr has "the program itself ended with status 7"
     says "$T/o.json" 'o["status"] == 2'
     run -127 --separate-stderr "$NS" diagnose -- no-such-program
@@ -186,12 +153,7 @@ PYTHON
 }
 
 @test "invalid arguments give one message, and nothing is run" {
-    local words expected
-    while IFS='|' read -r words expected; do
-        # shellcheck disable=SC2086 # words
-        run --separate-stderr "$NS" diagnose $words
-        expect 2 stderr is "nagleshim diagnose: $expected" output is ""
-    done <<'END'
+    each_refused diagnose <<'END'
 |name a program, --pid or --all; see 'nagleshim diagnose --help'
 --pid x|--pid must be a process id, not 'x'
 --pid 2147483647|there is no process 2147483647
@@ -213,13 +175,7 @@ END
         # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" diagnose --json - $words
         printf '%s\n' "$output" >"$T/o.json"
-        "$python" - "$T/o.json" "$status" "$expected" <<'PYTHON'
-import json, sys
-from jsonschema import Draft202012Validator
-o = json.load(open(sys.argv[1]))
-Draft202012Validator(json.load(open("config/diagnosis.schema.json"))).validate(o)
-assert o["command"] == "diagnose" and o["status"] == int(sys.argv[2]) > 0 and sys.argv[3] in o["messages"][0], o
-PYTHON
+        says "$T/o.json" 'o["command"] == "diagnose" and o["status"] == '"$status"' > 0 and "'"$expected"'" in o["messages"][0]'
     done <<'END'
 there is no process|--pid 2147483647
 must be seconds|--for 0 -- true
@@ -272,7 +228,7 @@ END
     cat "$T/server.err"
     [[ $ended -eq 2 ]]
     grep -q '^nagleshim diagnose: cannot tell: .* this view cannot tell whether the peer was held' "$T/server.err"
-    grep -qx 'next: nagleshim diagnose --all --for 10, as root, on the host of 10.99.1.1' "$T/server.err"
+    grep -qx 'next: nagleshim diagnose --all --for 10  # as root, on the host of 10.99.1.1' "$T/server.err"
     ip link del near
 }
 
@@ -688,10 +644,5 @@ PYTHON
     ns_port server
     "$python" "$T/answers.py" "$port" 3>&-
     ns_join server
-    "$python" - "$T/o.json" <<'PYTHON'
-import json, sys
-o = json.load(open(sys.argv[1]))
-rows = [r for r in o["rows"] if r["stalls"] or r["maybe"]]
-assert len(rows) == 1 and rows[0]["stalls"] + rows[0]["maybe"] >= 5, rows
-PYTHON
+    says "$T/o.json" '[row["stalls"] + row["maybe"] >= 5 for row in rows if row["stalls"] or row["maybe"]] == [True]'
 }

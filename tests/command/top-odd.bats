@@ -11,8 +11,7 @@ load ../helpers/top
     two_users
     ns_start apart "${NET[@]}" "${AS[@]}" sleep 100
     ns_wait_for "/proc/${NS_PID[apart]}/comm" sleep
-    run --separate-stderr timeout 10 "${AS[@]}" "$NS" top --once --interval 0.5
-    printf '%s\n' "$output" "$stderr"
+    shown timeout 10 "${AS[@]}" "$NS" top --once --interval 0.5
     [[ $status -eq 0 && ${lines[2]} == PROCESS* ]]
     run --separate-stderr timeout 10 "${AS[@]}" "$NS" top --once --pid "${NS_PID[apart]}"
     [[ $status -eq 3 && $stderr == *"permission denied"* ]]
@@ -48,8 +47,7 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
     return sendto(fd, bytes, n, flags, (struct sockaddr *)&kernel, sizeof(kernel));
 }
 END
-    run --separate-stderr env LD_PRELOAD="$T/lacks.so" "$NS" top --once --interval 0.5 --pid $$
-    printf '%s\n' "$output" "$stderr"
+    shown env LD_PRELOAD="$T/lacks.so" "$NS" top --once --interval 0.5 --pid $$
     [[ $status -eq 2 && -z $output && $stderr == *"this kernel has no INET_DIAG for TCP"* ]]
 }
 
@@ -146,8 +144,7 @@ END
 
 @test "names with invalid UTF-8 are replaced, and are one series for node_exporter" {
     pair $'a\xff' $'a\x9b'
-    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "$pid"
     [[ $(LC_ALL=C grep -c '^a? .*client' <<<"$output") -eq 2 ]]
     "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
     cat "$T/x.prom"
@@ -160,8 +157,7 @@ END
 @test "a long name is complete in lines, and cut with a mark on a screen" {
     local long=xäöüäöüäöüäöüäöü
     pair queue_put "$long"
-    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "$pid"
     grep -qE "^$long +[0-9]+ client " <<<"$output"
     grep -qE "^queue_put {8} *[0-9]+ client " <<<"$output"
     command -v tmux >/dev/null || ns_skip "tmux is missing"
@@ -207,8 +203,7 @@ int openat(int at, const char *name, int flags, ...)
 }
 END
     posts closed
-    run --separate-stderr env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
+    shown env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
     [[ $(awk -v pid="$pid" '$2 == pid { print $7 }' <<<"$output") == "no?" ]]
 }
 

@@ -102,8 +102,7 @@ END
 
 @test "connections whose listener is closed are one row of a server and one of a client" {
     crowd 300
-    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "$pid"
     [[ $status -eq 0 && -z $stderr && $(grep -c '^python3' <<<"$output") -eq 2 ]]
     [[ $output =~ "server "[^$'\n']*"port "[0-9]+", 300 connections" && $output =~ "client "[^$'\n']*", 300 connections" ]]
     run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
@@ -137,8 +136,7 @@ while True:
     client.send(b\"?\")
     one.recv(1)"'
     ns_wait_for "$T/one.out" connected
-    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
     [[ $output == *"server "*"port 7001"* && $output == *"client "*"127.0.0.1:7001"* ]]
 }
 
@@ -153,8 +151,7 @@ while True:
     time.sleep(0.01)"'
     ns_wait_for "$T/many.out" connected
     sleep 2.1
-    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
     [[ $(grep -c '^python3' <<<"$output") -eq 20 && ${lines[-1]} == "and 20 more rows without traffic ('--every' prints them)" ]]
     # A row with traffic comes first.
     [[ ${lines[3]} == *"127.0.0.1:7039" ]]
@@ -168,8 +165,7 @@ while True:
         '$EXAMPLES/queue_server' 0 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
         '$EXAMPLES/queue_put' --warmup 20 localhost \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
     parent=${NS_PID[parent]}
-    run --separate-stderr "$NS" top --once --interval 6 --pid "$parent"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 6 --pid "$parent"
     read -r lost < <(awk '$1 == "queue_put" { print $5 }' <<<"$output")
     holds "$lost > 50"
     kill "$(pgrep -P "$parent" queue_put)" "$(pgrep -P "$parent" queue_server)"
@@ -186,8 +182,7 @@ while True:
     cp "$EXAMPLES/queue_put" "$T/queue_put\"\\"
     ns_stop exported
     CLIENT=$T/queue_put\"\\ posts quoted
-    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
-    printf '%s\n' "$output" "$stderr"
+    shown "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
     cat "$T/x.prom"
     [[ $status -eq 0 && -z $output && -z $stderr && $(stat -c %a "$T/x.prom") == 644 ]]
     [[ $(compgen -G "$T/x.prom*") == "$T/x.prom" ]]

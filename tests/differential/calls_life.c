@@ -15,9 +15,8 @@ static struct sockaddr_in driver_address(void)
     return address_of(shared->listener, shared->listener_port);
 }
 
-static void call_socket(struct op *op)
+SLOT_CALLS(socket)
 {
-    struct slot *slot = word_slot(op, 1);
     CALL(op, socket(AF_INET, SOCK_STREAM | word_flags(op, 2), 0));
     set_slot(slot, (int)op->result, -1, 0);
 }
@@ -34,10 +33,8 @@ static bool room_for_connection(void)
 static void connect_slot(struct op *op, struct slot *slot)
 {
     struct sockaddr_in address = driver_address();
-    if (!room_for_connection()) {
-        note(op, " skipped");
-        return;
-    }
+    if (!room_for_connection())
+        return note(op, " skipped");
     CALL(op, connect(slot->fd, (struct sockaddr *)&address, sizeof address));
     if (op->result != 0 && op->error != EINPROGRESS)
         return;
@@ -49,22 +46,19 @@ static void connect_slot(struct op *op, struct slot *slot)
 }
 
 /* connect SLOT [FLAGS]: a new socket that is connected to the peer. */
-static void call_connect(struct op *op)
+CALLS(connect)
 {
     call_socket(op);
     connect_slot(op, word_slot(op, 1));
 }
 
 /* connect on an existing socket. */
-static void call_reconnect(struct op *op)
+SLOT_CALLS(reconnect)
 {
-    struct slot *slot = word_slot(op, 1);
     struct sockaddr_in address = driver_address();
     if (connection_of(slot) || slot->listens) {
-        if (connection_of(slot) && connection_of(slot)->kind == UDP) {
-            note(op, " skipped");
-            return;
-        }
+        if (connection_of(slot) && connection_of(slot)->kind == UDP)
+            return note(op, " skipped");
         CALL(op, connect(slot->fd, op->bad_buffer ? BAD_ADDRESS : (struct sockaddr *)&address,
                          sizeof address));
         return;
@@ -72,28 +66,22 @@ static void call_reconnect(struct op *op)
     connect_slot(op, slot);
 }
 
-static void call_refused(struct op *op)
+SLOT_CALLS(refused)
 {
-    struct slot *slot = word_slot(op, 1);
     struct sockaddr_in address = address_of(shared->listener, shared->refused_port);
-    if (connection_of(slot) && connection_of(slot)->kind == UDP) {
-        note(op, " skipped");
-        return;
-    }
+    if (connection_of(slot) && connection_of(slot)->kind == UDP)
+        return note(op, " skipped");
     CALL(op, connect(slot->fd, (struct sockaddr *)&address, sizeof address));
     if (op->error == EINPROGRESS)
         raw_poll(slot->fd, 0, 500);
 }
 
-static void call_disconnect(struct op *op)
+SLOT_CALLS(disconnect)
 {
-    struct slot *slot = word_slot(op, 1);
     struct sockaddr address = {.sa_family = AF_UNSPEC};
     struct connection *connection = connection_of(slot);
-    if (slot->listens || (connection && (connection->kind != PEER || references(slot) > 1))) {
-        note(op, " skipped");
-        return;
-    }
+    if (slot->listens || (connection && (connection->kind != PEER || references(slot) > 1)))
+        return note(op, " skipped");
     peer_has_all(slot);
     CALL(op, connect(slot->fd, &address, sizeof address));
     if (connection && op->result == 0) {
@@ -110,9 +98,8 @@ static int bind_own(int fd)
     return (int)RAW(bind, fd, &address, sizeof address, 0);
 }
 
-static void call_listen(struct op *op)
+SLOT_CALLS(listen)
 {
-    struct slot *slot = word_slot(op, 1);
     CALL(op, socket(AF_INET, SOCK_STREAM | word_flags(op, 2), 0));
     set_slot(slot, (int)op->result, -1, 0);
     bind_own(slot->fd);
@@ -138,7 +125,7 @@ static struct message connect_later(const struct slot *listener, int connection,
 }
 
 /* accept SLOT NEW [FLAGS|-] [address]: a listener's next connection, which the peer makes. */
-static void call_accept(struct op *op)
+CALLS(accept)
 {
     struct slot *slot = word_slot(op, 1), *new = word_slot(op, 2);
     bool has_flags = op->words > 3 && strcmp(op->word[3], "-") != 0;
@@ -147,10 +134,8 @@ static void call_accept(struct op *op)
     bool asks = op->words > 4;
     int connection = -1;
     bool gives_up = op->interrupted && !raw_nonblocking(slot->fd) && !(alarm_flags & SA_RESTART);
-    if (slot->listens && raw_option(slot->fd, SOL_SOCKET, SO_RCVTIMEO) > 0) {
-        note(op, " skipped");
-        return;
-    }
+    if (slot->listens && raw_option(slot->fd, SOL_SOCKET, SO_RCVTIMEO) > 0)
+        return note(op, " skipped");
     if (slot->listens && !gives_up && (connection = new_connection(PEER)) >= 0) {
         struct message message = connect_later(slot, connection, 1);
         if (raw_nonblocking(slot->fd)) {
@@ -179,14 +164,12 @@ static void call_accept(struct op *op)
 }
 
 /* Both ends are the program's. */
-static void call_pair(struct op *op)
+CALLS(pair)
 {
     struct slot *a = word_slot(op, 1), *b = word_slot(op, 2);
     int connection = new_connection(PAIR);
-    if (connection < 0) {
-        note(op, " skipped");
-        return;
-    }
+    if (connection < 0)
+        return note(op, " skipped");
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     bind_own(listener);
     listen(listener, 1);
@@ -208,21 +191,21 @@ static void two_slots(struct op *op, enum kind kind, const int fds[2])
     set_slot(word_slot(op, 2), fds[1], connection, 1);
 }
 
-static void call_socketpair(struct op *op)
+CALLS(socketpair)
 {
     int fds[2] = {-1, -1};
     CALL(op, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
     two_slots(op, UNIX, fds);
 }
 
-static void call_pipe(struct op *op)
+CALLS(pipe)
 {
     int fds[2] = {-1, -1};
     CALL(op, pipe(fds));
     two_slots(op, PIPE, fds);
 }
 
-static void call_udp(struct op *op)
+CALLS(udp)
 {
     int fds[2] = {socket(AF_INET, SOCK_DGRAM, 0), socket(AF_INET, SOCK_DGRAM, 0)};
     bind_own(fds[0]);
@@ -253,14 +236,14 @@ static void copied(struct op *op, struct slot *from, struct slot *to)
     to->watched = copy.watched;
 }
 
-static void call_dup(struct op *op)
+CALLS(dup)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
     CALL(op, dup(from->fd));
     copied(op, from, to);
 }
 
-static void call_dupfd(struct op *op)
+CALLS(dupfd)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
     CALL(op, fcntl(from->fd, op->words > 3 ? F_DUPFD_CLOEXEC : F_DUPFD, 40));
@@ -275,7 +258,7 @@ static int onto(struct slot *from, struct slot *to)
     return to->fd >= 0 ? to->fd : 60 + (int)(to - slots);
 }
 
-static void call_dup2(struct op *op)
+CALLS(dup2)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
     int target = onto(from, to);
@@ -286,6 +269,8 @@ static void call_dup2(struct op *op)
     copied(op, from, to);
 }
 
+SAME_CALL(dup3, dup2)
+
 static void forget(struct slot *slot)
 {
     struct slot old = *slot;
@@ -294,24 +279,21 @@ static void forget(struct slot *slot)
 }
 
 /* syscall_close: without libc's close, as libuv and stdio do. */
-static void call_close(struct op *op)
+SLOT_CALLS(close)
 {
-    struct slot *slot = word_slot(op, 1);
     bool raw_close = strcmp(op->word[0], "syscall_close") == 0;
     before_last_close(slot);
     CALL(op, raw_close ? (int)syscall(SYS_close, slot->fd) : close(slot->fd));
     if (slot->fd >= 0)
         forget(slot);
 }
+SAME_CALL(syscall_close, close)
 
-static void call_close_range(struct op *op)
+SLOT_CALLS(close_range)
 {
-    struct slot *slot = word_slot(op, 1);
     unsigned flags = (unsigned)word_flags(op, 2);
-    if (slot->fd < 0) {
-        note(op, " skipped");
-        return;
-    }
+    if (slot->fd < 0)
+        return note(op, " skipped");
     if (!(flags & CLOSE_RANGE_CLOEXEC))
         before_last_close(slot);
     CALL(op, close_range((unsigned)slot->fd, (unsigned)slot->fd, (int)flags));
@@ -319,9 +301,8 @@ static void call_close_range(struct op *op)
         forget(slot);
 }
 
-static void call_shutdown(struct op *op)
+SLOT_CALLS(shutdown)
 {
-    struct slot *slot = word_slot(op, 1);
     const struct connection *connection = connection_of(slot);
     int how = (int)word_number(op, 2);
     /* Whether later bytes are refused depends on time. */
@@ -340,7 +321,7 @@ static void call_shutdown(struct op *op)
 }
 
 /* The program sends the descriptor to itself, and receives a copy. */
-static void call_pass(struct op *op)
+CALLS(pass)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
     int fds[2];
@@ -373,10 +354,3 @@ static void call_pass(struct op *op)
     if (sent)
         copied(op, from, to);
 }
-
-/* clang-format off */
-const struct call life_calls[] = {
-    C(socket), C(connect), C(reconnect), C(refused), C(disconnect), C(listen), C(accept), C(pair),
-    C(socketpair), C(pipe), C(udp), C(dup), C(dupfd), C(dup2), {"dup3", call_dup2}, C(close),
-    {"syscall_close", call_close}, C(close_range), C(shutdown), C(pass), {NULL, NULL}};
-/* clang-format on */

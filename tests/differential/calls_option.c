@@ -29,20 +29,16 @@ static void corked(struct slot *slot, int name, int level, int value)
 }
 
 /* setsockopt SLOT NAME VALUE [LENGTH] */
-static void call_setsockopt(struct op *op)
+SLOT_CALLS(setsockopt)
 {
-    struct slot *slot = word_slot(op, 1);
     const char *text = option_name(op);
     int name = (int)name_value(text, word_number(op, 2)), level = level_of(text);
     int value[8] = {(int)word_number(op, 3)};
     socklen_t length = op->words > 4 ? (socklen_t)word_number(op, 4) : sizeof(int);
     const struct connection *connection = connection_of(slot);
     if (connection && (connection->kind != PEER || connection->over) &&
-        ((level == SOL_SOCKET && name == SO_LINGER) ||
-         (level == IPPROTO_TCP && name == TCP_CORK))) {
-        note(op, " skipped");
-        return;
-    }
+        ((level == SOL_SOCKET && name == SO_LINGER) || (level == IPPROTO_TCP && name == TCP_CORK)))
+        return note(op, " skipped");
     if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO)) {
         struct timeval time = {0, value[0]};
         memcpy(value, &time, sizeof time);
@@ -72,9 +68,8 @@ static bool says_something(const struct slot *slot, const char *text)
 }
 
 /* getsockopt SLOT NAME [LENGTH] */
-static void call_getsockopt(struct op *op)
+SLOT_CALLS(getsockopt)
 {
-    struct slot *slot = word_slot(op, 1);
     const char *text = option_name(op);
     int name = (int)name_value(text, word_number(op, 2)), level = level_of(text);
     int value[64];
@@ -91,15 +86,13 @@ static void call_getsockopt(struct op *op)
     }
 }
 
-static void call_fcntl(struct op *op)
+SLOT_CALLS(fcntl)
 {
-    struct slot *slot = word_slot(op, 1);
     CALL(op, fcntl(slot->fd, (int)word_number(op, 2), word_flags(op, 3)));
 }
 
-static void call_fionbio(struct op *op)
+SLOT_CALLS(fionbio)
 {
-    struct slot *slot = word_slot(op, 1);
     int on = (int)word_number(op, 2);
     CALL(op, ioctl(slot->fd, FIONBIO, op->bad_argument ? BAD_ADDRESS : &on));
 }
@@ -113,7 +106,7 @@ static void note_address(struct op *op, const struct sockaddr_in *address, sockl
 }
 
 #define NAME(function)                                                                             \
-    static void call_##function(struct op *op)                                                     \
+    CALLS(function)                                                                                \
     {                                                                                              \
         struct sockaddr_in address = {0};                                                          \
         socklen_t length = op->words > 2 ? (socklen_t)word_number(op, 2) : sizeof address;         \
@@ -122,9 +115,3 @@ static void note_address(struct op *op, const struct sockaddr_in *address, sockl
     }
 NAME(getpeername)
 NAME(getsockname)
-
-/* clang-format off */
-const struct call option_calls[] = {
-    C(setsockopt), C(getsockopt), C(fcntl), C(fionbio), C(getpeername), C(getsockname),
-    {NULL, NULL}};
-/* clang-format on */

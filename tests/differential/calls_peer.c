@@ -3,9 +3,8 @@
 #include "program.h"
 
 /* The runner gets the descriptor, writes that many bytes on it, and closes it. */
-static void call_lend(struct op *op)
+SLOT_CALLS(lend)
 {
-    struct slot *slot = word_slot(op, 1);
     struct connection *connection = connection_of(slot);
     struct message message = {
         .verb = RIGHTS, .connection = slot->connection, .number = word_number(op, 2) % 4096};
@@ -21,10 +20,8 @@ static void call_lend(struct op *op)
                             .msg_control = control.room,
                             .msg_controllen = sizeof control.room};
     struct reply reply = {0};
-    if (!connection || connection->kind != PEER || connection->over || connection->stopped) {
-        note(op, " skipped");
-        return;
-    }
+    if (!connection || connection->kind != PEER || connection->over || connection->stopped)
+        return note(op, " skipped");
     memcpy(CMSG_DATA(&control.align), &slot->fd, sizeof(int));
     CALL(op, sendmsg(CONTROL_FD, &header, 0));
     if (op->result < 0)
@@ -42,15 +39,11 @@ static void peer_does(struct op *op, int verb, bool needs_all)
     struct slot *slot = word_slot(op, 1);
     struct connection *connection = connection_of(slot);
     if (!connection || connection->kind != PEER || connection->over ||
-        (needs_all && (connection->corked[0] || !peer_has_all(slot)))) {
-        note(op, " skipped");
-        return;
-    }
+        (needs_all && (connection->corked[0] || !peer_has_all(slot))))
+        return note(op, " skipped");
     int64_t unread = connection->stream[1].written - connection->stream[1].read;
-    if (verb == SEND && (connection->half || unread > 20000)) {
-        note(op, " skipped");
-        return;
-    }
+    if (verb == SEND && (connection->half || unread > 20000))
+        return note(op, " skipped");
     ask(verb, slot->connection, word_number(op, 2) % 20000, 0);
     settle(slot);
     if (verb == HALF || verb == CLOSE)
@@ -59,28 +52,20 @@ static void peer_does(struct op *op, int verb, bool needs_all)
         raw_poll(slot->fd, 0, 500);
 }
 
-#define PEER(name, verb, needs_all)                                                                \
-    static void call_##name(struct op *op)                                                         \
-    {                                                                                              \
-        peer_does(op, verb, needs_all);                                                            \
-    }
-PEER(peer_send, SEND, false)
-PEER(peer_stop, STOP, false)
-PEER(peer_resume, RESUME, false)
-PEER(peer_half, HALF, false)
-PEER(peer_close, CLOSE, true)
-PEER(peer_reset, RESET, true)
+ONE_CALL(peer_send, peer_does(op, SEND, false))
+ONE_CALL(peer_stop, peer_does(op, STOP, false))
+ONE_CALL(peer_resume, peer_does(op, RESUME, false))
+ONE_CALL(peer_half, peer_does(op, HALF, false))
+ONE_CALL(peer_close, peer_does(op, CLOSE, true))
+ONE_CALL(peer_reset, peer_does(op, RESET, true))
 
 /* Everything that was written has arrived, and is right. */
-static void peer_check(struct op *op)
+SLOT_CALLS(check)
 {
-    struct slot *slot = word_slot(op, 1);
     struct connection *connection = connection_of(slot);
     if (!connection || connection->kind != PEER || connection->held[0] || connection->over ||
-        connection->uncertain) {
-        note(op, " skipped");
-        return;
-    }
+        connection->uncertain)
+        return note(op, " skipped");
     if (connection->stopped)
         ask(RESUME, slot->connection, 0, 0);
     struct reply reply = ask(CHECK, slot->connection, 0, 0);
@@ -88,9 +73,3 @@ static void peer_check(struct op *op)
     if (reply.wrong >= 0)
         note(op, " WRONG");
 }
-
-/* clang-format off */
-const struct call peer_calls[] = {
-    C(lend), C(peer_send), C(peer_stop), C(peer_resume), C(peer_half), C(peer_close), C(peer_reset),
-    {"check", peer_check}, {NULL, NULL}};
-/* clang-format on */

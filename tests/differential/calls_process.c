@@ -37,7 +37,7 @@ static void wait_for(struct op *op, pid_t pid)
     note_status(op, status);
 }
 
-static void call_fork(struct op *op)
+CALLS(fork)
 {
     struct block block = next_block();
     bool with_exit = op->words > 1 && strcmp(op->word[1], "exit") == 0;
@@ -55,7 +55,7 @@ static void call_fork(struct op *op)
 static bool in_shared_memory;
 
 /* The child of a vfork has this process's memory and descriptors of its own. */
-static void call_vfork(struct op *op)
+CALLS(vfork)
 {
     static struct slot kept[SLOTS];
     static struct block block;
@@ -78,7 +78,7 @@ static int cloned(void *block)
     return 6;
 }
 
-static void call_clone(struct op *op)
+CALLS(clone)
 {
     static char stack[256 * 1024] __attribute__((aligned(16)));
     struct slot kept[SLOTS];
@@ -111,7 +111,7 @@ static void *tight_stack(size_t size)
     return room + 65536;
 }
 
-static void call_thread(struct op *op)
+CALLS(thread)
 {
     enum { STACK = 256 * 1024 };
     struct block block = next_block();
@@ -152,7 +152,7 @@ static void *worker_begins(void *unused)
 }
 
 /* A thread that stays, to which the work is handed. */
-static void call_worker(struct op *op)
+CALLS(worker)
 {
     pid_t self = (pid_t)RAW(getpid, 0, 0, 0, 0);
     struct block block = next_block();
@@ -174,7 +174,7 @@ static void call_worker(struct op *op)
         CALL(op, sem_wait(&done));
 }
 
-static void call_unshare(struct op *op)
+CALLS(unshare)
 {
     int flags = word_flags(op, 1);
     if ((flags & CLONE_FILES) && in_thread)
@@ -183,13 +183,10 @@ static void call_unshare(struct op *op)
 }
 
 /* close_range SLOT with descriptors of the thread's own first. */
-static void call_unshare_range(struct op *op)
+SLOT_CALLS(unshare_range)
 {
-    struct slot *slot = word_slot(op, 1);
-    if (!in_thread || slot->fd < 0) {
-        note(op, " skipped");
-        return;
-    }
+    if (!in_thread || slot->fd < 0)
+        return note(op, " skipped");
     unshared = true;
     CALL(op, close_range((unsigned)slot->fd, (unsigned)slot->fd, CLOSE_RANGE_UNSHARE));
     slot->fd = -1;
@@ -226,7 +223,7 @@ void note_signals(struct op *op)
     }
 }
 
-static void call_handler(struct op *op)
+CALLS(handler)
 {
     int number = (int)word_number(op, 1);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = word_flags(op, 2)};
@@ -239,7 +236,7 @@ static void call_handler(struct op *op)
     CALL(op, sigaction(number, &action, NULL));
 }
 
-static void call_signal(struct op *op)
+CALLS(signal)
 {
     int number = (int)word_number(op, 1);
     bool ignored = op->words > 2 && strcmp(op->word[2], "ignored") == 0;
@@ -249,30 +246,26 @@ static void call_signal(struct op *op)
         alarm_flags = SA_RESTART;
 }
 
-static void call_raise(struct op *op)
-{
-    CALL(op, raise((int)word_number(op, 1)));
-}
+ONE_CALL(raise, CALL(op, raise((int)word_number(op, 1))))
 
 /* Of two threads the kernel chooses the one. */
-static void call_kill(struct op *op)
+CALLS(kill)
 {
-    if (in_thread || worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0)) {
-        note(op, " skipped");
-        return;
-    }
+    if (in_thread || worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0))
+        return note(op, " skipped");
     CALL(op, kill(getpid(), (int)word_number(op, 1)));
 }
 
-static void call_mask(struct op *op)
+CALLS(block)
 {
     bool blocks = op->word[0][0] == 'b';
     sigset_t room;
     word_mask(op, 1, &room);
     CALL(op, pthread_sigmask(blocks ? SIG_BLOCK : SIG_UNBLOCK, &room, NULL));
 }
+SAME_CALL(unblock, block)
 
-static void call_mask_now(struct op *op)
+CALLS(mask)
 {
     sigset_t waiting, blocked;
     CALL(op, pthread_sigmask(SIG_BLOCK, NULL, &blocked));
@@ -285,7 +278,7 @@ static void call_mask_now(struct op *op)
         }
 }
 
-static void call_altstack(struct op *op)
+CALLS(altstack)
 {
     enum { STACK = 64 * 1024 };
     stack_t stack = {.ss_sp = tight_stack(STACK), .ss_size = STACK};
@@ -331,9 +324,8 @@ static void spawn_by(struct op *op, const char *way, char **arguments)
 }
 
 /* spawn SLOT BYTES WAY: another program writes on the slot's descriptor. */
-static void call_spawn(struct op *op)
+SLOT_CALLS(spawn)
 {
-    struct slot *slot = word_slot(op, 1);
     struct connection *connection = connection_of(slot);
     char words[4][16];
     char *arguments[] = {program_path,
@@ -342,16 +334,14 @@ static void call_spawn(struct op *op)
                          number_word(words[2], slot->end),
                          number_word(words[3], word_number(op, 2) % 4096),
                          NULL};
-    if (!connection || connection->stopped || connection->over || connection->kind == UDP) {
-        note(op, " skipped");
-        return;
-    }
+    if (!connection || connection->stopped || connection->over || connection->kind == UDP)
+        return note(op, " skipped");
     settle_writes(slot, word_number(op, 2));
     spawn_by(op, op->words > 3 ? op->word[3] : "", arguments);
     connection->held[slot->end] = connection->corked[slot->end];
 }
 
-static void call_seccomp(struct op *op)
+CALLS(seccomp)
 {
     struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog filter = {1, &allow};
@@ -370,7 +360,7 @@ static long count_threads(void)
 }
 
 /* One that was joined may be there for a moment yet. */
-static void call_threads(struct op *op)
+CALLS(threads)
 {
     long expected = worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0) ? 2 : 1, count = count_threads();
     for (int i = 0; i < 50 && count > expected; i++) {
@@ -381,7 +371,7 @@ static void call_threads(struct op *op)
 }
 
 /* Each with its flags. */
-static void call_descriptors(struct op *op)
+CALLS(descriptors)
 {
     for (int fd = 0; fd < 128; fd++) {
         long flags = RAW(fcntl, fd, F_GETFD, 0, 0);
@@ -426,16 +416,14 @@ static void finish(void)
 }
 
 /* end WAY: how the program ends; a script without it ends by main's return. */
-static void call_end(struct op *op)
+CALLS(end)
 {
     const char *way = op->words > 1 ? op->word[1] : "";
     char *arguments[] = {program_path, "exec", NULL};
     thrd_t thread;
     /* For whoever shares memory that is not its own, most ways are none. */
-    if (in_shared_memory) {
-        note(op, " skipped");
-        return;
-    }
+    if (in_shared_memory)
+        return note(op, " skipped");
     finish();
     trace_line(op);
     if (strcmp(way, "exit") == 0)
@@ -465,11 +453,3 @@ static void call_end(struct op *op)
         RAW(exit, 0, 0, 0, 0);
     exit(0);
 }
-
-/* clang-format off */
-const struct call process_calls[] = {
-    C(fork), C(vfork), C(clone), C(thread), C(worker), C(unshare), C(unshare_range), C(handler),
-    C(signal), C(raise), C(kill), {"block", call_mask}, {"unblock", call_mask},
-    {"mask", call_mask_now}, C(altstack), C(spawn), C(seccomp), C(threads), C(descriptors),
-    C(end), {NULL, NULL}};
-/* clang-format on */

@@ -91,9 +91,8 @@ ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
                        struct sockaddr *address, socklen_t *length);
 
 #define READ(name, flags, expression)                                                              \
-    static void name(struct op *op)                                                                \
+    SLOT_CALLS(name)                                                                               \
     {                                                                                              \
-        struct slot *slot = word_slot(op, 1);                                                      \
         int fd = slot->fd, flag = (flags);                                                         \
         long size = wanted(op);                                                                    \
         char *data = op->bad_buffer ? BAD_ADDRESS : incoming_bytes();                              \
@@ -101,17 +100,16 @@ ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
         CALL_ONLY(op, expression);                                                                 \
         came(op, slot, size, flag);                                                                \
     }
-READ(call_read, 0, read(fd, data, (size_t)size))
-READ(call_recv, word_flags(op, 3), recv(fd, data, (size_t)size, flag))
-READ(call_read_chk, 0, __read_chk(fd, data, (size_t)size, WRITE_MOST))
-READ(call_recv_chk, word_flags(op, 3), __recv_chk(fd, data, (size_t)size, WRITE_MOST, flag))
-READ(call_recvfrom_chk, word_flags(op, 3),
+READ(read, 0, read(fd, data, (size_t)size))
+READ(recv, word_flags(op, 3), recv(fd, data, (size_t)size, flag))
+READ(read_chk, 0, __read_chk(fd, data, (size_t)size, WRITE_MOST))
+READ(recv_chk, word_flags(op, 3), __recv_chk(fd, data, (size_t)size, WRITE_MOST, flag))
+READ(recvfrom_chk, word_flags(op, 3),
      __recvfrom_chk(fd, data, (size_t)size, WRITE_MOST, flag, NULL, NULL))
 
 /* With an address that is asked for. */
-static void call_recvfrom(struct op *op)
+SLOT_CALLS(recvfrom)
 {
-    struct slot *slot = word_slot(op, 1);
     int flag = word_flags(op, 3);
     long size = wanted(op);
     struct sockaddr_storage address = {0};
@@ -126,9 +124,8 @@ static void call_recvfrom(struct op *op)
 }
 
 #define READ_PIECES(name, flags, waits, expression)                                                \
-    static void name(struct op *op)                                                                \
+    SLOT_CALLS(name)                                                                               \
     {                                                                                              \
-        struct slot *slot = word_slot(op, 1);                                                      \
         int fd = slot->fd, flag = (flags);                                                         \
         long size = wanted(op);                                                                    \
         struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
@@ -138,13 +135,11 @@ static void call_recvfrom(struct op *op)
         CALL_ONLY(op, expression);                                                                 \
         came(op, slot, size, 0);                                                                   \
     }
-READ_PIECES(call_readv, 0, !flag, readv(fd, vector, count))
-READ_PIECES(call_preadv2, word_flags(op, 4), !(flag & RWF_NOWAIT),
-            preadv2(fd, vector, count, -1, flag))
+READ_PIECES(readv, 0, !flag, readv(fd, vector, count))
+READ_PIECES(preadv2, word_flags(op, 4), !(flag & RWF_NOWAIT), preadv2(fd, vector, count, -1, flag))
 
-static void call_recvmsg(struct op *op)
+SLOT_CALLS(recvmsg)
 {
-    struct slot *slot = word_slot(op, 1);
     int flag = word_flags(op, 4);
     long size = wanted(op);
     struct iovec pieces[PIECES];
@@ -167,9 +162,8 @@ static void call_recvmsg(struct op *op)
 }
 
 /* Without a flag that ends it after the first message it sleeps for each. */
-static void call_recvmmsg(struct op *op)
+SLOT_CALLS(recvmmsg)
 {
-    struct slot *slot = word_slot(op, 1);
     int flag = word_flags(op, 4);
     unsigned count = (unsigned)word_number(op, 3) % PIECES;
     if (!(flag & (MSG_WAITFORONE | MSG_DONTWAIT)) && count > 1)
@@ -201,17 +195,14 @@ static void call_recvmmsg(struct op *op)
 }
 
 /* From the socket into a pipe, from which the bytes are then read. */
-static void call_splice_from(struct op *op)
+SLOT_CALLS(splice_from)
 {
-    struct slot *slot = word_slot(op, 1);
     const struct connection *connection = connection_of(slot);
     unsigned flag = (unsigned)word_flags(op, 3);
     long size = wanted(op) % 30000;
     int ends[2] = {-1, -1};
-    if (connection && connection->kind == UDP) {
-        note(op, " skipped");
-        return;
-    }
+    if (connection && connection->kind == UDP)
+        return note(op, " skipped");
     /* SPLICE_F_NONBLOCK is for the pipe. */
     prepare(op, slot, size, 0);
     RAW(pipe2, ends, 0, 0, 0);
@@ -233,17 +224,10 @@ static void call_splice_from(struct op *op)
     RAW(close, ends[1], 0, 0, 0);
 }
 
-static void call_fionread(struct op *op)
+SLOT_CALLS(fionread)
 {
-    struct slot *slot = word_slot(op, 1);
     int value = -7;
     settle(slot);
     CALL(op, ioctl(slot->fd, FIONREAD, op->bad_argument ? BAD_ADDRESS : &value));
     note_number(op, " value ", value);
 }
-
-/* clang-format off */
-const struct call read_calls[] = {
-    C(read), C(recv), C(read_chk), C(recv_chk), C(recvfrom_chk), C(recvfrom), C(readv),
-    C(preadv2), C(recvmsg), C(recvmmsg), C(splice_from), C(fionread), {NULL, NULL}};
-/* clang-format on */

@@ -111,7 +111,7 @@ int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout
                 const sigset_t *mask, size_t room);
 
 #define POLL(name, expression)                                                                     \
-    static void name(struct op *op)                                                                \
+    CALLS(name)                                                                                    \
     {                                                                                              \
         struct set set = parse_set(op, 1);                                                         \
         int timeout = prepare(op, &set, timeout_of(op, 2), false, op->bad_argument);               \
@@ -126,10 +126,10 @@ int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout
         CALL_ONLY(op, expression);                                                                 \
         note_set(op, &set);                                                                        \
     }
-POLL(call_poll, poll(items, count, timeout))
-POLL(call_ppoll, ppoll(items, count, when, mask))
-POLL(call_poll_chk, __poll_chk(items, count, timeout, sizeof set.item))
-POLL(call_ppoll_chk, __ppoll_chk(items, count, when, mask, sizeof set.item))
+POLL(poll, poll(items, count, timeout))
+POLL(ppoll, ppoll(items, count, when, mask))
+POLL(poll_chk, __poll_chk(items, count, timeout, sizeof set.item))
+POLL(ppoll_chk, __ppoll_chk(items, count, when, mask, sizeof set.item))
 
 struct selection {
     fd_set in, out, except;
@@ -169,7 +169,7 @@ static void note_selection(struct op *op, const struct set *set, struct selectio
 }
 
 #define SELECT(name, expression)                                                                   \
-    static void name(struct op *op)                                                                \
+    CALLS(name)                                                                                    \
     {                                                                                              \
         struct set set = parse_set(op, 1);                                                         \
         int timeout = prepare(op, &set, timeout_of(op, 2), true, op->bad_argument);                \
@@ -190,18 +190,17 @@ static void note_selection(struct op *op, const struct set *set, struct selectio
             left.tv_usec != timeout * 1000)                                                        \
             note(op, " time left");                                                                \
     }
-SELECT(call_select, select(selection.most, in, &selection.out, &selection.except, until))
-SELECT(call_pselect, pselect(selection.most, in, &selection.out, &selection.except, when, mask))
+SELECT(select, select(selection.most, in, &selection.out, &selection.except, until))
+SELECT(pselect, pselect(selection.most, in, &selection.out, &selection.except, when, mask))
 
-static void call_epoll(struct op *op)
+SLOT_CALLS(epoll)
 {
-    struct slot *slot = word_slot(op, 1);
     CALL(op, epoll_create1(word_number(op, 2) ? EPOLL_CLOEXEC : 0));
     set_slot(slot, (int)op->result, -1, 0);
     slot->epoll = true;
 }
 
-static void call_epoll_ctl(struct op *op)
+CALLS(epoll_ctl)
 {
     struct slot *epoll = word_slot(op, 1), *slot = word_slot(op, 3);
     static const char *const verbs[] = {"", "add", "del", "mod"};
@@ -239,7 +238,7 @@ static int prepare_epoll(struct op *op, const struct slot *epoll, int timeout)
 }
 
 #define EPOLL(name, expression)                                                                    \
-    static void name(struct op *op)                                                                \
+    CALLS(name)                                                                                    \
     {                                                                                              \
         struct slot *epoll = word_slot(op, 1);                                                     \
         struct epoll_event events[PIECES] = {0}, *room = op->bad_buffer ? BAD_ADDRESS : events;    \
@@ -260,9 +259,9 @@ static int prepare_epoll(struct op *op, const struct slot *epoll, int timeout)
             note_number(op, ":", events[i].events);                                                \
         }                                                                                          \
     }
-EPOLL(call_epoll_wait, epoll_wait(epoll->fd, room, most, timeout))
-EPOLL(call_epoll_pwait, epoll_pwait(epoll->fd, room, most, timeout, mask))
-EPOLL(call_epoll_pwait2, epoll_pwait2(epoll->fd, room, most, when, mask))
+EPOLL(epoll_wait, epoll_wait(epoll->fd, room, most, timeout))
+EPOLL(epoll_pwait, epoll_pwait(epoll->fd, room, most, timeout, mask))
+EPOLL(epoll_pwait2, epoll_pwait2(epoll->fd, room, most, when, mask))
 
 /* waits for time and for signals */
 static long short_time(const struct op *op, int i)
@@ -271,31 +270,28 @@ static long short_time(const struct op *op, int i)
     return op->interrupted ? 500000 : microseconds > 3000 ? 3000 : microseconds;
 }
 
-static void call_nanosleep(struct op *op)
+CALLS(nanosleep)
 {
     struct timespec time = {0, short_time(op, 1) * 1000}, rest = {7, 7};
     CALL(op, nanosleep(op->bad_argument ? BAD_ADDRESS : &time, &rest));
     note(op, rest.tv_sec == 7 ? " rest untouched" : " rest set");
 }
 
-static void call_clock_nanosleep(struct op *op)
+CALLS(clock_nanosleep)
 {
     struct timespec time = {0, short_time(op, 1) * 1000};
     CALL(op, clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL));
 }
 
-static void call_usleep(struct op *op)
-{
-    CALL(op, usleep((useconds_t)short_time(op, 1)));
-}
+ONE_CALL(usleep, CALL(op, usleep((useconds_t)short_time(op, 1))))
 
-static void call_sleep(struct op *op)
+CALLS(sleep)
 {
     unsigned seconds = op->interrupted;
     CALL(op, sleep(seconds));
 }
 
-static void call_pause(struct op *op)
+CALLS(pause)
 {
     op->interrupted = true;
     CALL(op, pause());
@@ -313,7 +309,7 @@ static bool pending(const sigset_t *mask, bool outside)
     return false;
 }
 
-static void call_sigsuspend(struct op *op)
+CALLS(sigsuspend)
 {
     sigset_t room;
     const sigset_t *mask = word_mask(op, 1, &room);
@@ -322,20 +318,18 @@ static void call_sigsuspend(struct op *op)
     CALL(op, sigsuspend(&room));
 }
 
-static void call_sigwait(struct op *op)
+CALLS(sigwait)
 {
     sigset_t room;
     const sigset_t *mask = word_mask(op, 1, &room);
     int number = -7;
-    if (!pending(mask, false)) {
-        note(op, " skipped");
-        return;
-    }
+    if (!pending(mask, false))
+        return note(op, " skipped");
     CALL(op, sigwait(mask, &number));
     note_number(op, " signal ", number);
 }
 
-static void call_sigtimedwait(struct op *op)
+CALLS(sigtimedwait)
 {
     sigset_t room;
     const sigset_t *mask = word_mask(op, 1, &room);
@@ -345,7 +339,7 @@ static void call_sigtimedwait(struct op *op)
     note_number(op, " signal ", info.si_signo);
 }
 
-static void call_sem_timedwait(struct op *op)
+CALLS(sem_timedwait)
 {
     sem_t semaphore;
     struct timespec time;
@@ -358,7 +352,7 @@ static void call_sem_timedwait(struct op *op)
     CALL(op, sem_timedwait(&semaphore, &time));
 }
 
-static void call_cond_timedwait(struct op *op)
+CALLS(cond_timedwait)
 {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -373,16 +367,8 @@ static void call_cond_timedwait(struct op *op)
     pthread_mutex_unlock(&mutex);
 }
 
-static void call_waitpid(struct op *op)
+CALLS(waitpid)
 {
     int status = -7;
     CALL(op, waitpid(-1, &status, WNOHANG));
 }
-
-/* clang-format off */
-const struct call wait_calls[] = {
-    C(poll), C(ppoll), C(poll_chk), C(ppoll_chk), C(select), C(pselect), C(epoll), C(epoll_ctl),
-    C(epoll_wait), C(epoll_pwait), C(epoll_pwait2), C(nanosleep), C(clock_nanosleep), C(usleep),
-    C(sleep), C(pause), C(sigsuspend), C(sigwait), C(sigtimedwait), C(sem_timedwait),
-    C(cond_timedwait), C(waitpid), {NULL, NULL}};
-/* clang-format on */

@@ -79,9 +79,8 @@ static void wrote(struct op *op, struct slot *slot, bool is_exact, int flags)
 
 /* One call with bytes in one piece. */
 #define WRITE(name, flags, expression)                                                             \
-    static void name(struct op *op)                                                                \
+    SLOT_CALLS(name)                                                                               \
     {                                                                                              \
-        struct slot *slot = word_slot(op, 1);                                                      \
         int fd = slot->fd, flag = allowed(slot, (flags));                                          \
         long size = prepare(op, slot, word_number(op, 2), flag);                                   \
         bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
@@ -89,14 +88,13 @@ static void wrote(struct op *op, struct slot *slot, bool is_exact, int flags)
         CALL_ONLY(op, expression);                                                                 \
         wrote(op, slot, is_exact, flag);                                                           \
     }
-WRITE(call_write, 0, write(fd, data, (size_t)size))
-WRITE(call_send, word_flags(op, 3), send(fd, data, (size_t)size, flag))
-WRITE(call_sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL, 0))
+WRITE(write, 0, write(fd, data, (size_t)size))
+WRITE(send, word_flags(op, 3), send(fd, data, (size_t)size, flag))
+WRITE(sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL, 0))
 
 #define WRITE_PIECES(name, flags, expression)                                                      \
-    static void name(struct op *op)                                                                \
+    SLOT_CALLS(name)                                                                               \
     {                                                                                              \
-        struct slot *slot = word_slot(op, 1);                                                      \
         int fd = slot->fd, flag = allowed(slot, (flags));                                          \
         long size = prepare(op, slot, word_number(op, 2), flag);                                   \
         bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
@@ -108,14 +106,13 @@ WRITE(call_sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL,
         CALL_ONLY(op, expression);                                                                 \
         wrote(op, slot, is_exact, flag);                                                           \
     }
-WRITE_PIECES(call_writev, 0, writev(fd, vector, count))
-WRITE_PIECES(call_pwritev2, 0, pwritev2(fd, vector, count, -1, word_flags(op, 4)))
-WRITE_PIECES(call_sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
+WRITE_PIECES(writev, 0, writev(fd, vector, count))
+WRITE_PIECES(pwritev2, 0, pwritev2(fd, vector, count, -1, word_flags(op, 4)))
+WRITE_PIECES(sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
 
 /* Each of so many messages with so many bytes. */
-static void call_sendmmsg(struct op *op)
+SLOT_CALLS(sendmmsg)
 {
-    struct slot *slot = word_slot(op, 1);
     int flag = allowed(slot, word_flags(op, 4));
     unsigned count = (unsigned)word_number(op, 3) % PIECES;
     long size = word_number(op, 2) % 1000;
@@ -155,9 +152,8 @@ static bool makes_datagrams(struct op *op, const struct slot *slot)
 }
 
 /* The pattern is in a file, too. */
-static void call_sendfile(struct op *op)
+SLOT_CALLS(sendfile)
 {
-    struct slot *slot = word_slot(op, 1);
     if (makes_datagrams(op, slot))
         return;
     long size = prepare(op, slot, word_number(op, 2), 0);
@@ -173,9 +169,8 @@ static void call_sendfile(struct op *op)
         note(op, " offset wrong");
 }
 
-static void call_splice(struct op *op)
+SLOT_CALLS(splice)
 {
-    struct slot *slot = word_slot(op, 1);
     unsigned flag = (unsigned)word_flags(op, 3);
     if (makes_datagrams(op, slot))
         return;
@@ -195,9 +190,8 @@ static void call_splice(struct op *op)
 }
 
 /* libc writes inside itself; what is then closed is a duplicate. */
-static void call_stdio(struct op *op)
+SLOT_CALLS(stdio)
 {
-    struct slot *slot = word_slot(op, 1);
     if (makes_datagrams(op, slot))
         return;
     long size = prepare(op, slot, word_number(op, 2), 0);
@@ -218,9 +212,8 @@ static void call_stdio(struct op *op)
     took(slot, flushed ? size : 0, 1, 0);
 }
 
-static void call_dprintf(struct op *op)
+SLOT_CALLS(dprintf)
 {
-    struct slot *slot = word_slot(op, 1);
     long size = prepare(op, slot, word_number(op, 2) % 4096, 0);
     bool is_exact = exact(slot, size, 0) && !op->interrupted;
     const char *data = outgoing_bytes(slot, size);
@@ -263,9 +256,8 @@ static void fill_nearly(struct slot *slot)
 }
 
 /* A write for which there is no room at all. */
-static void call_full(struct op *op)
+SLOT_CALLS(full)
 {
-    struct slot *slot = word_slot(op, 1);
     if (!can_fill(op, slot))
         return;
     fill(slot);
@@ -278,9 +270,8 @@ static void call_full(struct op *op)
 
 /* flood SLOT BYTES [reset]: more than there is room for. A signal, or the peer's reset, makes it a
  * short write: of what was taken at once, since nothing more is taken then. */
-static void call_flood(struct op *op)
+SLOT_CALLS(flood)
 {
-    struct slot *slot = word_slot(op, 1);
     bool reset = op->words > 3 && strcmp(op->word[3], "reset") == 0;
     long size = word_number(op, 2);
     if (size < 50000 || size > FLOOD)
@@ -329,16 +320,13 @@ static void completions(struct op *op, int fd)
     note_number(op, " to ", last);
 }
 
-static void call_zerocopy(struct op *op)
+SLOT_CALLS(zerocopy)
 {
-    struct slot *slot = word_slot(op, 1);
     struct connection *connection = connection_of(slot);
     int on = 1;
     if (!connection || connection->kind != PEER || connection->over || connection->stopped ||
-        connection->corked[0] || raw_nonblocking(slot->fd) || op->interrupted) {
-        note(op, " skipped");
-        return;
-    }
+        connection->corked[0] || raw_nonblocking(slot->fd) || op->interrupted)
+        return note(op, " skipped");
     long size = word_number(op, 2), count = word_number(op, 3);
     /* The kernel reads the bytes when it likes, so that they must not move. */
     setsockopt(slot->fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on);
@@ -361,9 +349,3 @@ static void call_zerocopy(struct op *op)
     settle_writes(slot, WRITE_MOST);
     completions(op, slot->fd);
 }
-
-/* clang-format off */
-const struct call write_calls[] = {
-    C(write), C(send), C(sendto), C(writev), C(pwritev2), C(sendmsg), C(sendmmsg), C(sendfile),
-    C(splice), C(stdio), C(dprintf), C(flood), C(full), C(zerocopy), {NULL, NULL}};
-/* clang-format on */

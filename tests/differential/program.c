@@ -41,14 +41,26 @@ struct block next_block(void)
     return (struct block){line, rest->end};
 }
 
+enum { CALLS_MOST = 200 };
+
+static struct call {
+    const char *name;
+    call_function *function;
+} calls[CALLS_MOST];
+static int n_calls;
+
+void add_call(const char *name, call_function *function)
+{
+    if (n_calls == CALLS_MOST)
+        abort();
+    calls[n_calls++] = (struct call){name, function};
+}
+
 static call_function *find_call(const char *name)
 {
-    static const struct call *const tables[] = {
-        write_calls, read_calls, wait_calls, option_calls, life_calls, process_calls, peer_calls};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        for (const struct call *call = tables[i]; call->name; call++)
-            if (strcmp(call->name, name) == 0)
-                return call->function;
+    for (int i = 0; i < n_calls; i++)
+        if (strcmp(calls[i].name, name) == 0)
+            return calls[i].function;
     return NULL;
 }
 

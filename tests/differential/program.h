@@ -137,18 +137,31 @@ void set_slot(struct slot *slot, int fd, int connection, int end);
 void before_last_close(const struct slot *slot);
 void after_close(int connection, int end);
 
-/* --- the calls: each does what a line says. */
+/* --- the calls: each does what a line says that begins with its name.
+ *     CALLS(name) { ... }        with the line as "op"
+ *     SLOT_CALLS(name) { ... }   and the slot that is its first word as "slot"
+ *     ONE_CALL(name, statement)
+ *     SAME_CALL(other, name)     another name of a call */
 typedef void call_function(struct op *op);
-struct call {
-    const char *name;
-    call_function *function;
-};
-#define C(name)                                                                                    \
+void add_call(const char *name, call_function *function);
+#define SAME_CALL(other, name)                                                                     \
+    __attribute__((constructor)) static void add_##other(void)                                     \
     {                                                                                              \
-#name, call_##name                                                                         \
+        add_call(#other, call_##name);                                                             \
     }
-extern const struct call write_calls[], read_calls[], wait_calls[], option_calls[], life_calls[],
-    process_calls[], peer_calls[];
+#define CALLS(name)                                                                                \
+    static void call_##name(struct op *op);                                                        \
+    SAME_CALL(name, name)                                                                          \
+    static void call_##name(struct op *op)
+#define SLOT_CALLS(name)                                                                           \
+    static void slot_call_##name(struct op *op, struct slot *slot);                                \
+    ONE_CALL(name, slot_call_##name(op, word_slot(op, 1)))                                         \
+    static void slot_call_##name(struct op *op, struct slot *slot)
+#define ONE_CALL(name, ...)                                                                        \
+    CALLS(name)                                                                                    \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
 /* --- program.c: a block of lines, from after its first one to its end. */
 struct block {

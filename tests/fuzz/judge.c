@@ -10,18 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { MS = 1000000 };
-
-struct input {
-    const uint8_t *at, *end;
-};
-
-static unsigned take(struct input *in, unsigned n)
-{
-    return in->at < in->end ? *in->at++ % n : 0;
-}
 
 /* What the judge has told, and the last looks that it could have had its proof from. */
 struct told {

@@ -7,19 +7,7 @@
 
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { RULES_MOST = 6, LIST_MOST = 3, TEXT_MOST = 12, SOCKETS = 6 };
-
-/* The input, byte for byte; zeroes when it is used up. */
-struct input {
-    const uint8_t *at, *end;
-};
-
-static unsigned take(struct input *in, unsigned n)
-{
-    return in->at < in->end ? *in->at++ % n : 0;
-}
 
 /* Names and patterns of a small alphabet, so that they match now and then. */
 struct texts {

@@ -52,8 +52,6 @@ static void check_all(const char *text, size_t size, bool is_json, int result,
     ns_arena_free(&scratch);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void check_error(const struct ns_policy_error *error, const char *text, size_t size)
 {
     unsigned lines = 1;

@@ -93,6 +93,17 @@ expect() {
     done
 }
 
+# each_refused [COMMAND]: for each row WORDS|MESSAGE of standard input the command with these words fails with this one
+# message. DIR stands for $T.
+each_refused() {
+    local row message words
+    while IFS='|' read -r row message; do
+        read -ra words <<<"${row//DIR/$T}"
+        run --separate-stderr "$NS" "$@" "${words[@]}"
+        expect 2 output is "" stderr is "nagleshim${1:+ $1: }${message//DIR/$T}"
+    done
+}
+
 # Directories of root's may lead to DIR: an ordinary user needs a way in.
 let_others_in() {
     local dir=$1

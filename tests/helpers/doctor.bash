@@ -95,6 +95,28 @@ server() {
     ns_port "$1"
 }
 
+# A server for clients that write in pieces. Sets port, and stalling, a client that stalls 30 times.
+victim() {
+    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
+    ns_port server
+    stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
+}
+
+# says FILE EXPRESSION: the expression is true for the object o in that file, and what diagnose prints fits its schema.
+says() {
+    "$python" - "$1" "$2" <<'PYTHON'
+import json, sys
+o = json.load(open(sys.argv[1], encoding="utf-8"))
+if o["command"] == "diagnose":
+    from jsonschema import Draft202012Validator
+    schema = json.load(open("config/diagnosis.schema.json"))
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(o)
+    rows, peers = ([row for row in o.get("rows", ()) if row["peer"] is peer] for peer in (False, True))
+assert eval("(" + sys.argv[2] + ")"), json.dumps(o, indent=1)[:6000]
+PYTHON
+}
+
 # A root of its own with the probe as /patient, what it and the shim need, and empty /etc/nagleshim and /opt: sets
 # root, and enter, which starts a command there.
 make_root() {

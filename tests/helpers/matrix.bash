@@ -177,10 +177,10 @@ segments_are() {
     [[ $seen != none ]] && holds "$seen > 0.95 * $1 && $seen < 1.05 * $1"
 }
 
-# cell SCENARIO SEND ACK WHERE VERDICT SEGMENTS
-cell() {
-    local name=$1 send=$2 ack=$3 where=$4 verdict=$5 expected=$6
-    local policy attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by rest
+# outcome SCENARIO WHERE VERDICT SEGMENTS: with the policy in $policy, or if $send is set, of that mode and $ack.
+outcome() {
+    local name=$1 where=$2 verdict=$3 expected=$4
+    local attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by rest
     local server client shimmed bare
 
     [[ $name != java ]] || command -v javac >/dev/null || ns_skip "no javac"
@@ -195,8 +195,7 @@ cell() {
     [[ $name != record-paced ]] || rounds=100
     for attempt in 1 2 3 4 5; do
         scenario "$name" "$rounds" "$warmup"
-        policy='{"version": 1, "rules": [{}]}'
-        [[ $where == nowhere ]] ||
+        [[ -z ${send-} ]] ||
             policy="{\"version\": 1, \"rules\": [
                 {\"send\": \"$send\", \"ack\": \"$ack\", $rest}]}"
         run_both "$where"
@@ -222,28 +221,18 @@ cell() {
     return 1
 }
 
+# cell SCENARIO SEND ACK WHERE VERDICT SEGMENTS
+cell() {
+    local policy='{"version": 1, "rules": [{}]}' send=${2#-} ack=$3
+    outcome "$1" "$4" "$5" "$6"
+}
+
 # flow SCENARIO WHERE SEGMENTS: with the policy in $policy, or in files.
 flow() {
-    local name=$1 rounds=200 warmup=20 attempt stalls median segments delayed
-    local server client rest writing stalls_by segments_by shimmed bare
-    for attempt in 1 2 3; do
-        scenario "$name" "$rounds" "$warmup"
-        run_both "$2"
-        check_where
-        if timing_is flows "$rounds" && segments_are "$3"; then
-            return 0
-        fi
-        echo "attempt $attempt: $stalls stalls, median $median us, $segments segments a round, $delayed delayed"
-    done
-    return 1
+    outcome "$1" "$2" flows "$3"
 }
 
 # stalled SCENARIO WHERE: the opposite.
 stalled() {
-    local name=$1 rounds=20 warmup=4 stalls median delayed
-    local server client rest writing stalls_by segments_by shimmed bare
-    scenario "$name" "$rounds" "$warmup"
-    run_both "$2"
-    check_where
-    timing_is stalls "$rounds"
+    outcome "$1" "$2" stalls -
 }

@@ -17,6 +17,10 @@ seen_setup_file() {
         nsenter --net="/proc/$holder/ns/net" sh -c \
             'ip link set lo mtu 1500 up; echo 0 >/proc/sys/net/ipv4/tcp_autocorking'
     done
+    local program
+    for program in tcp_nodelay_server tcp_nodelay_client; do
+        gcc -O2 -static -o "$BATS_FILE_TMPDIR/$program" "examples/$program.c" -pthread
+    done
     mkdir "$BATS_FILE_TMPDIR/java"
     ! command -v javac >/dev/null || javac -d "$BATS_FILE_TMPDIR/java" examples/WriteWriteRead.java
 }
@@ -38,6 +42,7 @@ seen_row() {
             case=$key
         elif [[ $case == "$1" ]]; then
             row[$key]=$value
+            [[ $key != run ]] || row[server]=${value% <> *} row[client]=${value#* <> }
         fi
     done <tests/scenarios/seen.table
     [[ -n ${row[says]-} ]]
@@ -51,6 +56,7 @@ seen_programs() {
     scripts=tests/systems/victims
     case ${row[server]} in
     redhat) server=("$EXAMPLES/tcp_nodelay_server" "$port" 0) ;;
+    redhat-static) server=("$BATS_FILE_TMPDIR/tcp_nodelay_server" "$port" 0) ;;
     queue) server=("$EXAMPLES/queue_server" "$port") ;;
     sendfile) server=("$EXAMPLES/sendfile_server" "$port") ;;
     quote) server=("$EXAMPLES/quote_server" --winsock-ack "$port") ;;
@@ -64,6 +70,7 @@ seen_programs() {
     esac
     case ${row[client]} in
     redhat) client=("$EXAMPLES/tcp_nodelay_client" --stats --warmup "$warm" "$host" "$port" "$rounds") ;;
+    redhat-static) client=("$BATS_FILE_TMPDIR/tcp_nodelay_client" --warmup "$warm" "$host" "$port" "$rounds") ;;
     redhat-*) client=("$EXAMPLES/tcp_nodelay_client" "$host" "$port" "$rounds" "${row[client]#*-}") ;;
     queue) client=("$EXAMPLES/queue_put" --warmup "$warm" "$host" "$port" "$rounds") ;;
     sendfile) client=("$EXAMPLES/sendfile_client" --warmup "$warm" "$host" "$port" "$rounds") ;;

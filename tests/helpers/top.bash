@@ -51,6 +51,12 @@ two_users() {
     AS=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 }
 
+# shown COMMAND...: runs it, and shows what it printed.
+shown() {
+    run --separate-stderr "$@"
+    printf '%s\n' "$output" "$stderr"
+}
+
 screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
 
 # shows "TEXT": until the screen has it.
@@ -66,8 +72,7 @@ shows() {
 
 # The row of process $pid: what it is told to lose, in ms a second, in $lost; holds a second in $rate.
 watched() {
-    run --separate-stderr "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
-    printf '%s\n' "$output" "$stderr"
+    shown "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
     [[ $status -eq 0 && -z $stderr ]]
     rate='' lost='' share='' role='' shim=''
     read -r rate lost share role shim < <(awk -v pid="$pid" '$2 == pid { print $4, $5, $6, $3, $7 }' <<<"$output") || true

@@ -15,7 +15,7 @@ pair() {
         elif [[ -n $found ]]; then
             row[$key]=$value
         fi
-    done < <(grep -vE '^(#|$)' tests/systems/victims.table)
+    done < <(grep -vE '^(#|$)' "${table:-tests/systems/victims.table}")
     [[ -n ${row[client]-} ]]
 }
 

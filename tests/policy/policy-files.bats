@@ -57,6 +57,11 @@ treated() {
     }
 }
 
+# gets EXPECTED NAME COMMAND...: post, and its result.
+gets() {
+    post "${@:2}" && treated "$2" "$1"
+}
+
 # The same client as two programs with different names.
 two_programs() {
     cp "$EXAMPLES/queue_put" "$T/alpha"
@@ -70,19 +75,15 @@ two_programs() {
     echo "$ALONE" >"$POLICIES/beta.json"
     echo "$NODELAY" >"$POLICIES/default.json"
     export NAGLESHIM_POLICY_DIR=$POLICIES
-    post alpha.result shimmed "$T/alpha"
-    treated alpha.result 1
-    post beta.result shimmed "$T/beta"
-    treated beta.result stalls
-    post gamma.result shimmed "$T/gamma"
-    treated gamma.result 2
+    gets 1 alpha.result shimmed "$T/alpha"
+    gets stalls beta.result shimmed "$T/beta"
+    gets 2 gamma.result shimmed "$T/gamma"
 }
 
 @test "without the shim, the directory makes no difference" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/alpha.json"
-    NAGLESHIM_POLICY_DIR=$POLICIES post alpha.result "$T/alpha"
-    treated alpha.result stalls
+    NAGLESHIM_POLICY_DIR=$POLICIES gets stalls alpha.result "$T/alpha"
 }
 
 @test "a program gets the policy of the name that it was started with, else of its executable" {
@@ -90,10 +91,8 @@ two_programs() {
     echo "$AUTO_CORK" >"$POLICIES/nick.json"
     echo "$ALONE" >"$POLICIES/alpha.json"
     export NAGLESHIM_POLICY_DIR=$POLICIES
-    post nick.result shimmed bash -c 'exec -a nick "$0" "$@"' "$T/alpha"
-    treated nick.result 1
-    post other.result shimmed bash -c 'exec -a /usr/bin/other "$0" "$@"' "$T/alpha"
-    treated other.result stalls
+    gets 1 nick.result shimmed bash -c 'exec -a nick "$0" "$@"' "$T/alpha"
+    gets stalls other.result shimmed bash -c 'exec -a /usr/bin/other "$0" "$@"' "$T/alpha"
 }
 
 @test "the first directory with a file for the program, or with default.json, counts" {
@@ -103,20 +102,15 @@ two_programs() {
     echo "$NODELAY" >"$T/fleet/alpha.json"
     echo "$ALONE" >"$T/fleet/default.json"
     echo "$AUTO_CORK" >"$T/namespace/beta.json"
-    post alpha.result shimmed "$T/alpha"
-    treated alpha.result 2
-    post beta.result shimmed "$T/beta"
-    treated beta.result 1
-    post gamma.result shimmed "$T/gamma"
-    treated gamma.result stalls
+    gets 2 alpha.result shimmed "$T/alpha"
+    gets 1 beta.result shimmed "$T/beta"
+    gets stalls gamma.result shimmed "$T/gamma"
     # default.json of an earlier directory comes before a program's file in a later one.
     echo "$AUTO_CORK" >"$T/namespace/default.json"
-    post alpha.result shimmed "$T/alpha"
-    treated alpha.result 1
+    gets 1 alpha.result shimmed "$T/alpha"
     # A broken file ends the search.
     echo '{' >"$T/namespace/default.json"
-    post alpha.result shimmed "$T/alpha"
-    treated alpha.result stalls
+    gets stalls alpha.result shimmed "$T/alpha"
 }
 
 @test "without NAGLESHIM_POLICY_DIR the directory is /etc/nagleshim" {
@@ -136,10 +130,8 @@ two_programs() {
         there=(bash -c 'trap "rm -r /etc/nagleshim" EXIT
             cp -R "$0/nagleshim" /etc && LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
     fi
-    post alpha.result "${there[@]}" "$T/alpha"
-    treated alpha.result 1
-    post beta.result "${there[@]}" "$T/beta"
-    treated beta.result stalls
+    gets 1 alpha.result "${there[@]}" "$T/alpha"
+    gets stalls beta.result "${there[@]}" "$T/beta"
 }
 
 @test "NAGLESHIM_POLICY comes before the directory, as a file and as JSON" {
@@ -147,42 +139,31 @@ two_programs() {
     echo "$ALONE" >"$POLICIES/alpha.json"
     echo "$AUTO_CORK" >"$T/named.json"
     export NAGLESHIM_POLICY_DIR=$POLICIES
-    post named.result shimmed NAGLESHIM_POLICY="$T/named.json" "$T/alpha"
-    treated named.result 1
-    post inline.result shimmed NAGLESHIM_POLICY="  $NODELAY" "$T/alpha"
-    treated inline.result 2
+    gets 1 named.result shimmed NAGLESHIM_POLICY="$T/named.json" "$T/alpha"
+    gets 2 inline.result shimmed NAGLESHIM_POLICY="  $NODELAY" "$T/alpha"
 }
 
 @test "an empty directory means the built-in policy" {
-    NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed "$EXAMPLES/queue_put"
-    treated result 2
+    NAGLESHIM_POLICY_DIR=$POLICIES gets 2 result shimmed "$EXAMPLES/queue_put"
 }
 
 @test "rules that do not match leave a socket alone, and the shim counts it" {
     export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
-    post result shimmed NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' \
+    gets stalls result shimmed NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' \
         "$EXAMPLES/queue_put"
-    treated result stalls
     grep -q 'sockets 0, left alone 1' "$T/log"
-}
-
-# stands_aside NAME: a program that had the shim in its memory was as it is without.
-stands_aside() {
-    treated "$1" stalls
 }
 
 @test "a broken policy in NAGLESHIM_POLICY causes one line on stderr, and nothing else" {
     printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
-    NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed NAGLESHIM_POLICY="$T/broken.json" "$EXAMPLES/queue_put"
-    stands_aside result
+    NAGLESHIM_POLICY_DIR=$POLICIES gets stalls result shimmed NAGLESHIM_POLICY="$T/broken.json" "$EXAMPLES/queue_put"
     [[ $(wc -l <"$T/result.err") -eq 1 ]]
     grep -qF "$T/broken.json:2:21: " "$T/result.err"
 }
 
 @test "a missing policy in NAGLESHIM_POLICY causes one line on stderr, and nothing else" {
     echo "$AUTO_CORK" >"$POLICIES/default.json"
-    NAGLESHIM_POLICY_DIR=$POLICIES post result shimmed NAGLESHIM_POLICY="$T/missing.json" "$EXAMPLES/queue_put"
-    stands_aside result
+    NAGLESHIM_POLICY_DIR=$POLICIES gets stalls result shimmed NAGLESHIM_POLICY="$T/missing.json" "$EXAMPLES/queue_put"
     [[ $(wc -l <"$T/result.err") -eq 1 ]]
     grep -qF "$T/missing.json" "$T/result.err"
 }
@@ -192,12 +173,10 @@ stands_aside() {
     echo '{"version": 1, "rules": [}' >"$POLICIES/alpha.json"
     echo "$AUTO_CORK" >"$POLICIES/default.json"
     export NAGLESHIM_POLICY_DIR=$POLICIES
-    post result shimmed "$T/alpha"
-    stands_aside result
+    gets stalls result shimmed "$T/alpha"
     [[ ! -s $T/result.err ]]
     # The error is in the log file.
-    post logged.result shimmed NAGLESHIM_LOG_FILE="$T/log" "$T/alpha"
-    stands_aside logged.result
+    gets stalls logged.result shimmed NAGLESHIM_LOG_FILE="$T/log" "$T/alpha"
     [[ ! -s $T/logged.result.err ]]
     grep -qF "$POLICIES/alpha.json:1:26: " "$T/log"
 }
@@ -223,18 +202,15 @@ stands_aside() {
     export NAGLESHIM_POLICY=$AUTO_CORK
     local off
     for off in 1 00; do
-        post off.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
-        treated off.result stalls
+        gets stalls off.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
     done
     for off in '' 0; do
-        post on.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
-        treated on.result 1
+        gets 1 on.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
     done
 }
 
 @test "NAGLESHIM_OFF comes before a broken policy, which is not read" {
-    post result shimmed NAGLESHIM_OFF=1 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
-    treated result stalls
+    gets stalls result shimmed NAGLESHIM_OFF=1 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
     [[ ! -s $T/result.err ]]
     post control shimmed NAGLESHIM_OFF=0 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
     [[ -s $T/control.err ]]
@@ -243,11 +219,9 @@ stands_aside() {
 @test "enabled: false and rules: [] change nothing" {
     local policy
     for policy in '{"version": 1, "enabled": false, "rules": [{}]}' '{"version": 1, "rules": []}'; do
-        post result shimmed NAGLESHIM_POLICY="$policy" "$EXAMPLES/queue_put"
-        treated result stalls
+        gets stalls result shimmed NAGLESHIM_POLICY="$policy" "$EXAMPLES/queue_put"
     done
-    post control shimmed NAGLESHIM_POLICY='{"version": 1, "enabled": true, "rules": [{}]}' "$EXAMPLES/queue_put"
-    treated control 2
+    gets 2 control shimmed NAGLESHIM_POLICY='{"version": 1, "enabled": true, "rules": [{}]}' "$EXAMPLES/queue_put"
 }
 
 # Each example policy does what its first sentence promises, with the program that it names.
@@ -299,9 +273,7 @@ under_policy() {
 @test "a rule with 'args' applies only to a program with such an argument" {
     export NAGLESHIM_POLICY='{"version": 1, "rules": [
         {"match": {"args": "--warmup"}, "send": "auto-cork"}, {"send": "nodelay"}]}'
-    post matched shimmed "$EXAMPLES/queue_put"
-    treated matched 1
+    gets 1 matched shimmed "$EXAMPLES/queue_put"
     NAGLESHIM_POLICY=${NAGLESHIM_POLICY/warmup/other}
-    post other shimmed "$EXAMPLES/queue_put"
-    treated other 2
+    gets 2 other shimmed "$EXAMPLES/queue_put"
 }

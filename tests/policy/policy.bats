@@ -79,24 +79,6 @@ python_with_jsonschema() {
     grep -q '"process":' config/policies/*.json
 }
 
-@test "a policy of 256 KiB is taken, one byte more is refused" {
-    local policy='{"version": 1, "rules": [{}]}'
-    printf "%-$((256 * 1024))s" "$policy" >"$T/large.json"
-    "$NS" check "$T/large.json"
-    printf ' ' >>"$T/large.json"
-    cd "$T"
-    run --separate-stderr "$NS" check large.json
-    expect_status 1
-    [[ $stderr == "large.json:1:1: too large; a policy has at most 262144 bytes" ]]
-}
-
-@test "a FIFO in the place of a policy is refused and does not block" {
-    mkfifo "$T/fifo.json"
-    run --separate-stderr timeout 10 "$NS" check "$T/fifo.json"
-    expect_status 2
-    [[ $stderr == "$T/fifo.json: cannot be read: it is not a regular file; '-' is standard input" ]]
-}
-
 @test "the schema and the parser agree" {
     local python
     python=$(python_with_jsonschema) || cannot_here "python3-jsonschema with JSON Schema 2020-12"

@@ -3,6 +3,7 @@
  * one end of a connection; a child without LD_PRELOAD is the other one. Prints the rounds as the
  * examples do, with the segments of both ends. Usage: ack_patterns NAME ROUNDS */
 #include "../../examples/common.h"
+#include "raw.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -84,29 +85,6 @@ static void reads_whole(int fd)
     ROUNDS(fd, put(fd, MESSAGE); if (recv(fd, block, MESSAGE, MSG_WAITALL) != MESSAGE) exit(1));
 }
 
-static void writes_by_stdio(int fd)
-{
-    FILE *stream = fdopen(fd, "w");
-    ROUNDS(
-        fd, for (int i = 0; i < 2; i++) {
-            fwrite(block, 1, MESSAGE / 2, stream);
-            fflush(stream);
-        } get(fd, MESSAGE));
-}
-
-/* As a server that inetd has started, with the connection as standard output. */
-static void writes_to_stdout(int fd)
-{
-    int kept = dup(STDOUT_FILENO);
-    dup2(fd, STDOUT_FILENO);
-    ROUNDS(
-        fd, for (int i = 0; i < 2; i++) {
-            fwrite(block, 1, MESSAGE / 2, stdout);
-            fflush(stdout);
-        } get(fd, MESSAGE));
-    dup2(kept, STDOUT_FILENO);
-}
-
 /* An event loop whose waits always find something: a pipe that is always writable. */
 static void never_idle(int fd)
 {
@@ -157,6 +135,36 @@ static void splices(int fd)
             get(ends[0], (size_t)n);
             left -= (size_t)n;
         });
+}
+
+/* Reads until there is nothing, and then waits, where no preloaded library sees it or with poll. */
+static void get_unless_empty(int fd, size_t size, bool seen)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    while (size > 0) {
+        ssize_t n = recv(fd, block, size, MSG_DONTWAIT);
+        if (n > 0)
+            size -= (size_t)n;
+        else if (n == 0 || errno != EAGAIN)
+            exit(n == 0 ? 0 : 1);
+        else if (seen)
+            poll(&input, 1, -1);
+        else
+            RAW(ppoll, &input, 1, NULL, NULL);
+    }
+}
+
+static void waits_unseen(int fd)
+{
+    nodelay(fd, 1);
+    ROUNDS(fd, put(fd, MESSAGE); get_unless_empty(fd, MESSAGE, false));
+}
+
+/* Looks once more after each request, as an event loop does, before it answers. */
+static void looks_again(int fd)
+{
+    ROUNDS(fd, get_unless_empty(fd, MESSAGE, true); recv(fd, block, 1, MSG_DONTWAIT);
+           put(fd, MESSAGE));
 }
 
 static void asks(int fd)
@@ -216,12 +224,11 @@ static const struct {
     struct peer peer;
 } patterns[] = {
     {"whole", reads_whole, {.pieces = 2, .nodelay = true}},
-    {"whole-stalls", reads_whole, {.pieces = 2}},
-    {"stdio", writes_by_stdio, {.pieces = 2}},
-    {"stdout", writes_to_stdout, {.pieces = 2}},
     {"never-idle", never_idle, {.asks = true, .pieces = 2}},
     {"child-reads", child_reads, {.pieces = 2}},
     {"splice", splices, {.pieces = 2}},
+    {"unseen-wait", waits_unseen, {.pieces = 2}},
+    {"looks-again", looks_again, {.asks = true, .pieces = 2, .nodelay = true}},
     {"slow-answers", asks, {.pieces = 2, .nodelay = true, .think_us = 20000}},
     {"slow-server", answers_slowly, {.asks = true, .pieces = 2, .nodelay = true}},
     {"pieces", asks_for_three, {.pieces = 3, .nodelay = true, .pause_us = 100}},

@@ -7,6 +7,7 @@
 #define PROBES_LIFE_H
 
 #include "raw.h"
+#include "scenario.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -190,6 +192,11 @@ static int kernel_option(int fd, int option)
     return result == 0 ? value : -1;
 }
 
+__attribute__((unused)) static void set_kernel_option(int fd, int option, int value)
+{
+    raw(SYS_setsockopt, fd, IPPROTO_TCP, option, (long)&value, sizeof value, 0);
+}
+
 /* As the kernel has it: on under every rule of these tests, off without the library. */
 static bool has_nodelay(int fd)
 {
@@ -317,6 +324,50 @@ __attribute__((unused)) static void still_governed(struct conn conn)
         wrong("this socket is not governed any more");
 }
 
+/* A UDP socket that sends to *receiver, both known to the kernel only. */
+__attribute__((unused)) static int raw_udp(int *receiver)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    *receiver = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(bind, *receiver, &address, len, 0);
+    RAW(getsockname, *receiver, &address, &len, 0);
+    int fd = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
+    RAW(connect, fd, &address, len, 0);
+    return fd;
+}
+
+/* The next datagram is this one. */
+__attribute__((unused)) static void datagram(int receiver, const char *text)
+{
+    char data[64] = "";
+    double begin = now_ms();
+    long n;
+    do
+        n = raw(SYS_recvfrom, receiver, (long)data, sizeof data - 1, MSG_DONTWAIT, 0, 0);
+    while (n == -EAGAIN && look_again(begin, 1000));
+    if (n != (long)strlen(text) || strcmp(data, text) != 0)
+        wrong("datagram \"%s\" is %ld bytes: \"%s\"", text, n, data);
+}
+
+/* A child that shares this process's memory, but with these flags nothing else. */
+__attribute__((unused)) static pid_t clone_in_memory(int (*run)(void *), void *argument, int flags)
+{
+    enum { STACK = 256 * 1024 };
+    char *stack =
+        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    return clone(run, stack + STACK, CLONE_VM | SIGCHLD | flags, argument);
+}
+
+/* 20 ms later, in a process that nobody sees: 0 there. */
+__attribute__((unused)) static pid_t fork_later(void)
+{
+    pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
+    if (pid == 0)
+        RAW(ppoll, 0, 0, (&(struct timespec){.tv_nsec = 20000000}), 0);
+    return pid;
+}
+
 __attribute__((unused)) static void send_right(int by, int fd)
 {
     char control[CMSG_SPACE(sizeof fd)] = {0};
@@ -360,43 +411,6 @@ __attribute__((unused)) static void child_ended(pid_t pid, int expected)
     waitpid(pid, &status, 0);
     if (status != expected)
         wrong("a child ended with %#x, not %#x", status, expected);
-}
-
-/* Scenarios by name. The program's first argument names one:
- *     SCENARIO("name") { ... }, or SCENE("name", statement), or with the function's own name
- * SCENARIO_NAMED. */
-static struct {
-    const char *name;
-    void (*run)(void);
-} scenarios[100];
-static int n_scenarios;
-
-#define SCENARIO_NAMED(function, word)                                                             \
-    static void function(void);                                                                    \
-    __attribute__((constructor)) static void add_##function(void)                                  \
-    {                                                                                              \
-        scenarios[n_scenarios].name = word;                                                        \
-        scenarios[n_scenarios++].run = function;                                                   \
-    }                                                                                              \
-    static void function(void)
-#define SCENARIO_NUMBERED(word, number) SCENARIO_NAMED(scenario_##number, word)
-#define SCENARIO_NEXT(word, number) SCENARIO_NUMBERED(word, number)
-#define SCENARIO(word) SCENARIO_NEXT(word, __COUNTER__)
-#define SCENE(word, ...)                                                                           \
-    SCENARIO(word)                                                                                 \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }
-
-/* Runs the scenario of that name, unless there is none. */
-__attribute__((unused)) static bool run_scenario(const char *name, size_t length)
-{
-    for (int i = 0; i < n_scenarios; i++)
-        if (strlen(scenarios[i].name) == length && strncmp(name, scenarios[i].name, length) == 0) {
-            scenarios[i].run();
-            return true;
-        }
-    return false;
 }
 
 static void make_results(void)

@@ -2,6 +2,7 @@
 /* A client that writes a request in two pieces and waits for its answer, and a server for it: what
  * is recorded of it where it is observed. Usage: observe serve | observe PORT SCENE */
 #include "loopback.h"
+#include "scenario.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -77,14 +78,14 @@ static void rounds(int fd, int n)
     }
 }
 
-static void one(void)
+SCENARIO_NAMED(one, "one")
 {
     int fd = loopback_connect(&server);
     rounds(fd, ROUNDS);
     close(fd);
 }
 
-static void no_delay(void)
+SCENARIO("nodelay")
 {
     int fd = loopback_connect(&server), on = 1, said = 0;
     socklen_t size = sizeof said;
@@ -102,7 +103,7 @@ static void *rounds_of_thread(void *unused)
     return NULL;
 }
 
-static void threads(void)
+SCENARIO("threads")
 {
     pthread_t some[3];
     for (int i = 0; i < 3; i++)
@@ -130,7 +131,7 @@ static void *reads_answers(void *unused)
     return NULL;
 }
 
-static void reader(void)
+SCENARIO("reader")
 {
     pthread_t thread;
     shared.fd = loopback_connect(&server);
@@ -148,7 +149,7 @@ static void reader(void)
 
 /* A wait that something else ends, before the next piece is written: a pipe of its own, as event
  * loops have it. The request is not whole then, so that nobody is late. */
-static void woken(void)
+SCENARIO("woken")
 {
     int fd = loopback_connect(&server), way[2];
     char data[8];
@@ -164,7 +165,7 @@ static void woken(void)
     close(fd);
 }
 
-static void forks(void)
+SCENARIO("fork")
 {
     one();
     pid_t child = fork();
@@ -210,7 +211,7 @@ static void title(char *begin)
 
 /* Connections to peers that read nothing, so that less than a segment stays unsent, and waits that
  * something else ends. */
-static void slow_readers(void)
+SCENARIO("slow-readers")
 {
     enum { MANY = 200, WAITS = 100 };
     static const int window = 1;
@@ -242,7 +243,7 @@ static void jump(int number)
 
 /* A signal handler leaves the first write, while the record is made: what comes then is as fast as
  * ever. */
-static void jumps(void)
+SCENARIO("jump")
 {
     struct itimerval soon = {.it_value.tv_usec = 100000};
     struct timespec begin, end;
@@ -265,45 +266,26 @@ static void jumps(void)
     close(fd);
 }
 
+static char **arguments;
+
+SCENE("connections", connections(300))
+SCENE("drop-first", drops(true))
+SCENE("drop-later", drops(false))
+SCENE("kill", one(); raise(SIGKILL))
+SCENE("exec", one(); execl(arguments[0], arguments[0], arguments[1], "one", NULL))
+SCENE("title", title(arguments[0]))
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "serve") == 0)
         return serve();
     if (argc != 3)
         die("usage: observe serve | observe PORT SCENE");
-    const char *scene = argv[2];
     server = (struct sockaddr_in){.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)atoi(argv[1])),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (strcmp(scene, "one") == 0)
-        one();
-    else if (strcmp(scene, "nodelay") == 0)
-        no_delay();
-    else if (strcmp(scene, "threads") == 0)
-        threads();
-    else if (strcmp(scene, "reader") == 0)
-        reader();
-    else if (strcmp(scene, "woken") == 0)
-        woken();
-    else if (strcmp(scene, "fork") == 0)
-        forks();
-    else if (strcmp(scene, "connections") == 0)
-        connections(300);
-    else if (strcmp(scene, "drop-first") == 0)
-        drops(true);
-    else if (strcmp(scene, "drop-later") == 0)
-        drops(false);
-    else if (strcmp(scene, "kill") == 0)
-        one(), raise(SIGKILL);
-    else if (strcmp(scene, "exec") == 0)
-        one(), execl(argv[0], argv[0], argv[1], "one", NULL);
-    else if (strcmp(scene, "title") == 0)
-        title(argv[0]);
-    else if (strcmp(scene, "slow-readers") == 0)
-        slow_readers();
-    else if (strcmp(scene, "jump") == 0)
-        jumps();
-    else
+    arguments = argv;
+    if (!run_scenario(argv[2], strlen(argv[2])))
         die("no such scene");
     printf("done\n");
     return 0;

@@ -3,6 +3,7 @@
  * answered, and the ways in which a process ends. Usage: report STEP...; the steps are done in
  * turn. What is printed on stdout is the program's own. */
 #include "loopback.h"
+#include "scenario.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -17,7 +18,7 @@
 
 static int listener = -1, near = -1, far = -1;
 
-static void joins(void)
+SCENARIO_NAMED(joins, "joins")
 {
     struct sockaddr_in address;
     listener = loopback_listener(&address);
@@ -28,7 +29,7 @@ static void joins(void)
 }
 
 /* Ten writes a burst, so that the shim joins them. */
-static void talks(void)
+SCENARIO("talks")
 {
     char data[64];
     for (int round = 0; round < 10; round++) {
@@ -61,7 +62,7 @@ static void handler(int signal_number)
     _exit(0);
 }
 
-static void on_a_small_stack(void)
+SCENARIO("handler")
 {
     static char stack[16384];
     sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof(stack)}, NULL);
@@ -70,7 +71,7 @@ static void on_a_small_stack(void)
 }
 
 /* Writing, closing and ending are allowed; whatever else kills. */
-static void filters(void)
+SCENARIO("filter")
 {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -86,7 +87,7 @@ static void filters(void)
         die_errno("seccomp");
 }
 
-static void vforks(void)
+SCENARIO("vfork")
 {
     int status;
     pid_t child = vfork();
@@ -105,7 +106,7 @@ static void *ends(void *unused)
     _exit(0);
 }
 
-static void is_cancelled(void)
+SCENARIO("cancelled")
 {
     pthread_t thread;
     if (pthread_create(&thread, NULL, ends, NULL) != 0)
@@ -114,7 +115,7 @@ static void is_cancelled(void)
     _exit(3);
 }
 
-static void ends_at_once(void)
+SCENARIO_NAMED(ends_at_once, "_exit")
 {
     _exit(0);
 }
@@ -136,81 +137,29 @@ static void renews(const char *path)
     close(fd);
 }
 
-static void closes(void)
-{
-    close(near);
-}
+SCENE("closes", close(near))
 
-static void serves(void)
+SCENARIO("serves")
 {
     struct sockaddr_in address;
     loopback_listener(&address);
 }
 
-static void step_exit(void)
-{
-    exit(0);
-}
+SCENE("exit", exit(0))
+SCENE("_Exit", _Exit(0))
+SCENE("quick_exit", quick_exit(0))
+SCENE("abort", abort())
+SCENE("exit_group", syscall(SYS_exit_group, 0))
+SCENE("killed", raise(SIGTERM))
+SCENE("_exit-in-exit", atexit(ends_at_once))
 
-static void step_Exit(void)
-{
-    _Exit(0);
-}
-
-static void step_quick_exit(void)
-{
-    quick_exit(0);
-}
-
-static void step_exit_group(void)
-{
-    syscall(SYS_exit_group, 0);
-}
-
-static void step_killed(void)
-{
-    raise(SIGTERM);
-}
-
-static void step_exits_in_exit(void)
-{
-    atexit(ends_at_once);
-}
-
-static void step_exits_in_quick_exit(void)
+SCENARIO("_exit-in-quick_exit")
 {
     at_quick_exit(ends_at_once);
     quick_exit(0);
 }
 
-static void step_close_stderr(void)
-{
-    close(2);
-}
-
-static const struct {
-    const char *name;
-    void (*does)(void);
-} steps[] = {
-    {"joins", joins},
-    {"talks", talks},
-    {"closes", closes},
-    {"serves", serves},
-    {"exit", step_exit},
-    {"_exit", ends_at_once},
-    {"_Exit", step_Exit},
-    {"quick_exit", step_quick_exit},
-    {"exit_group", step_exit_group},
-    {"abort", abort},
-    {"handler", on_a_small_stack},
-    {"cancelled", is_cancelled},
-    {"killed", step_killed},
-    {"_exit-in-exit", step_exits_in_exit},
-    {"_exit-in-quick_exit", step_exits_in_quick_exit},
-    {"vfork", vforks},
-    {"filter", filters},
-    {"close-stderr", step_close_stderr},
-};
+SCENE("close-stderr", close(2))
 
 static void once(const char *step)
 {
@@ -222,12 +171,8 @@ static void once(const char *step)
         renews(step + 6);
         return;
     }
-    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
-        if (strcmp(step, steps[i].name) == 0) {
-            steps[i].does();
-            return;
-        }
-    die("no such step: %s", step);
+    if (!run_scenario(step, strlen(step)))
+        die("no such step: %s", step);
 }
 
 int main(int argc, char **argv)

@@ -6,9 +6,9 @@
  *        stdio_rounds server WRITE READ PIECES PORT
  *        stdio_rounds inetd WRITE READ PIECES PORT
  *        stdio_rounds parent WRITE READ PIECES PORT
- * WRITE is write, fprintf or dprintf; READ is read or fgets; a server serves one connection and
- * ends. inetd hands it on 0 and 1, parent on 5, to this program, started again with what
- * INETD_PRELOAD says in LD_PRELOAD. */
+ * WRITE is write, fprintf or dprintf; READ is read, fgets, getline, fread or getc; a server serves
+ * one connection and ends. inetd hands it on 0 and 1, parent on 5, to this program, started again
+ * with what INETD_PRELOAD says in LD_PRELOAD. */
 #include "../../examples/common.h"
 
 enum { MESSAGE = 15, FIRST_PIECE = 8 };
@@ -31,7 +31,7 @@ static FILE *stream(int fd, const char *mode)
 
 static void open_streams(struct end *end)
 {
-    if (strcmp(end->how_to_read, "fgets") == 0)
+    if (strcmp(end->how_to_read, "read") != 0)
         end->reader = stream(end->in, "r");
     if (strcmp(end->how_to_write, "fprintf") == 0)
         end->writer = stream(end->out, "w");
@@ -63,12 +63,35 @@ static void say(const struct end *end, size_t number)
     }
 }
 
+/* A line of stdio's; false at the end of the stream. */
+static bool take_line(const struct end *end, char *text, size_t room)
+{
+    if (strcmp(end->how_to_read, "getline") == 0) {
+        char *line = NULL;
+        size_t size = 0;
+        ssize_t got = getline(&line, &size, end->reader);
+        if (got > 0 && (size_t)got < room)
+            memcpy(text, line, (size_t)got + 1);
+        free(line);
+        return got > 0;
+    }
+    if (strcmp(end->how_to_read, "fread") == 0)
+        return fread(text, MESSAGE, 1, end->reader) == 1;
+    if (strcmp(end->how_to_read, "getc") == 0) {
+        int byte = 0;
+        for (size_t i = 0; i + 1 < room && byte != '\n' && (byte = getc(end->reader)) != EOF; i++)
+            text[i] = (char)byte;
+        return byte == '\n';
+    }
+    return fgets(text, (int)room, end->reader) != NULL;
+}
+
 /* False at the end of the stream. */
 static bool hear(const struct end *end, size_t number)
 {
     char text[32] = "", expected[32];
 
-    if (end->reader != NULL ? fgets(text, sizeof(text), end->reader) == NULL
+    if (end->reader != NULL ? !take_line(end, text, sizeof(text))
                             : !read_all(end->in, text, MESSAGE))
         return false;
     snprintf(expected, sizeof(expected), "message %06zu\n", number % 1000000);

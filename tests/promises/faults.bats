@@ -64,19 +64,10 @@ goes_on() {
     grep -qE ' sockets 2[0-9], .*bursts held [1-9][0-9]' "$T/log"
 }
 
-@test "the program works if the library gets no memory" {
+@test "the program works if the library gets no memory, no file, no thread keys or no answers about sockets" {
     goes_on 400 calloc mmap
-}
-
-@test "the program works if the library cannot open or read a file" {
     goes_on 20 open read lseek readlink
-}
-
-@test "the program works if the library is not notified of the end of a thread" {
     goes_on 40 pthread_key_create pthread_setspecific
-}
-
-@test "the program works if the kernel refuses questions about sockets" {
     goes_on 80 getsockopt getsockname getrlimit
 }
 

@@ -60,86 +60,94 @@ io_uring_permitted() {
     "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
 }
 
-@test "datagrams are not joined if a UDP socket takes a connection's descriptor number by raw system calls" {
-    survives fds becomes-udp
+# Each instruction of the library's, or each third, is where a signal handler comes.
+interrupted() {
+    [[ $(uname -m) == x86_64 ]] || ns_skip "single steps are taken on x86-64 only"
+    LIFE_SECONDS=100 LIFE_STRIDE=3 LD_PRELOAD="$LIBRARY" "$PROBES/life_interrupted" "$1"
+}
+
+# survive PROGRAM: the scenarios of standard input, a row each: its name; "-", or why no bytes need be held here (another
+# process writes, or perhaps there is no MPTCP); what it shows.
+survive() {
+    local scenario nothing shows
+    while read -r scenario nothing shows; do
+        echo "$shows"
+        survives "$1" "$scenario" "${nothing#-}"
+    done
+}
+
+@test "descriptors that are reused, replaced or handed on carry their own bytes, whole, in order and in time" {
+    survive fds <<'END'
+becomes-udp        - datagrams are not joined if a UDP socket takes a connection's descriptor number by raw system calls
+becomes-others     - a pipe, nothing, or another connection may take a connection's descriptor number by raw system calls
+reuse-race         - threads that keep reusing each other's closed descriptor numbers get only their own bytes
+rights             - a connection sent to another process and back keeps all bytes in order
+rights-of-unseen   - a connection that arrives in a message gets its rule although the library did not see its creation
+rights-listener    - a connection accepted from a listener that arrived in a message is served in time
+END
+}
+
+@test "forks, execs, exits and daemons neither lose nor delay bytes" {
+    survive processes <<'END'
+fork               - held bytes leave before fork, and parent and child can both write afterwards
+exit               - held bytes leave before exit, _exit, _Exit and quick_exit if another process shares the connection
+clone-after-vfork  - a child of a raw clone gets its rules, also after a vfork
+vfork              - a child of vfork that changes its descriptors does not change its parent's connections
+daemon             - held bytes leave in time before and after daemon()
+daemon-waits       - bytes held at daemon() leave in time even if the daemon only computes
+prefork            - a connection that a forked child accepts is served in time
+inetd-silent       elsewhere a server that gets its connection from inetd has its rule although it makes no intercepted call
+END
+}
+
+@test "threads that end or are cancelled leave no bytes behind" {
+    survive threads <<'END'
+thread-ends        - held bytes leave when the thread ends that wrote them
+cancellation       - a thread that is cancelled inside a wait has sent its held bytes
+END
+}
+
+@test "closes, resets, fast opens and busy polls neither lose nor delay bytes" {
+    survive tcp <<'END'
+close-unread       - bytes sent before close arrive although unread data turns the close into a reset
+linger             - bytes sent before close arrive with SO_LINGER, also if it turns the close into a reset
+mptcp              perhaps MPTCP connections carry all bytes in order and in time
+polls-busily       - a program that polls in a loop acknowledges what it read and sends what it wrote
+turns-to-another   - bytes written to one connection leave before a write to another connection
+END
+}
+
+@test "zero-copy sends and kTLS carry their bytes in order, and each send has one completion" {
+    survive kernel <<'END'
+zero-copy          - sends with MSG_ZEROCOPY within a burst arrive in order, with one completion each
+kernel-tls         - kTLS starts after the held bytes, and its records are not held
+END
+}
+
+@test "io_uring on a connection neither loses nor delays bytes" {
+    io_uring_permitted
+    survive uring <<'END'
+sends              - sends of io_uring within a burst arrive in order and in time
+receives           - held bytes leave in time if io_uring waits, and it reports a reset as without the library
+connects           - connections that io_uring connects, accepts and closes carry their bytes in order and in time
+becomes-udp        - datagrams are not joined if io_uring closes a connection and a UDP socket takes its descriptor number
+END
 }
 
 @test "datagrams are not joined if syscall() does the same in the middle of a burst" {
     survives fds becomes-udp-in-burst
 }
 
-@test "a pipe, nothing, or another connection may take a connection's descriptor number by raw system calls" {
-    survives fds becomes-others
-}
-
-@test "threads that keep reusing each other's closed descriptor numbers get only their own bytes" {
-    survives fds reuse-race
-}
-
-@test "a connection sent to another process and back keeps all bytes in order" {
-    survives fds rights
-}
-
-@test "a connection that arrives in a message gets its rule although the library did not see its creation" {
-    survives fds rights-of-unseen
-}
-
-@test "held bytes leave before fork, and parent and child can both write afterwards" {
-    survives processes fork
-}
-
-@test "held bytes leave before exit, _exit, _Exit and quick_exit if another process shares the connection" {
-    survives processes exit
-}
-
-@test "a child of a raw clone gets its rules, also after a vfork" {
-    survives processes clone-after-vfork
-}
-
-@test "a child of vfork that changes its descriptors does not change its parent's connections" {
-    survives processes vfork
-}
-
-@test "held bytes leave in time before and after daemon()" {
-    survives processes daemon
-}
-
-@test "bytes held at daemon() leave in time even if the daemon only computes" {
-    survives processes daemon-waits
-}
-
-@test "a connection that a forked child accepts is served in time" {
-    survives processes prefork
-}
-
-@test "a server that gets its listener from a service manager serves in time" {
-    survives processes service-manager 'the server is another process'
-}
-
-@test "a server that gets its connection from inetd on 0 and 1 serves in time" {
-    survives processes inetd 'the server is another process'
-}
-
-@test "a server that gets its connection from inetd has its rule although it makes no intercepted call" {
-    survives processes inetd-silent 'nobody writes'
-}
-
-@test "held bytes leave when the thread ends that wrote them" {
-    survives threads thread-ends
-}
-
-@test "a thread that is cancelled inside a wait has sent its held bytes" {
-    survives threads cancellation
+@test "a server that gets its listener or its connection from a service manager or from inetd serves in time" {
+    survive processes <<'END'
+service-manager         elsewhere a listener on 3
+service-manager-accepts elsewhere a connection on 3
+inetd                   elsewhere a connection on 0 and 1
+END
 }
 
 @test "siglongjmp out of a handler works from inside the library and from inside a wait" {
     survives threads jumps
-}
-
-# Each instruction of the library's, or each third, is where a signal handler comes.
-interrupted() {
-    [[ $(uname -m) == x86_64 ]] || ns_skip "single steps are taken on x86-64 only"
-    LIFE_SECONDS=100 LIFE_STRIDE=3 LD_PRELOAD="$LIBRARY" "$PROBES/life_interrupted" "$1"
 }
 
 @test "a handler in the middle of dup may give the descriptor number to another socket" {
@@ -167,14 +175,6 @@ interrupted() {
     survives threads filter
 }
 
-@test "bytes sent before close arrive although unread data turns the close into a reset" {
-    survives tcp close-unread
-}
-
-@test "bytes sent before close arrive with SO_LINGER, also if it turns the close into a reset" {
-    survives tcp linger
-}
-
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
     # Servers take data with a SYN only if they are told to.
     if [[ $NS_ISOLATED == 1 ]]; then
@@ -183,54 +183,6 @@ interrupted() {
     fi
     survives tcp fast-open
     [[ $NS_ISOLATED == 0 || $(tcp_counter TCPFastOpenPassive) -gt $before ]]
-}
-
-@test "sends with MSG_ZEROCOPY within a burst arrive in order, with one completion each" {
-    survives kernel zero-copy
-}
-
-@test "kTLS starts after the held bytes, and its records are not held" {
-    survives kernel kernel-tls
-}
-
-@test "sends of io_uring within a burst arrive in order and in time" {
-    io_uring_permitted
-    survives uring sends
-}
-
-@test "held bytes leave in time if io_uring waits, and it reports a reset as without the library" {
-    io_uring_permitted
-    survives uring receives
-}
-
-@test "connections that io_uring connects, accepts and closes carry their bytes in order and in time" {
-    io_uring_permitted
-    survives uring connects
-}
-
-@test "datagrams are not joined if io_uring closes a connection and a UDP socket takes its descriptor number" {
-    io_uring_permitted
-    survives uring becomes-udp
-}
-
-@test "a connection accepted from a listener that arrived in a message is served in time" {
-    survives fds rights-listener
-}
-
-@test "a server that gets its connection on 3 from a service manager serves in time" {
-    survives processes service-manager-accepts 'the server is another process'
-}
-
-@test "MPTCP connections carry all bytes in order and in time" {
-    survives tcp mptcp 'without MPTCP nothing is sent'
-}
-
-@test "a program that polls in a loop acknowledges what it read and sends what it wrote" {
-    survives tcp polls-busily
-}
-
-@test "bytes written to one connection leave before a write to another connection" {
-    survives tcp turns-to-another
 }
 
 @test "the scenarios detect late bytes" {

@@ -78,20 +78,11 @@ same_under_every_policy() {
         "TCP_KEEPINTVL": {"min": 9999}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
 
-@test "calls answer the same in a constructor that runs before the library's" {
-    same_under_every_policy constructor
-}
-
-@test "calls answer the same in a thread that starts after another was cancelled" {
-    same_under_every_policy cancelled
-}
-
-@test "calls answer the same while the program exits" {
-    same_under_every_policy atexit
-}
-
-@test "calls answer the same in a plugin" {
-    same_under_every_policy plugin
+@test "calls answer the same in an early constructor, in a thread after a cancelled one, in a plugin and while the program exits" {
+    local place
+    for place in constructor cancelled atexit plugin; do
+        same_under_every_policy "$place"
+    done
 }
 
 @test "this probe or the differential fuzzer makes every call that the library wraps" {

@@ -71,16 +71,12 @@ as_few_segments() {
     return 1
 }
 
-@test "a loop of writes of 300 bytes leaves in as few segments as without the shim" {
-    as_few_segments 300
-}
-
-@test "a loop of writes of 600 bytes leaves in as few segments as without the shim" {
-    as_few_segments 600
-}
-
-@test "a loop of writes of 4000 bytes leaves in as few segments as without the shim" {
-    as_few_segments 4000
+@test "a loop of writes of 300, 600 or 4000 bytes leaves in as few segments as without the shim" {
+    local size
+    for size in 300 600 4000; do
+        as_few_segments "$size"
+        ns_stop reader
+    done
 }
 
 # saturated PIECES CLIENTS ROUNDS: sets stalls, and late: nine of ten rounds were shorter (us). The array "with" stands in
@@ -116,14 +112,9 @@ no_late_round() {
     done
 }
 
-@test "a server that is never idle: answers of two writes are never late" {
-    no_late_round 2
-}
-
-@test "a server that is never idle: answers of five writes are never late" {
-    no_late_round 5
-}
-
-@test "a server that is never idle: answers of twenty writes are never late" {
-    no_late_round 20
+@test "a server that is never idle: answers of two, five or twenty writes are never late" {
+    local pieces
+    for pieces in 2 5 20; do
+        no_late_round "$pieces"
+    done
 }

@@ -169,7 +169,7 @@ void begin(void)
     RAW(exit_group, 7, 0, 0, 0);
 }
 END
-    local interpreter build=(gcc -O1 -w -I tests/probes -nostdlib -fno-stack-protector
+    local interpreter build=(gcc -O1 -w -D_GNU_SOURCE -I tests/probes -nostdlib -fno-stack-protector
         "-Wl,--entry=begin" -ffunction-sections "-Wl,--gc-sections")
     "${build[@]}" -static -o "$T/static" "$T/bare.c"
     interpreter=$(readelf -lW "$EXAMPLES/queue_put" | sed -nE 's/.*interpreter: (.*)\]/\1/p')

@@ -47,6 +47,7 @@ static void talk_send(struct talk *talk, uint32_t bytes)
     talk->now.sent += bytes;
     talk->now.unacked++;
     talk->now.sent_segments++;
+    talk->now.data_segments++;
     talk->sent_at = talk->now.at;
 }
 

@@ -339,15 +339,64 @@ CHECK(check_early)
     OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
 }
 
+/* From outside: five times data of the peer so long after earlier data, with a pure ACK meanwhile.
+ */
+static struct ns_verdict gaps(uint64_t ms, bool acks)
+{
+    struct talk talk;
+    talk_begin(&talk);
+    talk_look(&talk, NS_LOOK_SAMPLE, 0);
+    for (int i = 0; i < 5; i++) {
+        talk_pass(&talk, 2 * MS);
+        talk_receive(&talk, HEAD);
+        talk_look(&talk, NS_LOOK_SAMPLE, 0);
+        talk_pass(&talk, ms * MS);
+        talk.now.sent_segments += acks;
+        talk_receive(&talk, TAIL);
+        talk_look(&talk, NS_LOOK_SAMPLE, 0);
+    }
+    return talk_verdict(&talk);
+}
+
+CHECK(check_gaps)
+{
+    static const struct {
+        uint64_t ms;
+        bool acks;
+        bool open;
+        const char *what;
+    } rows[] = {
+        {42, true, true, "as late as a delayed ACK of ours: it may have been held"},
+        {42, false, false, "as late, without such an ACK"},
+        {28, true, false, "sooner"},
+        {60, true, false, "later"},
+        {178, true, false, "later"},
+        {200, true, true, "as late as the longest delayed ACK"},
+        {232, true, false, "later than any delayed ACK"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_verdict verdict = gaps(rows[i].ms, rows[i].acks);
+        OK(verdict.gaps == (rows[i].open ? 5 : 0) &&
+               rows[i].open ==
+                   (verdict.grade == NS_GRADE_CANNOT_TELL && verdict.doubt == NS_DOUBT_PEER),
+           "data after %d ms: %s", (int)rows[i].ms, rows[i].what);
+    }
+}
+
 CHECK(check_best_proof)
 {
     struct ns_verdict verdict = {0};
-    const struct ns_hold vague = {.begin = 1, .end = 44 * MS, .slack = 30 * MS, .certain = true},
-                         clear = {.begin = 2, .end = 44 * MS, .slack = 1 * MS, .certain = true},
-                         doubted = {.begin = 3, .end = 44 * MS, .slack = 0};
+    const struct ns_hold
+        vague = {.begin = 1, .end = 44 * MS, .cost = 43 * MS, .slack = 30 * MS, .certain = true},
+        clear = {.begin = 2, .end = 44 * MS, .cost = 42 * MS, .slack = 1 * MS, .certain = true},
+        doubted = {.begin = 3, .end = 44 * MS, .slack = 0};
     ns_verdict_stall(&verdict, &vague, 0, TICK);
+    OK(verdict.shortest_ns == 43 * MS && verdict.longest_ns == 43 * MS,
+       "a single stall is the shortest and the longest");
     ns_verdict_stall(&verdict, &clear, 0, TICK);
     ns_verdict_stall(&verdict, &doubted, 0, TICK);
+    OK(verdict.shortest_ns == 42 * MS && verdict.longest_ns == 43 * MS,
+       "only certain stalls have a length");
     OK(verdict.proof.begin == 2, "the proof is the stall with the most exact times");
 }
 
@@ -371,9 +420,18 @@ CHECK(check_sum)
            sum.proof.certain && sum.rtt_us == 60,
        "the extremes and the proof are kept");
     struct ns_verdict late = {.late = 1, .segments = 4};
-    sum = (struct ns_verdict){0};
+    late.delays[NS_DELAY_WIRE] = 2;
+    late.delays_ns[NS_DELAY_WIRE] = 30 * MS;
+    sum = late;
     ns_verdict_add(&sum, &late);
     OK(sum.grade == NS_GRADE_LATE, "late holds alone are graded late");
+    OK(sum.delays[NS_DELAY_WIRE] == 4 && sum.delays_ns[NS_DELAY_WIRE] == 60 * MS,
+       "other delays are added");
+    const struct ns_trial helped = {NS_EXPERIMENT_PUSH, 20, 20, 0.1, 44, 1e-9};
+    OK(!ns_verdict_try(&late, &helped) && late.grade != NS_GRADE_PROVEN,
+       "an experiment proves nothing about a connection that held nothing to try");
+    OK(ns_verdict_try(&stalls, &helped) && stalls.grade == NS_GRADE_PROVEN,
+       "it proves the cure of one that did");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&

@@ -59,9 +59,7 @@ static bool read_options(int argc, char **argv, struct options *options)
         return false;
     cure->port = (unsigned)port;
     const int selections = (cure->pid != 0) + (cure->unit != NULL) + (cure->port != 0) + cure->all;
-    if (optind < argc)
-        SAY("'%s': nothing may follow; see 'nagleshim cure --help'", argv[optind]);
-    else if (selections > 1)
+    if (selections > 1)
         SAY("use one of --pid, --unit, --port and --all");
     else if (selections == 0 && !cure->undo)
         SAY("say which sockets: --pid N, --unit NAME, --port N or --all");

@@ -16,11 +16,8 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
 {
     char *bytes = calloc(1, ARGUMENTS_BYTES + 1), *arguments[ARGUMENTS_MOST + 1];
     struct ns_ruleset *rules = calloc(1, sizeof *rules);
-    FILE *stream = bytes && rules ? ns_proc_stream(proc, "cmdline") : NULL;
-    size_t size = stream ? fread(bytes, 1, ARGUMENTS_BYTES, stream) : 0, n = 0;
+    size_t size = bytes ? ns_proc_words(proc, bytes, ARGUMENTS_BYTES) : 0, n = 0;
 
-    if (stream)
-        fclose(stream);
     for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
         arguments[n++] = bytes + at;
     arguments[n] = NULL;
@@ -28,7 +25,7 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
                                        .execfn = *proc->execfn ? proc->execfn : NULL,
                                        .argv0 = arguments[0],
                                        .args = n ? arguments + 1 : NULL};
-    if (!stream || ns_ruleset_build(rules, policy, &process) != 0) {
+    if (!bytes || !rules || ns_ruleset_build(rules, policy, &process) != 0) {
         free(rules);
         rules = NULL;
     }
@@ -39,10 +36,10 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
 static bool has_working_library(const struct ns_proc *proc)
 {
     struct ns_loaded loaded;
-    int error = ns_loaded_find(proc, &loaded);
-    enum ns_shim shim = ns_loaded_shim(proc, error, &loaded);
 
-    return shim == NS_SHIM_STARTING || shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+    ns_loaded_find(proc, &loaded);
+    return loaded.shim == NS_SHIM_STARTING || loaded.shim == NS_SHIM_READY ||
+           loaded.shim == NS_SHIM_WORKS;
 }
 
 static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)

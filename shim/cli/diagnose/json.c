@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the object of --json, which config/diagnosis.schema.json describes. All its members are
- * always there; only without memory some are missing. Not async-signal-safe. */
+/* Owns the object of --json, which config/diagnosis.schema.json describes, and the page, which is
+ * config/diagnosis.html with that object inserted. All members are always there; only without
+ * memory some are missing. Not async-signal-safe. */
 #include "cli/diagnose/report.h"
 
 #include "cli/diagnose/sentences.h"
@@ -11,6 +12,7 @@
 #include <sys/utsname.h>
 
 #define MS 1e6
+#define PLACE "@DIAGNOSIS@"
 
 enum { TEXT_MOST = 1024 };
 
@@ -253,4 +255,30 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");
     for (unsigned i = 0; i < report->n_notes; i++)
         ns_output_add_text(notes, report->notes[i]);
+}
+
+/* The Makefile knows that this file depends on the page. */
+__asm__(".pushsection .rodata\n"
+        ".global ns_page\n"
+        "ns_page:\n"
+        ".incbin \"config/diagnosis.html\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char ns_page[] __attribute__((visibility("hidden")));
+
+char *ns_report_page(const char *json)
+{
+    const char *place = strstr(ns_page, PLACE);
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+
+    if (!stream)
+        return NULL;
+    fwrite(ns_page, 1, (size_t)(place - ns_page), stream);
+    for (; *json; json++)
+        fprintf(stream, *json == '<' ? "\\u003c" : "%c", *json);
+    fputs(place + strlen(PLACE), stream);
+    fclose(stream);
+    return text;
 }

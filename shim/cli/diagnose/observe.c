@@ -5,12 +5,10 @@
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/cli.h"
-#include "cli/process/elf.h"
 #include "cli/process/environment.h"
 #include "cli/process/preload.h"
 #include "cli/process/proc.h"
 #include "cli/process/reach.h"
-#include "cli/diagnose/recorded.h"
 #include "judge/record.h"
 
 #include <dirent.h>
@@ -23,22 +21,6 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-static bool find_library(char path[PATH_MAX], struct ns_diagnose_end *end)
-{
-    char reason[128];
-
-    if (ns_preload_locate_named(NS_OBSERVER_NAME, path) != 0) {
-        ns_diagnose_note(end, "seen from outside only: " NS_OBSERVER_NAME
-                              " was not found, or its path cannot be written in LD_PRELOAD");
-        return false;
-    }
-    if (ns_elf_path_is_unfit(path, reason, sizeof reason)) {
-        ns_diagnose_note(end, "seen from outside only: %s %s; install it again", path, reason);
-        return false;
-    }
-    return true;
-}
 
 /* Is there a reason not to observe the program? */
 static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnose_end *end)
@@ -113,12 +95,17 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
 bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
                       struct ns_diagnose_end *end)
 {
-    char library[PATH_MAX];
-    char *list;
+    char library[PATH_MAX], reason[PATH_MAX];
 
-    if (is_unfit(options, end) || !find_library(library, end) || !make_directory(observation, end))
+    if (is_unfit(options, end))
         return false;
-    list = ns_preload_join(getenv("LD_PRELOAD"), library);
+    if (!ns_preload_locate(NS_OBSERVER_NAME, library, reason)) {
+        ns_diagnose_note(end, "seen from outside only: %s", reason);
+        return false;
+    }
+    if (!make_directory(observation, end))
+        return false;
+    char *list = ns_preload_join(getenv("LD_PRELOAD"), library);
     if (!list || asprintf(&observation->preload, "LD_PRELOAD=%s", list) < 0)
         observation->preload = NULL;
     free(list);

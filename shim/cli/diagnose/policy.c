@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See policy.h. `nagleshim check` must accept the policy without a warning, and it must match no
+/* See report.h. `nagleshim check` must accept the policy without a warning, and it must match no
  * sockets that did not stall: each rule names a process, a role and a port. Not async-signal-safe.
  */
-#include "cli/diagnose/policy.h"
+#include "cli/diagnose/report.h"
 
 #include "base/path.h"
 #include "cli/cli.h"
@@ -225,7 +225,7 @@ static void print_start(FILE *stream, const struct ns_diagnosed_process *process
         return;
     }
     if (process->container) {
-        fprintf(stream, "%s run --device nagleshim.dev/shim=default ..., after '%s cdi' has ",
+        fprintf(stream, "%s run --device nagleshim.dev/shim=default ...  # after '%s cdi' has ",
                 process->container, words->command);
         fputs("written /etc/cdi/nagleshim.json", stream);
         return;
@@ -249,11 +249,11 @@ static void print_other_end(FILE *stream, const struct target *target,
 
     if (target->process) {
         print_start(stream, target->process, words);
-        fputs(", the other end", stream);
+        fputs("  # the other end", stream);
         return;
     }
     print_run(stream, words);
-    fprintf(stream, "PROGRAM, at the other end: the %s %s",
+    fprintf(stream, "PROGRAM  # at the other end: the %s %s",
             target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
             ns_words_address(&row->remote, address, sizeof address));
 }
@@ -276,9 +276,11 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_ne
     if (!stream)
         return NULL;
     if (!row->conclusion.stalls) {
-        ns_words_address(&open->remote, address, sizeof address);
-        *strrchr(address, ':') = '\0';
-        fprintf(stream, "nagleshim diagnose --all --for 10, as root, on the host of %s", address);
+        struct ns_address host = open->remote;
+
+        host.port = 0;
+        fprintf(stream, "nagleshim diagnose --all --for 10  # as root, on the host of %s",
+                ns_words_address(&host, address, sizeof address));
         fclose(stream);
         return text;
     }

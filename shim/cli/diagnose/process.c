@@ -17,9 +17,9 @@
 static bool has_shim(const struct ns_proc *proc)
 {
     static struct ns_loaded loaded;
-    enum ns_shim shim = ns_loaded_shim(proc, ns_loaded_find(proc, &loaded), &loaded);
 
-    return shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+    ns_loaded_find(proc, &loaded);
+    return loaded.shim == NS_SHIM_READY || loaded.shim == NS_SHIM_WORKS;
 }
 
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
@@ -39,18 +39,6 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
                  reason ? reason : "");
     }
     close(fd);
-}
-
-static void take_words(const struct ns_proc *proc, struct ns_diagnosed_process *process)
-{
-    FILE *stream = ns_proc_stream(proc, "cmdline");
-
-    if (!stream)
-        return;
-    process->words_size = fread(process->words, 1, sizeof process->words, stream);
-    fclose(stream);
-    if (process->words_size == sizeof process->words || process->words[0] == '\0')
-        process->words_size = 0;
 }
 
 /* The control group names the unit or the container of a process. */
@@ -89,7 +77,9 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
     if (ns_proc_look(&proc) == 0) {
         snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
         process->has_shim = has_shim(&proc);
-        take_words(&proc, process);
+        process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
+        if (process->words_size == sizeof process->words || process->words[0] == '\0')
+            process->words_size = 0;
         take_group(&proc, process);
         judge_reach(&proc, &process->curable);
     }

@@ -12,9 +12,7 @@
 
 #define MS 1e6 /* nanoseconds */
 
-/* Append to the text in buffer. */
-__attribute__((format(printf, 3, 4))) static void add(char *buffer, size_t size, const char *format,
-                                                      ...)
+void ns_words_add(char *buffer, size_t size, const char *format, ...)
 {
     size_t used = strlen(buffer);
     va_list arguments;
@@ -140,17 +138,17 @@ char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *b
 
     snprintf(buffer, size, "%s", cure->end);
     if (number == 1 && at)
-        add(buffer, size, " (%s)", at->name);
-    add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it", cure->does,
-        cure->from_ms,
-        cure->measured            ? ""
-        : row->conclusion.certain ? "about "
-                                  : "at best ",
-        fmax(cure->to_ms, 0.1));
+        ns_words_add(buffer, size, " (%s)", at->name);
+    ns_words_add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it",
+                 cure->does, cure->from_ms,
+                 cure->measured            ? ""
+                 : row->conclusion.certain ? "about "
+                                           : "at best ",
+                 fmax(cure->to_ms, 0.1));
     if (cure->measured)
-        add(buffer, size, " (measured)");
+        ns_words_add(buffer, size, " (measured)");
     if (at && at->curable.reason[0])
-        add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
+        ns_words_add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
     return buffer;
 }
 
@@ -178,8 +176,8 @@ static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t siz
                  "the same ticks looks the same",
                  verdict->receiving);
     if (row->process->trial.what == NS_EXPERIMENT_NONE)
-        add(buffer, size, "; --experiment %s can decide",
-            verdict->receiving ? "acknowledge" : "push");
+        ns_words_add(buffer, size, "; --experiment %s can decide",
+                     verdict->receiving ? "acknowledge" : "push");
     return buffer;
 }
 
@@ -196,10 +194,11 @@ static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
     bool pushes = trial->what == NS_EXPERIMENT_PUSH;
 
     if (effect == NS_EFFECT_UNKNOWN)
-        add(buffer, size, "too few waits with %s",
-            pushes ? "held bytes to push" : "received data to acknowledge");
+        ns_words_add(buffer, size, "too few waits with %s",
+                     pushes ? "held bytes to push" : "received data to acknowledge");
     else
-        add(buffer, size,
+        ns_words_add(
+            buffer, size,
             "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; %s (p = "
             "%.2g)",
             trial->done_ms, trial->done, pushes ? "a push" : "an acknowledgement", trial->left_ms,
@@ -225,13 +224,13 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
              look->unsent, s(look->unsent), look->unacked, s(look->unacked), look->window,
              look->cwnd);
     if (slack >= 0.5)
-        add(buffer, size, "%.0f to %.0f ms", fmax(0, held - slack), held + slack);
+        ns_words_add(buffer, size, "%.0f to %.0f ms", fmax(0, held - slack), held + slack);
     else
-        add(buffer, size, "%.1f ms", held);
-    add(buffer, size, ", when the peer's ACK came");
+        ns_words_add(buffer, size, "%.1f ms", held);
+    ns_words_add(buffer, size, ", when the peer's ACK came");
     if (rtt_us)
-        add(buffer, size, "; a round trip takes %s%.*f ms", rtt_us < 10 ? "under " : "",
-            rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
+        ns_words_add(buffer, size, "; a round trip takes %s%.*f ms", rtt_us < 10 ? "under " : "",
+                     rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
     return buffer;
 }
 
@@ -283,11 +282,12 @@ static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t
         waited = (double)(diagnosis->end - diagnosis->begin) / MS;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         connections += diagnosis->rows[i].connections;
-    add(buffer, size, "; %s%.0f ms were lost", worst->conclusion.certain ? "" : "at most ", lost);
+    ns_words_add(buffer, size, "; %s%.0f ms were lost", worst->conclusion.certain ? "" : "at most ",
+                 lost);
     if (lost > waited && connections > 1) /* at the same time */
-        add(buffer, size, " by %u connections", connections);
-    add(buffer, size, " in %.*f s%s", waited < 10000 ? 2 : 0, waited / 1e3,
-        whole ? "" : " of waiting");
+        ns_words_add(buffer, size, " by %u connections", connections);
+    ns_words_add(buffer, size, " in %.*f s%s", waited < 10000 ? 2 : 0, waited / 1e3,
+                 whole ? "" : " of waiting");
 }
 
 static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
@@ -299,23 +299,26 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
 
     snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
-        add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK", stalled,
-            row->process->name, row->is_cured ? "waited" : "seems to have waited");
+        ns_words_add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
+                     stalled, row->process->name,
+                     row->is_cured ? "waited" : "seems to have waited");
     } else {
         if (row->source == NS_SOURCE_OUTSIDE)
-            add(buffer, size, "at least %" PRIu64, stalled);
+            ns_words_add(buffer, size, "at least %" PRIu64, stalled);
         else
-            add(buffer, size, "%" PRIu64 " of %" PRIu64, stalled,
-                verdict->requests > stalled ? verdict->requests : stalled);
-        add(buffer, size, " requests of %s%s were held by Nagle's algorithm until %s's %sACK came",
-            row->process->name, row->is_peer ? ", at the other end," : "",
-            row->is_peer && row->other ? row->other->process->name : "the peer",
-            verdict->late_acks ? "delayed " : "");
+            ns_words_add(buffer, size, "%" PRIu64 " of %" PRIu64, stalled,
+                         verdict->requests > stalled ? verdict->requests : stalled);
+        ns_words_add(buffer, size,
+                     " requests of %s%s were held by Nagle's algorithm until %s's %sACK came",
+                     row->process->name, row->is_peer ? ", at the other end," : "",
+                     row->is_peer && row->other ? row->other->process->name : "the peer",
+                     verdict->late_acks ? "delayed " : "");
     }
     for (size_t i = 1; i < diagnosis->n_rows; i++)
         others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
     if (others)
-        add(buffer, size, "; %zu more row%s too", others, others == 1 ? " stalls" : "s stall");
+        ns_words_add(buffer, size, "; %zu more row%s too", others,
+                     others == 1 ? " stalls" : "s stall");
     add_price(diagnosis, buffer, size);
 }
 
@@ -341,8 +344,8 @@ static void add_delay(const struct ns_diagnosis *diagnosis, char *buffer, size_t
         if (ns[delay] > ns[most])
             most = delay;
     if (times[most] && (double)ns[most] >= MS)
-        add(buffer, size, "; the longest delay: %s",
-            ns_diagnosis_delay(most, source, times[most], ns[most], text, sizeof text));
+        ns_words_add(buffer, size, "; the longest delay: %s",
+                     ns_diagnosis_delay(most, source, times[most], ns[most], text, sizeof text));
 }
 
 char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)

@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Append to the text in buffer. */
+__attribute__((format(printf, 3, 4))) void ns_words_add(char *buffer, size_t size,
+                                                        const char *format, ...);
+
 /* "127.0.0.1:80", "[::1]:80", or "?" if it is unknown. */
 char *ns_words_address(const struct ns_address *address, char *buffer, size_t size);
 

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "base/clock.h"
 #include "cli/process/proc.h"
+#include "cli/process/reach.h"
 
 #include "watch/watch.h"
 
@@ -19,8 +20,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SAY(...) ns_say(options->verb, __VA_ARGS__)
 
 #define SECOND UINT64_C(1000000000)
 
@@ -276,21 +275,6 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
     return !error;
 }
 
-static int release(struct session *session)
-{
-    const struct ns_diagnose_options *options = session->options;
-    const char *word = options->program[0];
-    int error = ns_child_release(session->child);
-
-    if (!error)
-        return 0;
-    if (error == -ENOENT && !strchr(word, '/'))
-        SAY("cannot find '%s' in PATH", word);
-    else
-        SAY("cannot run '%s': %s", word, strerror(-error));
-    return error == -ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
-}
-
 void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
                        int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
 {
@@ -306,8 +290,9 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
-    if (child)
-        end->failure = release(&session);
+    int error = child ? ns_child_release(child) : 0;
+    if (error)
+        end->failure = ns_program_say_failure(options->verb, options->program[0], -error);
     if (!end->failure)
         watch(&session, signals, end);
     diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);

@@ -53,23 +53,16 @@ const char *ns_findings_works(const struct ns_findings *findings)
     return verdict->kind == NS_FINDING_IS_REASON ? "no" : "unknown";
 }
 
-static void print(const struct ns_findings *findings, bool reasons)
-{
-    const char *list = reasons ? "reasons" : "warnings";
-
-    ns_output_expect(list);
-    for (unsigned i = 0; i < findings->n; i++) {
-        if ((findings->list[i].kind == NS_FINDING_IS_REASON) != reasons)
-            continue;
-        ns_output_line("%s: %s", reasons ? "reason" : "warning", findings->list[i].text);
-        ns_output_list(list, findings->list[i].text);
-    }
-}
-
 void ns_findings_print(const struct ns_findings *findings)
 {
-    print(findings, false);
-    print(findings, true);
+    ns_output_expect("warnings");
+    ns_output_expect("reasons");
+    for (unsigned i = 0; i < findings->n; i++)
+        if (findings->list[i].kind != NS_FINDING_IS_REASON)
+            ns_output_item("warnings", "warning", "%s", findings->list[i].text);
+    for (unsigned i = 0; i < findings->n; i++)
+        if (findings->list[i].kind == NS_FINDING_IS_REASON)
+            ns_output_item("reasons", "reason", "%s", findings->list[i].text);
 }
 
 void ns_findings_conclude(const char *works, const char *format, ...)

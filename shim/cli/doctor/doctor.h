@@ -83,7 +83,4 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait,
                struct ns_sockets *sockets);
 void ns_examine_end(struct ns_examination *examination);
 
-/* Find out why the library is not in its memory: adds at least one reason. */
-void ns_examine_absent(struct ns_examination *examination);
-
 #endif

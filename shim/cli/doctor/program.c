@@ -22,7 +22,6 @@
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 #define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
-#define WARNING(...) ns_findings_add(&findings, NS_FINDING_WARNING, __VA_ARGS__)
 
 static struct ns_findings findings;
 
@@ -103,7 +102,7 @@ static bool judge_library(const struct ns_reach *reach)
         source = NS_PRELOAD_FILE;
     else
         FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (!source && !ns_preload_locate(library, reason)) {
+    if (!source && !ns_preload_locate(NS_LIBRARY_NAME, library, reason)) {
         REASON("%s", reason);
     } else {
         FACT("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
@@ -112,11 +111,6 @@ static bool judge_library(const struct ns_reach *reach)
     if (ns_environment_off(reason, sizeof reason))
         REASON("%s", reason);
     return source;
-}
-
-static void add_warning(const char *text)
-{
-    WARNING("%s", text);
 }
 
 static void judge_rules(const struct ns_policy *policy, const struct ns_process *process)
@@ -147,8 +141,7 @@ static void judge_policy(const struct ns_subject *subject)
         judge_rules(found.policy, &subject->process);
     else
         REASON("its policy is broken or cannot be read");
-    if (found.origin != NS_POLICY_BUILTIN)
-        ns_policy_free((struct ns_policy *)found.policy);
+    ns_policy_free((struct ns_policy *)found.policy);
 }
 
 int ns_doctor_program(char **words, unsigned n)
@@ -162,8 +155,8 @@ int ns_doctor_program(char **words, unsigned n)
         return status;
     judge_file(&subject.reach);
     bool is_preloaded = judge_library(&subject.reach);
-    ns_environment_judge(add_warning);
     judge_policy(&subject);
+    ns_environment_judge(NULL);
     ns_findings_print(&findings);
     if (ns_output_is_json())
         cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);

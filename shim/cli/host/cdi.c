@@ -2,7 +2,6 @@
 /* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
  * Device Interface, with the paths of this machine. Writes no file. Not async-signal-safe. */
 #include "cli/cli.h"
-#include "cli/host/host.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
 
@@ -31,16 +30,13 @@ extern const char ns_cdi[] __attribute__((visibility("hidden")));
 /* The file for the device keep-env: named, or installed with this command; "" if there is none. */
 static bool find_preload_file(const char *named, char file[PATH_MAX])
 {
-    char here[PATH_MAX] = "", path[PATH_MAX + 64], entry[PATH_MAX], *text = NULL;
+    char here[PATH_MAX] = "", path[PATH_MAX + 64], entry[PATH_MAX];
 
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(path, sizeof path, "%s/../share/nagleshim/container/ld.so.preload", here);
-    if (realpath(named ? named : path, file))
-        text = ns_file_read(file);
-    bool good = text && ns_preload_find(text, entry) && strcmp(entry, LIBRARY_THERE) == 0;
-    free(text);
-    if (good)
+    if (realpath(named ? named : path, file) && ns_preload_find_in_file(file, entry) &&
+        strcmp(entry, LIBRARY_THERE) == 0)
         return true;
     *file = '\0';
     if (named)
@@ -96,10 +92,6 @@ int ns_cdi_main(int argc, char **argv)
 
     if (!ns_verbs_read("cdi", argc, argv, targets))
         return NS_EXIT_ERROR;
-    if (optind < argc) {
-        SAY("unexpected word '%s'; see 'nagleshim cdi --help'", argv[optind]);
-        return NS_EXIT_ERROR;
-    }
     return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES

@@ -5,6 +5,7 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
+#include "cli/outfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,34 +18,22 @@
 
 enum { SIZE_MOST = 256 * 1024, MODE = 0644, DIRECTORY_MODE = 0755 };
 
-static char *read_open(int fd)
-{
-    struct stat st;
-    char *text = NULL;
-
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > SIZE_MOST) {
-        errno = EINVAL;
-        return NULL;
-    }
-    text = calloc(1, (size_t)st.st_size + 1);
-    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
-        free(text);
-        text = NULL;
-        errno = EIO;
-    }
-    return text;
-}
-
 char *ns_file_read(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    char *text = NULL;
+    struct stat st;
 
     if (fd < 0)
         return NULL;
-    char *text = read_open(fd);
-    int error = errno;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST)
+        text = calloc(1, (size_t)st.st_size + 1);
+    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
+        free(text);
+        text = NULL;
+    }
     close(fd);
-    errno = error;
+    errno = EINVAL;
     return text;
 }
 
@@ -73,26 +62,19 @@ static bool remove_file(const char *path)
     return removed || error == ENOENT;
 }
 
-/* Writes a temporary file, whose name neither systemd nor a loader reads, and renames it. */
+/* Neither systemd nor a loader reads a file with the name of the temporary one. */
 static bool replace(const char *path, const char *text)
 {
-    char temporary[PATH_MAX + 8];
-    ssize_t length = (ssize_t)strlen(text);
+    char directory[PATH_MAX];
 
     make_directories(path);
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    errno = ENOSPC; /* if only a part is written */
-    bool good = write(fd, text, (size_t)length) == length && fchmod(fd, MODE) == 0 &&
-                fsync(fd) == 0 && rename(temporary, path) == 0;
-    int error = errno;
-    close(fd);
-    if (!good)
-        remove_file(temporary);
+    int error = -ns_outfile_replace(path, text, MODE);
+    if (error) { /* the directory, unless it has other files */
+        snprintf(directory, sizeof directory, "%s", path);
+        rmdir(dirname(directory));
+    }
     errno = error;
-    return good;
+    return !error;
 }
 
 int ns_change_make(struct ns_change *change)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim host`: its options and rights are checked before anything is
- * changed. With --root this process changes its root to the image. Not async-signal-safe. */
+ * changed. With --root this process changes its root to the image. Also owns `host status`, which
+ * changes nothing. Not async-signal-safe. */
 #include "cli/host/host.h"
 
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/process/elf.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <glob.h>
 #include <signal.h>
 #include <limits.h>
 #include <stdio.h>
@@ -34,7 +37,7 @@ static bool parse(int argc, char **argv, struct host_options *options)
 {
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
-    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units.words, 0, 0},
+    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units, 0, 0},
                                         {NS_HOST_PRELOAD_FILE, &options->preload, 0, 0},
                                         {NS_HOST_LIBRARY, &options->library, 0, 0},
                                         {NS_HOST_ROOT, &options->root, 0, 0},
@@ -171,6 +174,54 @@ static int disable(const struct ns_host *host, struct host_options *options)
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
+/* unit: NULL for every program. Is the library good? */
+static bool print_enabled(const char *unit, const char *library)
+{
+    cJSON *entry = ns_output_entry("enabled");
+    char reason[512];
+
+    ns_output_fact("facts", unit ? unit : NS_PRELOAD_FILE, "%s", library);
+    ns_output_text(entry, "unit", unit);
+    ns_output_text(entry, "library", library);
+    /* The loader searches for a name without a slash. */
+    if (library[0] != '/' || !ns_elf_path_is_unfit(library, reason, sizeof reason))
+        return true;
+    ns_output_fact("facts", "wrong", "%s %s", library, reason);
+    return false;
+}
+
+static int print_status(const struct ns_host *host)
+{
+    char library[PATH_MAX];
+    struct ns_dropin dropin;
+    bool good = true;
+    unsigned n = 0;
+    glob_t found;
+
+    ns_output_expect("facts");
+    ns_output_expect("enabled");
+    if (ns_preload_find_in_file(NS_PRELOAD_FILE, library)) {
+        good = print_enabled(NULL, library);
+        n++;
+    }
+    if (glob(NS_DROPINS, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (ns_dropin_read(found.gl_pathv[i], &dropin)) {
+                good = print_enabled(dropin.unit, dropin.library) && good;
+                n++;
+            }
+        globfree(&found);
+    }
+    good = good && n > 0;
+    if (n == 0)
+        ns_output_line("nothing is enabled");
+    else if (!host->is_image)
+        ns_output_line("'nagleshim doctor --all' lists the processes that run with it");
+    if (ns_output_object())
+        cJSON_AddBoolToObject(ns_output_object(), "good", good);
+    return good ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
 int ns_host_main(int argc, char **argv)
 {
     static struct host_options options;
@@ -188,7 +239,7 @@ int ns_host_main(int argc, char **argv)
     if (status != NS_EXIT_YES)
         return status;
     if (options.action == STATUS)
-        return ns_host_status(&host);
+        return print_status(&host);
     umask(022); /* what is written is for every user */
     block_signals();
     if (options.action == DISABLE)

@@ -49,8 +49,6 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX]);
 int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n);
 int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *changed);
 
-int ns_host_status(const struct ns_host *host);
-
 /* One drop-in that `host enable` wrote. */
 struct ns_dropin {
     char unit[NAME_MAX + 1], library[PATH_MAX];

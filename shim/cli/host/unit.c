@@ -28,9 +28,8 @@ struct unit {
     char preload[PATH_MAX]; /* its LD_PRELOAD; "": it sets none */
     bool hides_files;       /* it has a root of its own, or hides directories */
     /* These take precedence over Environment= in a drop-in: */
-    bool unsets;                 /* UnsetEnvironment= has LD_PRELOAD */
-    char file[PATH_MAX];         /* the last EnvironmentFile= that sets LD_PRELOAD; "": none */
-    char file_preload[PATH_MAX]; /* the value there */
+    bool unsets;         /* UnsetEnvironment= has LD_PRELOAD */
+    char file[PATH_MAX]; /* an EnvironmentFile= that sets LD_PRELOAD; "": none */
 };
 
 bool ns_host_unit_path(const char *word, char path[PATH_MAX])
@@ -81,30 +80,17 @@ static void take_environment(struct unit *unit, const char *list)
     }
 }
 
-/* The first character of the line around at that is not a blank. */
-static const char *start_of_line(const char *text, const char *at)
+/* Is the word in a line that is not a comment? first: as its first word. */
+static bool mentions(const char *text, const char *word, bool first)
 {
-    while (at > text && at[-1] != '\n')
-        at--;
-    return at + strspn(at, " \t");
-}
-
-/* An environment file has lines like NAME=VALUE, and the value may be in quotes. */
-static void read_environment_file(struct unit *unit, const char *path)
-{
-    char *text = ns_file_read(path);
-
-    for (char *at = text; at && (at = strstr(at, VARIABLE)); at++) {
-        const char *value = at + strlen(VARIABLE);
-
-        if (start_of_line(text, at) != at)
-            continue;
-        value += strspn(value, " \t\"'");
-        snprintf(unit->file, sizeof unit->file, "%s", path);
-        snprintf(unit->file_preload, sizeof unit->file_preload, "%.*s",
-                 (int)strcspn(value, "\"'\n"), value);
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        text += strspn(text, " \t");
+        length = strcspn(text, "\n");
+        const char *at = memmem(text, length, word, strlen(word));
+        if (at && !strchr("#;", *text) && (at == text || !first))
+            return true;
     }
-    free(text);
+    return false;
 }
 
 /* systemctl prints one line for each EnvironmentFile=, "/etc/default/app* (ignore_errors=yes)". */
@@ -117,8 +103,13 @@ static void take_environment_files(struct unit *unit, char *value)
         *end = '\0';
     if (glob(value, 0, NULL, &found) != 0)
         return;
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        read_environment_file(unit, found.gl_pathv[i]);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *text = ns_file_read(found.gl_pathv[i]);
+
+        if (text && mentions(text, VARIABLE, true))
+            snprintf(unit->file, sizeof unit->file, "%s", found.gl_pathv[i]);
+        free(text);
+    }
     globfree(&found);
 }
 
@@ -186,15 +177,6 @@ static void find_files(const char *name, glob_t *found)
         }
 }
 
-/* Is the word in a line of a unit file that is not a comment? */
-static bool mentions(const char *text, const char *word)
-{
-    for (const char *at = text; (at = strstr(at, word)); at++)
-        if (!strchr("#;", *start_of_line(text, at)))
-            return true;
-    return false;
-}
-
 /* The same for an image, whose files are searched for the names of the settings alone. False, and
  * the reason is printed, if one of them mentions LD_PRELOAD. */
 static bool search(const char *name, struct unit *unit)
@@ -208,11 +190,11 @@ static bool search(const char *name, struct unit *unit)
     for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
         char *text = strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
 
-        is_clear = !text || !mentions(text, "LD_PRELOAD");
+        is_clear = !text || !mentions(text, "LD_PRELOAD", false);
         if (!is_clear)
             SAY("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
-        if (text && (mentions(text, "RootDirectory=") || mentions(text, "RootImage=") ||
-                     mentions(text, "TemporaryFileSystem=")))
+        if (text && (mentions(text, "RootDirectory=", true) || mentions(text, "RootImage=", true) ||
+                     mentions(text, "TemporaryFileSystem=", true)))
             unit->hides_files = true;
         free(text);
     }
@@ -280,18 +262,18 @@ static bool takes_effect(const struct ns_host *host, const char *path)
         return true;
     if (!ask(unit_of(path, name), &unit))
         return false;
-    const char *list = unit.file[0] ? unit.file_preload : unit.preload;
-    if (!unit.unsets && ns_preload_find(list, entry) && strcmp(entry, host->library) == 0)
+    if (!unit.unsets && !unit.file[0] && ns_preload_find(unit.preload, entry) &&
+        strcmp(entry, host->library) == 0)
         return true;
     if (unit.unsets)
         SAY("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
     else if (unit.file[0])
-        SAY("%s: its EnvironmentFile %s sets LD_PRELOAD to '%s'; add the library there", name,
-            unit.file, list);
+        SAY("%s: its EnvironmentFile %s sets LD_PRELOAD; the library must be named there", name,
+            unit.file);
     else
         SAY("%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
             "it, see 'systemctl cat %s'",
-            name, list, name);
+            name, unit.preload, name);
     return false;
 }
 

@@ -5,45 +5,34 @@
 #include "cli/cli.h"
 
 #include "cli/output.h"
-#include "cli/policy/directory.h"
 #include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-/* One member of "files"; the text is printed from it, too. 0 is null for its numbers. */
+/* The file that is checked. */
 struct check {
-    cJSON *entry, *errors, *warnings;
-    char name[PATH_MAX]; /* the file, sanitized */
+    char name[PATH_MAX];      /* sanitized */
+    cJSON *errors, *warnings; /* of its entry in "files"; NULL in the text form */
     struct ns_policy_error kept[NS_POLICY_ERRORS_MOST];
     unsigned n_kept;
 };
 
+/* 0 is null. */
 static void add_number(cJSON *entry, const char *name, unsigned number)
 {
     cJSON_AddItemToObject(entry, name, number ? cJSON_CreateNumber(number) : cJSON_CreateNull());
-}
-
-static const char *text_of(const cJSON *entry, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, name));
-
-    return text ? text : "";
-}
-
-static unsigned number_of(const cJSON *entry, const char *name)
-{
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(entry, name);
-
-    return cJSON_IsNumber(number) ? (unsigned)number->valuedouble : 0;
 }
 
 static void keep_error(void *context, const struct ns_policy_error *error)
@@ -64,29 +53,48 @@ static int compare(const void *first, const void *second)
     return a->column < b->column ? -1 : a->column > b->column;
 }
 
-static void add_errors(struct check *check)
+static void say_errors(struct check *check)
 {
     qsort(check->kept, check->n_kept, sizeof check->kept[0], compare);
     for (unsigned i = 0; i < check->n_kept; i++) {
         const struct ns_policy_error *error = &check->kept[i];
-        cJSON *entry = cJSON_CreateObject();
 
-        add_number(entry, "line", error->line);
-        add_number(entry, "column", error->line ? error->column : 0);
-        ns_output_text(entry, "message", error->message);
-        cJSON_AddItemToArray(check->errors, entry);
+        if (ns_output_is_json()) {
+            cJSON *entry = cJSON_CreateObject();
+
+            add_number(entry, "line", error->line);
+            add_number(entry, "column", error->line ? error->column : 0);
+            ns_output_text(entry, "message", error->message);
+            cJSON_AddItemToArray(check->errors, entry);
+        } else if (error->line) {
+            fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column,
+                    error->message);
+        } else {
+            fprintf(stderr, "%s: %s\n", check->name, error->message);
+        }
     }
+    if (check->n_kept == NS_POLICY_ERRORS_MOST && !ns_output_is_json())
+        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n",
+                check->name, NS_POLICY_ERRORS_MOST);
 }
 
-static void add_warning(void *context, const struct ns_rule *rule, const char *text)
+/* rule: NULL if it is about the whole policy. */
+static void say_warning(void *context, const struct ns_rule *rule, const char *text)
 {
     struct check *check = context;
-    cJSON *entry = cJSON_CreateObject();
+    char name[160];
 
-    add_number(entry, "rule", rule ? rule->index + 1 : 0);
-    ns_output_text(entry, "name", rule ? rule->name : NULL);
-    ns_output_text(entry, "message", text);
-    cJSON_AddItemToArray(check->warnings, entry);
+    if (ns_output_is_json()) {
+        cJSON *entry = cJSON_CreateObject();
+
+        add_number(entry, "rule", rule ? rule->index + 1 : 0);
+        ns_output_text(entry, "name", rule ? rule->name : NULL);
+        ns_output_text(entry, "message", text);
+        cJSON_AddItemToArray(check->warnings, entry);
+    } else {
+        fprintf(stderr, "%s: warning: %s%s%s\n", check->name,
+                rule ? ns_effect_name(rule, name, sizeof name) : "", rule ? ": " : "", text);
+    }
 }
 
 /* Who can write to the file or to its directory controls other users' programs. The sticky bit
@@ -99,15 +107,16 @@ static void warn_of_writers(struct check *check, const char *path)
 
     if (stat(path, &st) == 0 && (st.st_mode & S_IWOTH)) {
         snprintf(text, sizeof text, "every user can change it (mode %04o)", st.st_mode & 07777);
-        add_warning(check, NULL, text);
+        say_warning(check, NULL, text);
     }
     snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     if (stat(directory, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-        add_warning(check, NULL,
+        say_warning(check, NULL,
                     "every user can replace it, because all may write to its directory");
 }
 
+/* Add its entry to "files". */
 static void begin(struct check *check, const struct ns_policy_found *found)
 {
     static const char *const origins[] = {
@@ -116,7 +125,7 @@ static void begin(struct check *check, const struct ns_policy_found *found)
         [NS_POLICY_NAMED] = "file",
         [NS_POLICY_IN_DIRECTORY] = "directory",
     };
-    cJSON *entry = check->entry;
+    cJSON *entry = ns_output_entry("files");
 
     snprintf(check->name, sizeof check->name, "%s", found->path[0] ? found->path : "''");
     ns_sanitize(check->name);
@@ -129,59 +138,29 @@ static void begin(struct check *check, const struct ns_policy_found *found)
     } else {
         cJSON_AddBoolToObject(entry, "more", check->n_kept == NS_POLICY_ERRORS_MOST);
     }
-    cJSON_AddItemToObject(entry, "errors", check->errors);
-    cJSON_AddItemToObject(entry, "warnings", check->warnings);
+    check->errors = cJSON_AddArrayToObject(entry, "errors");
+    check->warnings = cJSON_AddArrayToObject(entry, "warnings");
 }
 
-static void print(const struct check *check)
+/* Does every search for this file end in an earlier directory of the list, at a file of the same
+ * name or at default.json? Sets hiding to that file. */
+static bool is_hidden(const char *list, const char *path, char hiding[PATH_MAX])
 {
-    const cJSON *one;
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    const char *base = strrchr(path, '/'), *at;
+    size_t length;
 
-    cJSON_ArrayForEach(one, check->warnings)
-    {
-        const struct ns_rule rule = {
-            .index = number_of(one, "rule") - 1,
-            .name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(one, "name")),
-        };
-        bool has_rule = number_of(one, "rule") > 0;
-        char name[160] = "";
-
-        if (has_rule)
-            ns_effect_name(&rule, name, sizeof name);
-        fprintf(stderr, "%s: warning: %s%s%s\n", check->name, name, has_rule ? ": " : "",
-                text_of(one, "message"));
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        if (length == (size_t)(base - path) && strncmp(at, path, length) == 0)
+            return false; /* its own directory */
+        snprintf(hiding, PATH_MAX, "%.*s%s", (int)length, at, base);
+        if (access(hiding, F_OK) == 0)
+            return true;
+        snprintf(hiding, PATH_MAX, "%.*s/default.json", (int)length, at);
+        if (access(hiding, F_OK) == 0)
+            return true;
     }
-    cJSON_ArrayForEach(one, check->errors)
-    {
-        if (number_of(one, "line"))
-            fprintf(stderr, "%s:%u:%u: %s\n", check->name, number_of(one, "line"),
-                    number_of(one, "column"), text_of(one, "message"));
-        else
-            fprintf(stderr, "%s: %s\n", check->name, text_of(one, "message"));
-    }
-    if (check->n_kept == NS_POLICY_ERRORS_MOST)
-        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n",
-                check->name, NS_POLICY_ERRORS_MOST);
-}
-
-/* Add the entry to "files", or print it as text. */
-static void end(struct check *check)
-{
-    cJSON *files = cJSON_GetObjectItemCaseSensitive(ns_output_object(), "files");
-
-    if (files) {
-        cJSON_AddItemToArray(files, check->entry);
-    } else {
-        print(check);
-        cJSON_Delete(check->entry);
-    }
-}
-
-static struct check new_check(void)
-{
-    return (struct check){.entry = cJSON_CreateObject(),
-                          .errors = cJSON_CreateArray(),
-                          .warnings = cJSON_CreateArray()};
+    return false;
 }
 
 /* file NULL: the policy that NAGLESHIM_POLICY names. list: the directories in which the file was
@@ -194,7 +173,7 @@ static int check_file(const char *file, const char *list)
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
     char hiding[PATH_MAX], text[sizeof hiding + 64];
 
-    check = new_check();
+    check.n_kept = 0;
     if (file)
         ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
     else
@@ -202,88 +181,89 @@ static int check_file(const char *file, const char *list)
     const struct ns_policy *policy = found.policy;
     if (!policy && check.n_kept == 0)
         keep_error(&check, &found.where);
-    add_errors(&check);
     begin(&check, &found);
-    if (list && ns_directory_hides(list, found.path, hiding)) {
-        snprintf(text, sizeof text, "no program gets this file: %s is found first", hiding);
-        add_warning(&check, NULL, ns_sanitize(text));
-    }
-    if (policy) {
-        ns_policy_warnings(policy, add_warning, &check);
-        if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
-            warn_of_writers(&check, found.path);
+    say_errors(&check);
+    if (policy)
         ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s",
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
-        ns_policy_free((struct ns_policy *)policy);
+    if (list && is_hidden(list, found.path, hiding)) {
+        snprintf(text, sizeof text, "no program gets this file: %s is found first", hiding);
+        say_warning(&check, NULL, ns_sanitize(text));
     }
-    end(&check);
-    if (policy)
+    if (policy) {
+        ns_policy_warnings(policy, say_warning, &check);
+        if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
+            warn_of_writers(&check, found.path);
+        ns_policy_free((struct ns_policy *)policy);
         return NS_EXIT_YES;
+    }
     return found.error == -EINVAL ? NS_EXIT_NO : NS_EXIT_ERROR;
-}
-
-struct directory {
-    const char *list;
-    int worst;
-    bool has_default;
-};
-
-static void check_in_directory(void *context, const char *path)
-{
-    struct directory *directory = context;
-    int status = check_file(path, directory->list);
-
-    directory->worst = status > directory->worst ? status : directory->worst;
-    directory->has_default |= strcmp(strrchr(path, '/'), "/default.json") == 0;
 }
 
 static void say_builtin(const char *list)
 {
     const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
-    struct check check = new_check();
+    static struct check check;
 
     begin(&check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
     ns_output_line("no default.json in %s: programs without a file of their own get the built-in "
                    "policy (send %s, ack %s, every TCP socket)",
                    list, ns_send_name(rule->send), ns_ack_name(rule->ack));
-    end(&check);
 }
 
-/* A missing directory is only an error if is_option: the library's search skips it. */
+static int is_policy_file(const struct dirent *entry)
+{
+    return fnmatch("*.json", entry->d_name, FNM_PERIOD) == 0;
+}
+
+/* Checks every policy in directories, sorted by name. A missing directory is only an error if
+ * is_option: the library's search skips it. */
 static int check_directories(const char *list, bool is_option)
 {
-    struct directory directory = {.list = list};
-    char path[PATH_MAX];
-    int error = ns_directory_error(list, is_option, path);
+    struct ns_policy_directories directories = ns_policy_directories(list);
+    int worst = NS_EXIT_YES, status;
+    bool has_default = false, failed = false;
+    const char *at;
+    size_t length;
 
-    if (error)
-        ns_say("check", "the directory '%s': %s", path, strerror(error));
-    if (error && is_option)
-        return NS_EXIT_ERROR;
-    ns_directory_each(list, check_in_directory, &directory);
-    if (!directory.has_default && !error)
+    while (ns_policy_next_directory(&directories, &at, &length)) {
+        char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+        struct dirent **entries;
+
+        snprintf(directory, sizeof directory, "%.*s", (int)length, at);
+        int n = scandir(directory, &entries, is_policy_file, alphasort);
+        if (n < 0 && (is_option || (errno != ENOENT && errno != ENOTDIR))) {
+            ns_say("check", "the directory '%s': %s", directory, strerror(errno));
+            failed = true;
+        }
+        for (int i = 0; i < n; i++) {
+            snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+            status = check_file(path, list);
+            worst = status > worst ? status : worst;
+            has_default = has_default || strcmp(entries[i]->d_name, "default.json") == 0;
+            free(entries[i]);
+        }
+        if (n >= 0)
+            free(entries);
+    }
+    if (!has_default && !failed)
         say_builtin(list);
-    return error ? NS_EXIT_ERROR : directory.worst;
-}
-
-static void warn_of_environment(const char *text)
-{
-    ns_say("check", "warning: %s", text);
+    return failed ? NS_EXIT_ERROR : worst;
 }
 
 /* Every policy that a program could get from this environment. */
 static int check_here(void)
 {
-    const char *named = getenv("NAGLESHIM_POLICY");
+    const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     char off[128];
 
     if (ns_environment_off(off, sizeof off))
         ns_say("check", "warning: %s", off);
-    ns_environment_judge(warn_of_environment);
+    ns_environment_judge("check");
     if (named && *named)
         return check_file(NULL, NULL);
-    return check_directories(ns_environment_policies(), false);
+    return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
 }
 
 int ns_check_main(int argc, char **argv)

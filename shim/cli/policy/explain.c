@@ -15,11 +15,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
+#define WARN(...) ns_output_item("warnings", "warning", __VA_ARGS__)
 
 struct options {
     const char *policy;
@@ -34,24 +35,18 @@ static bool parse_address(const char *text, struct ns_address *address)
 {
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    char host[INET6_ADDRSTRLEN];
-    const char *colon = strrchr(text, ':');
-    bool has_brackets = *text == '[' && colon && colon > text + 1 && colon[-1] == ']';
-    const char *start = has_brackets ? text + 1 : text;
-    size_t length = colon ? (size_t)(colon - start) - (has_brackets ? 1 : 0) : sizeof host;
-    unsigned long port;
+    char host[INET6_ADDRSTRLEN], port[6], end;
+    bool is_6 = sscanf(text, "[%45[^]]]:%5[0-9]%c", host, port, &end) == 2;
 
-    if (length >= sizeof host || !ns_parse_number(colon + 1, 1, 65535, &port))
+    if (!is_6 && sscanf(text, "%15[^:]:%5[0-9]%c", host, port, &end) != 2)
         return false;
-    memcpy(host, start, length);
-    host[length] = '\0';
-    in.sin_port = in6.sin6_port = htons((uint16_t)port);
-    if (!has_brackets && inet_pton(AF_INET, host, &in.sin_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in, sizeof in);
-    else if (has_brackets && inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
-        *address = ns_address_from((const struct sockaddr *)&in6, sizeof in6);
-    else
+    in.sin_port = in6.sin6_port = htons((uint16_t)atoi(port));
+    if (atoi(port) < 1 || atoi(port) > 65535 ||
+        inet_pton(is_6 ? AF_INET6 : AF_INET, host, is_6 ? (void *)&in6.sin6_addr : &in.sin_addr) !=
+            1)
         return false;
+    *address = is_6 ? ns_address_from((const struct sockaddr *)&in6, sizeof in6)
+                    : ns_address_from((const struct sockaddr *)&in, sizeof in);
     return true;
 }
 
@@ -82,32 +77,12 @@ static bool take_options(int argc, char **argv, struct options *options)
         !take_address("--local", options->local, &facts->local))
         return false;
     if (options->role)
-        ns_words_find(NS_WORDS_ROLE, options->role, &role);
+        ns_words_find(NS_TAKES_ROLE, options->role, &role);
     facts->role = (enum ns_role)role;
-    if (optind < argc)
-        SAY("'%s' is not an option; use --arg for an argument of the program", argv[optind]);
-    else if (!options->process || *options->process == '\0')
-        SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
-    else
+    if (options->process && *options->process)
         return true;
+    SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
     return false;
-}
-
-__attribute__((format(printf, 1, 2))) static void warn(const char *format, ...)
-{
-    char text[2 * PATH_MAX];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    ns_output_line("warning: %s", text);
-    ns_output_list("warnings", text);
-}
-
-static void warn_of_environment(const char *text)
-{
-    warn("%s", text);
 }
 
 /* NULL without --json. */
@@ -137,7 +112,7 @@ static void say_process(const struct ns_subject *subject, const char *word)
     else
         ns_output_line("process: %s", exe);
     if (exe && reason)
-        warn("the shim will not reach this process: %s %s", reach->file, reason);
+        WARN("the shim will not reach this process: %s %s", reach->file, reason);
 }
 
 static void say_socket(const struct options *options)
@@ -238,7 +213,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     const struct ns_rule *rule = ns_match_socket(&set, facts);
     unsigned undecided = say_rules(policy, subject, facts, rule);
     if (undecided)
-        warn("%u rule%s undecided; the following holds if %s", undecided,
+        WARN("%u rule%s undecided; the following holds if %s", undecided,
              undecided == 1 ? " is" : "s are",
              undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
@@ -270,11 +245,10 @@ int ns_explain_main(int argc, char **argv)
     say_process(&subject, options.process);
     say_socket(&options);
     if (ns_environment_off(off, sizeof off))
-        warn("%s here", off);
-    ns_environment_judge(warn_of_environment);
+        WARN("%s here", off);
+    ns_environment_judge(NULL);
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
-    if (found.origin != NS_POLICY_BUILTIN)
-        ns_policy_free((struct ns_policy *)found.policy);
+    ns_policy_free((struct ns_policy *)found.policy);
     return status;
 }

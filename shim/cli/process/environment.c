@@ -4,12 +4,15 @@
 #include "cli/process/environment.h"
 
 #include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
 
 #include "policy/find.h"
 #include "policy/suggest.h"
 
 #include <errno.h>
 #include <libgen.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,54 +82,52 @@ static const char *value_of(const char *name)
     return value && *value ? value : NULL;
 }
 
-static void judge_names(ns_environment_warn *warn)
+__attribute__((format(printf, 2, 3))) static void warn(const char *command, const char *format, ...)
 {
-    char name[NAME_MOST + 1], text[NAME_MOST + 100];
+    char text[PATH_MAX + 200];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (command)
+        ns_say(command, "warning: %s", text);
+    else
+        ns_output_item("warnings", "warning", "%s", text);
+}
+
+static void judge_names(const char *command)
+{
+    char name[NAME_MOST + 1];
 
     for (char **entry = environ; *entry; entry++) {
         size_t length = strcspn(*entry, "=");
 
         snprintf(name, sizeof name, "%.*s", (int)length, *entry);
         const char *meant = length <= NAME_MOST ? meant_by(name) : NULL;
-        if (!meant)
-            continue;
-        snprintf(text, sizeof text, "unknown variable %s; did you mean %s?", name, meant);
-        warn(text);
+        if (meant)
+            warn(command, "unknown variable %s; did you mean %s?", name, meant);
     }
 }
 
-void ns_environment_judge(ns_environment_warn *warn)
+void ns_environment_judge(const char *command)
 {
     const char *level = value_of("NAGLESHIM_LOG"), *file = value_of("NAGLESHIM_LOG_FILE");
     const char *list = value_of("NAGLESHIM_POLICY_DIR");
-    char text[PATH_MAX + 200], known[64];
+    char known[64];
 
-    judge_names(warn);
-    if (file && !can_write(file)) {
-        snprintf(text, sizeof text,
-                 "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
-                 strerror(errno));
-        warn(text);
-    }
-    if (level && !ns_words_find(NS_WORDS_LOG, level, NULL)) {
-        snprintf(text, sizeof text, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-                 ns_words_join(NS_WORDS_LOG, known, sizeof known), level);
-        warn(text);
-    }
-    if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list)) {
-        snprintf(text, sizeof text,
-                 "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken "
-                 "from it",
-                 list);
-        warn(text);
-    }
-}
-
-const char *ns_environment_policies(void)
-{
-    const char *directory = value_of("NAGLESHIM_POLICY_DIR");
-
-    return directory ? directory : NS_POLICY_DIR_DEFAULT;
+    judge_names(command);
+    if (file && !can_write(file))
+        warn(command, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
+             strerror(errno));
+    if (level && !ns_words_find(NS_TAKES_LOG, level, NULL))
+        warn(command, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
+             ns_words_join(NS_TAKES_LOG, known, sizeof known), level);
+    if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list))
+        warn(command,
+             "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken "
+             "from it",
+             list);
 }
 
 bool ns_environment_off(char *text, size_t size)

@@ -8,14 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* text is a sentence without its full stop. */
-typedef void ns_environment_warn(const char *text);
-
-/* Calls warn for each misspelt variable and each invalid value. */
-void ns_environment_judge(ns_environment_warn *warn);
-
-/* The directories of policies: NAGLESHIM_POLICY_DIR, or the built-in one. */
-const char *ns_environment_policies(void);
+/* Warns of each misspelt variable and each invalid value: on stderr in the name of command, or, if
+ * that is NULL, in the output (cli/output.h). */
+void ns_environment_judge(const char *command);
 
 /* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */
 bool ns_environment_off(char *text, size_t size);

@@ -162,10 +162,3 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     }
     return error;
 }
-
-enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded)
-{
-    (void)proc;
-    (void)error;
-    return loaded->shim;
-}

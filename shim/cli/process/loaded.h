@@ -37,7 +37,4 @@ struct ns_loaded {
 /* 0, or -errno if the list of mappings cannot be read. Fills loaded in any case. */
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded);
 
-/* loaded->shim. error: of ns_loaded_find. */
-enum ns_shim ns_loaded_shim(const struct ns_proc *proc, int error, const struct ns_loaded *loaded);
-
 #endif

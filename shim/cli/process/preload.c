@@ -24,18 +24,30 @@ static bool exists_in(const char *directory, const char *name, char path[PATH_MA
            realpath(candidate, path);
 }
 
-int ns_preload_locate_named(const char *name, char path[PATH_MAX])
+bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_MAX])
 {
-    char here[PATH_MAX] = "", lib[PATH_MAX + 8];
+    char here[PATH_MAX] = "", lib[PATH_MAX + 8], unfit[128];
 
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(lib, sizeof lib, "%s/../lib", here);
     if (!exists_in(here, name, path) && !exists_in(lib, name, path) &&
         !exists_in(NS_LIBDIR, name, path))
-        return -ENOENT;
+        snprintf(reason, PATH_MAX, "cannot find %s beside this command, in ../lib or in " NS_LIBDIR,
+                 name);
     /* The loader replaces $LIB and other names after a dollar sign. */
-    return strpbrk(path, NS_PRELOAD_SEPARATORS "$") ? -EINVAL : 0;
+    else if (strpbrk(path, NS_PRELOAD_SEPARATORS "$"))
+        snprintf(reason, PATH_MAX,
+                 "'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or "
+                 "dollar sign",
+                 path);
+    /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
+    else if (ns_elf_path_is_unfit(path, unfit, sizeof unfit))
+        snprintf(reason, PATH_MAX, "the library would not load: %s %s; install it again", path,
+                 unfit);
+    else
+        return true;
+    return false;
 }
 
 static bool has_base_name(const char *entry, size_t length, const char *name)
@@ -123,32 +135,10 @@ bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
     return ns_preload_find(text, entry);
 }
 
-bool ns_preload_locate(char path[PATH_MAX], char reason[PATH_MAX])
-{
-    int result = ns_preload_locate_named(NS_LIBRARY_NAME, path);
-    char unfit[128];
-
-    if (result == -ENOENT)
-        snprintf(reason, PATH_MAX,
-                 "cannot find " NS_LIBRARY_NAME " beside this command, in ../lib or in " NS_LIBDIR);
-    else if (result != 0)
-        snprintf(reason, PATH_MAX,
-                 "'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or "
-                 "dollar sign",
-                 path);
-    /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
-    else if (ns_elf_path_is_unfit(path, unfit, sizeof unfit))
-        snprintf(reason, PATH_MAX, "the library would not load: %s %s; install it again", path,
-                 unfit);
-    else
-        return true;
-    return false;
-}
-
 bool ns_preload_take(const char *command, char path[PATH_MAX])
 {
     char reason[PATH_MAX];
-    bool found = ns_preload_locate(path, reason);
+    bool found = ns_preload_locate(NS_LIBRARY_NAME, path, reason);
 
     if (!found)
         ns_say(command, "%s", reason);

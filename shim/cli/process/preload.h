@@ -28,21 +28,17 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX]);
 /* The same for a file. False if it cannot be read, or is not a regular file. */
 bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX]);
 
-/* Finds the library of this command, or the file of that name: beside the command, in ../lib, or in
- * the directory it was built for. 0; -ENOENT if there is none; -EINVAL if path, which is filled,
- * cannot be an entry of LD_PRELOAD. */
-int ns_preload_locate_named(const char *name, char path[PATH_MAX]);
-
 /* The value of LD_PRELOAD with library added to old (may be NULL), in front of every entry but the
  * sanitizers' libraries. Any other of our libraries in old is dropped: two of them in a process
  * would undo each other. Allocated; NULL if there is no memory. */
 char *ns_preload_join(const char *old, const char *library);
 
-/* Finds the library of this command. False if there is none or if it would not load; reason is then
- * a sentence without its full stop. */
-bool ns_preload_locate(char path[PATH_MAX], char reason[PATH_MAX]);
+/* Finds the library with this name beside this command, in ../lib, or in the directory it was built
+ * for. False if there is none or if it would not load; reason is then a sentence without its full
+ * stop. */
+bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_MAX]);
 
-/* The same with one line on stderr in the name of command. */
+/* The same for the library that cures, with one line on stderr in the name of command. */
 bool ns_preload_take(const char *command, char path[PATH_MAX]);
 
 /* The value of LD_PRELOAD with that library added to this command's own; NULL as above. */

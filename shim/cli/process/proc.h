@@ -51,6 +51,9 @@ char *ns_proc_preload(const struct ns_proc *proc);
  */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
+/* Its arguments, each with a zero byte, cut to size bytes. Returns how many bytes; 0 if unknown. */
+size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
+
 /* Open a file of the directory for reading; NULL and errno. */
 FILE *ns_proc_stream(const struct ns_proc *proc, const char *name);
 
@@ -73,9 +76,7 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
 /* How many TCP sockets it has that are connected or listening; each is counted once. sockets, 0 at
  * first, keeps the sockets of each network namespace for the next process. */
 struct ns_sockets {
-    struct ns_socket *list;
-    ino_t *namespaces;
-    size_t n, room, n_namespaces;
+    void *sockets, *namespaces; /* see tsearch(3) */
 };
 unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets);
 void ns_proc_sockets_end(struct ns_sockets *sockets);

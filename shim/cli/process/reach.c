@@ -309,6 +309,20 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
     return found->policy != NULL;
 }
 
+int ns_program_say_failure(const char *command, const char *word, int error)
+{
+    char path[PATH_MAX];
+    bool exists = locate(word, path, sizeof path);
+
+    if (error == ENOENT && exists)
+        ns_say(command, "cannot run '%s': its interpreter is missing", word);
+    else if (error == ENOENT && !strchr(word, '/'))
+        ns_say(command, "cannot find '%s' in PATH", word);
+    else
+        ns_say(command, "cannot run '%s': %s", word, strerror(error));
+    return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
+}
+
 void ns_program_self(char *path, size_t size)
 {
     static const char name[] = "nagleshim";

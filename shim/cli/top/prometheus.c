@@ -5,6 +5,7 @@
 #include "cli/top/top.h"
 
 #include "cli/diagnose/sentences.h"
+#include "cli/outfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,18 +115,14 @@ static void write_watch(FILE *file, const struct ns_top *top)
     }
 }
 
-static int write_file(const struct ns_top *top, FILE *file)
+static void write_all(FILE *file, const struct ns_top *top)
 {
-    struct group *groups = calloc(GROUPS_MOST + 1, sizeof *groups);
+    static struct group groups[GROUPS_MOST + 1];
     size_t n_groups = 0;
 
-    if (!groups)
-        return -ENOMEM;
     groups[GROUPS_MOST] = (struct group){.name = "other", .role = ""};
-    for (size_t i = 0; i < top->n_rows; i++) {
+    for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
-        if (!ns_top_is_shown(row))
-            break;
         struct group *group = find_group(groups, &n_groups, row);
 
         group->values[CONNECTIONS] += row->connections;
@@ -138,56 +135,33 @@ static int write_file(const struct ns_top *top, FILE *file)
     for (unsigned i = 0; i < SERIES; i++)
         write_series(file, groups, n_groups, i);
     write_watch(file, top);
-    free(groups);
-    errno = 0;
-    return fflush(file) != 0 || ferror(file) ? (errno ? -errno : -EIO) : 0;
-}
-
-/* Write to an open descriptor, and close it. */
-static int write_to(const struct ns_top *top, int fd)
-{
-    FILE *file = fdopen(fd, "w");
-    int error = file ? write_file(top, file) : -errno;
-
-    if (file ? fclose(file) != 0 : close(fd) != 0)
-        error = error ? error : -errno;
-    return error;
-}
-
-/* Write a temporary file and rename it. Its name does not end in .prom, so that node_exporter does
- * not read it. */
-static int replace(const struct ns_top *top, const char *path)
-{
-    struct stat before;
-    /* node_exporter is another user. */
-    mode_t mode = stat(path, &before) == 0 ? before.st_mode & 0777 : 0644;
-    char *temporary;
-
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-        return -ENOMEM;
-    int fd = mkstemp(temporary);
-    int error = fd < 0 || fchmod(fd, mode) != 0 ? -errno : 0;
-    if (fd >= 0)
-        error = error ? (close(fd), error) : write_to(top, fd);
-    if (!error && rename(temporary, path) != 0)
-        error = -errno;
-    if (error && fd >= 0)
-        unlink(temporary);
-    free(temporary);
-    return error;
 }
 
 int ns_top_write_prometheus(const struct ns_top *top, const char *path)
 {
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
     struct stat st;
+    bool exists = stat(path, &st) == 0;
+    int error = 0;
 
-    if (strcmp(path, "-") == 0)
-        return write_file(top, stdout);
-    /* A device or a pipe, such as /dev/stdout, is written to and not replaced. */
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+    if (!stream)
+        return -ENOMEM;
+    write_all(stream, top);
+    if (fclose(stream) != 0) {
+        error = -ENOMEM;
+    } else if (strcmp(path, "-") == 0) {
+        fputs(text, stdout);
+    } else if (exists && !S_ISREG(st.st_mode)) { /* a device or a pipe, such as /dev/stdout */
         int fd = open(path, O_WRONLY | O_CLOEXEC);
 
-        return fd < 0 ? -errno : write_to(top, fd);
+        error = fd < 0 || dprintf(fd, "%s", text) < 0 ? -errno : 0;
+        if (fd >= 0)
+            close(fd);
+    } else { /* node_exporter is another user, and does not read the temporary file */
+        error = ns_outfile_replace(path, text, exists ? st.st_mode & 0777 : 0644);
     }
-    return replace(top, path);
+    free(text);
+    return error;
 }

@@ -29,8 +29,10 @@ static void look_at(struct ns_top_process *process, uint64_t now)
     process->looked = now;
     if (opened && (process->started == 0 || proc.start == process->started)) {
         process->shim = NS_SHIM_DENIED;
-        if (ns_proc_look(&proc) == 0)
-            process->shim = ns_loaded_shim(&proc, ns_loaded_find(&proc, &loaded), &loaded);
+        if (ns_proc_look(&proc) == 0) {
+            ns_loaded_find(&proc, &loaded);
+            process->shim = loaded.shim;
+        }
         ns_proc_name(&proc, process->name, sizeof process->name);
     }
     if (opened)

@@ -47,56 +47,26 @@ static void note_signal(int number)
     asked_to_end++;
 }
 
-static bool parse_interval(const char *text, double *seconds)
+static bool read_options(int argc, char **argv, struct options *options)
 {
-    char *end;
+    const struct ns_target targets[] = {{NS_TOP_ONCE, &options->once, 0, 0},
+                                        {NS_TOP_EVERY, &options->every, 0, 0},
+                                        {NS_TOP_JSON, &options->json, 0, 0},
+                                        {NS_TOP_PROMETHEUS, &options->prometheus, 0, 0},
+                                        {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
+                                        {NS_TOP_PID, &options->pid, 0, 0},
+                                        {0}};
 
-    *seconds = strtod(text, &end);
-    /* No sign, no "inf", no hexadecimal number. */
-    return strspn(text, "0123456789.") == strlen(text) && end != text && *end == '\0' &&
-           *seconds >= 0.5 && *seconds <= 3600;
-}
-
-/* Returns -1 to go on, or an exit status. */
-static int read_options(int argc, char **argv, struct options *options)
-{
-    int option;
-
-    while ((option = ns_verbs_next_option("top", argc, argv)) != -1) {
-        if (option == NS_TOP_ONCE) {
-            options->once = true;
-        } else if (option == NS_TOP_EVERY) {
-            options->every = true;
-        } else if (option == NS_TOP_JSON) {
-            options->json = options->once = true;
-        } else if (option == NS_TOP_PROMETHEUS) {
-            options->prometheus = optarg;
-        } else if (option == NS_TOP_INTERVAL) {
-            if (!parse_interval(optarg, &options->interval)) {
-                SAY("--interval must be seconds from 0.5 to 3600, not '%s'", optarg);
-                return NS_EXIT_ERROR;
-            }
-        } else if (option == NS_TOP_PID) {
-            if (!ns_take_pid("top", &options->pid))
-                return NS_EXIT_ERROR;
-        } else {
-            ns_say_option("top", argv, option);
-            return NS_EXIT_ERROR;
-        }
-    }
-    if (optind < argc) {
-        SAY("'%s': nothing may follow; see 'nagleshim top --help'", argv[optind]);
-        return NS_EXIT_ERROR;
-    }
-    if (options->prometheus && options->json) {
+    if (!ns_verbs_read("top", argc, argv, targets))
+        return false;
+    options->once = options->once || options->json;
+    if (options->prometheus && options->json)
         SAY("--json and --prometheus cannot be used together");
-        return NS_EXIT_ERROR;
-    }
-    if (options->prometheus && !options->once) {
+    else if (options->prometheus && !options->once)
         SAY("--prometheus needs --once");
-        return NS_EXIT_ERROR;
-    }
-    return -1;
+    else
+        return true;
+    return false;
 }
 
 /* Sleep until this time or a signal. */
@@ -132,22 +102,20 @@ static bool is_screen(void)
 /* A line that is cut to the width of the screen ends in a mark. */
 static void print_line(const char *text, unsigned columns)
 {
-    bool cut = columns && ns_table_places(text) > columns;
+    bool cut = columns && ns_top_places(text) > columns;
 
     if (columns)
-        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_table_bytes(text, columns - cut), text,
-               cut ? NS_TABLE_CUT : "");
+        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_top_bytes(text, columns - cut), text,
+               cut ? NS_TOP_CUT : "");
     else
         puts(text);
 }
 
 static void print_row(const struct ns_table *table, const struct ns_top_row *row)
 {
-    struct ns_top_cells cells;
     char line[512];
 
-    ns_top_cells(row, &cells);
-    ns_table_text(table, cells.columns, cells.last, line, sizeof line);
+    ns_top_line(table, row, line, sizeof line);
     print_line(line, table->line);
 }
 
@@ -248,25 +216,21 @@ int ns_top_main(int argc, char **argv)
 {
     struct options options = {.interval = 2};
     static struct ns_top top;
-    int status = read_options(argc, argv, &options);
 
+    if (!read_options(argc, argv, &options))
+        return NS_EXIT_ERROR;
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-
-    if (status >= 0)
-        return status;
     struct ns_watch_options watch = {.pids = &options.pid,
                                      .n_pids = 1,
                                      .children = true,
                                      .all = options.pid == 0,
                                      .peers = true};
-    if (options.json)
-        ns_output_start("top", true);
     int error = ns_watch_open(&watch, &top.watch);
     if (error)
-        return ns_output_end(ns_diagnosed_say_error("top", options.pid, error));
+        return ns_diagnosed_say_error("top", options.pid, error);
     catch_signals();
-    status = show(&top, &options);
+    int status = show(&top, &options);
     ns_top_release(&top);
     ns_watch_close(top.watch);
-    return ns_output_end(status);
+    return status;
 }

@@ -5,7 +5,6 @@
 #define NS_TOP_H
 
 #include "cli/process/loaded.h"
-#include "cli/table.h"
 
 #include "watch/watch.h"
 
@@ -73,25 +72,29 @@ void ns_top_fill_json(const struct ns_top *top);
 enum { NS_TOP_SUMMARY_LINES = 2 };
 char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size_t size);
 
-/* For cli/table.h. */
-enum { NS_TOP_COLUMNS = 7 };
-struct ns_top_cells {
-    const char *columns[NS_TOP_COLUMNS];
-    char last[96];
-    char texts[NS_TOP_COLUMNS][16];
+/* The widths of all columns but the last. */
+struct ns_table {
+    unsigned width[7];
+    unsigned line; /* width of the terminal; 0: nothing is cut */
 };
-
-/* line: the width of the screen, for which names are cut; 0: none. */
 void ns_top_columns(const struct ns_top *top, unsigned line, struct ns_table *table);
+
+/* A row in a buffer, without a newline; row NULL is the title. */
+void ns_top_line(const struct ns_table *table, const struct ns_top_row *row, char *buffer,
+                 size_t size);
+
+/* The end of a text that was cut. */
+#define NS_TOP_CUT "+"
+
+/* The number of characters in a UTF-8 text, and the number of bytes in its first characters. */
+unsigned ns_top_places(const char *text);
+size_t ns_top_bytes(const char *text, size_t places);
 
 /* The peer, as the last column shows it. Returns buffer. */
 char *ns_top_peer(const struct ns_top_row *row, char *buffer, size_t size);
 
 /* The library in the row's process, as the table shows it. */
 const char *ns_top_shim(const struct ns_top_row *row);
-
-/* row: NULL for the title. Do not copy cells: it has pointers into itself and the row. */
-void ns_top_cells(const struct ns_top_row *row, struct ns_top_cells *cells);
 
 /* Write node_exporter's text format. A regular file is replaced atomically. 0 or -errno. */
 int ns_top_write_prometheus(const struct ns_top *top, const char *path);

@@ -6,11 +6,8 @@
  * Usage: bench_calls pipe|tcp|poll BATCHES prints one line;
  *        bench_calls pipe|tcp|poll BATCHES --plain makes the calls only, for a counter of
  *        instructions. */
-#include "loopback.h"
+#include "bench.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <gnu/lib-names.h>
 #include <poll.h>
 
 enum { BATCH = 100 };
@@ -26,19 +23,6 @@ static poll_call poll_directly;
  * owes nothing. */
 static int near_end, far_end;
 
-static void *libc_symbol(const char *name)
-{
-    static void *libc;
-    void *symbol;
-
-    if (libc == NULL && (libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD)) == NULL)
-        die("%s", dlerror());
-    symbol = dlsym(libc, name);
-    if (symbol == NULL)
-        die("%s", dlerror());
-    return symbol;
-}
-
 static void open_pipe(void)
 {
     int ends[2];
@@ -49,16 +33,11 @@ static void open_pipe(void)
     near_end = ends[1];
 }
 
-/* TCP_NODELAY is the program's own: the kernel's work is then the same with and without the shim.
- */
 static void open_tcp(void)
 {
     struct sockaddr_in address;
     int listener = loopback_listener(&address);
-
-    near_end = loopback_connect(&address);
-    far_end = accept_one(listener);
-    set_option(near_end, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    open_near_and_far(listener, &address, &near_end, &far_end);
     close(listener);
 }
 
@@ -106,28 +85,11 @@ static int64_t run_batch(bool polls, bool directly)
     return batch_of_writes(directly ? write_directly : write);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(int64_t *values, size_t count)
-{
-    qsort(values, count, sizeof(*values), by_size);
-    return (double)values[count / 2];
-}
-
 static void compare(bool polls, size_t batches)
 {
-    int64_t *direct = malloc(batches * sizeof(*direct));
-    int64_t *through = malloc(batches * sizeof(*through));
-    int64_t *added = malloc(batches * sizeof(*added));
+    int64_t *direct = numbers(batches), *through = numbers(batches), *added = numbers(batches);
     uint32_t state = 1;
 
-    if (direct == NULL || through == NULL || added == NULL)
-        die("no memory");
     for (size_t i = 0; i < batches; i++) {
         bool first;
 
@@ -140,8 +102,10 @@ static void compare(bool polls, size_t batches)
         }
         added[i] = through[i] - direct[i];
     }
-    printf("added_ns %.2f direct_ns %.1f through_ns %.1f\n", median(added, batches) / BATCH,
-           median(direct, batches) / BATCH, median(through, batches) / BATCH);
+    printf("added_ns %.2f direct_ns %.1f through_ns %.1f\n",
+           (double)quantile(added, batches, 50) / BATCH,
+           (double)quantile(direct, batches, 50) / BATCH,
+           (double)quantile(through, batches, 50) / BATCH);
     free(direct);
     free(through);
     free(added);

@@ -2,11 +2,7 @@
 /* A connection for each request: connect, one request, one answer, the end. Says how many a second.
  * Usage: bench_connect server PORT [--nodelay], until it is killed;
  *        bench_connect client HOST PORT COUNT [--nodelay] */
-#include "../../../examples/common.h"
-
-enum { REQUEST = 64, ANSWER = 256 };
-
-static struct socket_options options = {.sndbuf = -1};
+#include "bench.h"
 
 static void serve(int listener)
 {
@@ -14,10 +10,8 @@ static void serve(int listener)
 
     fill_pattern(answer, sizeof(answer), 1);
     for (;;) {
-        int fd = accept_one(listener);
+        int fd = accept_client(listener);
 
-        if (options.nodelay)
-            set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
         if (read_all(fd, request, sizeof(request)))
             write_all(fd, answer, sizeof(answer));
         close(fd);
@@ -46,15 +40,7 @@ static void ask(const char *host, const char *port, size_t count)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[argc - 1], "--nodelay") == 0) {
-        options.nodelay = true;
-        argc--;
-    }
-    if (argc == 3 && strcmp(argv[1], "server") == 0)
-        serve(listen_on(parse_number(argv[2], "PORT", 0, 65535),
-                        &(struct socket_options){.sndbuf = -1}));
-    if (argc != 5 || strcmp(argv[1], "client") != 0)
-        usage_error("needs server PORT or client HOST PORT COUNT");
+    serve_or_count(argc, argv, serve, 5);
     ask(argv[2], argv[3], parse_count(argv[4]));
     return 0;
 }

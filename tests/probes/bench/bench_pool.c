@@ -3,14 +3,11 @@
  * client with one request under way on each of its connections. Says how many requests a second.
  * Usage: bench_pool server PORT [--nodelay], until it is killed;
  *        bench_pool client HOST PORT COUNT CONNECTIONS [--nodelay] */
-#include "../../../examples/common.h"
+#include "bench.h"
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
-enum { REQUEST = 64, ANSWER = 256, MOST = 256, EVENTS = 64 };
-
-static struct socket_options options = {.sndbuf = -1};
+enum { MOST = 256, EVENTS = 64 };
 
 /* Connections whose request is to be answered. None is in it twice: no request comes before the
  * answer to the last one. */
@@ -51,26 +48,6 @@ static void hand_over(int fd)
     pthread_mutex_unlock(&queue.lock);
 }
 
-static void watch(int epoll, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-        die_errno("epoll_ctl");
-}
-
-static size_t wait_for(int epoll, struct epoll_event events[EVENTS])
-{
-    int ready;
-
-    do
-        ready = epoll_wait(epoll, events, EVENTS, -1);
-    while (ready < 0 && errno == EINTR);
-    if (ready < 0)
-        die_errno("epoll_wait");
-    return (size_t)ready;
-}
-
 static void serve(int listener)
 {
     struct epoll_event events[EVENTS];
@@ -80,18 +57,16 @@ static void serve(int listener)
 
     if (epoll < 0 || pthread_create(&thread, NULL, answer_all, NULL) != 0)
         die_errno("cannot start");
-    watch(epoll, listener);
+    watch(epoll, listener, (epoll_data_t){.fd = listener});
     for (;;) {
-        size_t ready = wait_for(epoll, events);
+        size_t ready = wait_for_some(epoll, events, EVENTS);
 
         for (size_t i = 0; i < ready; i++) {
             int fd = events[i].data.fd;
 
             if (fd == listener) {
-                fd = accept_one(listener);
-                if (options.nodelay)
-                    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-                watch(epoll, fd);
+                fd = accept_client(listener);
+                watch(epoll, fd, (epoll_data_t){.fd = fd});
             } else if (read_all(fd, request, sizeof(request))) {
                 hand_over(fd);
             } else {
@@ -114,11 +89,11 @@ static void ask(const char *host, const char *port, size_t count, size_t connect
     for (; asked < connections; asked++) {
         int fd = connect_to(host, port, &options);
 
-        watch(epoll, fd);
+        watch(epoll, fd, (epoll_data_t){.fd = fd});
         write_all(fd, request, sizeof(request));
     }
     while (answered < asked) {
-        size_t ready = wait_for(epoll, events);
+        size_t ready = wait_for_some(epoll, events, EVENTS);
 
         for (size_t i = 0; i < ready; i++) {
             if (!read_all(events[i].data.fd, answer, sizeof(answer)))
@@ -135,15 +110,7 @@ static void ask(const char *host, const char *port, size_t count, size_t connect
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[argc - 1], "--nodelay") == 0) {
-        options.nodelay = true;
-        argc--;
-    }
-    if (argc == 3 && strcmp(argv[1], "server") == 0)
-        serve(listen_on(parse_number(argv[2], "PORT", 0, 65535),
-                        &(struct socket_options){.sndbuf = -1}));
-    if (argc != 6 || strcmp(argv[1], "client") != 0)
-        usage_error("needs server PORT or client HOST PORT COUNT CONNECTIONS");
+    serve_or_count(argc, argv, serve, 6);
     ask(argv[2], argv[3], parse_count(argv[4]),
         (size_t)parse_number(argv[5], "CONNECTIONS", 1, MOST));
     return 0;

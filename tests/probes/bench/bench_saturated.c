@@ -4,11 +4,9 @@
  * how many rounds a second there were, and how long the longest took. Usage: bench_saturated server
  * PORT PIECES [nodelay], until it is killed; bench_saturated client HOST PORT PIECES CONNECTIONS
  * ROUNDS */
-#include "../../../examples/common.h"
+#include "bench.h"
 
-#include <sys/epoll.h>
-
-enum { REQUEST = 32, PIECE = 40, MOST_PIECES = 100, MOST_CONNECTIONS = 64, MOST_EVENTS = 16 };
+enum { QUESTION = 32, PIECE = 40, MOST_PIECES = 100, MOST_CONNECTIONS = 64, MOST_EVENTS = 16 };
 
 /* One of the client's. */
 struct connection {
@@ -17,29 +15,9 @@ struct connection {
     int64_t begun;
 };
 
-static void watch(int epoll, int fd, void *whose)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = whose}};
-
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-        die_errno("epoll_ctl");
-}
-
-static size_t wait_for_some(int epoll, struct epoll_event *events)
-{
-    int ready;
-
-    do
-        ready = epoll_wait(epoll, events, MOST_EVENTS, -1);
-    while (ready < 0 && errno == EINTR);
-    if (ready < 0)
-        die_errno("epoll_wait");
-    return (size_t)ready;
-}
-
 static void answer(int fd, size_t pieces)
 {
-    char request[REQUEST], piece[PIECE];
+    char request[QUESTION], piece[PIECE];
 
     if (!read_all(fd, request, sizeof(request))) {
         close(fd);
@@ -51,7 +29,7 @@ static void answer(int fd, size_t pieces)
     }
 }
 
-static void serve(long port, size_t pieces, bool nodelay)
+static void serve(long port, size_t pieces)
 {
     int fds[MOST_CONNECTIONS], epoll = epoll_create1(0);
     int listener = listen_on(port, &(struct socket_options){.sndbuf = -1});
@@ -59,9 +37,9 @@ static void serve(long port, size_t pieces, bool nodelay)
 
     if (epoll < 0)
         die_errno("epoll_create1");
-    watch(epoll, listener, NULL);
+    watch(epoll, listener, (epoll_data_t){.ptr = NULL});
     for (size_t have = 0;;) {
-        size_t ready = wait_for_some(epoll, events);
+        size_t ready = wait_for_some(epoll, events, MOST_EVENTS);
 
         for (size_t i = 0; i < ready; i++) {
             if (events[i].data.ptr != NULL) {
@@ -70,10 +48,8 @@ static void serve(long port, size_t pieces, bool nodelay)
             }
             if (have == MOST_CONNECTIONS)
                 die("more than %d connections", MOST_CONNECTIONS);
-            fds[have] = accept_one(listener);
-            if (nodelay)
-                set_option(fds[have], IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-            watch(epoll, fds[have], &fds[have]);
+            fds[have] = accept_client(listener);
+            watch(epoll, fds[have], (epoll_data_t){.ptr = &fds[have]});
             have++;
         }
     }
@@ -81,7 +57,7 @@ static void serve(long port, size_t pieces, bool nodelay)
 
 static void ask(struct connection *one)
 {
-    char request[REQUEST];
+    char request[QUESTION];
 
     fill_pattern(request, sizeof(request), 1);
     one->have = 0;
@@ -113,19 +89,19 @@ static void run(struct connection *all, size_t connections, size_t pieces, size_
 {
     struct epoll_event events[MOST_EVENTS];
     int epoll = epoll_create1(0);
-    int64_t *took = malloc(rounds * sizeof(*took)), begun;
+    int64_t *took = numbers(rounds), begun;
     struct summary summary;
     size_t asked = 0, done = 0;
 
-    if (epoll < 0 || took == NULL)
+    if (epoll < 0)
         die_errno("cannot begin");
     for (size_t i = 0; i < connections; i++)
-        watch(epoll, all[i].fd, &all[i]);
+        watch(epoll, all[i].fd, (epoll_data_t){.ptr = &all[i]});
     begun = now_ns();
     for (; asked < connections && asked < rounds; asked++)
         ask(&all[asked]);
     while (done < rounds) {
-        size_t ready = wait_for_some(epoll, events);
+        size_t ready = wait_for_some(epoll, events, MOST_EVENTS);
 
         for (size_t i = 0; i < ready; i++) {
             struct connection *one = events[i].data.ptr;
@@ -148,12 +124,12 @@ static void run(struct connection *all, size_t connections, size_t pieces, size_
 int main(int argc, char **argv)
 {
     struct connection all[MOST_CONNECTIONS];
-    bool nodelay = argc == 5 && strcmp(argv[4], "nodelay") == 0;
     size_t connections;
 
-    if ((argc == 4 || nodelay) && strcmp(argv[1], "server") == 0)
+    options.nodelay = argc == 5 && strcmp(argv[4], "nodelay") == 0;
+    if ((argc == 4 || options.nodelay) && strcmp(argv[1], "server") == 0)
         serve(parse_number(argv[2], "PORT", 0, 65535),
-              (size_t)parse_number(argv[3], "PIECES", 1, MOST_PIECES), nodelay);
+              (size_t)parse_number(argv[3], "PIECES", 1, MOST_PIECES));
     if (argc != 7 || strcmp(argv[1], "client") != 0)
         usage_error("needs server PORT PIECES [nodelay] or client HOST PORT PIECES CONNECTIONS "
                     "ROUNDS");

@@ -6,14 +6,10 @@
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
  *                                         and epoll_wait waits for more of it in vain. */
-#include "loopback.h"
+#include "bench.h"
 
-#include <dlfcn.h>
-#include <gnu/lib-names.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
 
 enum { BATCH = 100 };
 
@@ -26,29 +22,6 @@ struct pair {
     pthread_t thread;
 };
 
-static void find_libc(void)
-{
-    void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
-
-    if (libc == NULL)
-        die("%s", dlerror());
-    *(void **)&write_directly = dlsym(libc, "write");
-    *(void **)&read_directly = dlsym(libc, "read");
-    if (write_directly == NULL || read_directly == NULL)
-        die("%s", dlerror());
-}
-
-static void allow_files(size_t files)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= files)
-        return;
-    limit.rlim_cur = files;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        die_errno("RLIMIT_NOFILE");
-}
-
 static void open_sockets(size_t sockets)
 {
     for (size_t i = 0; i < sockets; i++)
@@ -56,8 +29,6 @@ static void open_sockets(size_t sockets)
             die_errno("socket");
 }
 
-/* TCP_NODELAY is the program's own: the kernel's work is then the same with and without the shim.
- */
 static struct pair *open_pairs(size_t pairs)
 {
     struct sockaddr_in address;
@@ -66,11 +37,8 @@ static struct pair *open_pairs(size_t pairs)
 
     if (made == NULL)
         die("no memory");
-    for (size_t i = 0; i < pairs; i++) {
-        made[i].near = loopback_connect(&address);
-        made[i].far = accept_one(listener);
-        set_option(made[i].near, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    }
+    for (size_t i = 0; i < pairs; i++)
+        open_near_and_far(listener, &address, &made[i].near, &made[i].far);
     close(listener);
     return made;
 }
@@ -141,7 +109,8 @@ int main(int argc, char **argv)
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
     allow_files(sockets + 2 * also + 64);
-    find_libc();
+    *(void **)&write_directly = libc_symbol("write");
+    *(void **)&read_directly = libc_symbol("read");
     open_sockets(sockets);
     if (strcmp(argv[1], "wait") == 0)
         run_waits(also);

@@ -2,9 +2,7 @@
 /* Has COUNT connected TCP sockets, half of them accepted, each with something written and read;
  * says "ready", and ends when its standard input does.
  * Usage: bench_sockets COUNT */
-#include "loopback.h"
-
-#include <sys/resource.h>
+#include "bench.h"
 
 /* To one address there are only so many ports to connect from. */
 enum { TO_ONE_LISTENER = 20000 };
@@ -30,7 +28,6 @@ static void open_pair(int listener, const struct sockaddr_in *address)
 int main(int argc, char **argv)
 {
     struct sockaddr_in address;
-    struct rlimit files;
     size_t count;
     int listener = -1;
     char byte;
@@ -38,11 +35,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         usage_error("needs COUNT");
     count = parse_count(argv[1]);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < count + 10) {
-        files.rlim_cur = count + 10;
-        if (setrlimit(RLIMIT_NOFILE, &files) != 0)
-            die_errno("RLIMIT_NOFILE");
-    }
+    allow_files(count + 10);
     for (size_t i = 0; i < count; i += 2) {
         if (i % TO_ONE_LISTENER == 0) {
             close(listener);

@@ -5,10 +5,9 @@
  * Usage: bench_start RUNS PROGRAM NAME=VALUE... [-- NAME=VALUE...] prints one line; the variables
  * are for the runs with the library, those behind -- for the runs without it.
  *        bench_start RUNS prints what a fork, an _exit in the child and a wait take. */
-#include "../../../examples/common.h"
+#include "bench.h"
 
 #include <spawn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -54,31 +53,9 @@ static struct cost fork_once(void)
     return (struct cost){now_ns() - begun, 0, used.ru_minflt};
 }
 
-static int by_size(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static int64_t quantile(int64_t *values, size_t count, size_t percent)
-{
-    qsort(values, count, sizeof(*values), by_size);
-    return values[(count - 1) * percent / 100];
-}
-
 static double quantile_us(int64_t *values, size_t count, size_t percent)
 {
     return (double)quantile(values, count, percent) / 1000;
-}
-
-static int64_t *numbers(size_t count)
-{
-    int64_t *values = calloc(count, sizeof(*values));
-
-    if (values == NULL)
-        die("no memory");
-    return values;
 }
 
 static int bench_fork(size_t runs)
@@ -114,24 +91,17 @@ static char **with(char **variables, size_t more)
 
 int main(int argc, char **argv)
 {
-    int64_t *plain, *loaded, *added, *cpu, *faults;
-    char **environment, **other;
-    size_t runs, ours;
-
     if (argc == 2)
         return bench_fork(parse_count(argv[1]));
     if (argc < 4)
         usage_error("needs RUNS, or RUNS PROGRAM NAME=VALUE...");
-    runs = parse_count(argv[1]);
-    for (ours = 3; ours < (size_t)argc && strcmp(argv[ours], "--") != 0;)
+    size_t runs = parse_count(argv[1]), ours = 3;
+    for (; ours < (size_t)argc && strcmp(argv[ours], "--") != 0;)
         ours++;
-    environment = with(argv + 3, ours - 3);
-    other = ours < (size_t)argc ? with(argv + ours + 1, (size_t)argc - ours - 1) : environ;
-    plain = numbers(runs);
-    loaded = numbers(runs);
-    added = numbers(runs);
-    cpu = numbers(runs);
-    faults = numbers(runs);
+    char **environment = with(argv + 3, ours - 3);
+    char **other = ours < (size_t)argc ? with(argv + ours + 1, (size_t)argc - ours - 1) : environ;
+    int64_t *plain = numbers(runs), *loaded = numbers(runs), *added = numbers(runs);
+    int64_t *cpu = numbers(runs), *faults = numbers(runs);
     for (size_t i = 0; i < runs; i++) {
         struct cost without = run_once(argv[2], other);
         struct cost with_it = run_once(argv[2], environment);

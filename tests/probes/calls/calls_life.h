@@ -158,6 +158,7 @@ static void life_loader(void)
     CALL(dlopen(NULL, RTLD_NOW) != NULL);
     CALL(dlopen(NULL, 0) == NULL);
     CALL(dlerror() != NULL);
+    CALL(dlclose(dlopen(NULL, RTLD_NOW)));
 }
 
 static void ended(const char *how, pid_t pid)

@@ -97,10 +97,27 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
     return (void *)result_of(raw(SYS_mmap, (long)at, (long)size, protection, flags, fd, offset));
 }
 
-int madvise(void *at, size_t size, int advice)
-{
-    return FAILS(madvise) ? refuse(EINVAL) : (int)result_of(RAW(madvise, at, size, advice, 0));
-}
+/* The call fails with this error, or is made. */
+#define REFUSES(type, name, parameters, error, made)                                               \
+    type name parameters                                                                           \
+    {                                                                                              \
+        return FAILS(name) ? (type)refuse(error) : (type)result_of(made);                          \
+    }
+REFUSES(int, madvise, (void *at, size_t size, int advice), EINVAL,
+        RAW(madvise, at, size, advice, 0))
+REFUSES(off_t, lseek, (int fd, off_t offset, int whence), EIO, RAW(lseek, fd, offset, whence, 0))
+REFUSES(ssize_t, readlink, (const char *path, char *buffer, size_t size), EACCES,
+        RAW(readlinkat, AT_FDCWD, path, buffer, size))
+REFUSES(int, getrlimit, (__rlimit_resource_t which, struct rlimit *limit), EPERM,
+        RAW(prlimit64, 0, which, NULL, limit))
+REFUSES(int, getsockname, (int fd, struct sockaddr *name, socklen_t *len), ENOBUFS,
+        RAW(getsockname, fd, name, len, 0))
+REFUSES(int, getpeername, (int fd, struct sockaddr *name, socklen_t *len), ENOBUFS,
+        RAW(getpeername, fd, name, len, 0))
+REFUSES(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *len), EPERM,
+        raw(SYS_getsockopt, fd, level, option, (long)value, (long)len, 0))
+REFUSES(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t len), EPERM,
+        raw(SYS_setsockopt, fd, level, option, (long)value, len, 0))
 
 int open(const char *path, int flags, ...)
 {
@@ -118,48 +135,6 @@ ssize_t read(int fd, void *data, size_t size)
     socklen_t len = sizeof type;
     bool file = raw(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&len, 0) != 0;
     return file && FAILS(read) ? refuse(EIO) : result_of(RAW(read, fd, data, size, 0));
-}
-
-off_t lseek(int fd, off_t offset, int whence)
-{
-    return FAILS(lseek) ? refuse(EIO) : result_of(RAW(lseek, fd, offset, whence, 0));
-}
-
-ssize_t readlink(const char *path, char *buffer, size_t size)
-{
-    return FAILS(readlink) ? refuse(EACCES)
-                           : result_of(RAW(readlinkat, AT_FDCWD, path, buffer, size));
-}
-
-int getrlimit(__rlimit_resource_t which, struct rlimit *limit)
-{
-    return FAILS(getrlimit) ? refuse(EPERM) : (int)result_of(RAW(prlimit64, 0, which, NULL, limit));
-}
-
-int getsockname(int fd, struct sockaddr *name, socklen_t *len)
-{
-    return FAILS(getsockname) ? refuse(ENOBUFS)
-                              : (int)result_of(RAW(getsockname, fd, name, len, 0));
-}
-
-int getpeername(int fd, struct sockaddr *name, socklen_t *len)
-{
-    return FAILS(getpeername) ? refuse(ENOBUFS)
-                              : (int)result_of(RAW(getpeername, fd, name, len, 0));
-}
-
-int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
-{
-    return FAILS(getsockopt)
-               ? refuse(EPERM)
-               : (int)result_of(raw(SYS_getsockopt, fd, level, option, (long)value, (long)len, 0));
-}
-
-int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
-{
-    return FAILS(setsockopt)
-               ? refuse(EPERM)
-               : (int)result_of(raw(SYS_setsockopt, fd, level, option, (long)value, len, 0));
 }
 
 int fcntl(int fd, int command, ...)

@@ -162,6 +162,28 @@ SCENARIO("serves")
     close(listener);
 }
 
+/* A connection for each request. */
+static void one_shots(bool to_eof)
+{
+    for (int i = 0; i < 4; i++) {
+        struct conn conn = open_conn();
+        char data[8];
+        EXPECT(write(conn.fd, "request", 7) == 7);
+        answer(conn.peer, "answer");
+        EXPECT(read(conn.fd, data, sizeof data) == 6);
+        if (to_eof) {
+            struct pollfd end = {.fd = conn.fd, .events = POLLRDHUP};
+            RAW(shutdown, conn.peer, SHUT_WR, 0, 0);
+            RAW(ppoll, &end, 1, NULL, NULL); /* unseen: nobody is to wait below */
+            EXPECT(read(conn.fd, data, sizeof data) == 0);
+        }
+        close_conn(conn);
+    }
+}
+
+SCENE("one-shots", one_shots(false))
+SCENE("one-shots-to-eof", one_shots(true))
+
 int main(int argc, char **argv)
 {
     make_results();

@@ -93,9 +93,9 @@ SCENARIO("leaves-acks-out")
 {
     enum { ROUNDS = 400, MORE = 10, STALL_MS = 6 };
     struct conn conn = open_conn();
-    int on = 1, before = 0, left_out = 0;
+    int before = 0, left_out = 0;
     /* Its Nagle would wait for the kernel's delayed ACK, after which the next comes at once. */
-    raw(SYS_setsockopt, conn.peer, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
+    set_kernel_option(conn.peer, TCP_NODELAY, 1);
     /* Where this process is kept from answering soon, an ACK was missed, and it begins anew. */
     for (int tries = 0; tries < 3 && left_out <= MORE / 2; tries++) {
         for (before = 0; before < ROUNDS && !is_left_out(conn);)
@@ -116,28 +116,6 @@ SCENARIO("leaves-acks-out")
     close_conn(conn);
 }
 
-static void round_is_over(struct conn conn, const char *text)
-{
-    char byte;
-    look();
-    arrives(conn.peer, text);
-    answer(conn.peer, "!");
-    EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
-}
-
-/* The last write of each burst takes the others with it: how many pushes there are is counted. */
-SCENARIO("repeats")
-{
-    struct conn conn = open_conn();
-    for (int i = 0; i < 30; i++) {
-        put(conn.fd, "one ");
-        put(conn.fd, "two ");
-        put(conn.fd, "three");
-        round_is_over(conn, "one two three");
-    }
-    close_conn(conn);
-}
-
 static void swallow(int peer, size_t size)
 {
     char data[4096];
@@ -150,7 +128,7 @@ static void swallow(int peer, size_t size)
     EXPECT(size == 0);
 }
 
-/* So does what is never held. */
+/* What is never held takes the others with it: how many pushes there are is counted. */
 SCENARIO("takes-along")
 {
     struct conn conn = open_conn();

@@ -21,30 +21,6 @@ static void replace_by_libc(int fd, int by)
     syscall(SYS_close, by);
 }
 
-static int raw_udp(int *receiver)
-{
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
-    *receiver = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
-    RAW(bind, *receiver, &address, len, 0);
-    RAW(getsockname, *receiver, &address, &len, 0);
-    int fd = (int)RAW(socket, AF_INET, SOCK_DGRAM, 0, 0);
-    RAW(connect, fd, &address, len, 0);
-    return fd;
-}
-
-static void datagram(int receiver, const char *text)
-{
-    char data[64] = "";
-    double begin = now_ms();
-    long n;
-    do
-        n = raw(SYS_recvfrom, receiver, (long)data, sizeof data - 1, MSG_DONTWAIT, 0, 0);
-    while (n == -EAGAIN && look_again(begin, 1000));
-    if (n != (long)strlen(text) || strcmp(data, text) != 0)
-        wrong("datagram \"%s\" is %ld bytes: \"%s\"", text, n, data);
-}
-
 static void becomes_udp(bool inside_a_burst)
 {
     for (int i = 0; i < 20; i++) {

@@ -237,10 +237,9 @@ SCENARIO("role-connection")
 SCENARIO("inetd-silent")
 {
     struct conn conn = open_conn();
-    int off = 0;
     pid_t pid = fork();
     if (pid == 0) {
-        raw(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, (long)&off, sizeof off, 0);
+        set_kernel_option(conn.fd, TCP_NODELAY, 0);
         start_again(conn.fd, 0, 2, "role-silent");
     }
     /* Until it has begun it is off, or still on from our own start. */

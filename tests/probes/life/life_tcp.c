@@ -50,8 +50,8 @@ SCENARIO("linger")
 SCENARIO("fast-open")
 {
     struct sockaddr_in address;
-    int listener = raw_listener(0, &address), queue = 5, one = 1;
-    raw(SYS_setsockopt, listener, IPPROTO_TCP, TCP_FASTOPEN, (long)&queue, sizeof queue, 0);
+    int listener = raw_listener(0, &address), one = 1;
+    set_kernel_option(listener, TCP_FASTOPEN, 5);
     for (int round = 0; round < 4; round++) { /* the first gets the cookie */
         struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
         if (round < 2) {

@@ -8,7 +8,6 @@
 #include "life.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 /* Bursts, each with a wait after it and an answer: whoever cares for small writes has seen some. */
 __attribute__((unused)) static void converse(struct conn conn)
@@ -32,6 +31,18 @@ __attribute__((unused)) static struct conn open_conversing(void)
     converse(conn);
     is_governed(conn.fd);
     return conn;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+__attribute__((unused)) static double median_of(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[count / 2];
 }
 
 /* The program has never asked for TCP_NODELAY, and that is what it is told. */

@@ -8,12 +8,6 @@
 #include <setjmp.h>
 #include <linux/close_range.h>
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* A peer that answers each request with two small writes: the second waits for the ACK of the
  * first. The median of some rounds, in milliseconds. */
 static double median_answer(struct conn conn)
@@ -41,8 +35,7 @@ static double median_answer(struct conn conn)
         }
         took[i] = now_ms() - begin;
     }
-    qsort(took, ROUNDS, sizeof *took, by_value);
-    return took[ROUNDS / 2];
+    return median_of(took, ROUNDS);
 }
 
 /* With a library neither end's small writes wait; without one they do, since nobody cares. */
@@ -93,15 +86,10 @@ static int closes(void *conn)
 
 SCENARIO("clone-vm")
 {
-    enum { STACK = 256 * 1024 };
     struct conn conn = open_conversing();
-    char *stack =
-        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    pid_t pid = clone(closes, stack + STACK, CLONE_VM | SIGCHLD, &conn);
-    EXPECT(ended_within(pid, 4000) == 0);
+    EXPECT(ended_within(clone_in_memory(closes, &conn, 0), 4000) == 0);
     still_flows(conn);
     close_conn(conn);
-    munmap(stack, STACK);
 }
 
 __attribute__((noinline)) static pid_t child_that_writes(int fd)

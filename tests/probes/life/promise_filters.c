@@ -103,16 +103,6 @@ static int ends_at_once(void *unused)
     _exit(0);
 }
 
-/* The process has had a child that borrowed its memory. */
-static void has_lent_memory(void)
-{
-    enum { STACK = 64 * 1024 };
-    char *stack = malloc(STACK);
-    pid_t pid = clone(ends_at_once, stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
-    child_ended(pid, 0);
-    free(stack);
-}
-
 static void lives_through(unsigned forbidden, void (*act)(int fd), const char *name)
 {
     pid_t pid = fork();
@@ -122,7 +112,7 @@ static void lives_through(unsigned forbidden, void (*act)(int fd), const char *n
         EXPECT(write(conn.fd, "a", 1) == 1 && write(conn.fd, "b", 1) == 1);
         is_governed(conn.fd);
         if (forbidden == SYS_getpid)
-            has_lent_memory();
+            child_ended(clone_in_memory(ends_at_once, NULL, CLONE_VFORK), 0);
         kill_on(forbidden);
         act(conn.fd);
         _exit(results->wrong != 0);

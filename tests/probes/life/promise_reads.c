@@ -41,12 +41,6 @@ static void *answers_bursts(void *peer)
     return NULL;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static void converse_with(void *(*peer)(void *), struct conn conn, void (*ask)(int fd),
                           void (*read_answer)(int fd))
 {
@@ -60,8 +54,7 @@ static void converse_with(void *(*peer)(void *), struct conn conn, void (*ask)(i
         read_answer(conn.fd);
         took[i] = now_ms() - begin;
     }
-    qsort(took, (size_t)rounds, sizeof *took, ascending);
-    printf("median %.2f most %.2f\n", took[rounds / 2], took[rounds - 1]);
+    printf("median %.2f\n", median_of(took, rounds));
     shutdown(conn.fd, SHUT_WR);
     pthread_join(thread, NULL);
     close_conn(conn);

@@ -67,18 +67,8 @@ SCENARIO("idle")
     EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
 }
 
-SCENARIO("has-nodelay")
-{
-    int on = 1;
-    raw(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_NODELAY, (long)&on, sizeof on, 0);
-}
-
-SCENARIO("has-bound")
-{
-    int bound = 8000;
-    raw(SYS_setsockopt, near.fd, IPPROTO_TCP, DELACK_MAX_US, (long)&bound, sizeof bound, 0);
-}
-
+SCENE("has-nodelay", set_kernel_option(near.fd, TCP_NODELAY, 1))
+SCENE("has-bound", set_kernel_option(near.fd, DELACK_MAX_US, 8000))
 SCENE("cork", ask(TCP_CORK, 1))
 SCENE("uncork", ask(TCP_CORK, 0))
 SCENE("quickack", ask(TCP_QUICKACK, 1))
@@ -128,20 +118,7 @@ SCENARIO("vfork-writes")
     child_ended(pid, 0);
 }
 
-/* Everything but what is standard, in a table of its own. */
-static void *closes_in_thread(void *unused)
-{
-    EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
-    return unused;
-}
-
-SCENARIO("range")
-{
-    pthread_t thread;
-    pthread_create(&thread, NULL, closes_in_thread, NULL);
-    pthread_join(thread, NULL);
-}
-
+/* Everything but what is standard. */
 static int closes_in_helper(void *unused)
 {
     (void)unused;
@@ -150,14 +127,7 @@ static int closes_in_helper(void *unused)
 }
 
 /* A child in our memory. */
-SCENARIO("helper")
-{
-    enum { STACK = 256 * 1024 };
-    char *stack =
-        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    pid_t pid = clone(closes_in_helper, stack + STACK, CLONE_VM | SIGCHLD, NULL);
-    child_ended(pid, 0);
-}
+SCENE("helper", child_ended(clone_in_memory(closes_in_helper, NULL, 0), 0))
 
 SCENARIO("spawn")
 {
@@ -280,7 +250,10 @@ SCENARIO("pass-back")
     near.fd = receive_right(pair[1]);
 }
 
-SCENE("uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
+static unsigned long requests;
+SCENE("aio", EXPECT(syscall(SYS_io_setup, 1, &requests) == 0))
+SCENE("no-aio", EXPECT(syscall(SYS_io_setup, 0, &requests) == -1))
+SCENE("no-uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
 SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 
 SCENARIO("filter")

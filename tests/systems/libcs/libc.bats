@@ -137,6 +137,7 @@ life() {
             NAGLESHIM_POLICY=$(policy_of "$send" before-wait) life "$program" "$scenario" || failed=1
             run=$((run + 1))
         done
-    done < <(sed -nE 's/^    survives ([a-z]+) ([a-z0-9-]+).*/\1 \2/p' tests/promises/life-cycle.bats)
+    done < <(awk '$1 == "survives" && $2 ~ /^[a-z]/ { print $2, $3 } /^END/ { program = "" } program { print program, $1 }
+        $1 == "survive" { program = $2 }' tests/promises/life-cycle.bats)
     [[ $run -ge 40 && $failed -eq 0 ]]
 }

@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: In a browser, the page of diagnose fits phones and screens, and has no number that the JSON does not have.
+# shellcheck disable=SC2154 # helpers/common.bash sets $T and $EXAMPLES
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/common
+
+# browse WIDTH SCRIPT: the page's title after the script has run in it. A window of headless Chromium has at least 500 pixels, so
+# the page is in a frame.
+browse() {
+    python3 - "$T" "$1" "$2" <<'PYTHON'
+import html, sys
+folder, width, script = sys.argv[1:]
+page = open(folder + "/page.html", encoding="utf-8").read().replace("</body>", "<script>parent.postMessage((() => {" +
+    script + "})(), '*')</script></body>")
+open(folder + "/frame.html", "w", encoding="utf-8").write("<!DOCTYPE html><body><pre></pre><iframe width=%s height=3000 srcdoc=\"%s\">"
+    "</iframe><script>onmessage = message => document.querySelector('pre').textContent = message.data</script>"
+    % (width, html.escape(page)))
+PYTHON
+    timeout 60 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$T/frame.html" 2>/dev/null |
+        sed -n 's/.*<body><pre>\([^<]*\)<\/pre>.*/\1/p'
+}
+
+@test "at 400 and 1280 pixels nothing but code is wider than the page, and every number is one of the JSON" {
+    command -v chromium >/dev/null || ns_skip "no chromium"
+    ns_setup
+    "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0 >"$T/server" 3>&- &
+    local server=$! width
+    until grep -q port "$T/server"; do sleep 0.01; done
+    "$PWD/build/nagleshim" diagnose --json "$T/o.json" --report "$T/page.html" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 \
+        "$(grep -oE '[0-9]+$' "$T/server")" 30
+    kill "$server"
+    for width in 400 1280; do
+        # The width of the page, and the elements that reach beyond it.
+        [[ $(browse "$width" "return document.documentElement.scrollWidth + ' ' + [...document.querySelectorAll('body *')].filter(
+            one => !one.closest('pre') && one.getBoundingClientRect().right > innerWidth).map(one => one.tagName)") == "$width " ]]
+        # A line of prose that is cut off would be longer than its box.
+        [[ -z $(browse "$width" "return [...document.querySelectorAll('p, dd, summary')].filter(
+            one => one.scrollWidth > one.clientWidth + 1 && one.clientWidth).map(one => one.tagName).join()") ]]
+    done
+    # The control: code that scrolls is found by the same measure.
+    [[ $(browse 400 "return [...document.querySelectorAll('pre')].some(one => one.scrollWidth > one.clientWidth)") == true ]]
+    browse 1280 "return [...document.querySelectorAll('dd, .verdict')].map(one => one.textContent).join(' ')" >"$T/text"
+    python3 - "$T" <<'PYTHON'
+import json, re, sys
+text = open(sys.argv[1] + "/text").read()
+raw = open(sys.argv[1] + "/o.json").read()
+known = [float(n) for n in re.findall(r"[0-9]+(?:\.[0-9]+)?", raw)] + [0.1]
+known += [row["ms"] / row["times"] for one in json.loads(raw)["rows"] for row in one["besides"]]
+numbers = re.findall(r"[0-9]+(?:\.[0-9]+)?", text)
+assert len(numbers) > 10, text
+for number in numbers:
+    places = len(number.partition(".")[2])
+    assert any(abs(float(number) - n) <= 0.51 * 10 ** -places for n in known), (number, text)
+PYTHON
+}
