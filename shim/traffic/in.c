@@ -67,7 +67,10 @@ static void took(int fd, struct ns_conn *conn, int flags)
     /* Since nothing was found the thread has not waited, and data is there: it waited unseen. */
     if (__builtin_expect(state.pending && state.seen && state.epoch == (ns_thread.epoch & 7), 0))
         NS_PUT(conn, origin, NS_GET(conn, origin) | NS_WAITS_UNSEEN);
-    bool unseen = NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN || ns_process_is_child();
+    /* Where liburing reads, it also writes, and that is seen. */
+    bool unseen = (NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN &&
+                   !(NS_GET(conn, origin) & NS_RING_READS)) ||
+                  ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */

@@ -2,9 +2,9 @@
 /* Question and answer over one connection by io_uring, each message in one piece or in two.
  * Usage: uring_rounds client CONNECT WRITE READ PIECES [--warmup N] HOST PORT COUNT
  *        uring_rounds server ACCEPT WRITE READ PIECES PORT
- * CONNECT, ACCEPT, WRITE and READ are libc or ring. A server serves one connection and ends. With
- * URING_ENTER=syscall in the environment the ring is made and entered by syscall() and not by
- * liburing. */
+ * CONNECT, ACCEPT, WRITE and READ are libc or ring; WRITE and READ may also both be "file": the
+ * ring's requests for any file. A server serves one connection and ends. With URING_ENTER=syscall
+ * in the environment the ring is made and entered by syscall() and not by liburing. */
 #include "rounds.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 
 static int connection;
-static bool ring_connects, ring_writes, ring_reads;
+static bool ring_connects, ring_writes, ring_reads, files;
 static struct io_uring ring;
 static bool by_number;
 
@@ -54,7 +54,10 @@ static void say_piece(const char *text, size_t size)
         write_all(connection, text, size);
         return;
     }
-    io_uring_prep_send(io_uring_get_sqe(&ring), connection, text, size, MSG_NOSIGNAL);
+    if (files)
+        io_uring_prep_write(io_uring_get_sqe(&ring), connection, text, (unsigned)size, 0);
+    else
+        io_uring_prep_send(io_uring_get_sqe(&ring), connection, text, size, MSG_NOSIGNAL);
     if (enter() != (int)size)
         die("a send of the ring was short");
 }
@@ -65,7 +68,11 @@ static bool hear_text(char *text)
         return false;
     for (size_t got = 0; ring_reads && got < MESSAGE;) {
         int result;
-        io_uring_prep_recv(io_uring_get_sqe(&ring), connection, text + got, MESSAGE - got, 0);
+        if (files)
+            io_uring_prep_read(io_uring_get_sqe(&ring), connection, text + got,
+                               (unsigned)(MESSAGE - got), 0);
+        else
+            io_uring_prep_recv(io_uring_get_sqe(&ring), connection, text + got, MESSAGE - got, 0);
         if ((result = enter()) < 0)
             refuse("recv", result);
         if (result == 0)
@@ -130,7 +137,8 @@ int main(int argc, char **argv)
     if (argc < 6)
         usage_error("needs a role, CONNECT, WRITE, READ and PIECES");
     ring_connects = strcmp(argv[2], "ring") == 0;
-    ring_writes = strcmp(argv[3], "ring") == 0;
+    files = strcmp(argv[3], "file") == 0;
+    ring_writes = strcmp(argv[3], "libc") != 0;
     ring_reads = strcmp(argv[4], "libc") != 0;
     in_pieces = strcmp(argv[5], "2") == 0;
     by_number = how != NULL && strcmp(how, "syscall") == 0;
