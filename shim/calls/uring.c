@@ -55,6 +55,8 @@ static void reads(int fd, struct ns_conn *conn)
     NS_PUT(conn, origin, NS_GET(conn, origin) | NS_RING_READS);
 }
 
+/* What a ring accepts is unknown until its first request, and that may be any of these. A file is
+ * looked up once. */
 static void looks_at(const struct io_uring_sqe *request)
 {
     int fd = request->fd;
@@ -63,21 +65,17 @@ static void looks_at(const struct io_uring_sqe *request)
     case IORING_OP_SENDMSG:
     case SEND_ZC:
     case SENDMSG_ZC:
-        writes(ns_socket_ruled(fd, true));
-        break;
     case IORING_OP_WRITE:
     case IORING_OP_WRITEV:
     case IORING_OP_WRITE_FIXED:
-        writes(ns_socket_ruled(fd, false));
+        writes(ns_socket_ruled(fd, true));
         break;
     case IORING_OP_RECV:
     case IORING_OP_RECVMSG:
-        reads(fd, ns_socket_ruled(fd, true));
-        break;
     case IORING_OP_READ:
     case IORING_OP_READV:
     case IORING_OP_READ_FIXED:
-        reads(fd, ns_socket_ruled(fd, false));
+        reads(fd, ns_socket_ruled(fd, true));
         break;
     case IORING_OP_CONNECT:
         ns_socket_arrived(fd, false);

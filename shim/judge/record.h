@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The format of the record of an observed process (written by recorder.h, read by
- * cli/diagnose/recorded.h): a head, a slot for each connection, and samples. The file is sparse and
+ * cli/diagnose/recorded.c): a head, a slot for each connection, and samples. The file is sparse and
  * mapped as shared memory, so that it survives SIGKILL. It contains no data and no arguments.
  *
  * Everything has a fixed size. The thread that uses a connection writes its counts with relaxed

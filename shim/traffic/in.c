@@ -62,10 +62,10 @@ static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
 }
 
 /* Does the program wait after reads that took data, where no later call can send the ACK? */
-static bool waits_after_read(const struct ns_conn *conn)
+static bool waits_after_read(uint8_t origin)
 {
     const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
-    return __builtin_expect((NS_GET(conn, origin) & both) == both, 0);
+    return __builtin_expect((origin & both) == both, 0);
 }
 
 /* The application has read data. */
@@ -88,17 +88,20 @@ static void took(int fd, struct ns_conn *conn, int flags)
     }
     if (__builtin_expect(state.pending && state.epoch == (ns_thread.epoch & 7), 0))
         note_second_read(conn, state);
-    bool unseen = NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN || ns_process_is_child();
+    uint8_t origin = NS_GET(conn, origin);
+    /* Where liburing reads, it also writes, and that is seen. */
+    bool unseen = (NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN && !(origin & NS_RING_READS)) ||
+                  ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
-    bool timed = ns_ack_is_timed(state) || NS_GET(conn, origin) & NS_READS_AGAIN;
+    bool timed = ns_ack_is_timed(state) || origin & NS_READS_AGAIN;
     ns_ack_read(&state, ns_thread.epoch, timed ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
     if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
         ns_delack_unbound(fd, conn);
     list_ack(fd, conn, state);
-    if (waits_after_read(conn) && ns_ack_is_pending(state)) {
+    if (waits_after_read(origin) && ns_ack_is_pending(state)) {
         ns_epoch_ends();
         ns_flush_pending();
     }

@@ -2,9 +2,9 @@
 /* Question and answer over one connection by io_uring, each message in one piece or in two.
  * Usage: uring_rounds client CONNECT WRITE READ PIECES [--warmup N] HOST PORT COUNT
  *        uring_rounds server ACCEPT WRITE READ PIECES PORT
- * CONNECT, ACCEPT, WRITE and READ are libc or ring. A server serves one connection and ends. With
- * URING_ENTER=syscall in the environment the ring is made and entered by syscall() and not by
- * liburing. */
+ * CONNECT, ACCEPT, WRITE and READ are libc or ring; WRITE and READ may also both be "file": the
+ * ring's requests for any file. A server serves one connection and ends. With URING_ENTER=syscall
+ * in the environment the ring is made and entered by syscall() and not by liburing. */
 #include "../../examples/common.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@ enum { MESSAGE = 15, FIRST_PIECE = 8 };
 
 struct end {
     int fd;
-    bool ring_writes, ring_reads, pieces;
+    bool ring_writes, ring_reads, files, pieces;
 };
 
 static struct io_uring ring;
@@ -59,7 +59,10 @@ static void say_piece(const struct end *end, const char *text, size_t size)
         write_all(end->fd, text, size);
         return;
     }
-    io_uring_prep_send(io_uring_get_sqe(&ring), end->fd, text, size, MSG_NOSIGNAL);
+    if (end->files)
+        io_uring_prep_write(io_uring_get_sqe(&ring), end->fd, text, (unsigned)size, 0);
+    else
+        io_uring_prep_send(io_uring_get_sqe(&ring), end->fd, text, size, MSG_NOSIGNAL);
     if (enter() != (int)size)
         die("a send of the ring was short");
 }
@@ -85,7 +88,11 @@ static bool hear(const struct end *end, size_t number)
         return false;
     for (size_t got = 0; end->ring_reads && got < MESSAGE;) {
         int result;
-        io_uring_prep_recv(io_uring_get_sqe(&ring), end->fd, text + got, MESSAGE - got, 0);
+        if (end->files)
+            io_uring_prep_read(io_uring_get_sqe(&ring), end->fd, text + got,
+                               (unsigned)(MESSAGE - got), 0);
+        else
+            io_uring_prep_recv(io_uring_get_sqe(&ring), end->fd, text + got, MESSAGE - got, 0);
         if ((result = enter()) < 0)
             refuse("recv", result);
         if (result == 0)
@@ -96,6 +103,19 @@ static bool hear(const struct end *end, size_t number)
     if (strcmp(text, expected) != 0)
         die("message %zu arrived as: %s", number, text);
     return true;
+}
+
+/* The program has not set TCP_NODELAY, and is not to see that the library has. Where a listener has
+ * no limit of the ACK, the library cannot know that it was itself. */
+static void check_nodelay(int fd)
+{
+    enum { DELACK_MAX_US = 46 };
+    int value = 0, limit;
+    socklen_t len = sizeof(value);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value &&
+        getsockopt(fd, IPPROTO_TCP, DELACK_MAX_US, &limit, &len) == 0)
+        die("TCP_NODELAY is %d", value);
 }
 
 static void serve(struct end *end, bool ring_accepts, const char *port)
@@ -112,6 +132,7 @@ static void serve(struct end *end, bool ring_accepts, const char *port)
     }
     for (size_t number = 0; hear(end, number); number++)
         say(end, number);
+    check_nodelay(end->fd);
 }
 
 /* The address is numeric. */
@@ -150,6 +171,7 @@ static void ask(struct end *end, bool ring_connects, int argc, char **argv)
             die("the server closed the connection after %zu rounds", rounds.seen);
         rounds_end(&rounds);
     }
+    check_nodelay(end->fd);
     print_rounds(&rounds, end->fd);
 }
 
@@ -162,7 +184,8 @@ int main(int argc, char **argv)
     if (argc < 6)
         usage_error("needs a role, CONNECT, WRITE, READ and PIECES");
     bool ring_connects = strcmp(argv[2], "ring") == 0;
-    end.ring_writes = strcmp(argv[3], "ring") == 0;
+    end.files = strcmp(argv[3], "file") == 0;
+    end.ring_writes = strcmp(argv[3], "libc") != 0;
     end.ring_reads = strcmp(argv[4], "libc") != 0;
     end.pieces = strcmp(argv[5], "2") == 0;
     by_number = how != NULL && strcmp(how, "syscall") == 0;

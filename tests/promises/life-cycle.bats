@@ -130,7 +130,6 @@ END
 sends              - sends of io_uring within a burst arrive in order and in time
 receives           - held bytes leave in time if io_uring waits, and it reports a reset as without the library
 connects           - connections that io_uring connects, accepts and closes carry their bytes in order and in time
-connects-unseen    - a connection made by a raw system call in a program with a ring carries its bytes, and its options are the program's
 becomes-udp        - datagrams are not joined if io_uring closes a connection and a UDP socket takes its descriptor number
 END
 }

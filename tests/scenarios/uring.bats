@@ -37,6 +37,7 @@ uring() {
 @test "a server of liburing stalls without the library, and flows with it, also if it mixes the ring with libc's calls" {
     uring server flows 'libc ring ring' 2
     uring server flows 'ring ring ring' 2
+    uring server flows 'ring file file' 2
     uring server flows 'libc ring libc' 2
 }
 
@@ -50,6 +51,7 @@ uring() {
     export URING_ENTER=syscall
     uring client flows 'ring ring ring' 1
     uring client late 'ring ring ring' 2
+    uring client late 'ring libc ring' 2
     uring server late 'ring ring ring' 2
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the records in a directory as the command reads them: a line for all, for each process and
  * row of connections, and with "holds" for each hold. */
-#include "cli/diagnose/recorded.h"
+#include "cli/diagnose/rows.h"
 
 #include <fcntl.h>
 #include <stdio.h>

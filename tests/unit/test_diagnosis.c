@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows made by hand in; conclusions, sentences, a policy and the next command out. */
 #include "cli/diagnose/rows.h"
-#include "cli/diagnose/policy.h"
 #include "cli/diagnose/report.h"
 #include "cli/diagnose/sentences.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* observe/recorder.c and cli/diagnose/recorded.c against each other: what was recorded is read,
  * lost samples and connections are counted, and a spoilt file does no harm. */
-#include "cli/diagnose/recorded.h"
+#include "cli/diagnose/rows.h"
 #include "observe/recorder.h"
 #include "observe/sample.h"
 #include "observe/descriptor.h"

@@ -16,11 +16,8 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
 {
     char *bytes = calloc(1, ARGUMENTS_BYTES + 1), *arguments[ARGUMENTS_MOST + 1];
     struct ns_ruleset *rules = calloc(1, sizeof *rules);
-    FILE *stream = bytes && rules ? ns_proc_stream(proc, "cmdline") : NULL;
-    size_t size = stream ? fread(bytes, 1, ARGUMENTS_BYTES, stream) : 0, n = 0;
+    size_t size = bytes ? ns_proc_words(proc, bytes, ARGUMENTS_BYTES) : 0, n = 0;
 
-    if (stream)
-        fclose(stream);
     for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
         arguments[n++] = bytes + at;
     arguments[n] = NULL;
@@ -28,7 +25,7 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
                                        .execfn = *proc->execfn ? proc->execfn : NULL,
                                        .argv0 = arguments[0],
                                        .args = n ? arguments + 1 : NULL};
-    if (!stream || ns_ruleset_build(rules, policy, &process) != 0) {
+    if (!bytes || !rules || ns_ruleset_build(rules, policy, &process) != 0) {
         free(rules);
         rules = NULL;
     }

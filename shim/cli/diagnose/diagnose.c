@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim diagnose`: starts the program, has it watched, writes the reports and chooses the
- * exit status. Standard output belongs to the program. Not async-signal-safe. */
+/* Owns `nagleshim diagnose`: takes its options, starts the program, has it watched, writes the
+ * reports and chooses the exit status. Standard output belongs to the program. Not
+ * async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/diagnose/policy.h"
 #include "cli/diagnose/report.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
 #include "cli/process/proc.h"
 #include "cli/process/reach.h"
+#include "cli/verbs.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("diagnose", __VA_ARGS__)
@@ -85,64 +87,64 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
     return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
-struct outputs {
-    struct ns_outfile json, page, policy;
-};
+enum { JSON, PAGE, POLICY, OUTPUTS };
 
-static void drop_outputs(struct outputs *outputs)
+static void drop_outputs(struct ns_outfile *outputs)
 {
-    ns_outfile_drop(&outputs->json);
-    ns_outfile_drop(&outputs->page);
-    ns_outfile_drop(&outputs->policy);
+    for (int i = 0; i < OUTPUTS; i++)
+        ns_outfile_drop(&outputs[i]);
 }
 
-static bool open_outputs(struct outputs *outputs, const struct ns_diagnose_options *options)
+static bool open_outputs(struct ns_outfile *outputs, const struct ns_diagnose_options *options)
 {
-    outputs->page.fd = outputs->policy.fd = -1;
-    if (ns_outfile_open(&outputs->json, "diagnose", options->json) &&
-        ns_outfile_open(&outputs->page, "diagnose", options->page) &&
-        ns_outfile_open(&outputs->policy, "diagnose", options->policy))
-        return true;
-    drop_outputs(outputs);
-    return false;
+    const char *const names[OUTPUTS] = {options->json, options->page, options->policy};
+    bool good = true;
+
+    for (int i = 0; i < OUTPUTS; i++)
+        outputs[i].fd = -1;
+    for (int i = 0; i < OUTPUTS && good; i++)
+        good = ns_outfile_open(&outputs[i], "diagnose", names[i]);
+    if (!good)
+        drop_outputs(outputs);
+    return good;
 }
 
-static bool write_policy(struct outputs *outputs, const struct ns_diagnosis *diagnosis,
+static bool write_policy(struct ns_outfile *outputs, const struct ns_diagnosis *diagnosis,
                          struct ns_report *report)
 {
-    if (outputs->policy.fd < 0)
+    if (outputs[POLICY].fd < 0)
         return true;
     if (!report->policy) {
-        ns_outfile_drop(&outputs->policy);
+        ns_outfile_drop(&outputs[POLICY]);
         return true;
     }
     char *text = ns_diagnosis_policy(diagnosis, true);
-    bool ok = ns_outfile_write(&outputs->policy, text);
+    bool ok = ns_outfile_write(&outputs[POLICY], text);
     free(text);
-    report->policy_file = ok ? outputs->policy.name : NULL;
+    report->policy_file = ok ? outputs[POLICY].name : NULL;
     return ok;
 }
 
 /* Last of all, since the object has the messages and the status; status < 0: the program is still
  * running. Returns false if something could not be written. */
-static bool write_json(struct outputs *outputs, const struct ns_report *report, int status)
+static bool write_json(struct ns_outfile *outputs, const struct ns_report *report, int status)
 {
     if (!ns_output_object())
         return true;
     ns_report_fill_json(ns_output_object(), report);
-    bool has_page = outputs->page.fd >= 0;
+    bool has_page = outputs[PAGE].fd >= 0;
     char *text = ns_output_take(status), *page = has_page && text ? ns_report_page(text) : NULL;
-    bool ok = !has_page || ns_outfile_write(&outputs->page, page);
-    if (has_page && ok && strcmp(outputs->page.name, "-") != 0)
-        fprintf(stderr, "page: %s\n", outputs->page.name);
-    ok = ns_outfile_write(&outputs->json, text) && ok;
+    bool ok = !has_page || ns_outfile_write(&outputs[PAGE], page);
+    if (has_page && ok && strcmp(outputs[PAGE].name, "-") != 0)
+        fprintf(stderr, "page: %s\n", outputs[PAGE].name);
+    ok = ns_outfile_write(&outputs[JSON], text) && ok;
     free(page);
     free(text);
     return ok;
 }
 
 /* Write all reports. Returns the exit status. */
-static int report_all(const struct ns_diagnose_options *options, struct outputs *outputs,
+static int report_all(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
                       const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
 {
     int status = status_of(options, diagnosis);
@@ -224,7 +226,7 @@ static void note_starter(const char *program, struct ns_diagnose_end *end)
                              starters[i].name, starters[i].how);
 }
 
-static int diagnose(const struct ns_diagnose_options *options, struct outputs *outputs,
+static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
                     struct ns_child *child, struct ns_observation *observation, int signals,
                     struct ns_diagnose_end *end)
 {
@@ -254,7 +256,7 @@ static int diagnose(const struct ns_diagnose_options *options, struct outputs *o
     return status;
 }
 
-static int run(const struct ns_diagnose_options *options, struct outputs *outputs, int signals)
+static int run(const struct ns_diagnose_options *options, struct ns_outfile *outputs, int signals)
 {
     static struct ns_observation observation;
     struct ns_diagnose_end end = {0};
@@ -285,22 +287,75 @@ static int run(const struct ns_diagnose_options *options, struct outputs *output
     return status;
 }
 
+/* For run and compare, --policy names a file to read. A user who expects that here must not lose
+ * his policy. */
+static bool exists(const char *file)
+{
+    struct stat st;
+
+    return file && stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+}
+
+static bool is_clear(const struct ns_diagnose_options *options)
+{
+    int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
+
+    if (subjects == 0)
+        SAY("name a program, --pid or --all; see 'nagleshim diagnose --help'");
+    else if (subjects > 1)
+        SAY("a program, --pid and --all: only one of them can be watched");
+    else if (exists(options->policy))
+        SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
+    else if (options->experiment && (!options->program || options->outside))
+        SAY("--experiment needs a program to start, and excludes --outside");
+    else
+        return true;
+    return false;
+}
+
+static bool take_options(int argc, char **argv, struct ns_diagnose_options *options)
+{
+    const char *grade = NULL;
+    const struct ns_target targets[] = {{NS_DIAGNOSE_PID, &options->pid, 0, 0},
+                                        {NS_DIAGNOSE_ALL, &options->all, 0, 0},
+                                        {NS_DIAGNOSE_FOR, &options->seconds, 0.1, 1e6},
+                                        {NS_DIAGNOSE_FAIL_ON, &grade, 0, 0},
+                                        {NS_DIAGNOSE_MAX_LOST_MS, &options->max_lost_ms, 0, 1e9},
+                                        {NS_DIAGNOSE_JSON, &options->json, 0, 0},
+                                        {NS_DIAGNOSE_REPORT, &options->page, 0, 0},
+                                        {NS_DIAGNOSE_POLICY, &options->policy, 0, 0},
+                                        {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
+                                        {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
+                                        {0}};
+
+    *options = (struct ns_diagnose_options){.verb = "diagnose", .max_lost_ms = -1};
+    if (!ns_verbs_read("diagnose", argc, argv, targets))
+        return false;
+    if (optind < argc)
+        options->program = argv + optind;
+    /* Without --fail-on, --max-lost-ms counts likely stalls as well. */
+    if (grade || options->max_lost_ms >= 0)
+        options->fail_on =
+            grade && strcmp(grade, "proven") == 0 ? NS_GRADE_PROVEN : NS_GRADE_LIKELY;
+    return is_clear(options);
+}
+
 int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
-    struct outputs outputs;
+    struct ns_outfile outputs[OUTPUTS];
 
-    if (!ns_diagnose_take_options(argc, argv, &options))
+    if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (!open_outputs(&outputs, &options))
+    if (!open_outputs(outputs, &options))
         return NS_EXIT_ERROR;
     if (options.page && !ns_output_object()) /* main makes it for --json */
         ns_output_start("diagnose", false);
     int signals = ns_child_signals();
     if (signals < 0) {
         SAY("cannot receive signals: %s", strerror(-signals));
-        drop_outputs(&outputs);
+        drop_outputs(outputs);
         return NS_EXIT_ERROR;
     }
-    return run(&options, &outputs, signals);
+    return run(&options, outputs, signals);
 }

@@ -21,9 +21,6 @@ struct ns_diagnose_options {
     bool outside;
 };
 
-/* Returns false after printing a message. */
-bool ns_diagnose_take_options(int argc, char **argv, struct ns_diagnose_options *options);
-
 /* How the watching ended. */
 struct ns_diagnose_end {
     int failure;  /* if nothing could be watched: an exit status; a message has been printed */

@@ -9,7 +9,6 @@
 #include "cli/process/preload.h"
 #include "cli/process/proc.h"
 #include "cli/process/reach.h"
-#include "cli/diagnose/recorded.h"
 #include "judge/record.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See policy.h. `nagleshim check` must accept the policy without a warning, and it must match no
+/* See report.h. `nagleshim check` must accept the policy without a warning, and it must match no
  * sockets that did not stall: each rule names a process, a role and a port. Not async-signal-safe.
  */
-#include "cli/diagnose/policy.h"
+#include "cli/diagnose/report.h"
 
 #include "base/path.h"
 #include "cli/cli.h"

@@ -41,18 +41,6 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     close(fd);
 }
 
-static void take_words(const struct ns_proc *proc, struct ns_diagnosed_process *process)
-{
-    FILE *stream = ns_proc_stream(proc, "cmdline");
-
-    if (!stream)
-        return;
-    process->words_size = fread(process->words, 1, sizeof process->words, stream);
-    fclose(stream);
-    if (process->words_size == sizeof process->words || process->words[0] == '\0')
-        process->words_size = 0;
-}
-
 /* The control group names the unit or the container of a process. */
 static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *process)
 {
@@ -89,7 +77,9 @@ void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
     if (ns_proc_look(&proc) == 0) {
         snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
         process->has_shim = has_shim(&proc);
-        take_words(&proc, process);
+        process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
+        if (process->words_size == sizeof process->words || process->words[0] == '\0')
+            process->words_size = 0;
         take_group(&proc, process);
         judge_reach(&proc, &process->curable);
     }

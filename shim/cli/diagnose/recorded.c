@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See recorded.h. Trusts nothing in a record: too large counts make it broken, events with numbers
- * out of range are left out, unprintable characters are replaced. Files are read, not mapped, since
- * their writers may truncate them meanwhile. Not async-signal-safe. */
-#include "cli/diagnose/recorded.h"
+/* See ns_recorded_read. Trusts nothing in a record: too large counts make it broken, events with
+ * numbers out of range are left out, unprintable characters are replaced. Files are read, not
+ * mapped, since their writers may truncate them meanwhile. Not async-signal-safe. */
+#include "cli/diagnose/rows.h"
 
 #include "base/clock.h"
 #include "cli/cli.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The forms of a diagnosis: text for people, JSON for programs, and a page that shows the JSON. */
+/* The forms of a diagnosis: text for people, JSON for programs, a page that shows the JSON, the
+ * policy that ends the stalls, and the next command to run. */
 #ifndef NS_DIAGNOSE_REPORT_H
 #define NS_DIAGNOSE_REPORT_H
 
@@ -29,5 +30,22 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report);
 /* config/diagnosis.html with this JSON text inserted, allocated; NULL without memory. '<' becomes
  * an escape sequence of JSON, since a process may be named "</script>". */
 char *ns_report_page(const char *json);
+
+/* A policy with a rule for each stalling row: its process, role and port. If no preload can reach
+ * that process, the rule is for the other end of its connections. The text is allocated, on one
+ * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
+char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
+
+struct ns_next_words {
+    const char *command;  /* this command, as typed in a shell */
+    char *const *program; /* the program that was started, or NULL */
+    const char *file;     /* where the policy was written, or NULL */
+};
+
+/* What to do next, allocated: a command if there is one. NULL: nothing. */
+char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words);
+
+/* A command that ends the stalls of a running process now, allocated; NULL: none. */
+char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command);
 
 #endif

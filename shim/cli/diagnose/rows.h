@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of a diagnosis. A row is all connections of a process with the same role and service, so
  * that a client that opens a connection for each request is one row. Rows are filled from samples
- * from outside (watch/watch.h) and from the records of observed processes (recorded.h), and printed
+ * from outside (watch/watch.h) and from the records of observed processes (recorded.c), and printed
  * as text, JSON and a page. */
 #ifndef NS_ROWS_H
 #define NS_ROWS_H
@@ -132,6 +132,12 @@ int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
 /* Add a connection with its final verdict. The id of its row, or -ENOMEM. */
 int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection);
+
+/* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
+ * processes may still be writing. Another process wrote the records, so that everything in them is
+ * checked. Returns the number of records, or -errno if the directory cannot be read. *n_broken:
+ * files that are not a record of this version. */
+int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken);
 
 /* Add a hold to the row with this id. If there are too many, it is only counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);

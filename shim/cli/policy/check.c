@@ -255,7 +255,7 @@ static int check_directories(const char *list, bool is_option)
 /* Every policy that a program could get from this environment. */
 static int check_here(void)
 {
-    const char *named = getenv("NAGLESHIM_POLICY");
+    const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     char off[128];
 
     if (ns_environment_off(off, sizeof off))
@@ -263,7 +263,7 @@ static int check_here(void)
     ns_environment_judge("check");
     if (named && *named)
         return check_file(NULL, NULL);
-    return check_directories(ns_environment_policies(), false);
+    return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
 }
 
 int ns_check_main(int argc, char **argv)

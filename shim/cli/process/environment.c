@@ -130,13 +130,6 @@ void ns_environment_judge(const char *command)
              list);
 }
 
-const char *ns_environment_policies(void)
-{
-    const char *directory = value_of("NAGLESHIM_POLICY_DIR");
-
-    return directory ? directory : NS_POLICY_DIR_DEFAULT;
-}
-
 bool ns_environment_off(char *text, size_t size)
 {
     const char *off = value_of("NAGLESHIM_OFF");

@@ -12,9 +12,6 @@
  * that is NULL, in the output (cli/output.h). */
 void ns_environment_judge(const char *command);
 
-/* The directories of policies: NAGLESHIM_POLICY_DIR, or the built-in one. */
-const char *ns_environment_policies(void);
-
 /* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */
 bool ns_environment_off(char *text, size_t size);
 

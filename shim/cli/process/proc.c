@@ -143,6 +143,16 @@ int ns_proc_look(struct ns_proc *proc)
     return error == -ENOENT ? -ESRCH : error;
 }
 
+size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size)
+{
+    int fd = openat(proc->dir, "cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, buffer, size);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
+
 char *ns_proc_preload(const struct ns_proc *proc)
 {
     static const char name[] = "LD_PRELOAD=";

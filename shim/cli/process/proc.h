@@ -51,6 +51,9 @@ char *ns_proc_preload(const struct ns_proc *proc);
  */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
+/* Its arguments, each with a zero byte, cut to size bytes. Returns how many bytes; 0 if unknown. */
+size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
+
 /* Open a file of the directory for reading; NULL and errno. */
 FILE *ns_proc_stream(const struct ns_proc *proc, const char *name);
 

@@ -35,16 +35,6 @@ static void ring_receives(int fd, const char *text)
         wrong("the ring received \"%s\", not \"%s\"", data, text);
 }
 
-/* The program is not told of the option that the library has set. It knows that by the limit of the
- * ACK, if it was set on a listener. */
-static void nodelay_is_hidden(int fd)
-{
-    int value = -1;
-    socklen_t len = sizeof value;
-    EXPECT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0);
-    EXPECT(value == 0 || kernel_option(fd, DELACK_MAX_US) <= 0);
-}
-
 /* Writes and the ring's sends take turns, before, within and after what is held. */
 SCENARIO("sends")
 {
@@ -107,7 +97,6 @@ SCENARIO("connects")
     int listener = raw_listener(0, &address);
     io_uring_prep_connect(io_uring_get_sqe(&ring), conn.fd, (struct sockaddr *)&address, len);
     EXPECT(enter() == 0);
-    nodelay_is_hidden(conn.fd);
     conn.peer = raw_accept(listener);
     put(conn.fd, "one ");
     put(conn.fd, "two");
@@ -129,27 +118,11 @@ SCENARIO("connects")
     put(conn.fd, "one ");
     put(conn.fd, "two");
     arrives(conn.peer, "one two");
-    nodelay_is_hidden(conn.fd);
     answer(conn.peer, "answer");
     ring_receives(conn.fd, "answer");
     close_conn(conn);
     close_conn(first);
     close(listener);
-}
-
-SCENARIO("connects-unseen")
-{
-    struct sockaddr_in address = loopback(0);
-    struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
-    int listener = raw_listener(0, &address);
-    EXPECT(RAW(connect, conn.fd, &address, sizeof address, 0) == 0);
-    conn.peer = raw_accept(listener);
-    put(conn.fd, "one ");
-    put(conn.fd, "two");
-    arrives(conn.peer, "one two");
-    nodelay_is_hidden(conn.fd);
-    still_governed(conn);
-    close_conn(conn);
 }
 
 /* The ring closes a connection, and a UDP socket takes its number: its datagrams stay apart. */
