@@ -117,6 +117,18 @@ struct ns_address ns_kernel_remote(int fd)
     return name_of(fd, getpeername);
 }
 
+/* The kernel copies the signals before it refuses the operation -1 (rt_sigprocmask,
+ * kernel/signal.c). */
+bool ns_kernel_can_read(const void *address)
+{
+    enum { SET_SIZE = 8 };
+    int saved = errno;
+    bool can =
+        NS_SYSTEM(SYS_rt_sigprocmask, -1l, address, NULL, (long)SET_SIZE) == 0 || errno != EFAULT;
+    errno = saved;
+    return can;
+}
+
 int ns_kernel_would_be(int like, int level, int option, int value, int *answer)
 {
     int domain = ns_kernel_get(like, SOL_SOCKET, SO_DOMAIN);

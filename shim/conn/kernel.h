@@ -32,6 +32,9 @@ struct ns_kernel_kind ns_kernel_ask(int fd);
 struct ns_address ns_kernel_local(int fd);
 struct ns_address ns_kernel_remote(int fd);
 
+/* Can the program read 8 bytes there? Without a fault if it cannot. */
+bool ns_kernel_can_read(const void *address);
+
 /* The value of an integer option, or -errno. Only for options that are never negative. */
 int ns_kernel_get(int fd, int level, int option);
 

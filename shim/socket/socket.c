@@ -151,7 +151,12 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     if (kind != NS_CONN_FRESH && !again)
         return;
     struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
-    if (rules->needs_remote) { /* only then: remote may be a bad pointer */
+    if (rules->needs_remote) {
+        const socklen_t least = sizeof *remote, most = sizeof(struct sockaddr_in6), word = 8;
+        socklen_t last = (len < most ? len : most) - word;
+        if (len < least || !ns_kernel_can_read(remote) ||
+            !ns_kernel_can_read((const char *)remote + last))
+            return; /* the kernel will refuse it */
         facts.remote = ns_address_from(remote, len);
         if (!facts.remote.known)
             return; /* the kernel will refuse it, or it is AF_UNSPEC */

@@ -78,6 +78,10 @@ same_under_every_policy() {
         "TCP_KEEPINTVL": {"min": 9999}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
 
+@test "calls answer the same under a rule for addresses, which the library reads before connect" {
+    same main '{"version": 1, "rules": [{"match": {"remote": ["127.0.0.0/8", "::/0"]}}]}'
+}
+
 @test "calls answer the same in an early constructor, in a thread after a cancelled one, in a plugin and while the program exits" {
     local place
     for place in constructor cancelled atexit plugin; do

@@ -151,6 +151,21 @@ static void life_privileges(void)
     CALL(initgroups("no such user", (gid_t)-1) == 0);
 }
 
+/* An address that cannot be read, or only in part. */
+static void life_addresses(void)
+{
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sockaddr *last = (struct sockaddr *)(page + 4096 - sizeof *last);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CALL(munmap(page + 4096, 4096));
+    last->sa_family = AF_INET6;
+    CALL(connect(fd, nowhere, sizeof *last));
+    CALL(connect(fd, last, sizeof(struct sockaddr_in6)));
+    CALL(connect(fd, last, 0));
+    close(fd);
+    munmap(page, 4096);
+}
+
 /* The loader finds a library by the run path of whoever calls it. */
 static void life_loader(void)
 {
@@ -369,6 +384,7 @@ static void calls_life(void)
     life_streams();
     life_cancellation();
     life_privileges();
+    life_addresses();
     life_loader();
     life_exec();
     life_processes();
