@@ -170,28 +170,19 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
     return false;
 }
 
-static bool has_record(const struct ns_diagnosis *diagnosis, size_t first_recorded, pid_t pid)
-{
-    for (size_t i = first_recorded; i < diagnosis->n_processes; i++)
-        if (diagnosis->processes[i]->pid == pid)
-            return true;
-    return false;
-}
-
-/* A process whose connections are in no record makes its own system calls if it has left a record
- * of others, or if its program does not import libc's functions. */
-static void find_own_calls(struct ns_diagnosis *diagnosis, size_t first_recorded)
+/* A program whose connections are in no record, and which does not import libc's functions for
+ * them, makes its own system calls. */
+static void find_own_calls(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
         size_t at = 0;
 
-        while (at < first_recorded && diagnosis->processes[at] != row->process)
+        while (diagnosis->processes[at] != row->process)
             at++;
-        if (row->is_peer || at == first_recorded || !row->process->curable.yes)
+        if (row->source == NS_SOURCE_INSIDE || row->is_peer || !row->process->curable.yes)
             continue;
-        if (has_record(diagnosis, first_recorded, row->process->pid) ||
-            (!row->process->container && !ns_elf_path_makes_sockets(row->process->exe)))
+        if (!row->process->container && !ns_elf_path_makes_sockets(row->process->exe))
             diagnosis->processes[at]->curable = (struct ns_curable){
                 .reason = "makes system calls without libc, which the library does not see"};
     }
@@ -221,12 +212,11 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
 
     if (!observation->directory[0])
         return;
-    size_t first_recorded = diagnosis->n_processes;
     ns_recorded_read(observation->fd, diagnosis, &n_broken);
     if (n_broken)
         ns_diagnose_note(end, "%zu records could not be read", n_broken);
     ns_diagnosis_drop(diagnosis, is_less_exact);
-    find_own_calls(diagnosis, first_recorded);
+    find_own_calls(diagnosis);
     note_unrecorded(diagnosis, end);
 }
 

@@ -13,8 +13,8 @@ make_debian() {
     mkdir -p "${DEBIAN%/*}"
     find_mirror
     debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus "$(. /etc/os-release && echo "$VERSION_CODENAME")" \
-        "$DEBIAN.new" "$mirror" >"$BATS_FILE_TMPDIR/debootstrap" 2>&1 || {
-        tail -n 20 "$BATS_FILE_TMPDIR/debootstrap"
+        "$DEBIAN.new" "$mirror" >"$DEBIAN.log" 2>&1 || {
+        tail -n 20 "$DEBIAN.log"
         return 1
     }
     mv "$DEBIAN.new" "$DEBIAN"
@@ -40,7 +40,6 @@ new_debian_with_packages() {
     mkdir -p "$packages"
     exec {lock}<"$packages"
     flock "$lock"
-    make_debian
     rm -f "$packages"/*.deb
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- {lock}<&- >/dev/null
     install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
