@@ -287,7 +287,7 @@ soak: ## run a web site for SOAK (600) seconds without and with the library, whi
 	@tests/systems/soak/run $(SOAK)
 
 .PHONY: check-victims
-check-victims: ## test more programs that stall without the library: Java, Python, Perl, C++, Go and Rust
+check-victims: ## test more programs that stall without the library: Java, Python, Perl, PHP, shells, C++, Go and Rust
 	@tests/deps victims
 	@$(MAKE) --no-print-directory -s all examples victims
 	@tests/run more-victims.bats

@@ -107,8 +107,9 @@ enum {
     NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
     NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
     NS_RING_READS = 16,      /* liburing has been given a read since the last write */
-    NS_WAITS_UNSEEN = 32,    /* after a read that found nothing the program waits unseen */
+    NS_WAITS_UNSEEN = 32,    /* the program waits unseen, after a read that found nothing */
     NS_EXPECTED = 64,        /* what its rule sets was set at socket(), and counted */
+    NS_READS_AGAIN = 128, /* reads twice without a wait; and with NS_WAITS_UNSEEN: waits between */
 };
 
 /* Is it more than passed through? */

@@ -46,6 +46,28 @@ static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
     ns_pending_add(fd, conn);
 }
 
+/* Data is there, and was there before, and this thread has not waited since. If nothing was found
+ * in between, it waited unseen. Otherwise it may have read what was there in two parts; from then
+ * on the time between such reads tells. */
+static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
+{
+    uint8_t origin = NS_GET(conn, origin);
+    if (state.seen)
+        origin |= NS_WAITS_UNSEEN;
+    else if (!(origin & NS_READS_AGAIN))
+        origin |= NS_READS_AGAIN;
+    else if (ns_ack_was_missed(state, ns_push_tick()))
+        origin |= NS_WAITS_UNSEEN;
+    NS_PUT(conn, origin, origin);
+}
+
+/* Does the program wait after reads that took data, where no later call can send the ACK? */
+static bool waits_after_read(uint8_t origin)
+{
+    const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
+    return __builtin_expect((origin & both) == both, 0);
+}
+
 /* The application has read data. */
 static void took(int fd, struct ns_conn *conn, int flags)
 {
@@ -64,21 +86,25 @@ static void took(int fd, struct ns_conn *conn, int flags)
         ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
         ns_conn_whole_put(conn, whole);
     }
-    /* Since nothing was found the thread has not waited, and data is there: it waited unseen. */
-    if (__builtin_expect(state.pending && state.seen && state.epoch == (ns_thread.epoch & 7), 0))
-        NS_PUT(conn, origin, NS_GET(conn, origin) | NS_WAITS_UNSEEN);
+    if (__builtin_expect(state.pending && state.epoch == (ns_thread.epoch & 7), 0))
+        note_second_read(conn, state);
+    uint8_t origin = NS_GET(conn, origin);
     /* Where liburing reads, it also writes, and that is seen. */
-    bool unseen = (NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN &&
-                   !(NS_GET(conn, origin) & NS_RING_READS)) ||
+    bool unseen = (NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN && !(origin & NS_RING_READS)) ||
                   ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
-    ns_ack_read(&state, ns_thread.epoch, ns_ack_is_timed(state) ? ns_push_tick() : 0);
+    bool timed = ns_ack_is_timed(state) || origin & NS_READS_AGAIN;
+    ns_ack_read(&state, ns_thread.epoch, timed ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
     if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
         ns_delack_unbound(fd, conn);
     list_ack(fd, conn, state);
+    if (waits_after_read(origin) && ns_ack_is_pending(state)) {
+        ns_epoch_ends();
+        ns_flush_pending();
+    }
 }
 
 void ns_in_took_unseen(int fd, struct ns_conn *conn)

@@ -34,6 +34,18 @@ tried: $T/policies/default.json: not there
 policy: built in"
 }
 
+@test "doctor does not claim to reach a program that calls none of libc's functions for connections" {
+    echo 'int main(void) { return 3; }' | gcc -x c -o "$T/own-calls" -
+    doctor "$T/own-calls"
+    expect 0 output has "verdict: the shim can be loaded, but neither the program nor a library that it loads at its start calls"
+    # A library of the program does.
+    echo 'int socket(int, int, int); int reach(void) { return socket(0, 0, 0); }' | gcc -shared -fPIC -x c -o "$T/libreach.so" -
+    echo 'int reach(void); int main(void) { return reach(); }' |
+        gcc -x c -o "$T/by-library" - -L"$T" -Wl,--no-as-needed -lreach -Wl,-rpath,"$T"
+    doctor "$T/by-library"
+    expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
+}
+
 @test "doctor does not run the program, and does not take its arguments for options" {
     policy policies/default '{"name": "by argument", "match": {"args": "--pid"}}'
     doctor touch "$T/ran" --pid

@@ -119,6 +119,57 @@ PYTHON
     says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
 }
 
+@test "a program that waits or makes sockets without libc is seen from outside, and no preload is proposed that does not reach it" {
+    local program
+    cat >"$T/own.c" <<'END'
+#include "raw.h"
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef SOCKETS /* everything without libc; otherwise only the waits */
+#define socket(a, b, c) (int)RAW(socket, a, b, c, 0)
+#define connect(a, b, c) (int)RAW(connect, a, b, c, 0)
+#define write(a, b, c) RAW(write, a, b, c, 0)
+#define read(a, b, c) RAW(read, a, b, c, 0)
+#endif
+int main(int argc, char **argv)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct pollfd one = {fd, POLLIN, 0};
+    char byte[30];
+    if (connect(fd, (struct sockaddr *)&to, sizeof to))
+        return 1;
+    for (int i = 0; i < 40; i++) {
+        for (int j = 0; j < 15; j++)
+            if (write(fd, "xx", 2) != 2)
+                return 1;
+        for (int got = 0; got < 30; got += (int)read(fd, byte, sizeof byte))
+            RAW(ppoll, &one, 1, 0, 0);
+    }
+    return 0;
+}
+END
+    gcc -D_GNU_SOURCE -Itests/probes -o "$T/waits" "$T/own.c"
+    gcc -D_GNU_SOURCE -Itests/probes -DSOCKETS -o "$T/sockets" "$T/own.c"
+    for program in waits sockets; do
+        ns_start server "$python" -uc 'import socket
+listener = socket.create_server(("127.0.0.1", 0))
+print("listening on port", listener.getsockname()[1])
+one = listener.accept()[0]
+while len(one.recv(30, socket.MSG_WAITALL)) == 30: one.send(b"y" * 30)'
+        ns_port server
+        run --separate-stderr timeout 30 "$NS" diagnose --json "$T/o.json" -- "$T/$program" "$port"
+        ns_join server
+        expect_status 0
+        says "$T/o.json" 'o["grade"] == "proven" and o["lost_ms"] > 800'
+    done
+    says "$T/o.json" 'rows[0]["process"]["reason"].startswith("makes system calls without libc")'
+    expect_part stderr "  # the other end"
+}
+
 @test "the exit status is the program's, or that of --fail-on and --max-lost-ms" {
     victim
     run "$NS" diagnose -- sh -c 'exit 7'

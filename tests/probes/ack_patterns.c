@@ -167,6 +167,26 @@ static void looks_again(int fd)
            put(fd, MESSAGE));
 }
 
+/* Waits unseen, and reads only what is there. */
+static void reads_when_told(int fd)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    nodelay(fd, 1);
+    ROUNDS(
+        fd, put(fd, MESSAGE); for (size_t left = MESSAGE; left > 0;) {
+            RAW(ppoll, &input, 1, NULL, NULL);
+            left -= (size_t)recv(fd, block, left, MSG_DONTWAIT);
+        });
+}
+
+/* Reads a request in two parts, without a wait in between. */
+static void reads_in_parts(int fd)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    ROUNDS(fd, poll(&input, 1, -1); recv(fd, block, 4, MSG_DONTWAIT);
+           recv(fd, block, MESSAGE / 2, MSG_DONTWAIT); put(fd, MESSAGE));
+}
+
 static void asks(int fd)
 {
     nodelay(fd, 1);
@@ -228,6 +248,8 @@ static const struct {
     {"child-reads", child_reads, {.pieces = 2}},
     {"splice", splices, {.pieces = 2}},
     {"unseen-wait", waits_unseen, {.pieces = 2}},
+    {"unseen-poll", reads_when_told, {.pieces = 2}},
+    {"parts", reads_in_parts, {.asks = true, .pieces = 1, .nodelay = true}},
     {"looks-again", looks_again, {.asks = true, .pieces = 2, .nodelay = true}},
     {"slow-answers", asks, {.pieces = 2, .nodelay = true, .think_us = 20000}},
     {"slow-server", answers_slowly, {.asks = true, .pieces = 2, .nodelay = true}},

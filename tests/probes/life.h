@@ -267,7 +267,7 @@ __attribute__((unused)) static void arrives(int peer, const char *text)
     at_once(peer, text);
 }
 
-/* Then the stream ends: 0, or -ECONNRESET. */
+/* Then the stream ends: 0, or -ECONNRESET. The peer ends too. */
 __attribute__((unused)) static void ends(int peer, long how)
 {
     char byte;
@@ -278,6 +278,7 @@ __attribute__((unused)) static void ends(int peer, long how)
     while (n == -EAGAIN && look_again(begin, 2000));
     if (n != how)
         wrong("the stream ends with %ld, not %ld", n, how);
+    RAW(close, peer, 0, 0, 0);
 }
 
 __attribute__((unused)) static void answer(int peer, const char *text)
@@ -322,6 +323,27 @@ __attribute__((unused)) static void still_governed(struct conn conn)
     is_governed(conn.fd);
     if (getenv("LIFE_HOLDS") && results->held == before)
         wrong("this socket is not governed any more");
+}
+
+/* Serves one connection: two answers in pieces, and waits after the second. */
+__attribute__((unused)) static void serve(int in, int out)
+{
+    char request[8];
+    put(out, "one ");
+    put(out, "answer");
+    EXPECT(read(in, request, sizeof request) == 4);
+    is_governed(out);
+    put(out, "other ");
+    put(out, "answer");
+    wait_ms(300);
+}
+
+__attribute__((unused)) static void be_served(int client)
+{
+    arrives(client, "one answer");
+    answer(client, "next");
+    arrives(client, "other answer");
+    ends(client, 0);
 }
 
 /* A UDP socket that sends to *receiver, both known to the kernel only. */

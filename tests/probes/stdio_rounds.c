@@ -9,16 +9,13 @@
  * WRITE is write, fprintf or dprintf; READ is read, fgets, getline, fread or getc; a server serves
  * one connection and ends. inetd hands it on 0 and 1, parent on 5, to this program, started again
  * with what INETD_PRELOAD says in LD_PRELOAD. */
-#include "../../examples/common.h"
+#include "rounds.h"
 
-enum { MESSAGE = 15, FIRST_PIECE = 8 };
-
-struct end {
+static struct {
     const char *how_to_write, *how_to_read;
     int in, out;
     FILE *reader, *writer;
-    bool pieces;
-};
+} end = {.out = 1};
 
 /* What inetd starts has its streams already, and makes no call for them. */
 static FILE *stream(int fd, const char *mode)
@@ -29,106 +26,61 @@ static FILE *stream(int fd, const char *mode)
     return stream;
 }
 
-static void open_streams(struct end *end)
+static void open_streams(void)
 {
-    if (strcmp(end->how_to_read, "read") != 0)
-        end->reader = stream(end->in, "r");
-    if (strcmp(end->how_to_write, "fprintf") == 0)
-        end->writer = stream(end->out, "w");
+    if (strcmp(end.how_to_read, "read") != 0)
+        end.reader = stream(end.in, "r");
+    if (strcmp(end.how_to_write, "fprintf") == 0)
+        end.writer = stream(end.out, "w");
 }
 
-static void say_piece(const struct end *end, const char *text, int size)
+static void say_piece(const char *text, size_t size)
 {
-    if (end->writer != NULL) {
-        if (fprintf(end->writer, "%.*s", size, text) != size || fflush(end->writer) != 0)
+    if (end.writer != NULL) {
+        if (fprintf(end.writer, "%.*s", (int)size, text) != (int)size || fflush(end.writer) != 0)
             die_errno("fprintf");
-    } else if (strcmp(end->how_to_write, "dprintf") == 0) {
-        if (dprintf(end->out, "%.*s", size, text) != size)
+    } else if (strcmp(end.how_to_write, "dprintf") == 0) {
+        if (dprintf(end.out, "%.*s", (int)size, text) != (int)size)
             die_errno("dprintf");
     } else {
-        write_all(end->out, text, (size_t)size);
-    }
-}
-
-static void say(const struct end *end, size_t number)
-{
-    char text[32];
-
-    snprintf(text, sizeof(text), "message %06zu\n", number % 1000000);
-    if (end->pieces) {
-        say_piece(end, text, FIRST_PIECE);
-        say_piece(end, text + FIRST_PIECE, MESSAGE - FIRST_PIECE);
-    } else {
-        say_piece(end, text, MESSAGE);
+        write_all(end.out, text, size);
     }
 }
 
 /* A line of stdio's; false at the end of the stream. */
-static bool take_line(const struct end *end, char *text, size_t room)
+static bool take_line(char *text)
 {
-    if (strcmp(end->how_to_read, "getline") == 0) {
+    if (strcmp(end.how_to_read, "getline") == 0) {
         char *line = NULL;
         size_t size = 0;
-        ssize_t got = getline(&line, &size, end->reader);
-        if (got > 0 && (size_t)got < room)
+        ssize_t got = getline(&line, &size, end.reader);
+        if (got > 0 && (size_t)got < MESSAGE_ROOM)
             memcpy(text, line, (size_t)got + 1);
         free(line);
         return got > 0;
     }
-    if (strcmp(end->how_to_read, "fread") == 0)
-        return fread(text, MESSAGE, 1, end->reader) == 1;
-    if (strcmp(end->how_to_read, "getc") == 0) {
+    if (strcmp(end.how_to_read, "fread") == 0)
+        return fread(text, MESSAGE, 1, end.reader) == 1;
+    if (strcmp(end.how_to_read, "getc") == 0) {
         int byte = 0;
-        for (size_t i = 0; i + 1 < room && byte != '\n' && (byte = getc(end->reader)) != EOF; i++)
+        for (size_t i = 0; i + 1 < MESSAGE_ROOM && byte != '\n' && (byte = getc(end.reader)) != EOF;
+             i++)
             text[i] = (char)byte;
         return byte == '\n';
     }
-    return fgets(text, (int)room, end->reader) != NULL;
+    return fgets(text, MESSAGE_ROOM, end.reader) != NULL;
 }
 
-/* False at the end of the stream. */
-static bool hear(const struct end *end, size_t number)
+static bool hear_text(char *text)
 {
-    char text[32] = "", expected[32];
-
-    if (end->reader != NULL ? !take_line(end, text, sizeof(text))
-                            : !read_all(end->in, text, MESSAGE))
-        return false;
-    snprintf(expected, sizeof(expected), "message %06zu\n", number % 1000000);
-    if (strcmp(text, expected) != 0)
-        die("message %zu arrived as: %s", number, text);
-    return true;
+    return end.reader != NULL ? take_line(text) : read_all(end.in, text, MESSAGE);
 }
 
-static void serve(struct end *end)
+static int client_begins(const char *host, const char *port, const struct socket_options *options)
 {
-    open_streams(end);
-    for (size_t number = 0; hear(end, number); number++)
-        say(end, number);
-}
-
-static void ask(struct end *end, int argc, char **argv)
-{
-    static const struct option options[] = {ALL_OPTIONS, END_OF_OPTIONS};
-    struct common common = COMMON_DEFAULTS;
-    struct rounds rounds;
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        common_option(option, &common, "Usage: see the source\n");
-    if (argc - optind != 3)
-        usage_error("needs HOST PORT COUNT");
-    rounds_prepare(&rounds, parse_count(argv[optind + 2]), common.warmup);
-    end->in = end->out = connect_to(argv[optind], argv[optind + 1], &common.socket);
-    open_streams(end);
-    while (rounds_left(&rounds)) {
-        rounds_begin(&rounds, end->in);
-        say(end, rounds.seen);
-        if (!hear(end, rounds.seen))
-            die("the server closed the connection after %zu rounds", rounds.seen);
-        rounds_end(&rounds);
-    }
-    print_rounds(&rounds, end->in);
+    end.in = end.out = connect_to(host, port, options);
+    open_streams();
+    return end.in;
 }
 
 /* The server starts again as what inetd starts, on 0 and 1, or any parent, on another number. */
@@ -149,8 +101,7 @@ static void hand_over(int fd, int number, char **argv)
 
 static int accept_only(const char *port)
 {
-    struct socket_options none = {.sndbuf = -1};
-    int listener = listen_on(parse_number(port, "PORT", 0, 65535), &none);
+    int listener = listen_at(port);
     int fd = accept_one(listener);
 
     close(listener);
@@ -159,15 +110,13 @@ static int accept_only(const char *port)
 
 int main(int argc, char **argv)
 {
-    struct end end = {.in = 0, .out = 1};
-
     if (argc < 5)
         usage_error("needs a role, WRITE, READ and PIECES");
     end.how_to_write = argv[2];
     end.how_to_read = argv[3];
-    end.pieces = strcmp(argv[4], "2") == 0;
+    in_pieces = strcmp(argv[4], "2") == 0;
     if (strcmp(argv[1], "client") == 0) {
-        ask(&end, argc - 4, argv + 4);
+        ask(argc - 4, argv + 4);
         return 0;
     }
     if (strcmp(argv[1], "inetd") == 0)
@@ -178,6 +127,7 @@ int main(int argc, char **argv)
         end.in = end.out = accept_only(argv[5]);
     else if (strcmp(argv[1], "on-5") == 0)
         end.in = end.out = 5;
-    serve(&end);
+    open_streams();
+    serve();
     return 0;
 }

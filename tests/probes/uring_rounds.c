@@ -5,19 +5,14 @@
  * CONNECT, ACCEPT, WRITE and READ are libc or ring; WRITE and READ may also both be "file": the
  * ring's requests for any file. A server serves one connection and ends. With URING_ENTER=syscall
  * in the environment the ring is made and entered by syscall() and not by liburing. */
-#include "../../examples/common.h"
+#include "rounds.h"
 
 #include <arpa/inet.h>
 #include <liburing.h>
 #include <sys/syscall.h>
 
-enum { MESSAGE = 15, FIRST_PIECE = 8 };
-
-struct end {
-    int fd;
-    bool ring_writes, ring_reads, files, pieces;
-};
-
+static int connection;
+static bool ring_connects, ring_writes, ring_reads, files;
 static struct io_uring ring;
 static bool by_number;
 
@@ -53,86 +48,64 @@ static int enter(void)
     return result;
 }
 
-static void say_piece(const struct end *end, const char *text, size_t size)
+static void say_piece(const char *text, size_t size)
 {
-    if (!end->ring_writes) {
-        write_all(end->fd, text, size);
+    if (!ring_writes) {
+        write_all(connection, text, size);
         return;
     }
-    if (end->files)
-        io_uring_prep_write(io_uring_get_sqe(&ring), end->fd, text, (unsigned)size, 0);
+    if (files)
+        io_uring_prep_write(io_uring_get_sqe(&ring), connection, text, (unsigned)size, 0);
     else
-        io_uring_prep_send(io_uring_get_sqe(&ring), end->fd, text, size, MSG_NOSIGNAL);
+        io_uring_prep_send(io_uring_get_sqe(&ring), connection, text, size, MSG_NOSIGNAL);
     if (enter() != (int)size)
         die("a send of the ring was short");
 }
 
-static void say(const struct end *end, size_t number)
+static bool hear_text(char *text)
 {
-    char text[32];
-
-    snprintf(text, sizeof(text), "message %06zu\n", number % 1000000);
-    if (end->pieces) {
-        say_piece(end, text, FIRST_PIECE);
-        say_piece(end, text + FIRST_PIECE, MESSAGE - FIRST_PIECE);
-    } else {
-        say_piece(end, text, MESSAGE);
-    }
-}
-
-static bool hear(const struct end *end, size_t number)
-{
-    char text[32] = "", expected[32];
-
-    if (!end->ring_reads && !read_all(end->fd, text, MESSAGE))
+    if (!ring_reads && !read_all(connection, text, MESSAGE))
         return false;
-    for (size_t got = 0; end->ring_reads && got < MESSAGE;) {
+    for (size_t got = 0; ring_reads && got < MESSAGE;) {
         int result;
-        if (end->files)
-            io_uring_prep_read(io_uring_get_sqe(&ring), end->fd, text + got,
+        if (files)
+            io_uring_prep_read(io_uring_get_sqe(&ring), connection, text + got,
                                (unsigned)(MESSAGE - got), 0);
         else
-            io_uring_prep_recv(io_uring_get_sqe(&ring), end->fd, text + got, MESSAGE - got, 0);
+            io_uring_prep_recv(io_uring_get_sqe(&ring), connection, text + got, MESSAGE - got, 0);
         if ((result = enter()) < 0)
             refuse("recv", result);
         if (result == 0)
             return false;
         got += (size_t)result;
     }
-    snprintf(expected, sizeof(expected), "message %06zu\n", number % 1000000);
-    if (strcmp(text, expected) != 0)
-        die("message %zu arrived as: %s", number, text);
     return true;
 }
 
 /* The program has not set TCP_NODELAY, and is not to see that the library has. Where a listener has
  * no limit of the ACK, the library cannot know that it was itself. */
-static void check_nodelay(int fd)
+static void check_nodelay(void)
 {
     enum { DELACK_MAX_US = 46 };
     int value = 0, limit;
     socklen_t len = sizeof(value);
 
-    if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value &&
-        getsockopt(fd, IPPROTO_TCP, DELACK_MAX_US, &limit, &len) == 0)
+    if (getsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value &&
+        getsockopt(connection, IPPROTO_TCP, DELACK_MAX_US, &limit, &len) == 0)
         die("TCP_NODELAY is %d", value);
 }
 
-static void serve(struct end *end, bool ring_accepts, const char *port)
+static void accept_at(const char *port)
 {
-    struct socket_options none = {.sndbuf = -1};
-    int listener = listen_on(parse_number(port, "PORT", 0, 65535), &none);
+    int listener = listen_at(port);
 
-    if (ring_accepts) {
+    if (ring_connects) {
         io_uring_prep_accept(io_uring_get_sqe(&ring), listener, NULL, NULL, 0);
-        if ((end->fd = enter()) < 0)
-            refuse("accept", end->fd);
+        if ((connection = enter()) < 0)
+            refuse("accept", connection);
     } else {
-        end->fd = accept_one(listener);
+        connection = accept_one(listener);
     }
-    for (size_t number = 0; hear(end, number); number++)
-        say(end, number);
-    check_nodelay(end->fd);
 }
 
 /* The address is numeric. */
@@ -150,44 +123,24 @@ static int connect_by_ring(const char *host, const char *port)
     return fd;
 }
 
-static void ask(struct end *end, bool ring_connects, int argc, char **argv)
+static int client_begins(const char *host, const char *port, const struct socket_options *options)
 {
-    static const struct option options[] = {ALL_OPTIONS, END_OF_OPTIONS};
-    struct common common = COMMON_DEFAULTS;
-    struct rounds rounds;
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        common_option(option, &common, "Usage: see the source\n");
-    if (argc - optind != 3)
-        usage_error("needs HOST PORT COUNT");
-    rounds_prepare(&rounds, parse_count(argv[optind + 2]), common.warmup);
-    end->fd = ring_connects ? connect_by_ring(argv[optind], argv[optind + 1])
-                            : connect_to(argv[optind], argv[optind + 1], &common.socket);
-    while (rounds_left(&rounds)) {
-        rounds_begin(&rounds, end->fd);
-        say(end, rounds.seen);
-        if (!hear(end, rounds.seen))
-            die("the server closed the connection after %zu rounds", rounds.seen);
-        rounds_end(&rounds);
-    }
-    check_nodelay(end->fd);
-    print_rounds(&rounds, end->fd);
+    connection = ring_connects ? connect_by_ring(host, port) : connect_to(host, port, options);
+    return connection;
 }
 
 int main(int argc, char **argv)
 {
-    struct end end = {.fd = -1};
     const char *how = getenv("URING_ENTER");
     int error;
 
     if (argc < 6)
         usage_error("needs a role, CONNECT, WRITE, READ and PIECES");
-    bool ring_connects = strcmp(argv[2], "ring") == 0;
-    end.files = strcmp(argv[3], "file") == 0;
-    end.ring_writes = strcmp(argv[3], "libc") != 0;
-    end.ring_reads = strcmp(argv[4], "libc") != 0;
-    end.pieces = strcmp(argv[5], "2") == 0;
+    ring_connects = strcmp(argv[2], "ring") == 0;
+    files = strcmp(argv[3], "file") == 0;
+    ring_writes = strcmp(argv[3], "libc") != 0;
+    ring_reads = strcmp(argv[4], "libc") != 0;
+    in_pieces = strcmp(argv[5], "2") == 0;
     by_number = how != NULL && strcmp(how, "syscall") == 0;
     if (by_number) {
         struct io_uring_params params = {0};
@@ -198,9 +151,12 @@ int main(int argc, char **argv)
     }
     if (error < 0)
         refuse("no io_uring", error);
-    if (strcmp(argv[1], "client") == 0)
-        ask(&end, ring_connects, argc - 5, argv + 5);
-    else
-        serve(&end, ring_connects, argv[6]);
+    if (strcmp(argv[1], "client") == 0) {
+        ask(argc - 5, argv + 5);
+    } else {
+        accept_at(argv[6]);
+        serve();
+    }
+    check_nodelay();
     return 0;
 }

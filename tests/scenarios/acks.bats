@@ -65,8 +65,13 @@ as_few_segments() {
     cured unseen-wait
 }
 
-@test "a server that looks once more for data before it answers sends no more segments" {
+@test "a reader whose waits are not seen is cured, if it reads only when data is there" {
+    cured unseen-poll
+}
+
+@test "a server that reads in two parts, or looks once more for data before it answers, sends no more segments" {
     as_few_segments looks-again 1000 1.1
+    as_few_segments parts 1000 1.1
 }
 
 # The ACKs of the first 31 rounds are needless, too, but nobody can know that yet.

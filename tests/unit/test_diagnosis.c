@@ -15,6 +15,13 @@
 #define MS 1000000u
 
 static const struct ns_next_words none = {.command = "nagleshim"};
+static struct ns_diagnosis diagnosis; /* the present check's */
+
+static void begin(void)
+{
+    ns_diagnosis_release(&diagnosis);
+    diagnosis = (struct ns_diagnosis){0};
+}
 
 static struct ns_address at(uint8_t last, uint16_t port)
 {
@@ -26,10 +33,9 @@ static struct ns_address at(uint8_t last, uint16_t port)
     return address;
 }
 
-static struct ns_diagnosed_process *process(struct ns_diagnosis *diagnosis, pid_t pid,
-                                            const char *exe, const char *unreachable)
+static struct ns_diagnosed_process *process(pid_t pid, const char *exe, const char *unreachable)
 {
-    struct ns_diagnosed_process *made = ns_diagnosis_process(diagnosis, pid, 0);
+    struct ns_diagnosed_process *made = ns_diagnosis_process(&diagnosis, pid, 0);
 
     snprintf(made->exe, sizeof made->exe, "/opt/%s", exe);
     snprintf(made->name, sizeof made->name, "%.60s", exe);
@@ -68,8 +74,8 @@ static struct ns_verdict receives(void)
     };
 }
 
-static void add(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_process *whose,
-                enum ns_role role, const struct ns_verdict *verdict)
+static void add(const struct ns_diagnosed_process *whose, enum ns_role role,
+                const struct ns_verdict *verdict)
 {
     struct ns_diagnosed_connection connection = {
         .process = whose,
@@ -80,7 +86,7 @@ static void add(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_proces
         .pattern = "",
     };
 
-    ns_diagnosis_add(diagnosis, &connection);
+    ns_diagnosis_add(&diagnosis, &connection);
 }
 
 static bool says(const char *text, const char *part)
@@ -91,16 +97,16 @@ static bool says(const char *text, const char *part)
     return false;
 }
 
-/* The text of the policy in a buffer, and whether the parser accepts it. */
-static const char *policy_of(const struct ns_diagnosis *diagnosis, bool *valid)
+/* The text of the policy in a buffer, if the parser accepts it. */
+static const char *policy_of(void)
 {
     static char copy[2048];
-    char *text = ns_diagnosis_policy(diagnosis, false);
+    char *text = ns_diagnosis_policy(&diagnosis, false);
     struct ns_policy *policy = NULL;
     struct ns_policy_error error;
 
-    *valid = text && ns_policy_parse(text, strlen(text), &policy, &error) == 0;
-    snprintf(copy, sizeof copy, "%s", text ? text : "");
+    bool valid = !text || ns_policy_parse(text, strlen(text), &policy, &error) == 0;
+    snprintf(copy, sizeof copy, "%s", !valid ? "not a policy" : text ? text : "");
     ns_policy_free(policy);
     free(text);
     return copy;
@@ -108,14 +114,13 @@ static const char *policy_of(const struct ns_diagnosis *diagnosis, bool *valid)
 
 CHECK(check_stall)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict verdict = stalls();
     const struct ns_diagnosed *row;
     char text[1024];
-    bool valid;
 
-    add(&diagnosis, process(&diagnosis, 7, "a*b [x]", ""), NS_ROLE_CLIENT, &verdict);
-    add(&diagnosis, diagnosis.processes[0], NS_ROLE_CLIENT, &verdict);
+    add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, &verdict);
+    add(diagnosis.processes[0], NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
     row = &diagnosis.rows[0];
     OK(diagnosis.n_rows == 1 && row->connections == 2 && row->verdict.stalls == 20,
@@ -138,65 +143,59 @@ CHECK(check_stall)
     OK(says(ns_diagnosis_cure(row, 0, text, sizeof text),
             "a stalled request: 64.0 ms now, about 20.0 ms with it"),
        "both times are printed");
-    OK(says(policy_of(&diagnosis, &valid), "\"process\":\"a\\\\*b \\\\[x\\\\]\"") && valid,
+    OK(says(policy_of(), "\"process\":\"a\\\\*b \\\\[x\\\\]\""),
        "pattern characters in a name are quoted in the policy");
-    ns_diagnosis_release(&diagnosis);
 }
 
 CHECK(check_unreachable)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict verdict = stalls();
-    bool valid;
 
-    add(&diagnosis, process(&diagnosis, 7, "go", "it is a Go program"), NS_ROLE_CLIENT, &verdict);
+    add(process(7, "go", "it is a Go program"), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    const char *policy = policy_of(&diagnosis, &valid);
-    OK(says(policy, "\"match\":{\"role\":\"server\",\"local\":[\"7000\"]}") && valid,
+    const char *policy = policy_of();
+    OK(says(policy, "\"match\":{\"role\":\"server\",\"local\":[\"7000\"]}"),
        "if no preload reaches the process, the rule is for the other end");
     char *next = ns_diagnosis_next(&diagnosis, &none);
     OK(says(next, "at the other end: the server on 10.0.0.2:7000"), "and so is the next command");
     free(next);
-    ns_diagnosis_release(&diagnosis);
 }
 
 CHECK(check_reused_pid)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_diagnosed_process *one = ns_diagnosis_process(&diagnosis, 500, 1000);
 
     OK(ns_diagnosis_process(&diagnosis, 500, 1000) == one &&
            ns_diagnosis_process(&diagnosis, 500, 1001) != one,
        "a process that reuses a pid is another process");
-    ns_diagnosis_release(&diagnosis);
 }
 
 CHECK(check_both_ends)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict held = stalls(), waits = receives();
-    bool valid;
 
-    add(&diagnosis, process(&diagnosis, 8, "server", ""), NS_ROLE_SERVER, &waits);
-    add(&diagnosis, process(&diagnosis, 7, "client", ""), NS_ROLE_CLIENT, &held);
+    add(process(8, "server", ""), NS_ROLE_SERVER, &waits);
+    add(process(7, "client", ""), NS_ROLE_CLIENT, &held);
     ns_diagnosis_finish(&diagnosis);
     OK(diagnosis.rows[0].verdict.grade == NS_GRADE_PROVEN &&
            diagnosis.rows[0].other == &diagnosis.rows[1] && diagnosis.rows[1].is_repeated,
        "the worst row comes first and knows its other end");
     OK(fabs(diagnosis.lost_ms - 440) < 0.01, "a loss that both ends saw counts once");
-    const char *policy = policy_of(&diagnosis, &valid);
-    OK(says(policy, "client to port 7000") && !strstr(policy, "server on") && valid,
+    const char *policy = policy_of();
+    OK(says(policy, "client to port 7000") && !strstr(policy, "server on"),
        "the rule is for the end that holds the bytes");
-    ns_diagnosis_release(&diagnosis);
 }
 
 CHECK(check_receiving)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict verdict = receives();
     char text[1024];
 
-    add(&diagnosis, process(&diagnosis, 8, "server", ""), NS_ROLE_SERVER, &verdict);
+    add(process(8, "server", ""), NS_ROLE_SERVER, &verdict);
     ns_diagnosis_finish(&diagnosis);
     ns_diagnosis_headline(&diagnosis, text, sizeof text);
     OK(says(text, "it may stall: 10 times the peer of server seems to have waited"),
@@ -205,22 +204,20 @@ CHECK(check_receiving)
     OK(strcmp(diagnosis.rows[0].cures[0].does, "ack before-wait") == 0 &&
            strcmp(diagnosis.rows[0].cures[1].does, "send adaptive") == 0,
        "this end can acknowledge, and the other can push");
-    ns_diagnosis_release(&diagnosis);
 }
 
 /* The grade of a server that its delayed ACK seems to slow down, whose client was seen like this.
  */
 static enum ns_grade server_of(const struct ns_verdict *client)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict waits = receives();
 
-    add(&diagnosis, process(&diagnosis, 8, "server", ""), NS_ROLE_SERVER, &waits);
-    add(&diagnosis, process(&diagnosis, 9, "client", ""), NS_ROLE_CLIENT, client);
+    add(process(8, "server", ""), NS_ROLE_SERVER, &waits);
+    add(process(9, "client", ""), NS_ROLE_CLIENT, client);
     diagnosis.rows[1].source = NS_SOURCE_INSIDE;
     ns_diagnosis_finish(&diagnosis);
     enum ns_grade grade = diagnosis.rows[diagnosis.rows[0].role != NS_ROLE_SERVER].verdict.grade;
-    ns_diagnosis_release(&diagnosis);
     return grade;
 }
 
@@ -263,14 +260,14 @@ CHECK(check_experiments)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct ns_diagnosis diagnosis = {0};
-        struct ns_diagnosed_process *whose = process(&diagnosis, 9, "x", "");
+        begin();
+        struct ns_diagnosed_process *whose = process(9, "x", "");
         unsigned n_cured = 0;
         bool as_expected = true;
 
         whose->trial = (struct ns_trial){cases[i].what, 10, 10, cases[i].done_ms, 44, cases[i].p};
-        add(&diagnosis, whose, NS_ROLE_CLIENT, &holds);
-        add(&diagnosis, whose, NS_ROLE_SERVER, cases[i].other);
+        add(whose, NS_ROLE_CLIENT, &holds);
+        add(whose, NS_ROLE_SERVER, cases[i].other);
         ns_diagnosis_finish(&diagnosis);
         for (size_t j = 0; j < 2; j++) {
             const struct ns_diagnosed *row = &diagnosis.rows[j];
@@ -288,7 +285,6 @@ CHECK(check_experiments)
                            says(ns_diagnosis_cure(row, 0, text, sizeof text), "(measured)");
         }
         OK(as_expected && n_cured == cases[i].cured, "%s", cases[i].name);
-        ns_diagnosis_release(&diagnosis);
     }
 }
 
@@ -325,18 +321,16 @@ CHECK(check_no_stall)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct ns_diagnosis diagnosis = {0};
+        begin();
         char text[1024];
-        bool valid;
 
-        add(&diagnosis, process(&diagnosis, 1, "x", ""), NS_ROLE_CLIENT, &cases[i].verdict);
+        add(process(1, "x", ""), NS_ROLE_CLIENT, &cases[i].verdict);
         ns_diagnosis_finish(&diagnosis);
         ns_diagnosis_headline(&diagnosis, text, sizeof text);
         OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
-        OK(ns_diagnosis_next(&diagnosis, &none) == NULL && *policy_of(&diagnosis, &valid) == '\0' &&
+        OK(ns_diagnosis_next(&diagnosis, &none) == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
            "and it has no price, no policy and no next command (%zu)", i + 1);
-        ns_diagnosis_release(&diagnosis);
     }
 }
 
@@ -344,27 +338,26 @@ CHECK(check_words)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
     const struct ns_next_words words = {"./nagleshim", program, "my policy.json"};
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict verdict = stalls();
     char *next;
 
-    add(&diagnosis, process(&diagnosis, 7, "p", ""), NS_ROLE_CLIENT, &verdict);
+    add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
     next = ns_diagnosis_next(&diagnosis, &words);
     OK(next && strcmp(next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
                             "'x?y?' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");
     free(next);
-    ns_diagnosis_release(&diagnosis);
 }
 
 CHECK(check_holds)
 {
-    struct ns_diagnosis diagnosis = {0};
+    begin();
     struct ns_verdict verdict = stalls(), other = {.grade = NS_GRADE_NONE};
 
-    add(&diagnosis, process(&diagnosis, 1, "quiet", ""), NS_ROLE_CLIENT, &other);
-    add(&diagnosis, process(&diagnosis, 2, "loud", ""), NS_ROLE_CLIENT, &verdict);
+    add(process(1, "quiet", ""), NS_ROLE_CLIENT, &other);
+    add(process(2, "loud", ""), NS_ROLE_CLIENT, &verdict);
     for (unsigned i = 0; i < NS_DIAGNOSIS_HOLDS_MOST + 5; i++)
         ns_diagnosis_add_hold(&diagnosis, 1, &(struct ns_hold){.begin = 10000 - i, .end = 20000});
     ns_diagnosis_finish(&diagnosis);
@@ -374,5 +367,4 @@ CHECK(check_holds)
            diagnosis.holds[0].row == &diagnosis.rows[0] &&
            strcmp(diagnosis.rows[0].process->name, "loud") == 0,
        "holds are sorted by time, and each knows its row");
-    ns_diagnosis_release(&diagnosis);
 }

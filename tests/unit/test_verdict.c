@@ -413,6 +413,15 @@ CHECK(check_sum)
     ns_verdict_add(&sum, &stalls);
     OK(sum.grade == NS_GRADE_PROVEN && sum.stalls == 6 && sum.maybe == 7 && sum.requests == 13,
        "stalls of another one make the sum proven");
+    /* Ticks are 4 ms, so that holds of 11 of them take 41 to 44 ms. */
+    OK(stalls.held_waits_ns > 5 * 40 * (uint64_t)MS && stalls.held_waits_ns < 5 * 45 * (uint64_t)MS,
+       "waits with a hold have their length");
+    struct ns_verdict other_end = {.receiving = 9,
+                                   .receiving_ns = 9 * 40 * (uint64_t)MS,
+                                   .certain_ns = 1,
+                                   .grade = NS_GRADE_LIKELY};
+    OK(ns_verdict_conclude(&stalls, NULL).certain && !ns_verdict_conclude(&other_end, NULL).certain,
+       "the loss at the end that holds is measured, that of the other end is a bound");
     OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
            sum.most_ns == stalls.most_ns + slow.most_ns,
        "losses are added");

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/process/environment.h"
+#include "cli/process/elf.h"
 #include "cli/process/preload.h"
 #include "cli/process/proc.h"
 #include "cli/process/reach.h"
@@ -138,23 +139,62 @@ static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnos
            (inside->role == NS_ROLE_SERVER && inside->service.port == row->local.port);
 }
 
-/* Does a record describe the connections of this row from outside more exactly? In a container a
- * process knows itself by another pid. */
-static bool is_recorded(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+/* Does the record describe the connections of this row? In a container a process knows itself by
+ * another pid. */
+static bool describes(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
 {
-    if (row->source == NS_SOURCE_INSIDE)
-        return false;
+    return inside->source == NS_SOURCE_INSIDE && row->source == NS_SOURCE_OUTSIDE &&
+           (inside->process->pid == row->process->pid ||
+            (row->process->has_other_number &&
+             strcmp(inside->process->name, row->process->name) == 0)) &&
+           same_ends(inside, row);
+}
+
+/* From inside every hold is seen, unless the program waits without libc. */
+static bool sees_less(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
+{
+    return row->verdict.stalls > 2 * (inside->verdict.stalls + inside->verdict.maybe) + 1;
+}
+
+/* Of two rows about the same connections, one from inside and one from outside, the more exact one
+ * stays. */
+static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+{
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
 
-        if (other->source == NS_SOURCE_INSIDE &&
-            (other->process->pid == row->process->pid ||
-             (row->process->has_other_number &&
-              strcmp(other->process->name, row->process->name) == 0)) &&
-            same_ends(other, row))
+        if ((describes(other, row) && !sees_less(other, row)) ||
+            (describes(row, other) && sees_less(row, other)))
             return true;
     }
     return false;
+}
+
+static bool has_record(const struct ns_diagnosis *diagnosis, size_t first_recorded, pid_t pid)
+{
+    for (size_t i = first_recorded; i < diagnosis->n_processes; i++)
+        if (diagnosis->processes[i]->pid == pid)
+            return true;
+    return false;
+}
+
+/* A process whose connections are in no record makes its own system calls if it has left a record
+ * of others, or if its program does not import libc's functions. */
+static void find_own_calls(struct ns_diagnosis *diagnosis, size_t first_recorded)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_diagnosed *row = &diagnosis->rows[i];
+        size_t at = 0;
+
+        while (at < first_recorded && diagnosis->processes[at] != row->process)
+            at++;
+        if (row->is_peer || at == first_recorded || !row->process->curable.yes)
+            continue;
+        if (has_record(diagnosis, first_recorded, row->process->pid) ||
+            (!row->process->container && !ns_elf_path_makes_sockets(row->process->exe)))
+            diagnosis->processes[at]->curable = (struct ns_curable){
+                .reason = "makes system calls without libc, which the library does not see"};
+    }
 }
 
 /* A preload reaches these processes, but they have left no record of their connections. */
@@ -181,10 +221,12 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
 
     if (!observation->directory[0])
         return;
+    size_t first_recorded = diagnosis->n_processes;
     ns_recorded_read(observation->fd, diagnosis, &n_broken);
     if (n_broken)
         ns_diagnose_note(end, "%zu records could not be read", n_broken);
-    ns_diagnosis_drop(diagnosis, is_recorded);
+    ns_diagnosis_drop(diagnosis, is_less_exact);
+    find_own_calls(diagnosis, first_recorded);
     note_unrecorded(diagnosis, end);
 }
 

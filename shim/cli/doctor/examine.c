@@ -118,23 +118,37 @@ static void judge_disabled(struct ns_examination *examination)
         ADD(DISABLED, "the shim is disabled: %s", reason);
 }
 
-/* Does the shim see what the process does with its sockets? */
-static void judge_sockets(struct ns_examination *examination)
+static bool is_not_liburing(void *found, const struct ns_mapping *mapping)
 {
+    *(bool *)found = mapping->has_file && strstr(mapping->path, "/liburing");
+    return !*(bool *)found;
+}
+
+/* Does the shim see what the process does with its sockets? */
+static void judge_sockets(struct ns_examination *examination, bool has_ring)
+{
+    bool liburing = false;
     const struct ns_loaded *loaded = &examination->loaded;
 
     take_rules(examination);
+    if (has_ring && ns_proc_each_mapping(&examination->proc, is_not_liburing, &liburing) == 0 &&
+        !liburing)
+        ADD(RING, "it has an io_uring and no shared liburing: of what goes through the ring, the "
+                  "shim sees at most that there is one (see nagleshim(7))");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
     if (examination->elf.is_go)
         ADD(GO, "it %s", ns_reach_reason(NS_REACH_GO));
     else if (examination->sockets > 0)
-        ADD(UNSEEN, "the shim has seen none of its TCP sockets in use: the program has not used "
-                    "them yet, or does not use them through libc (see nagleshim(7))");
+        ADD(UNSEEN,
+            "the shim is loaded, but has seen none of its TCP sockets in use: the program "
+            "has not used them yet, or its calls do not go through libc (see nagleshim(7); "
+            "'nagleshim cure --pid %d' reaches them)",
+            examination->proc.process);
 }
 
 /* The library is there, and its status was read. */
-static void judge_status(struct ns_examination *examination)
+static void judge_status(struct ns_examination *examination, bool has_ring)
 {
     const struct ns_loaded *loaded = &examination->loaded;
 
@@ -147,7 +161,7 @@ static void judge_status(struct ns_examination *examination)
     else if (loaded->status.state == NS_STATUS_DISABLED)
         judge_disabled(examination);
     else
-        judge_sockets(examination);
+        judge_sockets(examination, has_ring);
 }
 
 /* Is something wrong with the program's file? */
@@ -260,7 +274,7 @@ static void judge_absent(struct ns_examination *examination)
     free(list);
 }
 
-static void judge(struct ns_examination *examination)
+static void judge(struct ns_examination *examination, bool has_ring)
 {
     const struct ns_loaded *loaded = &examination->loaded;
 
@@ -271,7 +285,7 @@ static void judge(struct ns_examination *examination)
         ADD(REPLACED, "the library's file was replaced or removed after the process was started: "
                       "restart the process to use the new one");
     if (loaded->has_status)
-        judge_status(examination);
+        judge_status(examination, has_ring);
     else if (loaded->path[0] == '\0')
         judge_absent(examination);
     else if (loaded->shim == NS_SHIM_STARTING)
@@ -324,7 +338,7 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait, struct 
     if (!error) {
         inspect_program(examination);
         examination->sockets = ns_proc_sockets(proc, sockets);
-        judge(examination);
+        judge(examination, sockets->has_ring);
     }
     /* If it is ending, a part of what was read may be missing. */
     if (error == -ENOENT || (proc->dir >= 0 && ns_proc_is_gone(proc)))

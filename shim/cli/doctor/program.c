@@ -24,6 +24,7 @@
 #define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
 
 static struct ns_findings findings;
+static bool makes_sockets = true; /* by libc's functions, as far as can be seen */
 
 /* NS_EXIT_YES if there is a program to judge. */
 static int find_program(const char *word, const struct ns_reach *reach)
@@ -68,6 +69,20 @@ static void judge_file(const struct ns_reach *reach)
         REASON("it cannot run: its loader %s is missing", reach->loader);
 }
 
+/* Does the program, or a library that it loads at its start, call libc for its connections? */
+static bool calls_libc(const char *program, const char *library)
+{
+    const char *place = NULL;
+    char path[PATH_MAX];
+
+    if (ns_elf_path_makes_sockets(program))
+        return true;
+    while (ns_trial_next_file(&place, library, path))
+        if (ns_elf_path_makes_sockets(path))
+            return true;
+    return false;
+}
+
 /* Would the program's loader load the library? */
 static void judge_loading(const struct ns_reach *reach, const char *library, bool is_preloaded)
 {
@@ -79,6 +94,7 @@ static void judge_loading(const struct ns_reach *reach, const char *library, boo
         ns_trial_load(reach->loader, reach->file, library, is_preloaded, reason, sizeof reason)) {
     case NS_TRIAL_LOADED:
         FACT("trial", "the program's loader accepts the library");
+        makes_sockets = calls_libc(reach->file, library);
         break;
     case NS_TRIAL_REFUSED:
         REASON("the library would not load: the loader says of %s: %s", library, reason);
@@ -163,6 +179,14 @@ int ns_doctor_program(char **words, unsigned n)
     if (ns_findings_verdict(&findings)) {
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;
+    }
+    if (!makes_sockets) {
+        ns_findings_conclude(
+            "yes",
+            "the shim can be loaded, but neither the program nor a library that it loads at "
+            "its start calls libc's socket, connect or accept: unless others do so later, it "
+            "makes its own system calls, which only 'nagleshim cure' and the other end reach");
+        return NS_EXIT_YES;
     }
     ns_findings_conclude("yes", "%s",
                          is_preloaded ? "the shim reaches this program"

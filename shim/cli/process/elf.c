@@ -74,6 +74,46 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     return 0;
 }
 
+/* The section of dynamic symbols, with the names that it links to. */
+static bool find_symbols(int fd, ElfW(Shdr) * symbols, ElfW(Shdr) * names)
+{
+    ElfW(Ehdr) header;
+
+    if (!read_at(fd, &header, sizeof header, 0))
+        return false;
+    for (unsigned i = 0; i < header.e_shnum; i++)
+        if (read_at(fd, symbols, sizeof *symbols, header.e_shoff + (uint64_t)i * sizeof *symbols) &&
+            symbols->sh_type == SHT_DYNSYM)
+            return read_at(fd, names, sizeof *names,
+                           header.e_shoff + (uint64_t)symbols->sh_link * sizeof *names);
+    return false;
+}
+
+bool ns_elf_path_makes_sockets(const char *path)
+{
+    static const char calls[][8] = {"socket", "connect", "accept", "accept4"};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ElfW(Shdr) symbols, names;
+    bool known = fd >= 0 && find_symbols(fd, &symbols, &names), found = !known;
+    uint64_t n = known ? symbols.sh_size / sizeof(ElfW(Sym)) : 0;
+
+    for (uint64_t i = 0; i < n && !found; i++) {
+        ElfW(Sym) symbol;
+        char name[sizeof calls[0]] = "";
+
+        if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
+            break;
+        if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0 ||
+            !read_at(fd, name, sizeof name, names.sh_offset + symbol.st_name))
+            continue;
+        for (size_t j = 0; j < sizeof calls / sizeof calls[0]; j++)
+            found |= strncmp(name, calls[j], sizeof name) == 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
 bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
 {
     static struct ns_elf elf;

@@ -20,6 +20,10 @@ struct ns_elf {
  * For a file that is not native, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
+/* Does the file import one of libc's functions that make or accept connections? True also if its
+ * symbols cannot be read. */
+bool ns_elf_path_makes_sockets(const char *path);
+
 /* Would a loader refuse the file as a library, or map a truncated one without looking at its size,
  * so that the process gets SIGBUS? A file that cannot be opened is unfit, too. Then true, and
  * reason is the end of a sentence that begins with the file. */

@@ -77,6 +77,7 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
  * first, keeps the sockets of each network namespace for the next process. */
 struct ns_sockets {
     void *sockets, *namespaces; /* see tsearch(3) */
+    bool has_ring;              /* the process that was counted last has an io_uring */
 };
 unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets);
 void ns_proc_sockets_end(struct ns_sockets *sockets);

@@ -10,6 +10,7 @@
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A socket, or a network namespace that was read. Inodes of sockets are unique across namespaces.
@@ -63,6 +64,7 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets)
     struct stat st;
     unsigned count = 0;
 
+    sockets->has_ring = false;
     if (!dir && fd >= 0)
         close(fd);
     if (!dir)
@@ -77,6 +79,7 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets)
         ssize_t n = readlinkat(fd, entry->d_name, target, sizeof target - 1);
 
         target[n > 0 ? n : 0] = '\0';
+        sockets->has_ring |= strcmp(target, "anon_inode:[io_uring]") == 0;
         if (sscanf(target, "socket:[%" SCNu64 "]", &key.inode) == 1)
             found = tfind(&key, &sockets->sockets, compare);
         if (found && (*found)->counted != proc->pid) {

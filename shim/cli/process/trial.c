@@ -4,6 +4,8 @@
  * Not async-signal-safe. */
 #include "cli/process/trial.h"
 
+#include "base/path.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -60,10 +62,31 @@ static bool is_trusted(const char *loader)
            (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
+static char output[OUTPUT_MOST];
+
+/* "\tlibcurl.so.4 => /lib/libcurl.so.4 (0x00007f...)" */
+bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX])
+{
+    const char *line = *place ? *place : output;
+
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *arrow = strstr(line, " => "), *end = arrow ? strstr(arrow, " (0x") : NULL;
+
+        if (!end || end > line + strcspn(line, "\n") || end - arrow - 4 >= PATH_MAX)
+            continue;
+        snprintf(path, PATH_MAX, "%.*s", (int)(end - arrow - 4), arrow + 4);
+        const char *name = ns_path_base(path);
+        *place = end;
+        if (strcmp(path, library) != 0 && strncmp(name, "libc.so.", 8) != 0 &&
+            strncmp(name, "libpthread.", 11) != 0 && strncmp(name, "libresolv.", 10) != 0)
+            return true;
+    }
+    return false;
+}
+
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             bool is_preloaded, char *reason, size_t size)
 {
-    static char output[OUTPUT_MOST];
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
     char listed[PATH_MAX + 8];
 
@@ -97,7 +120,6 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
 
 bool ns_trial_start(const char *program, const char *library, char *reason, size_t size)
 {
-    static char output[OUTPUT_MOST];
     char *const words[] = {(char *)program, NULL};
     int status = run(words, library, true, output);
 

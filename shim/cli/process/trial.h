@@ -4,6 +4,7 @@
 #ifndef NS_TRIAL_H
 #define NS_TRIAL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,6 +16,10 @@ enum ns_trial { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
  * loader's message) and UNTRIED. Takes ten seconds at most. */
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             bool is_preloaded, char *reason, size_t size);
+
+/* After NS_TRIAL_LOADED: the next file that the loader has listed, except the libraries of libc and
+ * library itself; false if there is none. *place is NULL at first. */
+bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX]);
 
 /* Runs a program without arguments, in a clean environment with library in LD_PRELOAD; NULL:
  * without LD_PRELOAD. True if it exits with 0 and prints nothing; otherwise reason continues a

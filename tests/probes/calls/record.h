@@ -62,28 +62,16 @@ static void record_result(const char *text, long result, int error)
 }
 
 /* The call's text, result, and errno, which a call that works must not touch either. */
-#define CALL(expression)                                                                           \
+#define RECORD_CALL(text, expression)                                                              \
     do {                                                                                           \
         errno = UNTOUCHED;                                                                         \
         long result_ = (long)(expression);                                                         \
-        record_result(#expression, result_, errno);                                                \
+        record_result(text, result_, errno);                                                       \
     } while (0)
-
-/* The same for a call whose result is an address. */
-#define CALL_POINTER(expression)                                                                   \
-    do {                                                                                           \
-        errno = UNTOUCHED;                                                                         \
-        long result_ = (expression) != NULL;                                                       \
-        record_result(#expression, result_, errno);                                                \
-    } while (0)
-
-/* The same for a call without a result. */
-#define CALL_VOID(expression)                                                                      \
-    do {                                                                                           \
-        errno = UNTOUCHED;                                                                         \
-        expression;                                                                                \
-        record_result(#expression, 0, errno);                                                      \
-    } while (0)
+#define CALL(expression) RECORD_CALL(#expression, (expression))
+/* The same for a call whose result is an address, and for one without a result. */
+#define CALL_POINTER(expression) RECORD_CALL(#expression, ((expression) != NULL))
+#define CALL_VOID(expression) RECORD_CALL(#expression, ((expression), 0))
 
 static void record_bytes(const char *what, const void *data, size_t size)
 {

@@ -102,7 +102,6 @@ static void *reuser(void *unused)
         strcat(first, second);
         arrives(conn.peer, first);
         ends(conn.peer, 0);
-        RAW(close, conn.peer, 0, 0, 0);
     }
     return NULL;
 }
@@ -149,7 +148,6 @@ SCENARIO("rights")
     close_conn((struct conn){conn.fd, -1});
     at_once(conn.peer, "last");
     ends(conn.peer, 0);
-    RAW(close, conn.peer, 0, 0, 0);
     close(way[0]);
     child_ended(pid, 0);
 }
@@ -162,28 +160,16 @@ SCENARIO("rights-listener")
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
     pid_t pid = fork();
     if (pid == 0) {
-        char request[8];
         close(way[0]);
         int fd = accept(receive_right(way[1]), NULL, NULL);
-        put(fd, "one ");
-        put(fd, "answer");
-        EXPECT(read(fd, request, sizeof request) == 4);
-        is_governed(fd);
-        put(fd, "other ");
-        put(fd, "answer");
-        wait_ms(300);
+        serve(fd, fd);
         _exit(0);
     }
     close(way[1]);
     int listener = seen_listener(&address);
     send_right(way[0], listener);
     close(listener);
-    int client = raw_client(&address);
-    arrives(client, "one answer");
-    answer(client, "next");
-    arrives(client, "other answer");
-    ends(client, 0);
-    RAW(close, client, 0, 0, 0);
+    be_served(raw_client(&address));
     close(way[0]);
     child_ended(pid, 0);
 }

@@ -105,25 +105,7 @@ SCENARIO("clone-after-vfork")
 }
 
 /* daemon() forks inside the libc. Its child writes on, and waits. */
-SCENARIO("daemon")
-{
-    struct conn conn = open_conn();
-    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        put(conn.fd, "before ");
-        EXPECT(daemon(1, 1) == 0);
-        put(conn.fd, "after");
-        wait_ms(300);
-        _exit(0);
-    }
-    arrives(conn.peer, "before after");
-    child_ended(pid, 0);
-    close_conn(conn);
-    EXPECT(wait(NULL) > 0);
-}
-
-SCENARIO("daemon-waits")
+static void becomes_daemon(bool writes_on)
 {
     struct conn conn = open_conn();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -131,36 +113,19 @@ SCENARIO("daemon-waits")
     if (pid == 0) {
         put(conn.fd, "before");
         EXPECT(daemon(1, 1) == 0);
+        if (writes_on)
+            put(conn.fd, " after");
         wait_ms(300);
         _exit(0);
     }
-    arrives(conn.peer, "before");
+    arrives(conn.peer, writes_on ? "before after" : "before");
     child_ended(pid, 0);
     close_conn(conn);
     EXPECT(wait(NULL) > 0);
 }
 
-/* Serves one connection: two answers in pieces, and waits after the second. */
-static void serve(int fd)
-{
-    char request[8];
-    put(fd, "one ");
-    put(fd, "answer");
-    EXPECT(read(fd, request, sizeof request) == 4);
-    is_governed(fd);
-    put(fd, "other ");
-    put(fd, "answer");
-    wait_ms(300);
-}
-
-static void be_served(int client)
-{
-    arrives(client, "one answer");
-    answer(client, "next");
-    arrives(client, "other answer");
-    ends(client, 0);
-    RAW(close, client, 0, 0, 0);
-}
+SCENE("daemon", becomes_daemon(true))
+SCENE("daemon-waits", becomes_daemon(false))
 
 /* A listener of the parent, accepted from by its children. */
 SCENARIO("prefork")
@@ -169,7 +134,8 @@ SCENARIO("prefork")
     int listener = seen_listener(&address);
     pid_t pid = fork();
     if (pid == 0) {
-        serve(accept(listener, NULL, NULL));
+        int fd = accept(listener, NULL, NULL);
+        serve(fd, fd);
         _exit(0);
     }
     close(listener);
@@ -177,15 +143,20 @@ SCENARIO("prefork")
     child_ended(pid, 0);
 }
 
-/* Starts this program again as what a service manager or inetd starts. */
-static void start_again(int fd, int number, int copies, const char *role)
+/* Starts this program again as what a service manager or inetd starts. What the socket had from our
+ * own start is off until that program's. */
+static pid_t start_again(int fd, int number, int copies, const char *role)
 {
-    char pid[32];
+    char name[32];
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    set_kernel_option(fd, TCP_NODELAY, 0);
     fd = (int)RAW(fcntl, fd, F_DUPFD, 50, 0); /* never the number it goes to */
     for (int i = 0; i < copies; i++)
         RAW(dup3, fd, number + i, 0, 0);
-    snprintf(pid, sizeof pid, "%d", (int)getpid());
-    setenv("LISTEN_PID", pid, 1);
+    snprintf(name, sizeof name, "%d", (int)getpid());
+    setenv("LISTEN_PID", name, 1);
     setenv("LISTEN_FDS", "1", 1);
     execl(self, self, role, (char *)NULL);
     _exit(9);
@@ -195,54 +166,33 @@ SCENARIO("service-manager")
 {
     struct sockaddr_in address;
     int listener = raw_listener(0, &address);
-    pid_t pid = fork();
-    if (pid == 0)
-        start_again(listener, 3, 1, "role-listener");
+    pid_t pid = start_again(listener, 3, 1, "role-listener");
     be_served(raw_client(&address));
     RAW(close, listener, 0, 0, 0);
     child_ended(pid, 0);
 }
 
-SCENARIO("inetd")
+static void hands_on(int number, int copies, const char *role)
 {
     struct conn conn = open_conn();
-    pid_t pid = fork();
-    if (pid == 0)
-        start_again(conn.fd, 0, 2, "role-inetd");
+    pid_t pid = start_again(conn.fd, number, copies, role);
     close(conn.fd);
     be_served(conn.peer);
     child_ended(pid, 0);
 }
 
+SCENE("inetd", hands_on(0, 2, "role-inetd"))
 /* What systemd does for Accept=yes without StandardInput=socket. */
-SCENARIO("service-manager-accepts")
-{
-    struct conn conn = open_conn();
-    pid_t pid = fork();
-    if (pid == 0)
-        start_again(conn.fd, 3, 1, "role-connection");
-    close(conn.fd);
-    be_served(conn.peer);
-    child_ended(pid, 0);
-}
+SCENE("service-manager-accepts", hands_on(3, 1, "role-connection"))
 
-SCENARIO("role-connection")
-{
-    serve(3);
-    _exit(results->wrong != 0);
-}
+SCENE("role-connection", serve(3, 3))
 
 /* A server on stdio may never make a call that is seen: what inetd gives it has its rule at once.
  */
 SCENARIO("inetd-silent")
 {
     struct conn conn = open_conn();
-    pid_t pid = fork();
-    if (pid == 0) {
-        set_kernel_option(conn.fd, TCP_NODELAY, 0);
-        start_again(conn.fd, 0, 2, "role-silent");
-    }
-    /* Until it has begun it is off, or still on from our own start. */
+    pid_t pid = start_again(conn.fd, 0, 2, "role-silent");
     child_ended(pid, 0);
     EXPECT(has_nodelay(conn.fd) == (getenv("LD_PRELOAD") != NULL));
     close_conn(conn);
@@ -253,23 +203,11 @@ SCENE("role-silent", RAW(exit_group, 0, 0, 0, 0))
 SCENARIO("role-listener")
 {
     int fd = accept(3, NULL, NULL);
-    serve(fd);
+    serve(fd, fd);
     close(fd);
 }
 
-SCENARIO("role-inetd")
-{
-    char request[8];
-    is_governed(1);
-    put(1, "one ");
-    put(1, "answer");
-    if (read(0, request, sizeof request) != 4)
-        _exit(9);
-    put(1, "other ");
-    put(1, "answer");
-    wait_ms(300);
-    _exit(results->wrong != 0);
-}
+SCENE("role-inetd", is_governed(1); serve(0, 1))
 
 int main(int argc, char **argv)
 {

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that end, are cancelled, or jump away while their connections hold bytes; filters that
  * kill. */
+#include "filter.h"
 #include "life.h"
 
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
-#include <stddef.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/select.h>
 
 static void *writes_and_ends(void *conn)
@@ -190,32 +186,8 @@ SCENARIO("jumps")
     close_conn(conn);
 }
 
-#if defined(__x86_64__)
-#define THIS_MACHINE AUDIT_ARCH_X86_64
-#else
-#define THIS_MACHINE AUDIT_ARCH_AARCH64
-#endif
-
-/* As OpenSSH's: what is not on the list ends the process. Here only what this library could add is
- * not. */
-static void kill_on_setsockopt(bool by_number)
-{
-    struct sock_filter steps[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 3, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-    };
-    struct sock_fprog filter = {sizeof steps / sizeof *steps, steps};
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    if (by_number)
-        EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0);
-    else
-        EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
-}
-
+/* A filter as OpenSSH's: what is not on the list ends the process. Here only what this library
+ * could add is not. */
 SCENARIO("filter")
 {
     for (int by_number = 0; by_number < 2; by_number++) {
@@ -228,7 +200,7 @@ SCENARIO("filter")
             EXPECT(read(conn.fd, &byte, 1) == 1);
             put(conn.fd, "before ");
             must_not_ask = true;
-            kill_on_setsockopt(by_number);
+            EXPECT(FORBID(by_number, SYS_setsockopt, SYS_getsockopt, SYS_futex));
             put(conn.fd, "and ");
             EXPECT(read(conn.fd, &byte, 1) == 1);
             put(conn.fd, "after");

@@ -2,40 +2,15 @@
 /* Filters that a program installs for itself. One kills on a single system call, which the program
  * does not make: whatever it does instead, nobody may make that call for it. One permits
  * everything: then the sockets are as the program has made them. See promise.h. */
+#include "filter.h"
 #include "promise.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <spawn.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 
 static char name_of_true[] = "true";
 static char *const just_true[] = {name_of_true, NULL};
 static char *const no_environment[] = {NULL};
 static const char path_of_true[] = "/bin/true";
-
-static void install(struct sock_filter *filter, unsigned short length, bool by_number)
-{
-    struct sock_fprog program = {.len = length, .filter = filter};
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    if (by_number)
-        EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
-    else
-        EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
-
-/* Everything but this call. */
-static void kill_on(unsigned number)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    install(filter, sizeof filter / sizeof *filter, false);
-}
 
 static void execs(int fd)
 {
@@ -103,7 +78,7 @@ static int ends_at_once(void *unused)
     _exit(0);
 }
 
-static void lives_through(unsigned forbidden, void (*act)(int fd), const char *name)
+static void lives_through(int forbidden, void (*act)(int fd), const char *name)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -113,7 +88,7 @@ static void lives_through(unsigned forbidden, void (*act)(int fd), const char *n
         is_governed(conn.fd);
         if (forbidden == SYS_getpid)
             child_ended(clone_in_memory(ends_at_once, NULL, CLONE_VFORK), 0);
-        kill_on(forbidden);
+        EXPECT(FORBID(false, forbidden));
         act(conn.fd);
         _exit(results->wrong != 0);
     }
@@ -141,14 +116,13 @@ SCENARIO("kills")
  * TCP_NODELAY it has set. */
 static void permits(bool by_number)
 {
-    struct sock_filter all_of_it[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sockaddr_in address;
     bool shimmed = getenv("LD_PRELOAD") != NULL;
     int on = 1, listener = seen_listener(&address);
     EXPECT(has_nodelay(listener) == shimmed);
     struct conn conn = open_conversing(), own = open_conversing();
     EXPECT(setsockopt(own.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
-    install(all_of_it, 1, by_number);
+    EXPECT(FORBID_NOTHING(by_number));
     EXPECT(!has_nodelay(listener));
     EXPECT(!has_nodelay(conn.fd));
     EXPECT(has_nodelay(own.fd));

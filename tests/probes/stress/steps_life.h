@@ -83,40 +83,20 @@ SCENE("nonblock", EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0))
 
 /* --- handing on and ending --- */
 
-SCENARIO("fork")
-{
-    pid_t pid = fork();
-    if (pid == 0)
-        RAW(exit_group, 0, 0, 0, 0);
-    child_ended(pid, 0);
-}
+/* A child that does this and ends. */
+#define CHILD(make, act)                                                                           \
+    do {                                                                                           \
+        pid_t pid = make;                                                                          \
+        if (pid == 0)                                                                              \
+            RAW(exit_group, !(act), 0, 0, 0);                                                      \
+        child_ended(pid, 0);                                                                       \
+    } while (0)
 
-SCENARIO("clone")
-{
-    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-    if (pid == 0)
-        RAW(exit_group, 0, 0, 0, 0);
-    child_ended(pid, 0);
-}
-
-SCENARIO("vfork")
-{
-    pid_t pid = vfork();
-    if (pid == 0)
-        RAW(exit_group, 0, 0, 0, 0);
-    child_ended(pid, 0);
-}
-
-SCENARIO("vfork-writes")
-{
-    pid_t pid = vfork();
-    if (pid == 0) {
-        if (write(near.fd, "piece", 5) != 5 || write(near.fd, "piece", 5) != 5)
-            RAW(exit_group, 1, 0, 0, 0);
-        RAW(exit_group, 0, 0, 0, 0);
-    }
-    child_ended(pid, 0);
-}
+SCENE("fork", CHILD(fork(), true))
+SCENE("clone", CHILD((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true))
+SCENE("vfork", CHILD(vfork(), true))
+SCENE("vfork-writes",
+      CHILD(vfork(), write(near.fd, "piece", 5) == 5 && write(near.fd, "piece", 5) == 5))
 
 /* Everything but what is standard. */
 static int closes_in_helper(void *unused)

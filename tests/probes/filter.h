@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* A seccomp filter that a program installs for itself. */
+#ifndef PROBES_FILTER_H
+#define PROBES_FILTER_H
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FILTERED_MOST = 4 };
+
+/* The calls of the list have one verdict (SECCOMP_RET_...), all others the other. A list is as long
+ * as FILTERED_MOST, or ends with -1. */
+static bool filter_calls(bool by_number, const int *calls, unsigned theirs, unsigned others)
+{
+    struct sock_filter steps[2 * FILTERED_MOST + 2] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    struct sock_fprog filter = {1, steps};
+    for (int i = 0; i < FILTERED_MOST && calls[i] != -1; i++) {
+        steps[filter.len++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1);
+        steps[filter.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, theirs);
+    }
+    steps[filter.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, others);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return false;
+    return (by_number ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)
+                      : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) == 0;
+}
+
+/* Some calls kill who makes them, or all but some; with no calls, nothing is forbidden. */
+#define FORBID(by_number, ...)                                                                     \
+    filter_calls(by_number, (const int[]){__VA_ARGS__, -1}, SECCOMP_RET_KILL_PROCESS,              \
+                 SECCOMP_RET_ALLOW)
+#define ALLOW_ONLY(by_number, ...)                                                                 \
+    filter_calls(by_number, (const int[]){__VA_ARGS__, -1}, SECCOMP_RET_ALLOW,                     \
+                 SECCOMP_RET_KILL_PROCESS)
+#define FORBID_NOTHING(by_number) FORBID(by_number, -1)
+
+#endif
