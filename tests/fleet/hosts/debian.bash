@@ -92,7 +92,7 @@ END
     with_debian bash -c '
         ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
         exec timeout 120 systemd-nspawn --quiet --directory="$1" --register=no --keep-unit --private-network \
-            --link-journal=no --boot </dev/null' - "$LAYER/root" >"$BATS_FILE_TMPDIR/boot" 2>&1 || {
+            --link-journal=no --system-call-filter=pidfd_getfd --boot </dev/null' - "$LAYER/root" >"$BATS_FILE_TMPDIR/boot" 2>&1 || {
         echo "the system did not boot and power off:"
         tail -n 20 "$BATS_FILE_TMPDIR/boot"
         return 1
