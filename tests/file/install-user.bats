@@ -55,7 +55,7 @@ tools_without() {
     cat >"$TOOLS/apt-get" <<END
 #!/bin/sh
 case \$* in
-*'source cjson') cp -R '$CJSON' cjson-9.9.9 ;;
+*'source cjson'*) cp -R '$CJSON' cjson-9.9.9 ;;
 esac
 END
     chmod +x "$TOOLS/apt-get"
