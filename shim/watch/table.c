@@ -88,6 +88,7 @@ static void find_closed_listener(const struct ns_table *table, struct ns_netns *
                                  const struct ns_diag_key *key)
 {
     if (ns_netns_is_listened(netns, ntohs(key->id.idiag_sport)) ||
+        ns_netns_is_listened(netns, ntohs(key->id.idiag_dport)) ||
         ntohs(key->id.idiag_dport) < EPHEMERAL_FIRST)
         return;
     for (size_t i = 0; i < table->n_live; i++) {

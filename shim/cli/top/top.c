@@ -224,7 +224,7 @@ int ns_top_main(int argc, char **argv)
                                      .n_pids = 1,
                                      .children = true,
                                      .all = options.pid == 0,
-                                     .peers = true};
+                                     .peers = options.pid != 0};
     int error = ns_watch_open(&watch, &top.watch);
     if (error)
         return ns_diagnosed_say_error("top", options.pid, error);
