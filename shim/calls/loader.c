@@ -17,7 +17,8 @@ static _Atomic bool opened_deep;
 /* The _init of every object that is linked with glibc's crti.o calls this function, if some object
  * exports it. No libc does. */
 void __gmon_start__(void);
-NS_EXPORT void __gmon_start__(void)
+/* Of objects that are initialized before ThreadSanitizer's runtime, too. */
+__attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 {
     /* Not without rules, nor after a seccomp filter. */
     if (__builtin_expect(atomic_load_explicit(&opened_deep, memory_order_relaxed), 0) &&
