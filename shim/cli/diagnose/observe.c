@@ -170,20 +170,26 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
     return false;
 }
 
+static bool is_seen_outside(const struct ns_diagnosis *diagnosis,
+                            const struct ns_diagnosed_process *process)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (diagnosis->rows[i].process == process && !diagnosis->rows[i].is_peer &&
+            diagnosis->rows[i].source == NS_SOURCE_OUTSIDE)
+            return true;
+    return false;
+}
+
 /* A program whose connections are in no record, and which does not import libc's functions for
  * them, makes its own system calls. */
-static void find_own_calls(struct ns_diagnosis *diagnosis)
+static void find_own_calls(const struct ns_diagnosis *diagnosis)
 {
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *row = &diagnosis->rows[i];
-        size_t at = 0;
+    for (size_t i = 0; i < diagnosis->n_processes; i++) {
+        struct ns_diagnosed_process *process = diagnosis->processes[i];
 
-        while (diagnosis->processes[at] != row->process)
-            at++;
-        if (row->source == NS_SOURCE_INSIDE || row->is_peer || !row->process->curable.yes)
-            continue;
-        if (!row->process->container && !ns_elf_path_makes_sockets(row->process->exe))
-            diagnosis->processes[at]->curable = (struct ns_curable){
+        if (process->curable.yes && !process->container && is_seen_outside(diagnosis, process) &&
+            !ns_elf_path_makes_sockets(process->exe))
+            process->curable = (struct ns_curable){
                 .reason = "makes system calls without libc, which the library does not see"};
     }
 }

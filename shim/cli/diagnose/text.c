@@ -51,25 +51,14 @@ static void print_wrapped(FILE *stream, const char *label, const char *text, int
     print_words(stream, text, indent, indent, width);
 }
 
-/* The colour of a grade on a terminal: red for a proven stall, yellow for what is not certain, none
- * for the rest. */
-static const char *colour(enum ns_grade grade, bool is_held)
+/* The colour of a grade: red for a proven stall, yellow for what is not certain. "": none. */
+static const char *colour(FILE *stream, enum ns_grade grade)
 {
+    if (!ns_output_has_colour(stream))
+        return "";
     if (grade == NS_GRADE_PROVEN)
         return NS_RED;
-    return is_held || grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
-}
-
-static void begin_colour(FILE *stream, const char *sequence)
-{
-    if (*sequence && ns_output_has_colour(stream))
-        fputs(sequence, stream);
-}
-
-static void end_colour(FILE *stream, const char *sequence)
-{
-    if (*sequence && ns_output_has_colour(stream))
-        fputs(NS_PLAIN, stream);
+    return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
 }
 
 static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
@@ -109,12 +98,11 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
     const struct ns_verdict *verdict = &row->verdict;
     char text[TEXT_MOST];
 
-    fprintf(stream, "\n%s[%d], %s: ", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text));
-    begin_colour(stream, colour(verdict->grade, row->is_held));
-    fputs(ns_diagnosed_grade(row), stream);
-    end_colour(stream, colour(verdict->grade, row->is_held));
-    putc('\n', stream);
+    const char *begin = colour(stream, verdict->grade);
+
+    fprintf(stream, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
+            ns_diagnosis_where(row, text, sizeof text), begin, ns_diagnosed_grade(row),
+            *begin ? NS_PLAIN : "");
     print_cost(stream, row, width);
     if (row->pattern[0])
         print_wrapped(stream, "pattern", row->pattern, width);
@@ -222,14 +210,15 @@ static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis
 void ns_report_print(FILE *stream, const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
+    const char *begin = colour(stream, diagnosis->grade);
     static const char title[] = "nagleshim diagnose: ";
     char text[TEXT_MOST];
 
     fputs(title, stream);
-    begin_colour(stream, colour(diagnosis->grade, false));
+    fputs(begin, stream);
     print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
                 0, width ? width : INT_MAX);
-    end_colour(stream, colour(diagnosis->grade, false));
+    fputs(*begin ? NS_PLAIN : "", stream);
     print_rows(stream, diagnosis, width);
     print_experiments(stream, diagnosis);
     if (report->next || report->n_notes)
