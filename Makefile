@@ -183,19 +183,6 @@ $B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
-# Chatty programs in other languages. rustc does not use CC and CFLAGS.
-$B/chatty/talk-rust: examples/chatty/talk.rs
-	@mkdir -p $(@D)
-	MAKEFLAGS= rustc -O -o $@ $<
-
-$B/chatty/talk-asio: examples/chatty/talk.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -Wall -Wextra $(WERROR) -o $@ $< -pthread
-
-$B/chatty/Talk.class: examples/chatty/Talk.java
-	@mkdir -p $(@D)
-	javac -d $(@D) $<
-
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
@@ -210,13 +197,12 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty differential
+.PHONY: examples probes units lwip differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two main targets -----------------------------------------------------------------------------------
 .PHONY: demo check deps
@@ -435,13 +421,13 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/pa
 .PHONY: bench figures trace
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
-	@$(MAKE) --no-print-directory all examples probes chatty
-	@status=0; for part in run ways chatty distance; do \
+	@$(MAKE) --no-print-directory all examples probes
+	@status=0; for part in run ways distance; do \
 		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
 
 figures: ## draw the pictures in examples/figures and build/figures with gnuplot
 	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples probes chatty
+	@$(MAKE) --no-print-directory all examples probes
 	@examples/figures/draw
 	@examples/figures/draw_measured
 
