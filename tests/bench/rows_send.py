@@ -73,7 +73,7 @@ def bench_records(bench):
 def quotes(bench, place, policies=(NO_SHIM, NO_SHIM), server=("--winsock-ack",), client=("--winsock-ack",)):
     rounds = 500 if bench.quick else 3000
     out = bench.exchange(place, policies, [EXAMPLES / "quote_server", *server, 0],
-                         [EXAMPLES / "quote_client", "--warmup", 20, *client, "127.0.0.1", "PORT", rounds])
+                         [EXAMPLES / "quote_client", "--warmup", 100, *client, "127.0.0.1", "PORT", rounds])
     return field(out, "total_ms") / 1e3 / rounds
 
 
