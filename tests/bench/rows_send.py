@@ -79,11 +79,12 @@ def quotes(bench, place, policies=(NO_SHIM, NO_SHIM), server=("--winsock-ack",),
 
 def bench_quotes(bench):
     nodelay = ["--winsock-ack", "--nodelay"]
-    # By hand at one end only. That end needs immediate ACKs, too, as with the shim.
+    # By hand at one end only. That end needs immediate ACKs, too, as with the shim, and they cost a system call a round. The
+    # warm-up contains the one ACK that the shim skips as a test.
     rows = [(f"by hand, {end} only", {end: ["--quickack", "--nodelay"]}, None) for end in ("client", "server")]
     for mode, policy in modes().items():
-        rows += [(f"{mode}, client only", {"policies": (NO_SHIM, policy)}, 1.02),
-                 (f"{mode}, server only", {"policies": (policy, NO_SHIM)}, 1.02)]
+        rows += [(f"{mode}, client only", {"policies": (NO_SHIM, policy)}, 1.20),
+                 (f"{mode}, server only", {"policies": (policy, NO_SHIM)}, 1.20)]
     for what, how, most in rows:
         name = f"quotes: {what} / TCP_NODELAY on both"
         for cpus, place in bench.places.items() if bench.wanted(name) else ():
