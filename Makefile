@@ -183,21 +183,6 @@ $B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
-# Victims that must be compiled. cargo writes files next to its sources, so it builds in a copy of them.
-$B/victims/asio: tests/systems/victims/asio.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -Wall -Wextra $(WERROR) -o $@ $< -pthread
-
-$B/victims/peer: tests/systems/victims/go/main.go tests/systems/victims/go/go.mod
-	@mkdir -p $(@D)
-	cd tests/systems/victims/go && GOTOOLCHAIN=local go build -buildvcs=false -o $(abspath $@) .
-
-$B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victims/axum/src/main.rs
-	@mkdir -p $(@D) .deps/victims
-	cp -R tests/systems/victims/axum .deps/victims/
-	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
-	cp .deps/victims/axum/target/debug/axum-queue $@
-
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
@@ -212,13 +197,12 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip victims differential
+.PHONY: examples probes units lwip differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
 
 # --- the two main targets -----------------------------------------------------------------------------------
 .PHONY: demo check deps
@@ -271,12 +255,6 @@ soak: ## run a web site for SOAK (600) seconds without and with the library, whi
 	@tests/deps soak
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/soak/run $(SOAK)
-
-.PHONY: check-victims
-check-victims: ## test more programs that stall without the library: Java, Python, Perl, PHP, shells, C++, Go and Rust
-	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples victims
-	@tests/run more-victims.bats
 
 .PHONY: check-museum
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
