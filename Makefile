@@ -183,34 +183,6 @@ $B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
-# Chatty programs in other languages. rustc does not use CC and CFLAGS.
-$B/chatty/talk-rust: examples/chatty/talk.rs
-	@mkdir -p $(@D)
-	MAKEFLAGS= rustc -O -o $@ $<
-
-$B/chatty/talk-asio: examples/chatty/talk.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -Wall -Wextra $(WERROR) -o $@ $< -pthread
-
-$B/chatty/Talk.class: examples/chatty/Talk.java
-	@mkdir -p $(@D)
-	javac -d $(@D) $<
-
-# Victims that must be compiled. cargo writes files next to its sources, so it builds in a copy of them.
-$B/victims/asio: tests/systems/victims/asio.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -Wall -Wextra $(WERROR) -o $@ $< -pthread
-
-$B/victims/peer: tests/systems/victims/go/main.go tests/systems/victims/go/go.mod
-	@mkdir -p $(@D)
-	cd tests/systems/victims/go && GOTOOLCHAIN=local go build -buildvcs=false -o $(abspath $@) .
-
-$B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victims/axum/src/main.rs
-	@mkdir -p $(@D) .deps/victims
-	cp -R tests/systems/victims/axum .deps/victims/
-	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
-	cp .deps/victims/axum/target/debug/axum-queue $@
-
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
@@ -225,14 +197,12 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty victims differential
+.PHONY: examples probes units lwip differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
-chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two main targets -----------------------------------------------------------------------------------
 .PHONY: demo check deps
@@ -285,12 +255,6 @@ soak: ## run a web site for SOAK (600) seconds without and with the library, whi
 	@tests/deps soak
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/soak/run $(SOAK)
-
-.PHONY: check-victims
-check-victims: ## test more programs that stall without the library: Java, Python, Perl, PHP, shells, C++, Go and Rust
-	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples victims
-	@tests/run more-victims.bats
 
 .PHONY: check-museum
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
@@ -454,23 +418,17 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/pa
 	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
-.PHONY: bench figures trace
+.PHONY: bench figures
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
-	@$(MAKE) --no-print-directory all examples probes chatty
-	@status=0; for part in run ways chatty distance; do \
+	@$(MAKE) --no-print-directory all examples probes
+	@status=0; for part in run ways distance; do \
 		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
 
-figures: ## draw the pictures in examples/figures and build/figures with gnuplot
+figures: ## draw the picture of the README
 	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples probes chatty
-	@examples/figures/draw
-	@examples/figures/draw_measured
-
-trace: ## print the frames of one POST without and with the library
-	@tests/deps trace
 	@$(MAKE) --no-print-directory all examples
-	@examples/trace
+	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
 .PHONY: lint format clean help

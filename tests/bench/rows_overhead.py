@@ -86,14 +86,6 @@ def probe_pair(bench, place, policies, probe, *counts):
     return 1 / field(out, "requests_per_s")
 
 
-def bench_pool(bench):
-    count = 3000 if bench.quick else 15000
-    for connections in (1, 8):
-        compare_overhead(bench, f"a reading and an answering thread, {connections} connections",
-                         lambda place, policy: probe_pair(bench, place, (policy, policy), "bench_pool", count,
-                                                          connections), bench.pairs(11))
-
-
 def bench_connections(bench):
     count = 500 if bench.quick else 2500
     where = {"client": (NO_SHIM, BUILT_IN), "server": (BUILT_IN, NO_SHIM), "both": (BUILT_IN, BUILT_IN)}
@@ -156,4 +148,4 @@ def bench_observed(bench):
                      for sockets in dict.fromkeys(most_sockets(n) for n in (10, 10000))])
 
 
-BENCHES = (bench_redis, bench_wrk, bench_connections, bench_pool, bench_saturated, bench_observed)
+BENCHES = (bench_redis, bench_wrk, bench_connections, bench_saturated, bench_observed)

@@ -95,7 +95,6 @@ class Bench:
     def __init__(self, options, work):
         self.quick, self.only, self.work = options.quick, options.only, work
         self.rows, self.running = [], []
-        self.baseline = read_baseline(getattr(options, "baseline", None))
         # Copies: a build during the measurement must not change what is measured.
         self.library, self.observer = (pathlib.Path(shutil.copy(ROOT / f"build/libnagleshim{name}.so", work))
                                        for name in ("", "-observe"))
@@ -262,8 +261,7 @@ class Bench:
 
     def add(self, name, cpus, target, value, low, high, *, good, unit="", note="", raw=None):
         row = {"name": name, "cpus": cpus, "target": target, "measured": value, "low": low, "high": high, "unit": unit,
-               "verdict": ("ok" if good else "over") if target else "", "note": note,
-               "baseline": self.baseline.get(name, {}).get(cpus)}
+               "verdict": ("ok" if good else "over") if target else "", "note": note}
         print(format_row(row), flush=True)
         self.rows.append({**row, **(raw or {})})
 
@@ -300,30 +298,13 @@ def matched(pattern, text, program):
     return float(found.group(1))
 
 
-def read_baseline(file):
-    """Name -> number of CPUs -> what was measured when the file was written."""
-    return json.loads(file.read_text())["measured"] if file and file.exists() else {}
-
-
-def write_baseline(file, rows):
-    """Rows that were not measured this time keep their old values. One row is one line."""
-    measured = read_baseline(file)
-    for row in rows:
-        measured.setdefault(row["name"], {})[row["cpus"]] = round(row["measured"], 4)
-    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(measured[name], sort_keys=True)}" for name in sorted(measured))
-    system = json.dumps({"kernel": os.uname().release, "machine": os.uname().machine})[:-1]
-    file.write_text(f'{system}, "measured": {{\n{lines}\n}}}}\n')
-
-
-FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {change:<7} {verdict:<5} "
-          "{note}")
+FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {verdict:<5} {note}")
 
 
 def format_row(row):
     unit = f" {row['unit']}" if row["unit"] else ""
     places = 1 if unit else 2
-    change = f"{100 * (row['measured'] / row['baseline'] - 1):+.0f} %" if row["baseline"] else ""
-    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}", "change": change,
+    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}",
                             "spread": f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"}).rstrip()
 
 
