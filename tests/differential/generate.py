@@ -191,7 +191,7 @@ class Maker:
         rows = [(3, "<o:poll poll poll_chk> <set> {}"), (2, "<o:ppoll ppoll ppoll_chk> <set> {} <mask>"),
                 (1, "select <set> {}"), (1, "pselect <set> {} <mask>"),
                 (3, "<o:epoll_wait epoll_pwait epoll_pwait2> <epoll_set> <o:1 2 8 8 0> {} <mask>"),
-                (1, "<o:nanosleep clock_nanosleep usleep sem_timedwait cond_timedwait> 200"), (1, "waitpid")]
+                (1, "<o:nanosleep clock_nanosleep> 200")]
         line = rows[0][1] if self.place == IN_HANDLER else self.weighted(rows)
         self.say(start + line.format(timeout))
 
@@ -311,7 +311,7 @@ class Maker:
 
     def make_process(self):
         """A child's descriptors are its own: what it makes is gone after it."""
-        case = self.below(13)
+        case = self.below(12)
         if case <= 2:
             self.say("fork <o:exit _exit _exit _Fork> {")
             self.make_block(IN_CHILD, 1 + self.below(5))
@@ -330,7 +330,7 @@ class Maker:
             self.make_block(IN_THREAD, 1 + self.below(5))
         else:
             self.say(["spawn <tcp> <size> <o:posix_spawn posix_spawn vfork fork system popen>", "<o:seccomp altstack>",
-                      "unshare <o:CLONE_FILES CLONE_FS CLONE_SYSVSEM>", "waitpid"][case - 9])
+                      "unshare <o:CLONE_FILES CLONE_FS CLONE_SYSVSEM>"][case - 9])
 
     def make_handler(self, name):
         self.say(f"handler {name} <o:0 SA_RESTART SA_RESTART SA_RESTART|SA_ONSTACK SA_NODEFER SA_SIGINFO> {{")
