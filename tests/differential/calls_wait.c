@@ -62,7 +62,7 @@ static bool ready(const struct set *set, bool for_select)
 static bool feed_later(struct op *op, struct slot *slot)
 {
     const struct connection *connection = slot ? connection_of(slot) : NULL;
-    if (!connection || connection->kind != PEER || connection->half || finished(slot))
+    if (!connection || connection->half || finished(slot))
         return false;
     long missing = raw_option(slot->fd, SOL_SOCKET, SO_RCVLOWAT) - available(slot);
     op->later = (struct message){
@@ -194,7 +194,7 @@ SELECT(pselect, pselect(selection.most, in, &selection.out, &selection.except, w
 SLOT_CALLS(epoll)
 {
     CALL(op, epoll_create1(word_number(op, 2) ? EPOLL_CLOEXEC : 0));
-    set_slot(slot, (int)op->result, -1, 0);
+    set_slot(slot, (int)op->result, -1);
     slot->epoll = true;
 }
 
