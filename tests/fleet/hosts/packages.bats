@@ -176,14 +176,6 @@ exchange() {
     in_debian rm /etc/ld.so.preload
 }
 
-@test "a line of its own in /etc/ld.so.preload goes with the file" {
-    # shellcheck disable=SC2016
-    run -0 in_debian bash -c '
-        dpkg -i /packages/*.deb >/dev/null && ls /usr/lib/*/libnagleshim.so >/etc/ld.so.preload &&
-            dpkg -r nagleshim libnagleshim 2>&1; test ! -e /etc/ld.so.preload'
-    [[ $output != *'cannot be preloaded'* ]]
-}
-
 @test "purged, nothing of them is left" {
     in_debian sh -c 'dpkg -i /packages/*.deb && dpkg -P nagleshim libnagleshim' >/dev/null
     run in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort'
