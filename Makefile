@@ -417,23 +417,17 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/pa
 	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
-.PHONY: bench figures trace
+.PHONY: bench figures
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes
 	@status=0; for part in run ways distance; do \
 		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
 
-figures: ## draw the pictures in examples/figures and build/figures with gnuplot
+figures: ## draw the picture of the README
 	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples probes
-	@examples/figures/draw
-	@examples/figures/draw_measured
-
-trace: ## print the frames of one POST without and with the library
-	@tests/deps trace
 	@$(MAKE) --no-print-directory all examples
-	@examples/trace
+	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
 .PHONY: lint format clean help
