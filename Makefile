@@ -212,7 +212,6 @@ demo: ## install missing packages, build, and measure stalls without and with th
 	@tests/demo
 
 check: ## install what the tests need, build, and run all tests
-	@tests/run --plan
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
