@@ -212,9 +212,7 @@ demo: ## install missing packages, build, and measure stalls without and with th
 	@tests/demo
 
 check: ## install what the tests need, build, and run all tests
-	@tests/run --plan
 	@tests/deps check
-	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 

@@ -390,40 +390,6 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     [[ $(<"$T/seen") == *'it stalls: '* && $(<"$T/seen") != *$'\e'* ]]
 }
 
-@test "connections of a server whose listener is closed are one row" {
-    cat >"$T/many.py" <<'PYTHON'
-import os, socket, sys
-listener = socket.create_server(("127.0.0.1", 0))
-for _ in range(3):
-    if os.fork() == 0:
-        one = socket.create_connection(listener.getsockname())
-        listener.close()
-        while len(one.recv(8, socket.MSG_WAITALL)) == 8:
-            one.send(b"answer")
-        os._exit(0)
-served = [listener.accept()[0] for _ in range(3)]
-listener.close()
-print("ready", flush=True)
-sys.stdin.readline()
-for _ in range(20):
-    for one in served:
-        one.send(b"head"); one.send(b"body")
-        assert one.recv(100)
-sys.stdin.readline()
-PYTHON
-    mkfifo "$T/in"
-    "$python" "$T/many.py" <"$T/in" >"$T/many.out" 3>&- &
-    local server=$!
-    NS_STARTED+=("$server")
-    exec 7>"$T/in"
-    until grep -q ready "$T/many.out"; do sleep 0.01; done
-    (sleep 1; echo >&7) &
-    run --separate-stderr "$NS" diagnose --pid "$server" --for 5 --json "$T/o.json"
-    echo >&7
-    says "$T/o.json" '[(row["role"], row["connections"], row["grade"]) for row in rows
-        if row["process"]["pid"] == '"$server"'] == [("server", 3, "proven")]'
-}
-
 @test "a process that the program leaves in the background is named" {
     run --separate-stderr "$NS" diagnose -- bash -c 'sleep 3 >/dev/null 2>&1 3>&- & sleep 0.3; echo $!; exit 4'
     expect_status 4
