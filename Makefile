@@ -42,7 +42,7 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # Files that the library and the command share. Unit tests and fuzzers test them without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
-	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
+	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c \
 	shim/base/arena.c shim/judge/look.c
 # Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
 START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/conn/fds.c \
@@ -183,34 +183,6 @@ $B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
 
-# Chatty programs in other languages. rustc does not use CC and CFLAGS.
-$B/chatty/talk-rust: examples/chatty/talk.rs
-	@mkdir -p $(@D)
-	MAKEFLAGS= rustc -O -o $@ $<
-
-$B/chatty/talk-asio: examples/chatty/talk.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -Wall -Wextra $(WERROR) -o $@ $< -pthread
-
-$B/chatty/Talk.class: examples/chatty/Talk.java
-	@mkdir -p $(@D)
-	javac -d $(@D) $<
-
-# Victims that must be compiled. cargo writes files next to its sources, so it builds in a copy of them.
-$B/victims/asio: tests/systems/victims/asio.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -Wall -Wextra $(WERROR) -o $@ $< -pthread
-
-$B/victims/peer: tests/systems/victims/go/main.go tests/systems/victims/go/go.mod
-	@mkdir -p $(@D)
-	cd tests/systems/victims/go && GOTOOLCHAIN=local go build -buildvcs=false -o $(abspath $@) .
-
-$B/victims/axum-queue: tests/systems/victims/axum/Cargo.toml tests/systems/victims/axum/src/main.rs
-	@mkdir -p $(@D) .deps/victims
-	cp -R tests/systems/victims/axum .deps/victims/
-	MAKEFLAGS= cargo build --quiet --manifest-path .deps/victims/axum/Cargo.toml
-	cp .deps/victims/axum/target/debug/axum-queue $@
-
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
@@ -225,14 +197,12 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip chatty victims differential
+.PHONY: examples probes units lwip differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
 lwip: $B/lwip/quote_server
-victims: $B/victims/asio $B/victims/peer $B/victims/axum-queue
-chatty: $B/chatty/talk-rust $B/chatty/talk-asio $B/chatty/Talk.class
 
 # --- the two main targets -----------------------------------------------------------------------------------
 .PHONY: demo check deps
@@ -242,9 +212,7 @@ demo: ## install missing packages, build, and measure stalls without and with th
 	@tests/demo
 
 check: ## install what the tests need, build, and run all tests
-	@tests/run --plan
 	@tests/deps check
-	@tests/fleet/openapi || echo 'make: the tests of manifests do without, and are skipped' >&2
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 
@@ -285,12 +253,6 @@ soak: ## run a web site for SOAK (600) seconds without and with the library, whi
 	@tests/deps soak
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/soak/run $(SOAK)
-
-.PHONY: check-victims
-check-victims: ## test more programs that stall without the library: Java, Python, Perl, PHP, shells, C++, Go and Rust
-	@tests/deps victims
-	@$(MAKE) --no-print-directory -s all examples victims
-	@tests/run more-victims.bats
 
 .PHONY: check-museum
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
@@ -454,23 +416,16 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/pa
 	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
-.PHONY: bench figures trace
+.PHONY: bench figures
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
-	@$(MAKE) --no-print-directory all examples probes chatty
-	@status=0; for part in run ways chatty distance; do \
-		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
+	@$(MAKE) --no-print-directory all examples probes
+	@tests/bench/run $(BENCH)
 
-figures: ## draw the pictures in examples/figures and build/figures with gnuplot
+figures: ## draw the picture of the README
 	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples probes chatty
-	@examples/figures/draw
-	@examples/figures/draw_measured
-
-trace: ## print the frames of one POST without and with the library
-	@tests/deps trace
 	@$(MAKE) --no-print-directory all examples
-	@examples/trace
+	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
 .PHONY: lint format clean help

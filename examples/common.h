@@ -34,7 +34,6 @@
 #define STALL_NS 20000000
 
 struct socket_options {
-    int mss;    /* TCP_MAXSEG, 0: as the route has it */
     int sndbuf; /* SO_SNDBUF, negative: not asked for */
     bool nodelay;
 };
@@ -50,8 +49,7 @@ struct common {
 /* clang-format off */
 #define COMMON_DEFAULTS {.socket = {.sndbuf = -1}, .connections = 1}
 #define ALL_OPTIONS \
-    {"warmup", required_argument, NULL, 'w'}, {"mss", required_argument, NULL, 'm'}, \
-    {"help", no_argument, NULL, 'h'}
+    {"warmup", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}
 #define SERVER_OPTIONS ALL_OPTIONS, {"connections", required_argument, NULL, 'c'}
 #define NODELAY_OPTION {"nodelay", no_argument, NULL, 'n'}
 #define END_OF_OPTIONS {NULL, 0, NULL, 0}
@@ -119,9 +117,6 @@ static inline bool common_option(int option, struct common *common, const char *
     case 'w':
         common->warmup = (size_t)parse_number(optarg, "--warmup", 0, INT_MAX);
         return true;
-    case 'm':
-        common->socket.mss = (int)parse_number(optarg, "--mss", 88, 32767);
-        return true;
     case 'c':
         common->connections = (size_t)parse_number(optarg, "--connections", 0, INT_MAX);
         return true;
@@ -154,8 +149,6 @@ static inline void set_option(int fd, int level, int name, int value, const char
 
 static inline void apply_options(int fd, const struct socket_options *options)
 {
-    if (options->mss > 0)
-        set_option(fd, IPPROTO_TCP, TCP_MAXSEG, options->mss, "TCP_MAXSEG");
     if (options->sndbuf >= 0)
         set_option(fd, SOL_SOCKET, SO_SNDBUF, options->sndbuf, "SO_SNDBUF");
     if (options->nodelay)

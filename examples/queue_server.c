@@ -11,7 +11,6 @@ static const char help[] =
     "PORT 0 takes a free one. The first line printed is 'listening on port N'.\n"
     "  --connections N  connections to serve, one after the other (1); 0: no end\n"
     "  --warmup N       answers whose segments are not counted (0)\n"
-    "  --mss N          the largest segment to use\n"
     "  --help           this text\n";
 
 static struct common common = COMMON_DEFAULTS;

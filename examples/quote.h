@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the quote client and the quote server say to each other. No code that does I/O.
  *
- * A connection begins with one byte that tells what it is for; then a request is a number of stocks
- * and their numbers, and its answer one quote for each of them. */
+ * A connection begins with one byte that tells what it is for. Each request is answered by a quote.
+ */
 #ifndef EXAMPLES_QUOTE_H
 #define EXAMPLES_QUOTE_H
 
@@ -10,14 +10,11 @@
 
 #define CONNECTION_COMMANDS 'C'
 #define CONNECTION_DATA 'D'
-#define CONNECTION_BOTH 'B'
-
-enum { QUOTE_LIMIT = 1000 };
 
 /* In network byte order. */
 struct quote_request {
-    uint32_t count;
-    uint32_t stocks[QUOTE_LIMIT];
+    uint32_t number;
+    uint32_t stock;
 };
 
 struct quote {

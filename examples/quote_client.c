@@ -8,20 +8,15 @@
 static const char help[] =
     "Usage: quote_client [OPTION]... HOST PORT COUNT\n"
     "Send COUNT requests to quote_server, each after the answer to the one before it.\n"
-    "  --one-connection  requests and quotes on the same connection\n"
-    "  --batch N         stocks in one request, quotes in one answer (1)\n"
     "  --winsock-ack     TCP_QUICKACK=0 after each receive: acknowledgements are delayed\n"
     "  --quickack        TCP_QUICKACK=1 after each receive: it is acknowledged at once\n"
     "  --nodelay         TCP_NODELAY\n"
     "  --warmup N        requests before those that count (0)\n"
-    "  --mss N           the largest segment to use\n"
     "  --help            this text\n";
 
 struct client {
     struct common common;
-    bool one_connection;
     int quickack; /* set after each receive, unless it is below 0 */
-    uint32_t batch;
     int commands;
     int data;
 };
@@ -50,15 +45,15 @@ static void check_quote(const struct quote *quote, uint32_t stock)
         die("the quote for stock %u arrived with other bytes than were sent", stock);
 }
 
-static void read_quotes(const struct client *client, struct quote *quotes)
+static void read_quote(const struct client *client, struct quote *quote)
 {
-    size_t have = 0, wanted = client->batch * sizeof(*quotes);
+    size_t have = 0;
 
-    while (have < wanted) {
-        size_t got = read_some(client->data, (char *)quotes + have, wanted - have);
+    while (have < sizeof(*quote)) {
+        size_t got = read_some(client->data, (char *)quote + have, sizeof(*quote) - have);
 
         if (got == 0)
-            die("the server closed the connection after %zu of %zu bytes", have, wanted);
+            die("the server closed the connection after %zu of %zu bytes", have, sizeof(*quote));
         set_quickack(client);
         have += got;
     }
@@ -66,22 +61,17 @@ static void read_quotes(const struct client *client, struct quote *quotes)
 
 static void run(const struct client *client, struct rounds *rounds)
 {
-    static struct quote_request request;
-    static struct quote quotes[QUOTE_LIMIT];
-    size_t size = sizeof(request.count) + client->batch * sizeof(request.stocks[0]);
-    uint32_t stock = 0;
+    struct quote quote;
 
-    request.count = htonl(client->batch);
     set_quickack(client);
-    while (rounds_left(rounds)) {
-        for (uint32_t i = 0; i < client->batch; i++)
-            request.stocks[i] = htonl(stock + i);
+    for (uint32_t number = 0; rounds_left(rounds); number++) {
+        struct quote_request request = {htonl(number), htonl(number)};
+
         rounds_begin(rounds, client->commands);
-        write_all(client->commands, &request, size);
-        read_quotes(client, quotes);
+        write_all(client->commands, &request, sizeof(request));
+        read_quote(client, &quote);
         rounds_end(rounds);
-        for (uint32_t i = 0; i < client->batch; i++)
-            check_quote(&quotes[i], stock++);
+        check_quote(&quote, number);
     }
 }
 
@@ -89,51 +79,30 @@ static void parse_options(int argc, char **argv, struct client *client)
 {
     static const struct option options[] = {ALL_OPTIONS,
                                             NODELAY_OPTION,
-                                            {"one-connection", no_argument, NULL, 'o'},
-                                            {"batch", required_argument, NULL, 'b'},
                                             {"winsock-ack", no_argument, NULL, 'a'},
                                             {"quickack", no_argument, NULL, 'q'},
                                             END_OF_OPTIONS};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (common_option(option, &client->common, help))
-            continue;
-        switch (option) {
-        case 'o':
-            client->one_connection = true;
-            break;
-        case 'b':
-            client->batch = (uint32_t)parse_number(optarg, "--batch", 1, QUOTE_LIMIT);
-            break;
-        case 'a':
-            client->quickack = 0;
-            break;
-        case 'q':
-            client->quickack = 1;
-            break;
-        }
-    }
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        if (!common_option(option, &client->common, help))
+            client->quickack = option == 'q';
 }
 
 int main(int argc, char **argv)
 {
-    struct client client = {.common = COMMON_DEFAULTS, .quickack = -1, .batch = 1};
+    struct client client = {.common = COMMON_DEFAULTS, .quickack = -1};
     struct rounds rounds;
-    size_t quotes;
 
     parse_options(argc, argv, &client);
     if (argc - optind != 3)
         usage_error("needs HOST PORT COUNT, see --help");
     rounds_prepare(&rounds, parse_count(argv[optind + 2]), client.common.warmup);
-    client.commands = connect_for(&client, argv + optind,
-                                  client.one_connection ? CONNECTION_BOTH : CONNECTION_COMMANDS);
-    client.data = client.one_connection ? client.commands
-                                        : connect_for(&client, argv + optind, CONNECTION_DATA);
+    client.commands = connect_for(&client, argv + optind, CONNECTION_COMMANDS);
+    client.data = connect_for(&client, argv + optind, CONNECTION_DATA);
     run(&client, &rounds);
-    quotes = rounds.done * client.batch;
-    printf("quotes %zu quotes_per_s %.1f ", quotes,
-           (double)quotes * 1e9 / (double)(rounds.ended - rounds.begun));
+    printf("quotes %zu quotes_per_s %.1f ", rounds.done,
+           (double)rounds.done * 1e9 / (double)(rounds.ended - rounds.begun));
     print_rounds(&rounds, client.commands);
     return 0;
 }

@@ -14,13 +14,11 @@ static const char help[] =
     "  --nodelay        TCP_NODELAY\n"
     "  --connections N  clients to serve, one after the other (1); 0: no end\n"
     "  --warmup N       answers whose segments are not counted (0)\n"
-    "  --mss N          the largest segment to use\n"
     "  --help           this text\n";
 
 static struct common common = COMMON_DEFAULTS;
 static int quickack = -1; /* set after each receive, unless it is below 0 */
 
-/* The two may be one. */
 struct client {
     int commands;
     int data;
@@ -44,24 +42,19 @@ static struct client accept_client(int listener)
         if (!read_all(fd, &purpose, 1))
             die("a client closed its connection before it told what it is for");
         set_quickack(fd);
-        if (purpose != CONNECTION_COMMANDS && purpose != CONNECTION_DATA &&
-            purpose != CONNECTION_BOTH)
+        if (purpose != CONNECTION_COMMANDS && purpose != CONNECTION_DATA)
             die("a connection for '%c' is not known", purpose);
-        if (purpose != CONNECTION_DATA)
-            client.commands = fd;
-        if (purpose != CONNECTION_COMMANDS)
-            client.data = fd;
+        *(purpose == CONNECTION_DATA ? &client.data : &client.commands) = fd;
     }
     return client;
 }
 
 /* Read one request as it comes, which is mostly in one receive; false at the end of the stream. */
-static bool read_request(int fd, struct quote_request *request, uint32_t *count)
+static bool read_request(int fd, struct quote_request *request)
 {
-    size_t have = 0, wanted = sizeof(request->count);
+    size_t have = 0;
 
-    *count = 0;
-    while (have < wanted) {
+    while (have < sizeof(*request)) {
         size_t got = read_some(fd, (char *)request + have, sizeof(*request) - have);
 
         if (got == 0 && have == 0)
@@ -70,37 +63,22 @@ static bool read_request(int fd, struct quote_request *request, uint32_t *count)
             die("the client closed the connection within a request");
         set_quickack(fd);
         have += got;
-        if (have < sizeof(request->count))
-            continue;
-        *count = ntohl(request->count);
-        if (*count < 1 || *count > QUOTE_LIMIT)
-            die("a request must be for 1 to %d quotes, not %u", QUOTE_LIMIT, *count);
-        wanted = sizeof(request->count) + *count * sizeof(request->stocks[0]);
     }
-    if (have > wanted)
-        die("a second request came before the answer to the first");
     return true;
-}
-
-static void make_quote(struct quote *quote, uint32_t stock)
-{
-    quote->stock = htonl(stock);
-    quote->price = htonl(price_of(stock));
-    fill_pattern(quote->name, sizeof(quote->name), stock);
 }
 
 static void serve(const struct client *client)
 {
-    static struct quote_request request;
-    static struct quote quotes[QUOTE_LIMIT];
+    struct quote_request request;
     struct meter meter = {.warmup = common.warmup};
-    uint32_t count;
 
-    while (read_request(client->commands, &request, &count)) {
-        for (uint32_t i = 0; i < count; i++)
-            make_quote(&quotes[i], ntohl(request.stocks[i]));
+    while (read_request(client->commands, &request)) {
+        uint32_t stock = ntohl(request.stock);
+        struct quote quote = {.stock = request.stock, .price = htonl(price_of(stock))};
+
+        fill_pattern(quote.name, sizeof(quote.name), stock);
         meter_count(&meter, client->data);
-        write_all(client->data, quotes, count * sizeof(quotes[0]));
+        write_all(client->data, &quote, sizeof(quote));
     }
     print_meter(&meter, client->data);
 }
@@ -125,8 +103,7 @@ int main(int argc, char **argv)
 
         serve(&client);
         close(client.commands);
-        if (client.data != client.commands)
-            close(client.data);
+        close(client.data);
     }
     return 0;
 }

@@ -5,27 +5,22 @@
 #include "common.h"
 #include "record.h"
 
-enum { READ_LIMIT = 65536 };
+enum { READ_SIZE = 200 };
 
 static const char help[] =
     "Usage: record_receiver [OPTION]... PORT\n"
     "Receive the records of record_sender and tell how late they were.\n"
     "PORT 0 takes a free one. The first line printed is 'listening on port N'.\n"
     "  --winsock-ack    TCP_QUICKACK=0 after each receive: acknowledgements are delayed\n"
-    "  --read N         bytes asked for by one receive (200)\n"
-    "  --csv FILE       write the delay of each counted record\n"
     "  --connections N  connections to serve, one after the other (1); 0: no end\n"
     "  --warmup N       records before those that count (0)\n"
-    "  --mss N          the largest segment to use\n"
     "  --help           this text\n";
 
 static struct common common = COMMON_DEFAULTS;
 static bool winsock;
-static size_t read_size = 200;
-static const char *csv_path;
 
 struct stream {
-    char buffer[READ_LIMIT + RECORD_MOST];
+    char buffer[READ_SIZE + RECORD_MOST];
     size_t have;
     uint32_t next;       /* number of the record that must come next */
     uint32_t batch_left; /* records still due of the batch whose header came last */
@@ -115,7 +110,7 @@ static void receive(int fd, struct stream *stream)
 {
     delay_acknowledgement(fd);
     for (;;) {
-        ssize_t got = recv(fd, stream->buffer + stream->have, read_size, 0);
+        ssize_t got = recv(fd, stream->buffer + stream->have, READ_SIZE, 0);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -132,19 +127,6 @@ static void receive(int fd, struct stream *stream)
         die("the sender closed the connection within record %u", stream->next);
 }
 
-static void write_csv(const struct stream *stream)
-{
-    FILE *csv = fopen(csv_path, "w");
-
-    if (csv == NULL)
-        die_errno(csv_path);
-    fprintf(csv, "record,delay_us\n");
-    for (size_t i = 0; i < stream->counted; i++)
-        fprintf(csv, "%zu,%.1f\n", i + 1, (double)stream->delay_ns[i] / 1e3);
-    if (fclose(csv) != 0)
-        die_errno(csv_path);
-}
-
 static void serve(int fd)
 {
     static struct stream stream;
@@ -154,8 +136,6 @@ static void serve(int fd)
     stream = (struct stream){0};
     receive(fd, &stream);
     write_all(fd, &stream.next, sizeof(stream.next));
-    if (csv_path != NULL)
-        write_csv(&stream);
     ms = (double)(stream.ended - stream.begun) / 1e6;
     summary = summarise(stream.delay_ns, stream.counted);
     printf("records %zu warmup %zu bytes %llu receives %llu total_ms %.3f records_per_s %.1f "
@@ -170,23 +150,13 @@ static void serve(int fd)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {SERVER_OPTIONS,
-                                            {"winsock-ack", no_argument, NULL, 'a'},
-                                            {"read", required_argument, NULL, 'r'},
-                                            {"csv", required_argument, NULL, 'o'},
-                                            END_OF_OPTIONS};
+    static const struct option options[] = {
+        SERVER_OPTIONS, {"winsock-ack", no_argument, NULL, 'a'}, END_OF_OPTIONS};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (common_option(option, &common, help))
-            continue;
-        if (option == 'a')
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        if (!common_option(option, &common, help))
             winsock = true;
-        if (option == 'r')
-            read_size = (size_t)parse_number(optarg, "--read", 1, READ_LIMIT);
-        if (option == 'o')
-            csv_path = optarg;
-    }
     if (argc - optind != 1)
         usage_error("needs PORT, see --help");
     serve_connections(argv[optind], &common, serve);

@@ -22,7 +22,6 @@ static const char help[] =
     "  --cork          TCP_CORK, taken off at the end\n"
     "  --warmup N      sends before those that count (0)\n"
     "  --whole         take the time of all sends together, and not of each\n"
-    "  --mss N         the largest segment to use\n"
     "  --help          this text\n";
 
 struct sender {

@@ -6,30 +6,12 @@
 static const char help[] = "Usage: sendfile_client [OPTION]... HOST PORT COUNT\n"
                            "Fetch the file of sendfile_server COUNT times over one connection.\n"
                            "  --warmup N   fetches before those that count (0)\n"
-                           "  --mss N      the largest segment to use\n"
                            "  --help       this text\n";
 
-/* Grown when a header tells the file's size, which is once. */
-struct content {
-    char *received;
-    char *expected;
-    size_t size;
-};
+enum { SIZE = 400 };
 
-static void expect(struct content *content, size_t size)
-{
-    if (content->size == size)
-        return;
-    content->received = realloc(content->received, size);
-    content->expected = realloc(content->expected, size);
-    if (content->received == NULL || content->expected == NULL)
-        die("no memory for %zu bytes", size);
-    content->size = size;
-    fill_pattern(content->expected, size, size);
-}
-
-/* Read a header; the content that came with it is in CONTENT, and its length is the result. */
-static size_t read_header(int fd, size_t number, struct content *content)
+/* Read a header; what came with it is in CONTENT, and its length is the result. */
+static size_t read_header(int fd, size_t number, char content[SIZE])
 {
     char header[128];
     size_t have = 0, size = 0, asked = 0;
@@ -47,34 +29,31 @@ static size_t read_header(int fd, size_t number, struct content *content)
     }
     *end++ = '\0';
     have -= (size_t)(end - header);
-    if (sscanf(header, "content of %zu bytes for get %zu", &size, &asked) != 2 || size == 0 ||
-        size > 1 << 30 || asked != number || have > size)
+    if (sscanf(header, "content of %zu bytes for get %zu", &size, &asked) != 2 || size != SIZE ||
+        asked != number || have > size)
         die("answer %zu has a header of other bytes than were sent", number);
-    expect(content, size);
-    memcpy(content->received, end, have);
+    memcpy(content, end, have);
     return have;
 }
 
 static void run(int fd, struct rounds *rounds)
 {
-    struct content content = {0};
-    char request[64];
+    char request[64], content[SIZE], expected[SIZE];
 
+    fill_pattern(expected, SIZE, SIZE);
     while (rounds_left(rounds)) {
         size_t number = rounds->seen, have;
         int length = snprintf(request, sizeof(request), "get %zu\n", number);
 
         rounds_begin(rounds, fd);
         write_all(fd, request, (size_t)length);
-        have = read_header(fd, number, &content);
-        if (have < content.size && !read_all(fd, content.received + have, content.size - have))
+        have = read_header(fd, number, content);
+        if (have < SIZE && !read_all(fd, content + have, SIZE - have))
             die("the server closed the connection within answer %zu", number);
         rounds_end(rounds);
-        if (memcmp(content.received, content.expected, content.size) != 0)
+        if (memcmp(content, expected, SIZE) != 0)
             die("answer %zu arrived with other bytes than were sent", number);
     }
-    free(content.received);
-    free(content.expected);
 }
 
 int main(int argc, char **argv)

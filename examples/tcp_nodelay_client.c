@@ -16,7 +16,6 @@ static const char help[] =
     "Usage: tcp_nodelay_client [OPTION]... HOST PORT COUNT [no_delay|cork|one_write]\n"
     "Send COUNT packets of 30 bytes, each in 15 writes, and wait for the answer to each.\n"
     "  --warmup N   packets sent before those that count (0)\n"
-    "  --mss N      the largest segment to use\n"
     "  --stats      print a second line: rounds, times, stalls, segments\n"
     "  --help       this text\n";
 

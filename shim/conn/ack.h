@@ -137,28 +137,30 @@ static inline void ns_ack_wrote(struct ns_ack_state *state)
     state->testing = 0;
 }
 
-enum ns_ack_step {
-    NS_ACK_SEND, /* and stay in interactive mode */
-    NS_ACK_END,  /* and leave it: the peer sends on and on, and the kernel acknowledges by itself */
-    NS_ACK_SKIP, /* as a test */
-};
-
-/* A wait is about to send the pending ACK, at tick. tests: a test is cheap here, since the kernel's
- * own delay is bounded. */
-static inline enum ns_ack_step ns_ack_send(struct ns_ack_state *state, bool tests, unsigned tick)
+/* Have so many ACKs seemed to help that one may be skipped as a test? */
+static inline bool ns_ack_may_skip(struct ns_ack_state state)
 {
-    if (tests && !state->pieces && state->helped == NS_ACK_HELPED) {
-        state->testing = 1;
-        state->at = tick & 0x3ff;
-        return NS_ACK_SKIP;
-    }
+    return !state.pieces && state.helped == NS_ACK_HELPED;
+}
+
+/* The pending ACK is skipped, at tick. */
+static inline void ns_ack_skip(struct ns_ack_state *state, unsigned tick)
+{
+    state->testing = 1;
+    state->at = tick & 0x3ff;
+}
+
+/* The pending ACK is sent. Returns whether the kernel is to leave its interactive mode with it: the
+ * peer sends on and on, and then the kernel acknowledges by itself. */
+static inline bool ns_ack_send(struct ns_ack_state *state)
+{
     bool ends = state->again && state->answers;
     state->interactive = !ends;
     state->again = 0;
     state->pending = 0;
     state->sent = !ends;
     state->seen = 0;
-    return ends ? NS_ACK_END : NS_ACK_SEND;
+    return ends;
 }
 
 /* --- reads with MSG_WAITALL: after a first part they wait inside the kernel, where nobody but the

@@ -178,12 +178,14 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.pending)
         return;
-    bool tests = NS_GET(conn, delack) == NS_DELACK_OURS;
-    enum ns_ack_step step = ns_ack_send(&state, tests, ns_push_tick());
-    ns_conn_ack_put(conn, state);
-    if (step == NS_ACK_SKIP)
+    if (NS_GET(conn, delack) == NS_DELACK_OURS && ns_ack_may_skip(state)) {
+        ns_ack_skip(&state, ns_push_tick());
+        ns_conn_ack_put(conn, state);
         return;
-    int error = set(fd, conn, TCP_QUICKACK, step == NS_ACK_END ? 1 : 2);
+    }
+    bool ends = ns_ack_send(&state);
+    ns_conn_ack_put(conn, state);
+    int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
         ns_fd_refresh(fd, conn);
     else if (error)

@@ -30,14 +30,15 @@ def added(bench, kind, sockets, also, count, policy=BUILT_IN):
 
 
 def add_flat(bench, rows):
-    """(name, function) of each row: the values must be within 5 per cent of the first one."""
+    """(name, function) of each row: the values must be within 10 per cent of the first one. A look at a descriptor above
+    1023 takes seven instructions more, in a second part of the table."""
     base = None
     for name, measure in rows:
         if not bench.wanted(name):
             continue
         value = measure()
         bench.add(name, "1", "" if base is None else "flat", value, value, value,
-                  good=base is None or value <= base * 1.05, unit="instr",
+                  good=base is None or value <= base * 1.10, unit="instr",
                   note="" if base is None else f"{base:.1f} with the fewest")
         base = value if base is None else base
 
@@ -49,7 +50,7 @@ def bench_scale(bench):
     add_flat(bench, [(f"added to a write and a poll: {sockets} sockets, {running} threads",
                       lambda sockets=sockets, running=running: added(bench, "calls", sockets, running, 10) / 100 / running)
                      for sockets, running in sizes])
-    # Each connection with a pending ACK is read from once a wait, and that read is counted, too.
+    # Each connection with a pending ACK is read from before a wait and written to after it; both are counted, too.
     many = most_sockets(100000)
     add_flat(bench, [(f"added to epoll_wait: for each of {pending} pending ACKs, {sockets} more",
                       lambda sockets=sockets, pending=pending: added(bench, "wait", sockets, pending, 10) / pending)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What all measurements share: a network namespace, programs with and without the shim on chosen CPUs, turns,
-the table and the JSON file. It ends only processes that it started."""
+"""What all measurements share: a network namespace, programs with and without the shim on chosen CPUs, turns
+and the table. It ends only processes that it started."""
 
-import argparse
 import contextlib
 import fnmatch
 import functools
@@ -15,7 +14,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -46,13 +44,6 @@ def modes():
     if listed.returncode != 0:
         raise CannotRun("tests/modes failed")
     return dict(line.split("|", 1) for line in listed.stdout.splitlines())
-
-
-def with_member(policy, name, value):
-    """The policy with one more member in its rule."""
-    changed = json.loads(policy)
-    changed["rules"][0][name] = value
-    return json.dumps(changed)
 
 
 def isolate():
@@ -95,7 +86,6 @@ class Bench:
     def __init__(self, options, work):
         self.quick, self.only, self.work = options.quick, options.only, work
         self.rows, self.running = [], []
-        self.baseline = read_baseline(getattr(options, "baseline", None))
         # Copies: a build during the measurement must not change what is measured.
         self.library, self.observer = (pathlib.Path(shutil.copy(ROOT / f"build/libnagleshim{name}.so", work))
                                        for name in ("", "-observe"))
@@ -184,12 +174,6 @@ class Bench:
         self.end_servers()
         return out
 
-    def server_said(self):
-        """The output of a server that ends by itself."""
-        self.running[0].wait(DEADLINE)
-        self.running.clear()
-        return (self.work / "server.log").read_text()
-
     @contextlib.contextmanager
     def ready(self, policy, command):
         """A program that prints "ready", and then runs until its standard input ends."""
@@ -262,8 +246,7 @@ class Bench:
 
     def add(self, name, cpus, target, value, low, high, *, good, unit="", note="", raw=None):
         row = {"name": name, "cpus": cpus, "target": target, "measured": value, "low": low, "high": high, "unit": unit,
-               "verdict": ("ok" if good else "over") if target else "", "note": note,
-               "baseline": self.baseline.get(name, {}).get(cpus)}
+               "verdict": ("ok" if good else "over") if target else "", "note": note}
         print(format_row(row), flush=True)
         self.rows.append({**row, **(raw or {})})
 
@@ -300,63 +283,11 @@ def matched(pattern, text, program):
     return float(found.group(1))
 
 
-def read_baseline(file):
-    """Name -> number of CPUs -> what was measured when the file was written."""
-    return json.loads(file.read_text())["measured"] if file and file.exists() else {}
-
-
-def write_baseline(file, rows):
-    """Rows that were not measured this time keep their old values. One row is one line."""
-    measured = read_baseline(file)
-    for row in rows:
-        measured.setdefault(row["name"], {})[row["cpus"]] = round(row["measured"], 4)
-    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(measured[name], sort_keys=True)}" for name in sorted(measured))
-    system = json.dumps({"kernel": os.uname().release, "machine": os.uname().machine})[:-1]
-    file.write_text(f'{system}, "measured": {{\n{lines}\n}}}}\n')
-
-
-FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {change:<7} {verdict:<5} "
-          "{note}")
+FORMAT = ("{name:<60} {cpus:>4}  {target:<13} {measured:<12} {spread:<17} {verdict:<5} {note}")
 
 
 def format_row(row):
     unit = f" {row['unit']}" if row["unit"] else ""
     places = 1 if unit else 2
-    change = f"{100 * (row['measured'] / row['baseline'] - 1):+.0f} %" if row["baseline"] else ""
-    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}", "change": change,
+    return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}",
                             "spread": f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"}).rstrip()
-
-
-# --- the frame of each program ---
-
-def arguments(name, description, only="rows whose name contains this (a glob); may be repeated"):
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="few and short runs")
-    parser.add_argument("--only", action="append", metavar="NAME", help=only)
-    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, default=ROOT / f"build/{name}.json",
-                        help=f"where the results go (build/{name}.json)")
-    return parser
-
-
-def run(name, options, parts):
-    """Calls each function of parts(bench), which adds rows to bench.rows; if one cannot run, the others do. Writes
-    the rows to the JSON file. Returns the bench and the exit status."""
-    options.json = options.json.absolute()
-    isolated, begun, status = isolate(), time.monotonic(), 0
-    with tempfile.TemporaryDirectory(prefix="nagleshim-bench-") as work:
-        os.chmod(work, 0o755)
-        bench = Bench(options, pathlib.Path(work))
-        for part in parts(bench):
-            try:
-                part()
-            except (CannotRun, OSError, subprocess.SubprocessError) as error:
-                print(f"{name}: {error}", file=sys.stderr)
-                status = 1
-            finally:
-                bench.end_servers()
-            sys.stdout.flush()
-    options.json.parent.mkdir(exist_ok=True)
-    options.json.write_text(json.dumps({
-        "kernel": os.uname().release, "machine": os.uname().machine, "isolated": isolated, "quick": options.quick,
-        "seconds": round(time.monotonic() - begun, 1), "rows": bench.rows}, indent=1) + "\n")
-    return bench, status

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # $port, $python, $T: helpers/common.bash; others are named in victims.table
-# Runs pairs of programs from tests/systems/victims.table with the library in none, one or both ends or in a proxy
-# between them, and without a policy.
+# Runs pairs of programs from tests/systems/victims.table or tests/museum/museum.table with the library in none, one or both
+# ends or in a proxy between them, and without a policy.
 
 # pair NAME: reads its row of the table into the associative array "row".
 pair() {
@@ -19,37 +19,17 @@ pair() {
     [[ -n ${row[client]-} ]]
 }
 
-# compiled CLASS: once for all tests of a file.
-compiled() {
-    [[ -e $BATS_FILE_TMPDIR/java/$1.class ]] ||
-        javac -sourcepath tests/systems/victims -cp "$classes" -d "$BATS_FILE_TMPDIR/java" "tests/systems/victims/$1.java"
-}
-
 # Checks that the programs of $row are installed; sets the variables that its commands use.
 need() {
-    local word jar modules=()
-    built=$(realpath build)/victims
+    local word modules=()
     scripts=tests/systems/victims
     site=$T/site
-    classes=$BATS_FILE_TMPDIR/java
-    mkdir -p "$classes" "$site"
+    mkdir -p "$site"
     head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
-    for jar in ${row[jars]-}; do
-        [[ -e /usr/share/java/$jar.jar ]] || ns_skip "no $jar.jar"
-        classes+=:/usr/share/java/$jar.jar
-    done
-    java="java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp $classes"
-    for word in ${row[needs]}; do
+    for word in ${row[needs]-}; do
         case $word in
-        quick | python) ;;
         python:*) modules+=("${word#*:}") ;;
         perl:*) perl -M"${word#*:}" -e 1 2>/dev/null || ns_skip "no ${word#*:}" ;;
-        php:*) php -m 2>/dev/null | grep -qx "${word#*:}" || ns_skip "no ${word#*:} of PHP" ;;
-        java:*)
-            command -v javac >/dev/null || ns_skip 'no javac'
-            compiled "${word#*:}"
-            ;;
-        built:*) [[ -x $built/${word#*:} ]] || ns_skip "${word#*:} was not built" ;;
         *) command -v "$word" >/dev/null || ns_skip "no $word" ;;
         esac
     done
@@ -153,34 +133,31 @@ run_pair() {
     done
 }
 
-# prepare_pair NAME WHERE: sets the variables of run_pair.
-prepare_pair() {
-    local where=$2
+# victim NAME VERDICT: without the library the operations of this row stall, or flow. With it on the server, on the client and
+# on both, or on the proxy, they flow.
+victim() {
+    local where places=(server client both) servers scripts site on_server on_proxy on_client
+    local -A row=()
     pair "$1"
     need
-    [[ $where != server && $where != both ]] || on_server=(env LD_PRELOAD="$LIBRARY")
-    [[ $where != proxy ]] || on_proxy=(env LD_PRELOAD="$LIBRARY")
-    [[ $where != client && $where != both ]] || on_client=(LD_PRELOAD="$LIBRARY")
-    if [[ -n ${row[mtu]-} && $NS_ISOLATED == 1 ]]; then
-        ip link set lo mtu "${row[mtu]}"
-    fi
+    servers=(server ${row[proxy]:+proxy})
+    [[ -z ${row[proxy]-} ]] || places=(proxy)
+    victim_way nowhere "$2"
+    for where in "${places[@]}"; do
+        victim_way "$where" flows
+    done
 }
 
-victims_teardown() {
-    [[ $NS_ISOLATED == 0 ]] || ip link set lo mtu 1500
-}
-
-# victim NAME WHERE VERDICT: WHERE is nowhere, server, client, both or proxy; VERDICT stalls or flows.
-victim() {
-    local verdict=$3 operations=100 attempt before delayed stalls median servers
-    local built scripts site classes java on_server=() on_proxy=() on_client=()
-    local -A row=()
-
-    prepare_pair "$1" "$2"
+# victim_way WHERE VERDICT: with the library there.
+victim_way() {
+    local verdict=$2 operations=100 attempt before delayed stalls median
+    on_server=() on_proxy=() on_client=()
+    [[ $1 != server && $1 != both ]] || on_server=(env LD_PRELOAD="$LIBRARY")
+    [[ $1 != proxy ]] || on_proxy=(env LD_PRELOAD="$LIBRARY")
+    [[ $1 != client && $1 != both ]] || on_client=(LD_PRELOAD="$LIBRARY")
     [[ $verdict == flows ]] || operations=20
     for attempt in 1 2 3 4 5; do
         before=$(ns_delayed_acks)
-        servers=(server ${row[proxy]:+proxy})
         run_pair
         delayed=$(($(ns_delayed_acks) - before))
         stalls=$(field stalls "$T/client.out")
@@ -192,8 +169,8 @@ victim() {
         elif holds "$stalls >= 0.6 * $operations" && { [[ $NS_ISOLATED == 0 ]] || holds "$delayed >= 0.9 * $stalls"; }; then
             return 0
         fi
-        echo "attempt $attempt: $stalls of $operations stall, median $median us, $delayed delayed ACKs"
+        echo "$1, attempt $attempt: $stalls of $operations stall, median $median us, $delayed delayed ACKs"
     done
-    echo "expected: $verdict"
+    echo "the library $1: expected: $verdict"
     return 1
 }

@@ -3,7 +3,7 @@
 # Promise: A message that Python or Java writes in many pieces does not stall, and leaves in the segments of its mode.
 # shellcheck disable=SC2154 # $port, $python: helpers/common.bash
 # Programs that write a message in many pieces, as their language makes it easy. The server counts the
-# segments that came; the first 20 messages are not counted. `make bench` measures more of them.
+# segments that came; the first 20 messages are not counted.
 
 load ../helpers/common
 

@@ -24,9 +24,15 @@ static void act(struct end *end, const char *script, char *seen)
             ns_ack_wrote(&end->state);
         } else {
             end->epoch++;
-            *seen++ = '-';
-            if (ns_ack_is_pending(end->state))
-                seen[-1] = "AQt"[ns_ack_send(&end->state, end->tests, end->tick)];
+            seen++;
+            if (!ns_ack_is_pending(end->state)) {
+                seen[-1] = '-';
+            } else if (end->tests && ns_ack_may_skip(end->state)) {
+                ns_ack_skip(&end->state, end->tick);
+                seen[-1] = 't';
+            } else {
+                seen[-1] = ns_ack_send(&end->state) ? 'Q' : 'A';
+            }
             end->tick += *script == '~' ? 3 : 0;
         }
     }

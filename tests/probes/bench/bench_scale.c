@@ -5,7 +5,8 @@
  *                                         connection of its own, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
- *                                         and epoll_wait waits for more of it in vain. */
+ *                                         epoll_wait waits for more of it in vain, and each of
+ *                                         them writes an answer. */
 #include "bench.h"
 
 #include <poll.h>
@@ -96,6 +97,9 @@ static void run_waits(size_t owed)
                 die_errno("a byte");
         if (epoll_wait(epoll, &event, 1, 1) != 0)
             die("something is there, and should not be");
+        for (size_t j = 0; j < owed; j++)
+            if (write(pairs[j].near, "x", 1) != 1 || read_directly(pairs[j].far, &byte, 1) != 1)
+                die_errno("an answer");
     }
 }
 

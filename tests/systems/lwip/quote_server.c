@@ -47,43 +47,32 @@ static err_t set_up_netif(struct netif *made)
     return ERR_OK;
 }
 
-static void answer(uint32_t count, const struct quote_request *request)
+static void answer(const struct quote_request *request)
 {
-    struct quote quote;
+    uint32_t stock = ntohl(request->stock);
+    struct quote quote = {.stock = request->stock, .price = htonl(price_of(stock))};
 
     if (client.data == NULL)
         die("a request came before the connection for its answer");
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t stock = ntohl(request->stocks[i]);
-
-        quote.stock = htonl(stock);
-        quote.price = htonl(price_of(stock));
-        fill_pattern(quote.name, sizeof(quote.name), stock);
-        if (tcp_write(client.data, &quote, sizeof(quote), TCP_WRITE_FLAG_COPY) != ERR_OK)
-            die("tcp_write refuses a quote");
-    }
+    fill_pattern(quote.name, sizeof(quote.name), stock);
+    if (tcp_write(client.data, &quote, sizeof(quote), TCP_WRITE_FLAG_COPY) != ERR_OK)
+        die("tcp_write refuses a quote");
     tcp_output(client.data);
 }
 
 static void take(const char *bytes, size_t size)
 {
     struct quote_request request;
-    uint32_t count;
 
-    if (size > sizeof(client.request) - client.have)
+    if (size > sizeof(request) - client.have)
         die("a request is too long");
     memcpy(client.request + client.have, bytes, size);
     client.have += size;
-    if (client.have < sizeof(request.count))
+    if (client.have < sizeof(request))
         return;
-    memcpy(&request, client.request, client.have);
-    count = ntohl(request.count);
-    if (count < 1 || count > QUOTE_LIMIT)
-        die("a request must be for 1 to %d quotes, not %u", QUOTE_LIMIT, count);
-    if (client.have < sizeof(request.count) + count * sizeof(request.stocks[0]))
-        return;
+    memcpy(&request, client.request, sizeof(request));
     client.have = 0;
-    answer(count, &request);
+    answer(&request);
 }
 
 /* The first byte of a connection tells what it is for. */

@@ -1,0 +1,32 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: Unmodified programs of other projects lose their stalls with the library, and get none where they had none.
+# Each test runs a row of victims.table without the library, and then with it, without a policy, on the server, on the client
+# and on both. `make check-museum` runs more programs.
+
+load ../helpers/common
+load ../helpers/victims
+
+@test "python3 -m http.server: each GET over a kept connection stalls, and none with the library" {
+    victim http.server stalls
+}
+
+@test "memcached: each get after a set of pymemcache that asks for no answer stalls, and none with the library" {
+    victim memcached stalls
+}
+
+@test "Ruby's Net::HTTP and WEBrick: each POST over a kept connection stalls, and none with the library" {
+    victim WEBrick stalls
+}
+
+@test "Puma: each POST of Perl's HTTP::Tiny in two writes stalls, and none with the library" {
+    victim Puma stalls
+}
+
+@test "mosquitto and paho: no echo with QoS 1 stalls without the library, and none with it" {
+    victim mosquitto flows
+}
+
+@test "haproxy between Perl's HTTP::Tiny and Python's http.server: each POST stalls, and none with the library on the proxy only" {
+    victim haproxy stalls
+}

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: MIT
-
-module peer
-
-go 1.19
