@@ -116,6 +116,15 @@ SCENARIO("vector")
     EXPECT(readv(near.fd, &one, 1) == 1);
 }
 
+/* Into the pipe, and out of it. */
+SCENARIO("splice-in")
+{
+    says();
+    EXPECT(splice(near.fd, NULL, pair[1], NULL, 1, 0) == 1);
+}
+
+SCENE("splice-out", EXPECT(splice(pair[0], NULL, near.fd, NULL, 1, SPLICE_F_MORE) == 1))
+
 /* The rest of four bytes comes later. */
 SCENARIO("four")
 {
