@@ -279,6 +279,7 @@ does_under() {
     does 'connected hear write hear nap' 'read write read bound ack=2 nap'
     does 'connected hear write hear select' 'read write read bound ack=2 wait'
     does 'connected hear write hear pipe' 'read write read bound look pipe'
+    does 'connected hear write hear file*3 wait' 'read write read bound look ack=2 wait' # a file is always ready
     does 'connected hear write hear empty-pipe' 'read write read bound look ack=2 pipe'
     does 'connected hear write get try*2' 'read write read bound nothing*2 ack=2'
     does 'connected hear write get count*2' 'read write read bound ack=2'
@@ -330,6 +331,7 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
 
 @test "a socket that was made where nobody saw it is governed from its first use on" {
     does 'raw send*2' 'nodelay=1 write*2'
+    does 'raw-high send*2' 'nodelay=1 write*2'
     does 'raw get wait' 'read bound look ack=2 wait'
     does 'raw has-nodelay send*8 wait' 'nodelay=1 write*8 wait'
 }

@@ -186,6 +186,14 @@ SCENARIO("pipe")
     EXPECT(read(pair[0], &byte, 1) == 1);
 }
 
+SCENARIO("file")
+{
+    static int file;
+    char byte;
+    file = file ? file : open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    EXPECT(read(file, &byte, 1) == 1);
+}
+
 SCENARIO("empty-pipe")
 {
     char byte;
