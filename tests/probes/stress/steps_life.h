@@ -89,8 +89,6 @@ SCENARIO("lowat")
     EXPECT(setsockopt(near.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0);
 }
 
-SCENE("nonblock", EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0))
-
 /* --- handing on and ending --- */
 
 /* A child that does this and ends. */
