@@ -69,7 +69,7 @@ END
 
 start_controllers() {
     start_cluster_server kube-controller-manager --kubeconfig "$CLUSTER/config" --leader-elect=false \
-        --controllers deployment-controller,replicaset-controller,statefulset-controller,job-controller \
+        --controllers deployment-controller,replicaset-controller \
         --use-service-account-credentials=false --cert-dir "$CLUSTER/certificates"
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Which files of tests there are, what each promises, and how long it takes. Every function goes by the root of the tree.
+# Which files of tests there are, and what each promises. Every function goes by the root of the tree.
 #
 # tests/FOLDER/*.bats are what `make check` runs; what lies one folder deeper needs a system of its own, and has a make
 # target of its own. NAME.gen prints a file of tests, which goes to the same place below build/tests.
@@ -99,10 +99,10 @@ says() {
     awk -v word="$2:" '!/^#/ { exit } $1 == "#" && $2 == word { print $3; found = 1; exit } END { exit !found }' "$1"
 }
 
-# jobs_of KIND FILE...: FILE:PART:PARTS, a line each, the longest first by tests/seconds. KIND is "alone" for files
-# beside which nothing may run, or "".
+# jobs_of KIND FILE...: FILE:PART:PARTS, a line each; first the files with parts and with long limits, which take longest.
+# KIND is "alone" for files beside which nothing may run, or "".
 jobs_of() {
-    local kind=$1 file parts part tests seconds alone
+    local kind=$1 file parts part tests alone
     shift
     for file in "$@"; do
         alone=
@@ -111,11 +111,10 @@ jobs_of() {
         tests=$(titles_of "$file" | grep -cE -- "${FILTER-}") || continue
         parts=$(says "$file" Parts) || parts=1
         ((parts <= tests)) || parts=$tests
-        seconds=$(awk -v name="${file##*/}" '$2 == name { print $1 }' tests/seconds 2>/dev/null) || true
         for ((part = 1; part <= parts; part++)); do
-            echo "$(awk "BEGIN { print ${seconds:-60} / $parts }") $file:$part:$parts"
+            echo "$parts $(limit_of "$file") $file:$part:$parts"
         done
-    done | sort -k 1,1 -rn | cut -d ' ' -f 2
+    done | sort -k 1,1rn -k 2,2rn | cut -d ' ' -f 3
 }
 
 # list_tests: every file by its folder, with its number of tests and its promise.
@@ -142,37 +141,4 @@ list_tests() {
             "${deep:+, by make targets of their own: make help}"
     done
     return "$status"
-}
-
-# plan_tests FILE...: how many tests that is, and how long all took when that was recorded.
-plan_tests() {
-    local file count=0 took
-    for file in "$@"; do
-        count=$((count + $(titles_of "$file" | grep -cE -- "${FILTER-}" || true)))
-    done
-    took=$(sed -n 's/^# All: //p' tests/seconds 2>/dev/null) || true
-    echo "$count tests in $# files${FILTER:+, whose names match FILTER=$FILTER}${took:+; all take $took}"
-}
-
-# record_seconds TOOK SECONDS FILES: puts the lines of TOOK in the place of those in tests/seconds, and says how long all
-# took if these FILES were all.
-record_seconds() {
-    local new all=
-    new=$(mktemp)
-    if [[ $3 -eq $(test_files | wc -l) ]]; then
-        all=$(printf '# All: %d min %02d s with %d processors, on %s' "$((${2%.*} / 60))" "$((${2%.*} % 60))" "$(nproc)" \
-            "$(date +%F)")
-    else
-        all=$(grep '^# All: ' tests/seconds 2>/dev/null) || true
-    fi
-    {
-        echo "# Seconds that each file of tests takes beside the others; tests/run --record writes it."
-        echo "${all:-# All: unknown}"
-        {
-            grep -v '^#' tests/seconds 2>/dev/null || true
-            cat "$1"
-        } | awk '{ took[$2] = $1 } END { for (name in took) printf "%6.1f %s\n", took[name], name }' | sort -k 2
-    } >"$new"
-    cat "$new" >tests/seconds
-    rm -f "$new"
 }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Joins bats's reports of several jobs: numbers the tests through, and ends with the seconds and tests of each file, the
 # tests that failed, and the line that counts them all. "job FILE SECONDS" comes before each report.
-# took_file: gets the seconds of each file, a line each.
 
 function end_job() {
     # A file whose setup failed does not report its tests, nor does one that had to be ended.
@@ -45,10 +44,8 @@ function end_job() {
 END {
     end_job()
     printf "\n%10s %5s\n", "time", "tests"
-    for (i = 1; i <= files; i++) {
+    for (i = 1; i <= files; i++)
         printf "%8.1f s %5d  %s\n", took[names[i]], count[names[i]], names[i]
-        printf "%6.1f %s\n", took[names[i]], names[i] >took_file
-    }
     for (i = 1; i <= failed; i++)
         printf "%s%s\n", i == 1 ? "\nfailed:\n" : "", failures[i]
     printf "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped

@@ -125,14 +125,13 @@ It is alone.
 test "alone" { grep "^ok" "$NS_WORK"/*long.bats*; }
 END
     sed -i '1a # Alone: it looks at processes' "$TREE/tests/one/alone.bats"
-    printf '%6.1f %s\n' 99 alone.bats 1 long.bats >"$TREE/tests/seconds"
     JOBS=6 run_tests
     [[ $status -eq 0 && ${output##*$'\n'} == '6 passed, 0 failed, 0 skipped' ]]
     [[ $output == *'ok 6 alone '* ]]
     holds "$took < 11"
 }
 
-@test "--list prints what each file promises, --plan how many tests that is; a file without a promise is an error" {
+@test "--list prints what each file promises; a file without a promise is an error" {
     tests one/a.bats <<'END'
 It is first.
 test "a" { true; }
@@ -142,12 +141,9 @@ END
 It is deep.
 test "c" { true; }
 END
-    printf '%s\n' '# Seconds.' '# All: 1 min 15 s with 2 processors' '  75.0 a.bats' >"$TREE/tests/seconds"
     run_tests --list
     [[ $status -eq 0 && $output == $'one\n  a '*'   2  It is first.'$'\n2 tests in 1 files\n'* ]]
     [[ $output == *$'\ntwo/deep\n  b '*'   1  It is deep.'$'\n1 tests in 1 files, '* ]]
-    run_tests --plan
-    [[ $output == '2 tests in 1 files; all take 1 min 15 s with 2 processors' ]]
     tests two/c.bats <<'END'
 
 test "d" { true; }
@@ -188,18 +184,6 @@ END
     echo 'exit 1' >"$TREE/tests/one/made.gen"
     run_tests made.bats
     [[ $status -eq 1 && $output == *'tests/one/made.gen has failed'* ]]
-}
-
-@test "--record updates the time of each file that ran" {
-    tests one/a.bats <<'END'
-It takes a second.
-test "a" { sleep 1; }
-END
-    printf '%6.1f %s\n' 9 a.bats 7 b.bats >"$TREE/tests/seconds"
-    run_tests --record one
-    cat "$TREE/tests/seconds"
-    holds "$(awk '$2 == "a.bats" { print $1 }' "$TREE/tests/seconds") < 6"
-    grep -q '^ *7\.0 b\.bats$' "$TREE/tests/seconds"
 }
 
 @test "every file of make check has a promise" {

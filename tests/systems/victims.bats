@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Unmodified programs of other projects lose their stalls with the library, and get none where they had none.
-# Parts: 3
 # Each test runs a row of victims.table without the library, and then with it, without a policy, on the server, on the client
 # and on both. `make check-museum` runs more programs.
 

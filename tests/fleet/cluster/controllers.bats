@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: The pods of Deployments, StatefulSets and Jobs get the library, and their controllers make no extra pods.
+# Promise: The pods of a Deployment get the library, and its controllers make no extra pods.
 
 load ../../helpers/cluster
 
@@ -57,25 +57,6 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
     kubectl patch deployment -n asks no --type merge \
         -p '{"spec": {"template": {"metadata": {"labels": {"nagleshim.dev/inject": "true"}}}}}'
     pods_of asks app=no,nagleshim.dev/injected=true 1
-    all_injected
-}
-
-@test "the pods of a StatefulSet get it, and keep their volumes" {
-    jq -n "{apiVersion: \"apps/v1\", kind: \"StatefulSet\", metadata: {name: \"db\"}, spec: {serviceName: \"db\", replicas: 2,
-        podManagementPolicy: \"Parallel\", selector: {matchLabels: {app: \"db\"}}, template: {metadata: {labels: {app: \"db\"}},
-        spec: ($spec | .containers[0].volumeMounts = [{name: \"data\", mountPath: \"/data\"}])},
-        volumeClaimTemplates: [{metadata: {name: \"data\"}, spec: {accessModes: [\"ReadWriteOnce\"],
-        resources: {requests: {storage: \"1Gi\"}}}}]}}" | kubectl create -n asks -f -
-    pods_of asks app=db 2
-    all_injected
-    holds '[.spec.containers[0].volumeMounts[].name] | sort == ["data", "nagleshim", "nagleshim-policy"]'
-    holds '[.spec.volumes[].name] | sort == ["data", "nagleshim", "nagleshim-policy"]'
-}
-
-@test "the pods of a Job get it" {
-    jq -n "{apiVersion: \"batch/v1\", kind: \"Job\", metadata: {name: \"once\"}, spec: {completions: 2, parallelism: 2,
-        template: {spec: ($spec + {restartPolicy: \"Never\"})}}}" | kubectl create -n asks -f -
-    pods_of asks job-name=once 2
     all_injected
 }
 

@@ -55,13 +55,6 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     [[ $(<"$T/said") != *ERROR* ]]
 }
 
-@test "on musl 50 of 50 posts stall without the label, and none with it" {
-    returned quiet queue-musl
-    played 50
-    returned asks queue-musl
-    played 0
-}
-
 @test "also as a user other than root, without capabilities and with a read-only root file system" {
     returned quiet queue-glibc "$strict"
     played 50

@@ -85,58 +85,6 @@ END_OF_PROGRAM
     [[ $output == *'did not arrive'* ]]
 }
 
-@test "OpenSSL's records, encrypted by the kernel, arrive complete, and stall only without the library" {
-    local rules
-    has_kernel_tls
-    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout "$T/key" -out "$T/cert" 2>/dev/null
-    cat >"$T/tls.py" <<'END_OF_PROGRAM'
-import socket, ssl, sys, threading, time
-
-KTLS = 1 << 3  # SSL_OP_ENABLE_KTLS; Python has no name for it yet
-server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-server.load_cert_chain(sys.argv[1], sys.argv[2])
-client = ssl.create_default_context(cafile=sys.argv[1])
-for context in server, client:
-    context.options |= KTLS
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-
-def has_tls(sock):
-    return sock.getsockopt(socket.IPPROTO_TCP, 31, 4)[:3] == b"tls"
-
-def echo():
-    far = server.wrap_socket(listener.accept()[0], server_side=True)
-    while request := far.recv(30):
-        while len(request) < 30:
-            request += far.recv(30 - len(request))
-        for i in range(0, 30, 2):
-            far.sendall(request[i:i + 2])
-
-listener = socket.create_server(("127.0.0.1", 0))
-threading.Thread(target=echo, daemon=True).start()
-near = client.wrap_socket(socket.create_connection(listener.getsockname()), server_hostname="localhost")
-assert has_tls(near), "not given to the kernel"
-times = []
-for n in range(50):
-    text = b"%030d" % n
-    begin = time.monotonic()
-    for i in range(0, 30, 2):
-        near.sendall(text[i:i + 2])
-    answer = b""
-    while len(answer) < 30:
-        answer += near.recv(30 - len(answer))
-    assert answer == text, answer
-    times.append(time.monotonic() - begin)
-print("median_us", round(1e6 * sorted(times)[25]))
-END_OF_PROGRAM
-    timeout 60 python3 "$T/tls.py" "$T/cert" "$T/key" >"$T/out"
-    holds "$(field median_us "$T/out") > 30000"
-    for rules in '' "$(rule '"send": "auto-cork", "max_delay_us": 100000')"; do
-        NAGLESHIM_POLICY=$rules LD_PRELOAD=$LIBRARY timeout 60 python3 "$T/tls.py" "$T/cert" "$T/key" >"$T/out"
-        cat "$T/out"
-        holds "$(field median_us "$T/out") < 30000"
-    done
-}
-
 @test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory is limited" {
     # valgrind lets nobody have more than the soft limit it was started with.
     ulimit -n "$(ulimit -Hn)"
