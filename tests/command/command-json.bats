@@ -45,7 +45,7 @@ PYTHON
         "errors": [], "warnings": [{"rule": 2, "name": "late",
         "message": "never used: rule 1 before it already takes every socket it could match"}]}' check --json "$good"
     json 2 '[f["valid"] for f in o["files"]] == [True, False, False] and o["files"][1]["more"] is False
-        and [(e["line"], e["column"]) for e in o["files"][1]["errors"]] == [(1, 1), (2, 11), (3, 12)]
+        and [(e["line"], e["column"]) for e in o["files"][1]["errors"]] == [(2, 11), (3, 12), (1, 1)]
         and o["files"][2]["errors"] == [{"line": None, "column": None, "message": "cannot be read: No such file or directory"}]
         ' check "$good" --json "$bad" "$T/none.json"
     json 1 'len(o["files"]) == 2' check --json "$bad" "$good"
