@@ -72,7 +72,7 @@ PYTHON
         and [(r["number"], r["name"], r["result"]) for r in o["rules"]] == [(1, "a \"quote\"", "does not match"),
             (2, None, "undecided"), (3, None, "matches")]
         and o["rule"] == {"number": 3, "max_delay_us": 350, "name": None, "send": "auto-cork", "ack": "before-wait"}
-        and len(o["effects"]) == 3 and not any("\n" in e or "  " in e for e in o["effects"])
+        and len(o["effects"]) == 4 and not any("\n" in e or "  " in e for e in o["effects"])
         and len(o["warnings"]) == 1 and "listener" not in o' explain --json -p "$T/p.json" --process cat --role client
     json 0 'o["listener"].startswith("left alone")' explain -p "$T/p.json" --process cat --role server --json
     policy p '{"match": {"role": "server"}}' >/dev/null

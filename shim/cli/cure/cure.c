@@ -44,14 +44,11 @@ static bool read_options(int argc, char **argv, struct options *options)
 {
     struct ns_cure *cure = &options->cure;
     double port = 0;
-    const struct ns_target targets[] = {{NS_CURE_PID, &cure->pid, 0, 0},
-                                        {NS_CURE_PORT, &port, 1, 65535},
-                                        {NS_CURE_ALL, &cure->all, 0, 0},
-                                        {NS_CURE_POLICY, &options->policy, 0, 0},
-                                        {NS_CURE_FOLLOW, &cure->follow, 0, 0},
-                                        {NS_CURE_UNDO, &cure->undo, 0, 0},
-                                        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0},
-                                        {0}};
+    const struct ns_target targets[] = {
+        {NS_CURE_PID, &cure->pid, 0, 0},         {NS_CURE_PORT, &port, 1, 65535},
+        {NS_CURE_ALL, &cure->all, 0, 0},         {NS_CURE_POLICY, &options->policy, 0, 0},
+        {NS_CURE_FOLLOW, &cure->follow, 0, 0},   {NS_CURE_UNDO, &cure->undo, 0, 0},
+        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0}, {0}};
     bool good = false;
 
     if (!ns_verbs_read("cure", argc, argv, targets))
