@@ -42,7 +42,7 @@ CJSON_C := $(CJSON_DIR)/cJSON.c
 
 # Files that the library and the command share. Unit tests and fuzzers test them without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
-	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c shim/policy/suggest.c \
+	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c \
 	shim/base/arena.c shim/judge/look.c
 # Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
 START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/conn/fds.c \
@@ -420,8 +420,7 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/pa
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes
-	@status=0; for part in run ways distance; do \
-		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
+	@tests/bench/run $(BENCH)
 
 figures: ## draw the picture of the README
 	@tests/deps figures

@@ -7,6 +7,7 @@
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/large.h"
+#include "base/path.h"
 #include "base/real.h"
 #include "traffic/flush.h"
 #include "conn/kernel.h"
@@ -29,6 +30,7 @@ static void process_facts(struct ns_process *process, char *exe, int argc, char 
 {
     ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
     exe[n > 0 ? n : 0] = 0;
+    exe[ns_path_length(exe)] = 0;
     process->exe = n > 0 ? exe : NULL;
     process->execfn = (const char *)getauxval(AT_EXECFN);
     bool passed = ns_real_optional("gnu_get_libc_version") != NULL;

@@ -7,8 +7,6 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 
-#include "policy/suggest.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,17 +23,11 @@ int ns_version_main(int argc, char **argv)
     return NS_EXIT_YES;
 }
 
-static void say_unknown(const char *command, const char *word)
+static int say_unknown(const char *command, const char *word)
 {
-    struct ns_suggest suggest = {.word = word};
-
-    ns_suggest_try(&suggest, "--version");
-    ns_suggest_try(&suggest, "--help");
-    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
-        ns_suggest_try(&suggest, verb->word);
-    ns_say(command, "unknown %s '%s'; %s%s%ssee 'nagleshim help'",
-           *word == '-' ? "option" : "command", word, suggest.known ? "did you mean '" : "",
-           suggest.known ? suggest.known : "", suggest.known ? "'? " : "");
+    ns_say(command, "unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command",
+           word);
+    return NS_EXIT_ERROR;
 }
 
 int ns_help_main(int argc, char **argv)
@@ -44,11 +36,7 @@ int ns_help_main(int argc, char **argv)
         ns_say("help", "'%s': only one command may be named", argv[2]);
         return NS_EXIT_ERROR;
     }
-    if (!ns_help_print(argc > 1 ? argv[1] : NULL)) {
-        say_unknown("help", argv[1]);
-        return NS_EXIT_ERROR;
-    }
-    return NS_EXIT_YES;
+    return ns_help_print(argc > 1 ? argv[1] : NULL) ? NS_EXIT_YES : say_unknown("help", argv[1]);
 }
 
 static int dispatch(int argc, char **argv)
@@ -63,10 +51,8 @@ static int dispatch(int argc, char **argv)
     else if (strcmp(word, "--version") == 0)
         word = "version";
     const struct ns_verb *verb = ns_verbs_find(word);
-    if (!verb) {
-        say_unknown(NULL, argv[1]);
-        return NS_EXIT_ERROR;
-    }
+    if (!verb)
+        return say_unknown(NULL, argv[1]);
     if (word == argv[1] && ns_verbs_value(word, "help", argc - 1, argv + 1)) {
         ns_help_print(word);
         return NS_EXIT_YES;

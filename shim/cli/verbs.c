@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 
 #include "policy/policy.h"
-#include "policy/suggest.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -106,23 +105,6 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     return value;
 }
 
-static void say_unknown(const char *command, const char *option)
-{
-    char name[64];
-
-    /* "--sned=app" */
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(option, "="), option);
-    struct ns_suggest suggest = {.word = name + strspn(name, "-")};
-    for (const struct ns_verb_option *row = ns_verb_options; option[1] == '-' && row->verb; row++)
-        if (strcmp(row->verb, command) == 0)
-            ns_suggest_try(&suggest, row->name);
-    if (suggest.known)
-        ns_say(command, "unknown option '%s'; did you mean '--%s'? see 'nagleshim %s --help'",
-               option, suggest.known, command);
-    else
-        ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
-}
-
 /* Says why getopt_long refused an option; result is what it returned. */
 static void say_option(const char *command, char *const *argv, int result)
 {
@@ -136,7 +118,7 @@ static void say_option(const char *command, char *const *argv, int result)
     else if (optopt >= NS_OPTION_BASE)
         ns_say(command, "%s: this option takes no value", option);
     else
-        say_unknown(command, option);
+        ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
 }
 
 void ns_list_add(struct ns_list *list, char *word)

@@ -10,8 +10,4 @@
  * end of "... is not an endpoint: ...". */
 int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size);
 
-/* For an endpoint that ends_like_a_port: says what it means, and how to write a port. Returns
- * buffer. */
-char *ns_endpoint_tell_port(const struct ns_endpoint *endpoint, char *buffer, size_t size);
-
 #endif

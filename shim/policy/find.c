@@ -129,25 +129,22 @@ void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
         strcat(found->where.message, "; '-' is standard input");
 }
 
-/* The base name of a path if it can be the name of a policy file, otherwise NULL; its length is
- * *len. The "-bash" of a login shell becomes bash, the "app (deleted)" of an upgraded program app.
- */
-static const char *usable_base(const char *path, size_t *len)
+/* The base name of a path if it can be the name of a policy file, otherwise NULL. The "-bash" of a
+ * login shell becomes bash. */
+static const char *usable_base(const char *path)
 {
     if (!path)
         return NULL;
     const char *base = ns_path_base(path);
     if (base[0] == '-')
         base++;
-    *len = ns_path_length(base);
-    if (*len == 0 || *len > NAME_MAX - strlen(".json") || strcmp(base, ".") == 0 ||
-        strcmp(base, "..") == 0)
-        return NULL;
     /* Programs write sentences into argv[0]. Control characters would damage a log. */
-    for (size_t i = 0; i < *len; i++)
-        if ((unsigned char)base[i] < ' ' || base[i] == 0x7F)
+    for (const char *c = base; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F)
             return NULL;
-    return base;
+    bool good = *base && strlen(base) <= NAME_MAX - strlen(".json") && strcmp(base, ".") != 0 &&
+                strcmp(base, "..") != 0;
+    return good ? base : NULL;
 }
 
 /* Returns true if the search ends here, because the file exists. */
@@ -203,17 +200,15 @@ static bool try_directory(const struct ns_policy_request *request, const char *d
 {
     const char *candidates[] = {request->argv0, request->exe, "default"};
     const char *bases[3];
-    size_t lens[3] = {0};
     char path[PATH_MAX];
     for (size_t i = 0; i < 3; i++) {
-        bases[i] = usable_base(candidates[i], &lens[i]);
+        bases[i] = usable_base(candidates[i]);
         bool skip = !bases[i];
         for (size_t j = 0; j < i && !skip; j++)
-            skip = bases[j] && lens[j] == lens[i] && memcmp(bases[j], bases[i], lens[i]) == 0;
+            skip = bases[j] && strcmp(bases[j], bases[i]) == 0;
         if (skip)
             continue;
-        int n = snprintf(path, sizeof path, "%.*s/%.*s.json", (int)dir_len, dir, (int)lens[i],
-                         bases[i]);
+        int n = snprintf(path, sizeof path, "%.*s/%s.json", (int)dir_len, dir, bases[i]);
         if (n > 0 && n < PATH_MAX && try_file(request, path, found, tried, context))
             return true;
     }

@@ -25,7 +25,7 @@ struct ns_policy_request {
     const char *policy;     /* NAGLESHIM_POLICY */
     const char *policy_dir; /* NAGLESHIM_POLICY_DIR: see struct ns_policy_directories */
     const char *argv0;      /* may be NULL */
-    const char *exe;        /* path of the executable, may be NULL */
+    const char *exe;        /* path of the executable, without " (deleted)"; may be NULL */
     /* Receives every error of the file that is used; may be NULL. */
     const struct ns_policy_errors *all;
 };

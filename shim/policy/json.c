@@ -193,8 +193,7 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
 {
     static const char *const owned[] = {"TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK",
                                         "TCP_DELACK_MAX_US"};
-    char quote[44], meant[44], names[400] = "";
-    struct ns_suggest near = {.word = item->string};
+    char quote[44], names[400] = "";
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         if (strcmp(item->string, owned[i]) == 0)
             return ns_reader_fail(reader, item, NS_TEXT_KEY,
@@ -203,12 +202,10 @@ static int unknown_option(struct ns_reader *reader, const cJSON *item)
                                   owned[i]);
     for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
         size_t used = strlen(names);
-        ns_suggest_try(&near, ns_sockopts[i].name);
         snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", ns_sockopts[i].name);
     }
-    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s%s",
-                          ns_reader_quote(item->string, quote, sizeof quote), names,
-                          ns_reader_meant(&near, meant, sizeof meant));
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown option \"%s\"; allowed are %s",
+                          ns_reader_quote(item->string, quote, sizeof quote), names);
 }
 
 static int read_sockopt(struct ns_reader *reader, const cJSON *child, struct ns_rule *rule)
@@ -231,10 +228,8 @@ static int read_sockopts(struct ns_reader *reader, const cJSON *item, void *into
         return ns_reader_expected(reader, item, "an object");
     if (!item->child)
         return 0;
-    size_t n = 0;
-    for (const cJSON *child = item->child; child; child = child->next)
-        n++;
-    rule->sockopts = ns_arena_alloc(reader->memory, n * sizeof *rule->sockopts);
+    rule->sockopts =
+        ns_arena_alloc(reader->memory, (size_t)cJSON_GetArraySize(item) * sizeof *rule->sockopts);
     if (!rule->sockopts)
         return -ENOMEM;
     int worst = 0;
@@ -277,12 +272,10 @@ static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
     draft->has_rules = true;
     if (!cJSON_IsArray(item))
         return ns_reader_expected(reader, item, "a list of rules");
-    size_t n = 0;
-    for (const cJSON *child = item->child; child; child = child->next)
-        n++;
-    if (n == 0)
+    if (!item->child)
         return 0;
-    policy->rules = ns_arena_alloc(reader->memory, n * sizeof *policy->rules);
+    policy->rules =
+        ns_arena_alloc(reader->memory, (size_t)cJSON_GetArraySize(item) * sizeof *policy->rules);
     if (!policy->rules)
         return -ENOMEM;
     int worst = 0;
@@ -305,27 +298,6 @@ static const struct ns_reader_key policy_keys[] = {
 #include "policy/keys.def"
 #undef NS_POLICY_KEY
 };
-
-static bool has_key(const struct ns_reader_key *keys, size_t n, const char *key)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(keys[i].name, key) == 0)
-            return true;
-    return false;
-}
-
-/* The object that a key belongs in, the innermost if there are several; NULL if it is no key. */
-static const char *home_of(const char *key)
-{
-    if (has_key(match_keys, sizeof match_keys / sizeof *match_keys, key))
-        return "\"match\"";
-    if (ns_sockopt_by_name(key) >= 0)
-        return "\"sockopt\"";
-    if (has_key(rule_keys, sizeof rule_keys / sizeof *rule_keys, key))
-        return "a rule";
-    return has_key(policy_keys, sizeof policy_keys / sizeof *policy_keys, key) ? "the policy"
-                                                                               : NULL;
-}
 
 static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
 {
@@ -363,8 +335,7 @@ static int parse(struct ns_arena *scratch, const char *text, size_t len, struct 
                  struct ns_policy_error *error, const struct ns_policy_errors *all)
 {
     struct ns_arena memory = {0};
-    struct ns_reader reader = {
-        .text = text, .error = error, .memory = &memory, .all = all, .home = home_of};
+    struct ns_reader reader = {.text = text, .error = error, .memory = &memory, .all = all};
     int result = ns_text_parse(text, len, scratch, &reader.root, error);
     if (result == -EINVAL && all)
         all->report(all->context, error);

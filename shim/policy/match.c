@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <string.h>
 
 struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
@@ -79,29 +78,11 @@ static bool pattern_matches(const char *pattern, const char *path)
     return fnmatch(pattern, ns_path_base(path), 0) == 0;
 }
 
-/* The kernel appends " (deleted)" to /proc/self/exe if the file was removed or replaced, as by an
- * upgrade. Returns path, or a copy without the suffix in buffer. */
-static const char *without_deleted(const char *path, char *buffer, size_t size)
-{
-    static const char suffix[] = " (deleted)";
-    size_t len = path ? strlen(path) : 0;
-    if (len < sizeof suffix || strcmp(path + len - (sizeof suffix - 1), suffix) != 0)
-        return path;
-    len -= sizeof suffix - 1;
-    if (len >= size)
-        return path;
-    memcpy(buffer, path, len);
-    buffer[len] = '\0';
-    return buffer;
-}
-
 static bool process_holds(const struct ns_rule *rule, const struct ns_process *process)
 {
-    char buffer[PATH_MAX];
-    const char *exe = without_deleted(process->exe, buffer, sizeof buffer);
     for (size_t i = 0; rule->process && rule->process[i]; i++) {
         const char *pattern = rule->process[i];
-        if (pattern_matches(pattern, exe) || pattern_matches(pattern, process->execfn) ||
+        if (pattern_matches(pattern, process->exe) || pattern_matches(pattern, process->execfn) ||
             pattern_matches(pattern, process->argv0))
             return true;
     }

@@ -11,7 +11,7 @@
 
 /* The names of this process. A NULL string matches no pattern. */
 struct ns_process {
-    const char *exe;    /* target of /proc/self/exe; matched without " (deleted)" */
+    const char *exe;    /* target of /proc/self/exe, without " (deleted)" */
     const char *execfn; /* AT_EXECFN: the path that was given to execve */
     const char *argv0;
     char *const *args; /* from argv[1] on, NULL-terminated; NULL if not known */

@@ -45,7 +45,6 @@ struct ns_endpoint {
     struct in6_addr addr;
     uint8_t prefix;               /* leading bits to compare, 0 to 128; 0: any address */
     uint16_t port_low, port_high; /* host byte order, both ends included; 0 to 65535: any port */
-    bool ends_like_a_port; /* such as fd00::1:443, an address that looks like one with a port */
 };
 
 /* One entry of a rule's "sockopt" object. */

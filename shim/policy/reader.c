@@ -48,14 +48,6 @@ const char *ns_reader_quote(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
-const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t size)
-{
-    buffer[0] = '\0';
-    if (near->known)
-        snprintf(buffer, size, "; did you mean \"%s\"?", near->known);
-    return buffer;
-}
-
 /* Describes item for the end of a message. */
 static const char *describe(const cJSON *item, char *buffer, size_t size)
 {
@@ -106,21 +98,13 @@ int ns_reader_expected_string(struct ns_reader *reader, const cJSON *item, const
 static int unknown_key(struct ns_reader *reader, const cJSON *item, const char *what,
                        const struct ns_reader_key *keys, size_t n_keys)
 {
-    char quote[QUOTE_SIZE], advice[2 * QUOTE_SIZE], allowed[120] = "";
-    struct ns_suggest near = {.word = item->string};
-    const char *home = reader->home(item->string);
+    char quote[QUOTE_SIZE], allowed[120] = "";
     for (size_t i = 0; i < n_keys; i++) {
         size_t used = strlen(allowed);
-        ns_suggest_try(&near, keys[i].name);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", keys[i].name);
     }
-    ns_reader_quote(item->string, quote, sizeof quote);
-    if (home)
-        snprintf(advice, sizeof advice, "; \"%s\" belongs in %s", quote, home);
-    else
-        ns_reader_meant(&near, advice, sizeof advice);
-    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown key \"%s\"; %s may have %s%s", quote,
-                          what, allowed, advice);
+    return ns_reader_fail(reader, item, NS_TEXT_KEY, "unknown key \"%s\"; %s may have %s",
+                          ns_reader_quote(item->string, quote, sizeof quote), what, allowed);
 }
 
 /* Reads one member of an object. *seen has a bit for each key that was found. */
@@ -223,9 +207,7 @@ int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **fi
                                          item->child || !cJSON_IsArray(item)
                                              ? "a string or a list of strings"
                                              : "a string or a list of at least one string");
-    *n = 0;
+    *n = (size_t)cJSON_GetArraySize(item);
     *first = item->child;
-    for (const cJSON *entry = item->child; entry; entry = entry->next)
-        ++*n;
     return 0;
 }

@@ -4,7 +4,6 @@
 #ifndef NS_POLICY_READER_H
 #define NS_POLICY_READER_H
 
-#include "policy/suggest.h"
 #include "policy/policy.h"
 #include "policy/text.h"
 
@@ -19,8 +18,7 @@ struct ns_reader {
     struct ns_policy_error *error;      /* the first error */
     const struct ns_policy_errors *all; /* NULL: the first error ends the reading */
     unsigned n_errors;
-    const char *(*home)(const char *key); /* the object that this key belongs in, or NULL */
-    struct ns_arena *memory;              /* of the policy */
+    struct ns_arena *memory; /* of the policy */
 };
 
 /* One key that an object may have. read returns 0 or -errno, into is the object being filled. */
@@ -62,9 +60,6 @@ int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, c
  * number.
  */
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n);
-
-/* "; did you mean \"name\"?" in buffer if a key is similar to the unknown one, "" otherwise. */
-const char *ns_reader_meant(const struct ns_suggest *near, char *buffer, size_t size);
 
 /* A user's text for a message, shortened and on one line, in buffer. */
 const char *ns_reader_quote(const char *text, char *buffer, size_t size);

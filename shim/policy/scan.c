@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See scan.h. Owns the lexical rules that cJSON does not enforce: numbers such as 007 and 1., raw
- * control characters, escapes, surrogates, NUL, UTF-8, whitespace, and the limit of nesting, since
- * cJSON recurses. Knows tokens and brackets; cJSON checks the grammar. Never allocates or recurses.
- */
+/* See scan.h. Owns the rules of JSON, since cJSON takes numbers such as 007 and 1., raw control
+ * characters and half surrogates, and does not say where a text is wrong. Refuses also NUL, and
+ * nesting over 8, since this and cJSON recurse. Never allocates. */
 #include "policy/scan.h"
 
 #include "policy/policy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Older cJSON cuts numbers after 63 bytes. */
@@ -28,17 +28,14 @@ bool ns_scan_is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static size_t skip_blanks(const char *text, size_t len, size_t at)
-{
-    while (at < len && ns_scan_is_blank(text[at]))
-        at++;
-    return at;
-}
-
-bool ns_scan_in_object(const struct ns_scan *scan)
-{
-    return scan->depth > 0 && !(scan->arrays & 1u << (scan->depth - 1));
-}
+/* A text that is being scanned. */
+struct scan {
+    const char *text;
+    size_t len, at;
+    unsigned depth; /* objects and lists that are open */
+    char *message;
+    size_t size;
+};
 
 size_t ns_scan_utf8(const char *p, size_t left)
 {
@@ -76,153 +73,219 @@ static int hex_escape(const char *p, size_t left)
     return code;
 }
 
-/* *at is at a backslash; on success it is moved behind the escape. */
-static const char *scan_escape(const char *text, size_t len, size_t *at)
+/* The next byte; 0 at the end. */
+static char peek(const struct scan *scan)
 {
-    const char *p = text + *at;
-    size_t left = len - *at;
-    if (left >= 2 && p[1] && strchr("\"\\/bfnrt", p[1])) {
-        *at += 2;
-        return NULL;
+    return scan->at < scan->len ? scan->text[scan->at] : '\0';
+}
+
+/* The next byte that is not blank. */
+static char next(struct scan *scan)
+{
+    while (ns_scan_is_blank(peek(scan)))
+        scan->at++;
+    return peek(scan);
+}
+
+/* Always false. */
+static bool refuse(struct scan *scan, const char *message)
+{
+    snprintf(scan->message, scan->size, "%s", message);
+    return false;
+}
+
+/* The next byte is not what JSON allows there. Always false. */
+static bool unexpected(struct scan *scan, const char *allowed)
+{
+    char c = peek(scan);
+    if (scan->at == scan->len) {
+        snprintf(scan->message, scan->size, "the text ends too early; %s", allowed);
+        return false;
     }
+    if (c == 0)
+        return refuse(scan, "a NUL byte; a policy is text");
+    if (ns_scan_utf8(scan->text + scan->at, scan->len - scan->at) == 0)
+        return refuse(scan, "not UTF-8; a policy is UTF-8 text");
+    if ((unsigned char)c < ' ')
+        return refuse(scan,
+                      "a control character; between tokens JSON has space, tab, CR and LF only");
+    if (c == '/' || c == '#')
+        allowed = "JSON has no comments; use a \"comment\" key";
+    else if (c == '\'')
+        allowed = "strings take double quotes";
+    if ((signed char)c > ' ' && c != 0x7F)
+        snprintf(scan->message, scan->size, "unexpected '%c'; %s", c, allowed);
+    else
+        snprintf(scan->message, scan->size, "unexpected byte 0x%02X; %s", (unsigned char)c,
+                 allowed);
+    return false;
+}
+
+/* At a backslash. */
+static bool scan_escape(struct scan *scan)
+{
+    const char *p = scan->text + scan->at;
+    size_t left = scan->len - scan->at;
     int code = hex_escape(p, left);
+    if (left >= 2 && p[1] && strchr("\"\\/bfnrt", p[1])) {
+        scan->at += 2;
+        return true;
+    }
     if (code < 0)
-        return "not an escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u with 4 hex "
-               "digits";
+        return refuse(scan, "not an escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u "
+                            "with 4 hex digits");
     if (code == 0)
-        return "\\u0000 is not allowed in a policy";
+        return refuse(scan, "\\u0000 is not allowed in a policy");
     if ((code & 0xF800) != 0xD800) {
-        *at += 6;
-        return NULL;
+        scan->at += 6;
+        return true;
     }
     int low = hex_escape(p + 6, left - 6);
     if ((code & 0xFC00) == 0xDC00 || (low & 0xFC00) != 0xDC00)
-        return "half of a surrogate pair; \\uD800-\\uDBFF and \\uDC00-\\uDFFF come together";
-    *at += 12;
-    return NULL;
+        return refuse(
+            scan, "half of a surrogate pair; \\uD800-\\uDBFF and \\uDC00-\\uDFFF come together");
+    scan->at += 12;
+    return true;
 }
 
-/* Skips the plain characters of a string. */
-static size_t skip_plain(const char *text, size_t len, size_t at)
+/* At the opening quote. */
+static bool scan_string(struct scan *scan)
 {
-    /* signed: bytes beyond ASCII are negative */
-    while (at < len && (signed char)text[at] >= ' ' && text[at] != '"' && text[at] != '\\')
-        at++;
-    return at;
-}
-
-/* *at is at the opening quote; on success it is moved behind the closing one. */
-static const char *scan_string(const char *text, size_t len, size_t *at)
-{
-    size_t open = *at;
-    for (++*at; (*at = skip_plain(text, len, *at)) < len;) {
-        char c = text[*at];
-        const char *problem = NULL;
-        if (c == '"') {
-            ++*at;
-            return NULL;
-        }
+    size_t open = scan->at++;
+    while (scan->at < scan->len) {
+        char c = peek(scan);
+        size_t length = ns_scan_utf8(scan->text + scan->at, scan->len - scan->at);
+        if (c == 0)
+            return refuse(scan, "a NUL byte; a policy is text");
+        if (length == 0)
+            return refuse(scan, "not UTF-8; a policy is UTF-8 text");
         if ((unsigned char)c < ' ')
-            return c ? "a raw control character in a string (no closing quote?); write \\n, \\t, "
-                       "\\u001b ..."
-                     : "a NUL byte; a policy is text";
-        size_t length = ns_scan_utf8(text + *at, len - *at);
-        if (!length)
-            return "not UTF-8; a policy is UTF-8 text";
-        if (c == '\\')
-            problem = scan_escape(text, len, at);
-        else
-            *at += length;
-        if (problem)
-            return problem;
+            return refuse(scan, "a raw control character in a string (no closing quote?); write "
+                                "\\n, \\t, \\u001b ...");
+        if (c == '\\' && !scan_escape(scan))
+            return false;
+        if (c != '\\')
+            scan->at += length;
+        if (c == '"')
+            return true;
     }
-    *at = open;
-    return "a string without its closing quote";
+    scan->at = open;
+    return refuse(scan, "a string without its closing quote");
 }
 
-static size_t skip_digits(const char *text, size_t end, size_t at)
+/* At least one digit. */
+static bool scan_digits(struct scan *scan)
 {
-    while (at < end && is_digit(text[at]))
-        at++;
-    return at;
+    size_t start = scan->at;
+    while (is_digit(peek(scan)))
+        scan->at++;
+    return scan->at > start;
 }
 
-/* *at is at a digit, sign or dot; on success it is moved behind the number. */
-static const char *scan_number(const char *text, size_t len, size_t *at)
+/* At a digit, sign or point. */
+static bool scan_number(struct scan *scan)
 {
-    size_t start = *at, end = start, part;
-    while (end < len && (is_word(text[end]) || (text[end] && strchr("+-.", text[end]))))
-        end++;
-    size_t p = start + (text[start] == '-');
-    part = p;
-    p = skip_digits(text, end, p);
-    bool good = p > part && (text[part] != '0' || p == part + 1);
-    if (good && p < end && text[p] == '.') {
-        part = ++p;
-        p = skip_digits(text, end, p);
-        good = p > part;
+    size_t start = scan->at, length;
+    scan->at += peek(scan) == '-';
+    scan->at += peek(scan) == '0';
+    bool good = (scan->at > start && scan->text[scan->at - 1] == '0') || scan_digits(scan);
+    if (good && peek(scan) == '.')
+        good = (scan->at++, scan_digits(scan));
+    if (good && (peek(scan) == 'e' || peek(scan) == 'E')) {
+        scan->at++;
+        scan->at += peek(scan) == '+' || peek(scan) == '-';
+        good = scan_digits(scan);
     }
-    if (good && p < end && (text[p] == 'e' || text[p] == 'E')) {
-        p++;
-        p += p < end && (text[p] == '+' || text[p] == '-');
-        part = p;
-        p = skip_digits(text, end, p);
-        good = p > part;
-    }
-    if (!good || p != end)
-        return "not a JSON number; no leading 0 or +, and digits on both sides of a point";
-    if (end - start > NUMBER_LENGTH_MOST)
-        return "a number of more than 60 characters";
-    *at = end;
-    return NULL;
+    good = good && !is_word(peek(scan)) && peek(scan) != '.';
+    length = scan->at - start;
+    if (good && length <= NUMBER_LENGTH_MOST)
+        return true;
+    scan->at = start;
+    return refuse(scan, good ? "a number of more than 60 characters"
+                             : "not a JSON number; no leading 0 or +, and digits on both sides of "
+                               "a point");
 }
 
-static const char *scan_open(struct ns_scan *scan, bool array)
+static bool scan_word(struct scan *scan, const char *allowed)
 {
-    _Static_assert(NS_POLICY_NESTING_MOST <= 31, "one bit per level");
-    if (scan->depth >= NS_POLICY_NESTING_MOST)
-        return "nested too deep; at most 8 objects and lists may be inside each other";
-    unsigned bit = 1u << scan->depth++;
-    scan->arrays = array ? scan->arrays | bit : scan->arrays & ~bit;
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i]), end = scan->at + length;
+        if (end <= scan->len && memcmp(scan->text + scan->at, words[i], length) == 0 &&
+            (end == scan->len || !is_word(scan->text[end]))) {
+            scan->at = end;
+            return true;
+        }
+    }
+    return unexpected(scan, allowed);
+}
+
+static bool scan_value(struct scan *scan, const char *allowed);
+
+static bool scan_entry(struct scan *scan, bool is_object, bool is_first)
+{
+    char c = next(scan);
+    if (!is_first && (c == '}' || c == ']'))
+        return unexpected(scan, "there is one comma too many before it");
+    if (is_object) {
+        if (c != '"')
+            return unexpected(scan, is_first ? "a key in double quotes or '}' must come here"
+                                             : "a key in double quotes must come here");
+        if (!scan_string(scan))
+            return false;
+        if (next(scan) != ':')
+            return unexpected(scan, "':' must follow a key");
+        scan->at++;
+    }
+    return scan_value(scan,
+                      "a value must come here: a string, number, true, false, object or list");
+}
+
+/* At the bracket or brace that opens an object or list. */
+static bool scan_container(struct scan *scan)
+{
+    bool is_object = peek(scan) == '{', is_first = true;
+    char close = is_object ? '}' : ']';
+    if (scan->depth++ == NS_POLICY_NESTING_MOST)
+        return refuse(scan, "nested too deep; at most 8 objects and lists may be inside each "
+                            "other");
     scan->at++;
-    return NULL;
-}
-
-static const char *scan_token(const char *text, size_t len, struct ns_scan *scan)
-{
-    char c = text[scan->at];
-    if (c == '"')
-        return scan_string(text, len, &scan->at);
-    if (c == '{' || c == '[')
-        return scan_open(scan, c == '[');
-    if (is_digit(c) || c == '-' || c == '+' || c == '.')
-        return scan_number(text, len, &scan->at);
-    if (c == 0)
-        return "a NUL byte; a policy is text";
-    if ((unsigned char)c < ' ')
-        return "a control character; between tokens JSON has space, tab, CR and LF only";
-    size_t length = ns_scan_utf8(text + scan->at, len - scan->at);
-    if (!length)
-        return "not UTF-8; a policy is UTF-8 text";
-    if ((c == '}' || c == ']') && scan->depth > 0)
-        scan->depth--;
-    scan->at += length;
-    if (is_word(c))
-        while (scan->at < len && is_word(text[scan->at]))
-            scan->at++;
-    return NULL;
-}
-
-const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan)
-{
-    *scan = (struct ns_scan){0};
-    if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return "a byte order mark; the first character must be '{'";
-    while ((scan->at = skip_blanks(text, len, scan->at)) < len) {
-        scan->token = scan->at;
-        const char *problem = scan_token(text, len, scan);
-        if (problem)
-            return problem;
+    for (; !is_first || next(scan) != close; scan->at++, is_first = false) {
+        if (!scan_entry(scan, is_object, is_first))
+            return false;
+        if (next(scan) == close)
+            break;
+        if (peek(scan) != ',')
+            return unexpected(scan, is_object ? "',' or '}' must come here"
+                                              : "',' or ']' must come here");
     }
-    return NULL;
+    scan->at++;
+    scan->depth--;
+    return true;
+}
+
+static bool scan_value(struct scan *scan, const char *allowed)
+{
+    char c = next(scan);
+    if (c == '"')
+        return scan_string(scan);
+    if (c == '{' || c == '[')
+        return scan_container(scan);
+    if (is_digit(c) || (c && strchr("+-.", c)))
+        return scan_number(scan);
+    return scan_word(scan, allowed);
+}
+
+bool ns_scan_text(const char *text, size_t len, size_t *at, char *message, size_t size)
+{
+    struct scan scan = {.text = text, .len = len, .message = message, .size = size};
+    bool good;
+    if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        good = refuse(&scan, "a byte order mark; the first character must be '{'");
+    else
+        good = scan_value(&scan, "a policy is a JSON object and starts with '{'") &&
+               ((next(&scan), scan.at == len) ||
+                unexpected(&scan, "nothing may follow the end of the policy"));
+    *at = scan.at;
+    return good;
 }

@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The lexical rules of JSON that cJSON does not enforce. Pure; async-signal-safe. */
+/* Is a text JSON? Stricter than cJSON, and finds the first wrong byte. Pure; async-signal-safe but
+ * for ns_scan_text, which uses snprintf. */
 #ifndef NS_POLICY_SCAN_H
 #define NS_POLICY_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How far a scan came, and which containers are open there. */
-struct ns_scan {
-    size_t at;       /* where the problem is, or len */
-    size_t token;    /* where the token with the problem starts */
-    unsigned depth;  /* objects and lists that are open at `at` */
-    unsigned arrays; /* bit n: the container at depth n + 1 is a list */
-};
-
-/* Scan len bytes. Returns NULL, or what is wrong at scan->at and what is allowed there. */
-const char *ns_scan_text(const char *text, size_t len, struct ns_scan *scan);
-
-/* Is the innermost open container an object? */
-bool ns_scan_in_object(const struct ns_scan *scan);
+/* True if len bytes are JSON. Otherwise *at is the first wrong place, and message what is wrong
+ * there and what is allowed. */
+bool ns_scan_text(const char *text, size_t len, size_t *at, char *message, size_t size);
 
 /* The length of the UTF-8 sequence at p; 0 if it is invalid (RFC 3629: no overlong forms, no
  * surrogates). */

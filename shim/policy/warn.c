@@ -3,7 +3,6 @@
  * Does not allocate; not async-signal-safe (snprintf). */
 #include "policy/policy.h"
 
-#include "policy/endpoint.h"
 #include "policy/match.h"
 #include "policy/sockopt.h"
 
@@ -52,19 +51,6 @@ static void warn_match(const struct listener *to, const struct ns_rule *rule)
              "connects");
 }
 
-static void warn_endpoints(const struct listener *to, const struct ns_rule *rule, const char *key,
-                           const struct ns_endpoint *list, size_t n)
-{
-    char port[200], text[256];
-    for (size_t i = 0; i < n; i++) {
-        if (!list[i].ends_like_a_port)
-            continue;
-        snprintf(text, sizeof text, "\"%s\": %s", key,
-                 ns_endpoint_tell_port(&list[i], port, sizeof port));
-        warn(to, rule, text);
-    }
-}
-
 static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
 {
     for (size_t i = 0; i < rule->n_sockopts; i++) {
@@ -81,53 +67,49 @@ static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
     }
 }
 
-/* The limit for policies with thousands of rules: what comes after it is not compared. */
-enum { COMPARISONS_MOST = 1000000 };
-
 /* Does earlier contain every pattern of later? NULL: the key is absent, and everything matches. */
-static bool takes_words(char *const *earlier, char *const *later, unsigned *left)
+static bool takes_words(char *const *earlier, char *const *later)
 {
     for (size_t i = 0; earlier && later && later[i]; i++) {
         size_t j = 0;
-        while (*left && earlier[j] && strcmp(earlier[j], later[i]) != 0)
-            j++, --*left;
-        if (!earlier[j] || *left == 0)
+        while (earlier[j] && strcmp(earlier[j], later[i]) != 0)
+            j++;
+        if (!earlier[j])
             return false;
     }
     return !earlier || later;
 }
 
 static bool takes_endpoints(const struct ns_endpoint *earlier, size_t n_earlier,
-                            const struct ns_endpoint *later, size_t n_later, unsigned *left)
+                            const struct ns_endpoint *later, size_t n_later)
 {
     for (size_t i = 0; earlier && i < n_later; i++) {
         size_t j = 0;
-        while (*left && j < n_earlier && !ns_match_holds_all(&earlier[j], &later[i]))
-            j++, --*left;
-        if (j == n_earlier || *left == 0)
+        while (j < n_earlier && !ns_match_holds_all(&earlier[j], &later[i]))
+            j++;
+        if (j == n_earlier)
             return false;
     }
     return !earlier || later;
 }
 
 /* Does the earlier rule match whenever the later one does? */
-static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later, unsigned *left)
+static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later)
 {
     return (earlier->role == NS_ROLE_UNKNOWN || earlier->role == later->role) &&
-           takes_words(earlier->process, later->process, left) &&
-           takes_words(earlier->args, later->args, left) &&
-           takes_endpoints(earlier->local, earlier->n_local, later->local, later->n_local, left) &&
-           takes_endpoints(earlier->remote, earlier->n_remote, later->remote, later->n_remote,
-                           left);
+           takes_words(earlier->process, later->process) &&
+           takes_words(earlier->args, later->args) &&
+           takes_endpoints(earlier->local, earlier->n_local, later->local, later->n_local) &&
+           takes_endpoints(earlier->remote, earlier->n_remote, later->remote, later->n_remote);
 }
 
 static void warn_hidden(const struct listener *to, const struct ns_policy *policy,
-                        const struct ns_rule *rule, unsigned *left)
+                        const struct ns_rule *rule)
 {
-    for (size_t i = 0; *left && i < rule->index; i++, --*left) {
+    for (size_t i = 0; i < rule->index; i++) {
         const struct ns_rule *by = &policy->rules[i];
         char text[200];
-        if (!takes_all(by, rule, left))
+        if (!takes_all(by, rule))
             continue;
         snprintf(text, sizeof text,
                  "never used: rule %u%s%.64s%s before it already takes every socket it could match",
@@ -143,7 +125,6 @@ void ns_policy_warnings(const struct ns_policy *policy,
                         void *context)
 {
     struct listener to = {report, context};
-    unsigned left = COMPARISONS_MOST;
     if (!policy->enabled)
         warn(&to, NULL, "\"enabled\" is false: nothing is touched");
     if (policy->n_rules == 0)
@@ -153,9 +134,7 @@ void ns_policy_warnings(const struct ns_policy *policy,
         warn_halves(&to, rule);
         warn_delay(&to, rule);
         warn_match(&to, rule);
-        warn_endpoints(&to, rule, "local", rule->local, rule->n_local);
-        warn_endpoints(&to, rule, "remote", rule->remote, rule->n_remote);
         warn_sockopts(&to, rule);
-        warn_hidden(&to, policy, rule, &left);
+        warn_hidden(&to, policy, rule);
     }
 }

@@ -12,9 +12,6 @@ from rows_send import CURES, small_writes
 from side_by_side import (BUILT_IN, NO_SHIM, OBSERVED, PROBES, CannotRun, column, field, free_port, matched, modes,
                           path)
 
-MOST_TIME = 1.05  # of TCP_NODELAY by hand
-MOST_MS = 8
-
 
 def compare_overhead(bench, name, run, pairs, note=""):
     """run(place, policy) measures once: the shim must not make the program slower, and adaptive must not be slower
@@ -26,14 +23,14 @@ def compare_overhead(bench, name, run, pairs, note=""):
             bench.compare(title, cpus, lambda: run(place, policy), lambda: run(place, other), pairs, most, note)
 
 
-def redis(bench, place, policy, clients, pipelining, count, test="set"):
+def redis(bench, place, policy, clients, pipelining, count):
     """Seconds for a request."""
     port = free_port()
     out = bench.exchange(place, (policy, policy),
                          ["redis-server", "--save", "", "--appendonly", "no", "--dir", bench.work, "--port", port],
                          ["redis-benchmark", "-p", port, "-c", clients, "-P", pipelining, "-n",
-                          count // 5 if bench.quick else count, "-t", test, "--csv"], port)
-    return 1 / matched(r'^"[SG]ET[^"]*","([0-9.]+)"', out, "redis-benchmark")
+                          count // 5 if bench.quick else count, "-t", "set", "--csv"], port)
+    return 1 / matched(r'^"SET[^"]*","([0-9.]+)"', out, "redis-benchmark")
 
 
 def bench_redis(bench):
@@ -101,32 +98,10 @@ def bench_connections(bench):
                 bench.add_ratio(name, cpus, times, without)
 
 
-def saturated(bench, place, policy, cure, pieces, clients):
-    """Seconds for a round, and the longest in milliseconds."""
-    out = bench.exchange(place, (policy, NO_SHIM), [PROBES / "bench_saturated", "server", 0, pieces, *cure],
-                         [PROBES / "bench_saturated", "client", "127.0.0.1", "PORT", pieces, clients,
-                          1000 if bench.quick else 6000])
-    return 1 / field(out, "rounds_per_s"), field(out, "max_us") / 1e3
-
-
-def bench_saturated(bench):
-    """A server whose waits always find something, with the shim on the server only."""
-    for pieces, clients in ((2, 2), (2, 8), (5, 8), (20, 8)):
-        name = f"saturated server, {pieces} writes, {clients} clients"
-        for cpus, place in bench.places.items() if bench.wanted(f"{name}: round / TCP_NODELAY") else ():
-            with path():
-                ours, by_hand = bench.by_turns(
-                    [functools.partial(saturated, bench, place, *how, pieces, clients)
-                     for how in ((BUILT_IN, []), (NO_SHIM, ["nodelay"]))], bench.pairs(7))
-            bench.add_ratio(f"{name}: round / TCP_NODELAY", cpus, column(ours, 0), column(by_hand, 0), MOST_TIME)
-            bench.add_most(f"{name}: longest round", cpus, column(ours, 1), MOST_MS, "ms",
-                           f"TCP_NODELAY by hand {max(column(by_hand, 1)):.1f} ms")
-
-
 # --- being observed; a stall would hide every difference, so the programs are cured by hand ---
 
 def bench_observed(bench):
-    """Writes: under TCP_CORK one ioctl a round and a few loads; with TCP_NODELAY the loads. Redis: both ends."""
+    """Under TCP_CORK one ioctl a round and a few loads; with TCP_NODELAY the loads."""
     rounds = 300 if bench.quick else 3000
     for cure in ("cork", "no_delay"):
         name = f"15 writes with {CURES[cure]} by hand, observed / not"
@@ -135,17 +110,10 @@ def bench_observed(bench):
                 runs = bench.by_turns([functools.partial(small_writes, bench, place, (NO_SHIM, client), [cure], rounds)
                                        for client in (OBSERVED, NO_SHIM)], bench.pairs(11))
             bench.add_ratio(name, cpus, *(column(one, 0) for one in runs), 1.10)
-    cpus = max(bench.places)
-    for connections in (1, 20):
-        name = f"redis, {connections} connections, both ends observed / not"
-        if bench.wanted(name):
-            ways = [functools.partial(redis, bench, bench.places[cpus], policy, connections, 1, 100000, "get")
-                    for policy in (OBSERVED, NO_SHIM)]
-            bench.compare(name, cpus, *ways, bench.pairs(7), 1.10)
     # Sockets that nothing is written to are not sampled.
     add_flat(bench, [(f"added to a write and a poll, observed: {sockets} sockets",
                       lambda sockets=sockets: added(bench, "calls", sockets, 1, 10, OBSERVED) / 100)
                      for sockets in dict.fromkeys(most_sockets(n) for n in (10, 10000))])
 
 
-BENCHES = (bench_redis, bench_wrk, bench_connections, bench_saturated, bench_observed)
+BENCHES = (bench_redis, bench_wrk, bench_connections, bench_observed)

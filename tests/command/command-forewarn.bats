@@ -55,23 +55,12 @@ expect_nothing() {
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
 }
 
-@test "run warns of an unknown variable, and names the one that was probably meant" {
-    local name meant
-    while read -r name meant; do
+@test "run warns of an unknown variable that begins like one of the library's" {
+    local name
+    for name in NAGLESHIM_POLICYDIR NAGLESHIM_POLICY_FILE NAGLESHIM_LOGFILE NAGLESHIM_LOG_LEVEL; do
         run --separate-stderr env "$name=1" "$NS" run -- true
-        expect 0 stderr is "nagleshim run: warning: unknown variable $name; did you mean $meant?"
-    done <<'CASES'
-NAGLESHIM_POLCY NAGLESHIM_POLICY
-NAGLESHIM_POLICYDIR NAGLESHIM_POLICY_DIR
-NAGLESHIM_POLICY_FILE NAGLESHIM_POLICY
-NAGLESHIM_LOGFILE NAGLESHIM_LOG_FILE
-NAGLESHIM_LOG_LEVEL NAGLESHIM_LOG
-NAGELSHIM_OFF NAGLESHIM_OFF
-NAGLESHIM_ON NAGLESHIM_OFF
-NAGLE_SHIM_LOG NAGLESHIM_LOG
-CASES
-    run --separate-stderr env nagleshim_off=1 "$NS" run -- true
-    expect_whole stderr "nagleshim run: warning: unknown variable nagleshim_off; did you mean NAGLESHIM_OFF?"
+        expect 0 stderr is "nagleshim run: warning: unknown variable $name; see 'nagleshim help environment'"
+    done
     run --separate-stderr env NAGLESHIM_LOG=error NAGLESHIM_LOG_FILE="$T/log" NAGLESHIM_OFF=0 NAGLE=1 LOG_FILE=1 \
         NAGLESHIM_SOMETHING_OF_YOURS=1 "$NS" run -- true
     expect 0 stderr is ""

@@ -68,25 +68,6 @@ expect_places() {
     expect_places "1:1"
 }
 
-@test "check suggests the known key that is similar to a misspelt one" {
-    local key meant
-    while read -r key meant; do
-        printf '{"version": 1, "rules": [{"%s": 1}]}' "$key" >"$T/p.json"
-        run --separate-stderr "$NS" check "$T/p.json"
-        expect_status 1
-        expect_whole stderr "$T/p.json:1:27: unknown key \"$key\"; a rule may have name, comment, match, send, ack, max_delay_us, sockopt${meant:+; did you mean \"$meant\"?}"
-    done <<'CASES'
-sned send
-Match match
-max_delay max_delay_us
-sockopts sockopt
-akc ack
-mode
-port
-sand_all
-CASES
-}
-
 @test "run and the library print only the first error" {
     printf '{"version": 1, "rules": [{"send": "fast", "ack": "slow"}]}' >"$T/p.json"
     run --separate-stderr "$NS" run -p "$T/p.json" -- true
@@ -102,41 +83,6 @@ CASES
     run --separate-stderr "$NS" check "$T/p.json" "$(policy good '{}')" "$(broken_policy)"
     expect 1 output is "$T/good.json: valid, 1 rule"
     [[ ${#stderr_lines[@]} -eq 3 && ${stderr_lines[1]} == "$T/p.json:1:50: "* && ${stderr_lines[2]} == "$T/broken.json:2:21: "* ]]
-}
-
-@test "check explains what is wrong with blanks in an address, several addresses in one string, and a URL" {
-    local text expected
-    while IFS='|' read -r text expected; do
-        printf '{"version": 1, "rules": [{"match": {"remote": "%s"}}]}' "$text" >"$T/p.json"
-        run --separate-stderr "$NS" check "$T/p.json"
-        expect 1 stderr is "$T/p.json:1:47: \"$text\" is not an endpoint: $expected"
-    done <<'CASES'
- 10.0.0.1|it has a blank; write an endpoint without blanks, and several of them as a list
-10.0.0.1 |it has a blank; write an endpoint without blanks, and several of them as a list
-10.0.0.1 10.0.0.2|it has a blank; write an endpoint without blanks, and several of them as a list
-10.0.0.1, 10.0.0.2|it is several in one string; write a list, such as ["10.0.0.1", "10.0.0.2"]
-10.0.0.1;10.0.0.2|it is several in one string; write a list, such as ["10.0.0.1", "10.0.0.2"]
-http://host/|it is a URL; write the address and the port alone, such as 10.0.0.1:80 or [fd00::1]:80
-tcp://10.0.0.1:80, tcp://10.0.0.2|it is a URL; write the address and the port alone, such as 10.0.0.1:80 or [fd00::1]:80
-CASES
-}
-
-@test "check warns of an IPv6 address only if its end looks like a port" {
-    local address
-    run --separate-stderr "$NS" check "$(policy p '{"match": {"remote": ["10.0.0.1", "fd00::1:443"], "local": "2001:db8::a:8080"}}')"
-    expect_status 0
-    expect_whole stderr "$T/p.json: warning: rule 1: \"local\": 2001:db8::a:8080 is an address, of any port; if 8080 is the port, write [2001:db8::a]:8080
-$T/p.json: warning: rule 1: \"remote\": fd00::1:443 is an address, of any port; if 443 is the port, write [fd00::1]:443"
-    # The C library writes the end of these as an IPv4 address.
-    run --separate-stderr "$NS" check "$(policy p '{"match": {"remote": ["::1:443", "::ffff:a:8080"]}}')"
-    expect_status 0
-    expect_whole stderr "$T/p.json: warning: rule 1: \"remote\": ::1:443 is an address, of any port; if 443 is the port, write [::1]:443
-$T/p.json: warning: rule 1: \"remote\": ::ffff:a:8080 is an address, of any port; if 8080 is the port, write [::ffff:a]:8080"
-    for address in fd00::1 fd00::443 fd00::1:2 fd00::1:44a fd00::1:443/128 '[fd00::1:443]' '[fd00::1]:443' fd00:1:2:3:4:5:6:443 \
-        ::443 ::ffff:10.0.0.80 fd00::/8 10.0.0.1:443 443; do
-        run --separate-stderr "$NS" check "$(policy p "{\"match\": {\"remote\": \"$address\"}}")"
-        expect 0 stderr is ""
-    done
 }
 
 @test "check warns of a rule only if an earlier rule takes all of its sockets" {

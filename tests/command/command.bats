@@ -55,12 +55,6 @@ help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
 help run check| help: 'check': only one command may be named
 version 2| version: '2': version takes no argument; see 'nagleshim help'
 check --frobnicate| check: unknown option '--frobnicate'; see 'nagleshim check --help'
---verson|: unknown option '--verson'; did you mean '--version'? see 'nagleshim help'
-help chek| help: unknown command 'chek'; did you mean 'check'? see 'nagleshim help'
-enviroment|: unknown command 'enviroment'; see 'nagleshim help'
-chekc|: unknown command 'chekc'; did you mean 'check'? see 'nagleshim help'
-check --jsno| check: unknown option '--jsno'; did you mean '--json'? see 'nagleshim check --help'
-explain --remoet=1| explain: unknown option '--remoet=1'; did you mean '--remote'? see 'nagleshim explain --help'
 explain --max-delay-us=1| explain: unknown option '--max-delay-us=1'; see 'nagleshim explain --help'
 check -x| check: unknown option '-x'; see 'nagleshim check --help'
 check --help=yes| check: --help=yes: this option takes no value

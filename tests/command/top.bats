@@ -42,14 +42,6 @@ load ../helpers/top
     [[ $rate == 0.0 && $lost == 0.0 ]]
 }
 
-@test "a static program is watched" {
-    echo 'int main(void) { return 0; }' | gcc -static -x c -o "$T/static" - || ns_skip "no static C library"
-    gcc -O2 -static -o "$T/queue_put_static" examples/queue_put.c -pthread
-    CLIENT=$T/queue_put_static posts static
-    watched
-    holds "$rate > 2 && $lost > 80"
-}
-
 @test "an ordinary user can watch his own container, but not another user's process" {
     two_users
     NET=(unshare -Urn)

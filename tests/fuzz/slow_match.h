@@ -60,7 +60,7 @@ static inline bool slow_name(const char *pattern, const char *name)
     return slow_glob(pattern, name, path);
 }
 
-/* Do "process" and "args" hold? For patterns without brackets, and names without " (deleted)". */
+/* Do "process" and "args" hold? For patterns without brackets. */
 static inline bool slow_process(const struct ns_rule *rule, const struct ns_process *process)
 {
     bool named = !rule->process, has_arg = !rule->args;

@@ -5,12 +5,6 @@
 # seen. Timing has a wide gap (20 ms, and four times less) and may be tried again; a byte that is wrong, a
 # program that fails or a shim that is not there may not.
 
-matrix_setup_file() {
-    # The control shows that the programs stall without javac, too, but each cell would compile first.
-    mkdir "$BATS_FILE_TMPDIR/java"
-    javac -d "$BATS_FILE_TMPDIR/java" examples/WriteWriteRead.java || true
-}
-
 # Whether this kernel bounds a socket's delayed ACKs: TCP_DELACK_MAX_US is 46.
 kernel_bounds_delayed_acks() {
     ns_python
@@ -23,10 +17,6 @@ socket.socket().setsockopt(socket.IPPROTO_TCP, 46, 8000)' 2>/dev/null
 # of the rule.
 scenario() {
     local name=$1 rounds=$2 warmup=$3
-    # The least that a JVM needs to start.
-    local java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp "$BATS_FILE_TMPDIR/java"
-        WriteWriteRead)
-
     # Half of them over IPv6 where there is any; a bare system has no /etc/hosts that knows localhost.
     local localhost=127.0.0.1
     ! grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || localhost=::1
@@ -39,10 +29,6 @@ scenario() {
     redhat)
         server=("$EXAMPLES/tcp_nodelay_server" 0 0)
         client=("$EXAMPLES/tcp_nodelay_client" --stats --warmup "$warmup" "$localhost" PORT "$rounds")
-        ;;
-    uneven)
-        server=("$EXAMPLES/tcp_nodelay_server" 0 0)
-        client=("$PROBES/uneven_client" --warmup "$warmup" 127.0.0.1 PORT "$rounds")
         ;;
     sendfile)
         server=("$EXAMPLES/sendfile_server" --warmup "$warmup" 0)
@@ -65,10 +51,6 @@ scenario() {
     quote)
         server=("$EXAMPLES/quote_server" --winsock-ack 0)
         client=("$EXAMPLES/quote_client" --winsock-ack --warmup "$warmup" "$localhost" PORT "$rounds")
-        ;;
-    java)
-        server=("${java[@]}" server 0 0)
-        client=("${java[@]}" --warmup "$warmup" client 127.0.0.1 PORT "$rounds")
         ;;
     queue)
         server=("$EXAMPLES/queue_server" 0)
@@ -183,7 +165,6 @@ outcome() {
     local attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by rest
     local server client shimmed bare
 
-    [[ $name != java ]] || command -v javac >/dev/null || ns_skip "no javac"
     # A new connection acknowledges at once for some rounds; where each takes 44 ms, few must do.
     if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
         verdict=stalls

@@ -80,6 +80,16 @@ two_programs() {
     gets 2 gamma.result shimmed "$T/gamma"
 }
 
+@test "a program whose file was removed gets the policy of its name" {
+    cp "$(type -P true)" "$T/app"
+    echo "$ALONE" | sed 's/{"send"/{"match": {"process": "app"}, "send"/' >"$POLICIES/app.json"
+    exec 9<"$T/app"
+    rm "$T/app"
+    run --separate-stderr shimmed NAGLESHIM_LOG=debug NAGLESHIM_POLICY_DIR="$POLICIES" /proc/self/fd/9
+    exec 9<&-
+    [[ $stderr == *"policy $POLICIES/app.json: 1 of 1 rules are for this process"* ]]
+}
+
 @test "without the shim, the directory makes no difference" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/alpha.json"

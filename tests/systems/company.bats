@@ -344,21 +344,6 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     done
 }
 
-@test "it works under valgrind, which reports no error" {
-    command -v valgrind >/dev/null || ns_skip "valgrind is not installed"
-    # valgrind preloads its own library first.
-    CLIENT=(valgrind --quiet --error-exitcode=99 --log-file="$T/valgrind" "${CLIENT[@]}")
-    flows LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$cork"
-    cat "$T/valgrind"
-    [[ ! -s $T/valgrind ]]
-    # valgrind reports an error if there is one.
-    printf '%s\n' '#include <stdlib.h>' '__attribute__((constructor)) static void bad(void)' \
-        '{ volatile char *p = malloc(8); p[8] = 1; free((void *)p); }' >"$T/bad.c"
-    gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
-    run packets 1 1 LD_PRELOAD="$T/bad.so"
-    [[ $status -ne 0 && $output == *'failed with 99'* ]]
-}
-
 # A library that makes a call that the sandbox forbids.
 careless_library() {
     cat >"$T/careless.c" <<'END'

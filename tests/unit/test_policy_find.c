@@ -96,8 +96,6 @@ CHECK(test_directory)
         {NULL, NULL, "app", NULL, "app.json", "app.json:0", "argv[0] need not be a path"},
         {NULL, NULL, "-app", NULL, "app.json", "app.json:0",
          "the argv[0] of a login shell starts with a dash"},
-        {NULL, NULL, NULL, "/opt/app (deleted)", "app.json", "app.json:0",
-         "an executable that was replaced keeps its name"},
         {NULL, NULL, NULL, NULL, "default.json", "default.json:0", "an unknown process"},
         {NULL, NULL, "gone", "/bin/gone", "default.json", "gone.json:2 default.json:0",
          "a name is looked up once"},

@@ -3,6 +3,7 @@
  * whether the library cures them already. It only reads. Not async-signal-safe. */
 #include "cli/cure/cure.h"
 
+#include "base/path.h"
 #include "cli/process/loaded.h"
 #include "cli/process/proc.h"
 
@@ -21,7 +22,9 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
     for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
         arguments[n++] = bytes + at;
     arguments[n] = NULL;
-    const struct ns_process process = {.exe = *proc->exe ? proc->exe : NULL,
+    char exe[PATH_MAX];
+    snprintf(exe, sizeof exe, "%.*s", (int)ns_path_length(proc->exe), proc->exe);
+    const struct ns_process process = {.exe = *exe ? exe : NULL,
                                        .execfn = *proc->execfn ? proc->execfn : NULL,
                                        .argv0 = arguments[0],
                                        .args = n ? arguments + 1 : NULL};

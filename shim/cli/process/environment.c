@@ -8,7 +8,6 @@
 #include "cli/verbs.h"
 
 #include "policy/find.h"
-#include "policy/suggest.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -21,30 +20,26 @@
 
 extern char **environ;
 
-enum { NAME_MOST = 40 }; /* longer names are not taken for misspellings */
-
 static const char *const variables[] = {
 #define NS_VARIABLE(name, text) #name,
 #include "cli/variables.def"
 #undef NS_VARIABLE
 };
 
-/* The variable that the user probably meant: one with few other letters, or one that the name
- * continues (NAGLESHIM_LOG_LEVEL); NULL if the name is right or not similar. */
-static const char *meant_by(const char *name)
+/* Does a name begin like a variable without being one, such as NAGLESHIM_LOG_LEVEL? */
+static bool is_mistake(const char *name, size_t length)
 {
-    struct ns_suggest near = {.word = name};
-    const char *begun = NULL;
+    bool begins = false;
 
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        size_t length = strlen(variables[i]);
+        size_t known = strlen(variables[i]);
+        bool same = strncmp(name, variables[i], known) == 0;
 
-        ns_suggest_try(&near, variables[i]);
-        if (strncmp(name, variables[i], length) == 0 && name[length] == '_')
-            begun = variables[i];
+        if (same && length == known)
+            return false;
+        begins = begins || same;
     }
-    const char *meant = near.known && (near.distance < 3 || !begun) ? near.known : begun;
-    return meant && strcmp(name, meant) == 0 ? NULL : meant;
+    return begins;
 }
 
 /* A missing file is not created: the library does that when it has something to write. */
@@ -98,15 +93,12 @@ __attribute__((format(printf, 2, 3))) static void warn(const char *command, cons
 
 static void judge_names(const char *command)
 {
-    char name[NAME_MOST + 1];
-
     for (char **entry = environ; *entry; entry++) {
         size_t length = strcspn(*entry, "=");
 
-        snprintf(name, sizeof name, "%.*s", (int)length, *entry);
-        const char *meant = length <= NAME_MOST ? meant_by(name) : NULL;
-        if (meant)
-            warn(command, "unknown variable %s; did you mean %s?", name, meant);
+        if (is_mistake(*entry, length))
+            warn(command, "unknown variable %.*s; see 'nagleshim help environment'", (int)length,
+                 *entry);
     }
 }
 

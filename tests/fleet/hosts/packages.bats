@@ -134,37 +134,6 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
-@test "removing only the library removes it from /etc/ld.so.preload by any of its names, and no program prints an error" {
-    local name
-    # The loader finds the first; the second is the same file where /lib is /usr/lib.
-    for name in libnagleshim.so "/lib/$(gcc -print-multiarch)/libnagleshim.so"; do
-        # shellcheck disable=SC2016
-        run -0 in_debian bash -c '
-            dpkg -r nagleshim >/dev/null 2>&1
-            echo "$0" >/etc/ld.so.preload
-            grep -q libnagleshim.so /proc/self/maps || echo "$0 was not loaded"
-            dpkg -r libnagleshim 2>&1
-            /bin/true 2>&1
-            test ! -e /etc/ld.so.preload' "$name"
-        [[ $output != *'cannot be preloaded'* && $output != *'was not loaded'* ]]
-        in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
-    done
-}
-
-@test "the bare name stays in /etc/ld.so.preload where another installation has the library, too" {
-    # shellcheck disable=SC2016
-    run -0 in_debian bash -c '
-        cp /usr/lib/*/libnagleshim.so /usr/local/lib && ldconfig
-        echo libnagleshim.so >/etc/ld.so.preload
-        dpkg -r nagleshim libnagleshim 2>&1
-        /bin/true 2>&1
-        cat /etc/ld.so.preload
-        grep -o "/usr/local/lib/libnagleshim.so" /proc/self/maps | head -n 1
-        rm /etc/ld.so.preload /usr/local/lib/libnagleshim.so && ldconfig'
-    [[ $output != *'cannot be preloaded'* && ${lines[-2]} == libnagleshim.so && ${lines[-1]} == /usr/local/lib/libnagleshim.so ]]
-    in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
-}
-
 @test "removing them removes the library from /etc/ld.so.preload first, and keeps the other entries" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
