@@ -161,8 +161,8 @@ END
     shows 'queue_put  '
     shows "$long "
     screen capture-pane -p
-    # Two lines above the table, an empty one, the title and two rows.
-    [[ $(screen capture-pane -p | sed '/./!d' | wc -l) -eq 5 ]]
+    # Two lines above the table, the title, and two rows at each end of the connections.
+    [[ $(screen capture-pane -p | sed "/./!d" | wc -l) -eq 7 ]]
     screen kill-server
     # shellcheck disable=SC2046 # several
     kill $(pgrep -P "$pid")

@@ -15,13 +15,14 @@ enum {
 };
 
 /* "; 3 connections " */
-static void print_count(uint64_t n, const char *noun, const char *plural, const char *text)
+static void print_count(FILE *out, uint64_t n, const char *noun, const char *plural,
+                        const char *text)
 {
     if (n > 0)
-        printf("; %llu %s%s %s", (unsigned long long)n, noun, n == 1 ? "" : plural, text);
+        fprintf(out, "; %llu %s%s %s", (unsigned long long)n, noun, n == 1 ? "" : plural, text);
 }
 
-static void print_summary(const struct ns_top *top)
+static void print_summary(FILE *out, const struct ns_top *top)
 {
     const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
     double seconds = top->seconds > 0 ? top->seconds : 1;
@@ -33,19 +34,19 @@ static void print_summary(const struct ns_top *top)
     for (size_t i = 0; i < top->n_rows; i++)
         stalling += top->rows[i]->lost_rate > 0;
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
-    printf("nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
-           tally->connections, tally->connections == 1 ? "" : "s", tally->busy, stalling,
-           stalling == 1 ? " stalls" : "s stall");
-    printf("%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
-           (double)since->busy_ns / 1e7 / seconds);
-    print_count(tally->idle, "idle connection", "s", "not shown");
+    fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
+            tally->connections, tally->connections == 1 ? "" : "s", tally->busy, stalling,
+            stalling == 1 ? " stalls" : "s stall");
+    fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
+            (double)since->busy_ns / 1e7 / seconds);
+    print_count(out, tally->idle, "idle connection", "s", "not shown");
     if (tally->busy > tally->sampled)
-        printf("; %u sampled at a time", tally->sampled);
-    print_count(since->missed, "round", "s", "of samples late");
-    print_count(since->forgotten, "connection", "s", "not sampled (too short or too many)");
-    print_count(tally->denied, "process", "es",
+        fprintf(out, "; %u sampled at a time", tally->sampled);
+    print_count(out, since->missed, "round", "s", "of samples late");
+    print_count(out, since->forgotten, "connection", "s", "not sampled (too short or too many)");
+    print_count(out, tally->denied, "process", "es",
                 "not examined (not permitted, or too few descriptors)");
-    puts("\n");
+    fputs("\n\n", out);
 }
 
 static const char *const shims[] = {
@@ -87,18 +88,18 @@ static int places(const char *text)
     return n;
 }
 
-static void print_row(const struct ns_top_row *row, int width)
+static void print_row(FILE *out, const struct ns_top_row *row, int width)
 {
     const char *role = ns_role_name(row->role);
     char peer[96];
 
-    printf("%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
-           width - places(row->process->name), "", row->process->pid, role ? role : "?",
-           row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
-           describe_peer(row, peer, sizeof peer));
+    fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
+            width - places(row->process->name), "", row->process->pid, role ? role : "?",
+            row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
+            describe_peer(row, peer, sizeof peer));
 }
 
-size_t ns_top_print(const struct ns_top *top, bool every, size_t most)
+size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most)
 {
     int width = NAME_LEAST;
     size_t left = 0;
@@ -106,12 +107,12 @@ size_t ns_top_print(const struct ns_top *top, bool every, size_t most)
     for (size_t i = 0; i < top->n_rows; i++)
         if (places(top->rows[i]->process->name) > width)
             width = places(top->rows[i]->process->name);
-    print_summary(top);
-    printf("%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE", "HOLDS/S",
-           "LOST/S", "SHARE", "SHIM");
+    print_summary(out, top);
+    fprintf(out, "%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE",
+            "HOLDS/S", "LOST/S", "SHARE", "SHIM");
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
         if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
-            print_row(top->rows[i], width);
+            print_row(out, top->rows[i], width);
         else
             left++;
     }

@@ -20,10 +20,8 @@
 
 #define SECOND 1000000000U
 
-/* Escape sequences that every terminal in use understands: clear the screen and let it cut lines
- * that are too long; and wrap them again. */
-#define SCREEN_BEGIN "\033[H\033[J\033[?7l"
-#define SCREEN_END "\033[?7h"
+/* Escape sequences that every terminal in use understands. */
+#define CLEAR_SCREEN "\033[H\033[J"
 
 enum { OTHER_LINES = 5 /* besides the rows */ };
 
@@ -84,21 +82,43 @@ static bool is_screen(void)
     return isatty(STDOUT_FILENO) && type && *type && strcmp(type, "dumb") != 0;
 }
 
-static void print_table(const struct ns_top *top, bool every, bool screen)
+/* Lines of UTF-8, cut to so many characters. */
+static void print_cut(const char *text, unsigned columns)
 {
-    struct winsize size = {.ws_row = 24};
-    size_t left;
+    for (unsigned column = 0; *text; text++) {
+        bool begins = ((unsigned char)*text & 0xC0) != 0x80;
 
-    if (!screen) {
-        left = ns_top_print(top, every, SIZE_MAX);
-        if (left)
-            printf("and %zu more rows without traffic ('--every' prints them)\n", left);
-        return;
+        column = *text == '\n' ? 0 : column + begins;
+        if (column <= columns)
+            putchar(*text);
     }
+}
+
+static void print_screen(const struct ns_top *top, bool every)
+{
+    struct winsize size = {.ws_row = 24, .ws_col = 80};
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        return;
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    fputs(SCREEN_BEGIN, stdout);
-    ns_top_print(top, every, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
-    fputs(SCREEN_END, stdout);
+    ns_top_print(out, top, every, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
+    fclose(out);
+    fputs(CLEAR_SCREEN, stdout);
+    print_cut(text, size.ws_col);
+    free(text);
+}
+
+static void print_lines(const struct ns_top *top, const struct options *options)
+{
+    size_t left = ns_top_print(stdout, top, options->every, SIZE_MAX);
+
+    if (left)
+        printf("and %zu more rows without traffic ('--every' prints them)\n", left);
+    if (!options->once)
+        putchar('\n');
 }
 
 static uint64_t after(double seconds)
@@ -129,9 +149,10 @@ static int show(struct ns_top *top, const struct options *options)
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->json)
             return ns_top_fill_json(top), NS_EXIT_YES;
-        print_table(top, options->every, screen);
-        if (!options->once && !screen)
-            putchar('\n');
+        if (screen)
+            print_screen(top, options->every);
+        else
+            print_lines(top, options);
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || is_over(options))
             break;

@@ -8,6 +8,8 @@
 
 #include "watch/watch.h"
 
+#include <stdio.h>
+
 struct ns_top_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched */
@@ -70,6 +72,6 @@ void ns_top_fill_json(const struct ns_top *top);
 
 /* Print the table, with `most` rows at most. Unless `every` is set, rows without traffic beyond the
  * first ones are not printed; returns their number. */
-size_t ns_top_print(const struct ns_top *top, bool every, size_t most);
+size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most);
 
 #endif
