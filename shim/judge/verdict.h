@@ -55,7 +55,8 @@ enum { NS_VERDICT_BUCKETS = 32, NS_PHASES = 16 };
 
 struct ns_verdict {
     enum ns_grade grade;
-    enum ns_doubt doubt;    /* the reason for CANNOT_TELL */
+    enum ns_doubt doubt; /* the reason for CANNOT_TELL */
+    /* Sums over connections, from looks to calls: */
     uint64_t looks;         /* samples */
     uint64_t requests;      /* answers after a write; from outside a lower bound */
     uint64_t stalls;        /* certain holds */
@@ -70,16 +71,18 @@ struct ns_verdict {
     uint64_t free_ns;       /* length of these */
     uint64_t certain_ns;    /* lost by the stalls */
     uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
-    uint64_t watched_ns;    /* from the first sample to the last */
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
-    uint64_t shortest_ns, longest_ns, held_ns; /* of the stalls; held_ns is their sum */
-    uint64_t receiving;    /* answers of the peer that our delayed ACK seems to have held back */
-    uint64_t receiving_ns; /* upper bound: what these cost */
-    uint64_t gaps;         /* from outside: data that came when a delayed ACK of ours had left */
-    uint64_t gaps_ns;      /* how long after earlier data */
+    uint64_t held_ns;       /* of the stalls */
+    uint64_t receiving;     /* answers of the peer that our delayed ACK seems to have held back */
+    uint64_t receiving_ns;  /* upper bound: what these cost */
+    uint64_t gaps;          /* from outside: data that came when a delayed ACK of ours had left */
+    uint64_t gaps_ns;       /* how long after earlier data */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
-    uint64_t segments;    /* sent meanwhile */
-    uint64_t calls;       /* writes and reads of the program; from outside 0 */
+    uint64_t segments; /* sent meanwhile */
+    uint64_t calls;    /* writes and reads of the program; from outside 0 */
+    /* The extremes: */
+    uint64_t watched_ns;              /* from the first sample to the last */
+    uint64_t shortest_ns, longest_ns; /* of the stalls */
     bool asks;            /* seen from inside, and not a server, which waits for requests */
     uint32_t rtt_us;      /* smallest known; 0: unknown */
     uint32_t slack_ns;    /* largest slack of a hold */
