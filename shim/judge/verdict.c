@@ -93,8 +93,9 @@ static double middle(size_t bucket)
 }
 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                      uint64_t waited_ns, uint64_t least_ns)
+                      uint64_t waited_ns, uint64_t tick_ns)
 {
+    uint64_t least_ns = tick_ns + MS; /* shorter ones count as no delay */
     double brief = 0, lengthy = 0;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
         *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];

@@ -246,9 +246,9 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
         *at = end;
         last = end >= record->n_events || record->events[end].slot != number;
         if (last) { /* these counts are for all connections of the slot */
-            ns_judge_waits(&judge, buckets, slot->waited_ns);
-            ns_judge_arrivals(&judge, phases, slot->late_ns);
-            ns_judge_parts(&judge, slot->parts, slot->parts_ns);
+            ns_verdict_waits(&judge.verdict, buckets, slot->waited_ns, record->head.tick_ns);
+            ns_verdict_arrivals(&judge.verdict, phases, slot->late_ns, record->head.tick_ns);
+            ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
         if (first)
