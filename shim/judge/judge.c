@@ -398,22 +398,6 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
     return ended;
 }
 
-void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                    uint64_t waited_ns)
-{
-    ns_verdict_waits(&judge->verdict, buckets, waited_ns, shortest(judge));
-}
-
-void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES], uint64_t waited_ns)
-{
-    ns_verdict_arrivals(&judge->verdict, phases, waited_ns, judge->tick_ns);
-}
-
-void ns_judge_parts(struct ns_judge *judge, uint64_t n, uint64_t ns)
-{
-    ns_verdict_parts(&judge->verdict, n, ns);
-}
-
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;

@@ -64,7 +64,7 @@ struct ns_record_slot {
     _Atomic uint64_t waited_ns;             /* total of buckets */
     /* Length of waits after a write, with nothing unsent, until data arrived. */
     _Atomic uint32_t buckets[NS_RECORD_BUCKETS];
-    /* See ns_judge_arrivals: counts by the part of the tick, and the total length. */
+    /* See ns_verdict_arrivals: counts by the part of the tick, and the total length. */
     _Atomic uint32_t phases[NS_RECORD_PHASES];
     _Atomic uint64_t late_ns;
     /* Data that a client got 5 ms or more after other data, with no write in between: number and

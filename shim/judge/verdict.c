@@ -93,8 +93,9 @@ static double middle(size_t bucket)
 }
 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                      uint64_t waited_ns, uint64_t least_ns)
+                      uint64_t waited_ns, uint64_t tick_ns)
 {
+    uint64_t least_ns = tick_ns + MS; /* shorter ones count as no delay */
     double brief = 0, lengthy = 0;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
         *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];
@@ -242,33 +243,10 @@ void ns_verdict_grade(struct ns_verdict *verdict)
 
 static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
 {
-    sum->looks += one->looks;
-    sum->requests += one->requests;
-    sum->stalls += one->stalls;
-    sum->late_acks += one->late_acks;
-    sum->maybe += one->maybe;
-    sum->answered_ns += one->answered_ns;
-    sum->free += one->free;
-    sum->free_ns += one->free_ns;
-    sum->held_waits_ns += one->held_waits_ns;
-    sum->asks |= one->asks;
-    sum->late += one->late;
-    sum->early += one->early;
-    sum->unprovable += one->unprovable;
-    sum->certain_ns += one->certain_ns;
-    sum->most_ns += one->most_ns;
-    sum->waited_ns += one->waited_ns;
-    sum->held_ns += one->held_ns;
-    sum->receiving += one->receiving;
-    sum->receiving_ns += one->receiving_ns;
-    sum->gaps += one->gaps;
-    sum->gaps_ns += one->gaps_ns;
-    sum->segments += one->segments;
-    sum->calls += one->calls;
-    for (size_t i = 0; i < NS_DELAY_COUNT; i++) {
-        sum->delays[i] += one->delays[i];
-        sum->delays_ns[i] += one->delays_ns[i];
-    }
+    uint64_t *to = &sum->looks;
+
+    for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
+        *to++ += *from;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++) {
         sum->waits[i] += one->waits[i];
         sum->held_waits[i] += one->held_waits[i];
@@ -291,6 +269,7 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->proof = one->proof;
     if (one->doubt == NS_DOUBT_NO_UNSENT)
         sum->doubt = one->doubt;
+    sum->asks |= one->asks;
     add_counts(sum, one);
     ns_verdict_grade(sum);
 }
@@ -322,17 +301,8 @@ struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict)
 
 const char *ns_grade_name(enum ns_grade grade)
 {
-    switch (grade) {
-    case NS_GRADE_NONE:
-        return "none";
-    case NS_GRADE_LATE:
-        return "late but nobody waited";
-    case NS_GRADE_LIKELY:
-        return "likely";
-    case NS_GRADE_PROVEN:
-        return "proven";
-    case NS_GRADE_CANNOT_TELL:
-        break;
-    }
-    return "cannot tell";
+    static const char *const names[] = {"cannot tell", "none", "late but nobody waited", "likely",
+                                        "proven"};
+
+    return names[grade];
 }

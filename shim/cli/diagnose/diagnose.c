@@ -206,24 +206,15 @@ static bool is_stdout(const char *file)
 /* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
 static void note_starter(const char *program, struct ns_diagnose_end *end)
 {
-    static const struct {
-        const char *name, *how;
-    } starters[] = {
-        {"docker", "docker inspect -f '{{.State.Pid}}' CONTAINER"},
-        {"podman", "podman inspect -f '{{.State.Pid}}' CONTAINER"},
-        {"systemctl", "systemctl show -p MainPID --value UNIT"},
-        {"systemd-run", "systemctl show -p MainPID --value UNIT"},
-        {"sudo", "pgrep NAME"},
-        {"su", "pgrep NAME"},
-        {"runuser", "pgrep NAME"},
-    };
+    static const char *const starters[] = {"docker", "podman", "systemctl", "systemd-run",
+                                           "sudo",   "su",     "runuser"};
 
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
-        if (strcmp(ns_path_base(program), starters[i].name) == 0)
+        if (strcmp(ns_path_base(program), starters[i]) == 0)
             ns_diagnose_note(end,
                              "what %s starts is not its child, or does not keep LD_PRELOAD; "
-                             "examine it with 'nagleshim diagnose --pid N', where '%s' prints N",
-                             starters[i].name, starters[i].how);
+                             "examine it with 'nagleshim diagnose --pid N'",
+                             starters[i]);
 }
 
 static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,

@@ -218,16 +218,9 @@ static void print_start(FILE *stream, const struct ns_diagnosed_process *process
         print_word(stream, process->unit);
         return;
     }
-    if (process->container && strcmp(process->container, "kubernetes") == 0) {
-        fputs("kubectl label namespace NAMESPACE nagleshim.dev/inject=true, with "
-              "config/kubernetes installed",
-              stream);
-        return;
-    }
-    if (process->container) {
-        fprintf(stream, "%s run --device nagleshim.dev/shim=default ...  # after '%s cdi' has ",
-                process->container, words->command);
-        fputs("written /etc/cdi/nagleshim.json", stream);
+    if (process->in_container) {
+        fprintf(stream, "%s cdi  # for its container; in Kubernetes: see config/kubernetes",
+                words->command);
         return;
     }
     print_run(stream, words);

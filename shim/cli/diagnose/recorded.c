@@ -31,27 +31,12 @@ struct record {
     size_t n_slots, n_events;
 };
 
-/* Returns the number of bytes read. */
-static size_t read_at(int fd, void *into, size_t size, off_t offset)
-{
-    size_t have = 0;
-    while (have < size) {
-        ssize_t n = pread(fd, (char *)into + have, size - have, offset + (off_t)have);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        have += (size_t)n;
-    }
-    return have;
-}
-
 /* -EINVAL: not a record of this version. */
 static int read_head(int fd, struct ns_record_head *head)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        read_at(fd, head, sizeof *head, 0) != sizeof *head)
+        pread(fd, head, sizeof *head, 0) != sizeof *head)
         return -EINVAL;
     if (head->magic != NS_RECORD_MAGIC || head->version != NS_RECORD_VERSION ||
         head->slot_size != sizeof(struct ns_record_slot) ||
@@ -67,8 +52,8 @@ static int read_head(int fd, struct ns_record_head *head)
 static void *read_all(int fd, size_t size, size_t *count, off_t offset)
 {
     void *all = calloc(*count + 1, size);
-    if (all)
-        *count = read_at(fd, all, *count * size, offset) / size;
+    ssize_t n = all ? pread(fd, all, *count * size, offset) : 0;
+    *count = n > 0 ? (size_t)n / size : 0;
     return all;
 }
 
@@ -261,9 +246,9 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
         *at = end;
         last = end >= record->n_events || record->events[end].slot != number;
         if (last) { /* these counts are for all connections of the slot */
-            ns_judge_waits(&judge, buckets, slot->waited_ns);
-            ns_judge_arrivals(&judge, phases, slot->late_ns);
-            ns_judge_parts(&judge, slot->parts, slot->parts_ns);
+            ns_verdict_waits(&judge.verdict, buckets, slot->waited_ns, record->head.tick_ns);
+            ns_verdict_arrivals(&judge.verdict, phases, slot->late_ns, record->head.tick_ns);
+            ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
         if (first)
@@ -340,15 +325,6 @@ static int is_record(const struct dirent *entry)
     return fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0;
 }
 
-/* By the time in the name. */
-static int by_beginning(const struct dirent **left, const struct dirent **right)
-{
-    const char *a = strchr((*left)->d_name, '-'), *b = strchr((*right)->d_name, '-');
-    unsigned long long at = a ? strtoull(a + 1, NULL, 10) : 0;
-    unsigned long long bt = b ? strtoull(b + 1, NULL, 10) : 0;
-    return at < bt ? -1 : at > bt;
-}
-
 /* False: the file is not a record. */
 static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char *name)
 {
@@ -368,7 +344,7 @@ static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char 
 int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)
 {
     struct dirent **entries;
-    int n = scandirat(directory, ".", &entries, is_record, by_beginning);
+    int n = scandirat(directory, ".", &entries, is_record, versionsort);
     *n_broken = 0;
     if (n < 0)
         return -errno;

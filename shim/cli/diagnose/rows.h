@@ -27,9 +27,9 @@ struct ns_diagnosed_process {
     char exe[PATH_MAX];
     char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
     size_t words_size;
-    char unit[128];        /* the systemd service that it belongs to; "": none */
-    const char *container; /* "podman", "docker", "kubernetes" or NULL */
-    bool has_shim;         /* the library is loaded in it and changes how it sends */
+    char unit[128]; /* the systemd service that it belongs to; "": none */
+    bool in_container;
+    bool has_shim; /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
 };

@@ -225,24 +225,15 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     return buffer;
 }
 
-/* "; 2203 ms were lost in 2.21 s of waiting"; if there are several rows, in the time watched. */
+/* "; 2203 ms were lost in 2.21 s"; several connections may have lost it at the same time. */
 static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
-    const struct ns_diagnosed *worst = &diagnosis->rows[0];
-    double lost = diagnosis->lost_ms, waited = (double)worst->verdict.waited_ns / MS;
-    bool whole = diagnosis->n_rows > 1 || waited < lost;
-    unsigned connections = 0;
+    double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
 
-    if (whole)
-        waited = (double)(diagnosis->end - diagnosis->begin) / MS;
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        connections += diagnosis->rows[i].connections;
-    ns_words_add(buffer, size, "; %s%.0f ms were lost", worst->conclusion.certain ? "" : "at most ",
-                 lost);
-    if (lost > waited && connections > 1) /* at the same time */
-        ns_words_add(buffer, size, " by %u connections", connections);
-    ns_words_add(buffer, size, " in %.*f s%s", waited < 10000 ? 2 : 0, waited / 1e3,
-                 whole ? "" : " of waiting");
+    ns_words_add(buffer, size, "; %s%.0f ms were lost%s in %.*f s",
+                 diagnosis->rows[0].conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
+                 diagnosis->lost_ms > watched ? " by all connections together" : "",
+                 watched < 10000 ? 2 : 0, watched / 1e3);
 }
 
 static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
