@@ -51,30 +51,6 @@ END
     [[ $status -eq 2 && -z $output && $stderr == *"this kernel has no INET_DIAG for TCP"* ]]
 }
 
-# brood S | H: 60 sleeping processes and a client that stalls, under a soft or hard limit of 40 descriptors.
-brood() {
-    cat >"$T/brood.sh" <<'END'
-ulimit -Sn
-for ((i = 0; i < $1; i++)); do sleep 100 & done
-ip link set lo up
-"$2/queue_server" --connections 1 0 >"$3" &
-until grep -q port "$3"; do sleep 0.01; done
-"$2/queue_put" --warmup 20 localhost "$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$3")" 40 >/dev/null
-kill $(jobs -p)
-END
-    run --separate-stderr "${NET[@]}" bash -c 'ulimit -S -n 40; ulimit "-$1" -n 40; shift; "$@"' limited "$1" \
-        "$NS" diagnose --outside -- bash "$T/brood.sh" 60 "$EXAMPLES" "$T/port"
-    printf '%s\n' "$output" "$stderr"
-    [[ ${lines[0]} == 40 ]]
-}
-
-@test "more processes than the soft limit of descriptors are watched, and those above the hard limit are counted" {
-    brood S
-    [[ $stderr == *"it stalls"* && $stderr != *"could not be examined"* ]]
-    brood H
-    [[ $stderr == *" processes could not be examined: "* ]]
-}
-
 @test "descriptors of ended namespaces are closed, and processes without a descriptor are tried again" {
     cat >"$T/crowded.sh" <<'END'
 for ((i = 0; i < 12; i++)); do unshare -n sleep 100 & done
