@@ -14,7 +14,6 @@
 
 #define MS 1000000u
 
-static const struct ns_next_words none = {.command = "nagleshim"};
 static struct ns_diagnosis diagnosis; /* the present check's */
 
 static void begin(void)
@@ -112,6 +111,11 @@ static const char *policy_of(void)
     return copy;
 }
 
+static char *next_command(void)
+{
+    return ns_diagnosis_next(&(struct ns_report){.diagnosis = &diagnosis, .command = "nagleshim"});
+}
+
 CHECK(check_stall)
 {
     begin();
@@ -157,7 +161,7 @@ CHECK(check_unreachable)
     const char *policy = policy_of();
     OK(says(policy, "\"match\":{\"role\":\"server\",\"local\":[\"7000\"]}"),
        "if no preload reaches the process, the rule is for the other end");
-    char *next = ns_diagnosis_next(&diagnosis, &none);
+    char *next = next_command();
     OK(says(next, "at the other end: the server on 10.0.0.2:7000"), "and so is the next command");
     free(next);
 }
@@ -273,7 +277,7 @@ CHECK(check_no_stall)
         ns_diagnosis_finish(&diagnosis);
         ns_diagnosis_headline(&diagnosis, text, sizeof text);
         OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
-        OK(ns_diagnosis_next(&diagnosis, &none) == NULL && *policy_of() == '\0' &&
+        OK(next_command() == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
            "and it has no price, no policy and no next command (%zu)", i + 1);
     }
@@ -282,14 +286,17 @@ CHECK(check_no_stall)
 CHECK(check_words)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
-    const struct ns_next_words words = {"./nagleshim", program, "my policy.json"};
+    const struct ns_report words = {.diagnosis = &diagnosis,
+                                    .command = "./nagleshim",
+                                    .program = program,
+                                    .policy_file = "my policy.json"};
     begin();
     struct ns_verdict verdict = stalls();
     char *next;
 
     add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    next = ns_diagnosis_next(&diagnosis, &words);
+    next = ns_diagnosis_next(&words);
     OK(next && strcmp(next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
                             "'x?y?' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");

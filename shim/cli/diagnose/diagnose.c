@@ -150,31 +150,26 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     int status = status_of(options, diagnosis);
     char command[PATH_MAX];
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
+
+    ns_program_self(command, sizeof command);
     struct ns_report report = {
         .diagnosis = diagnosis,
+        .command = command,
+        .program = options->program,
         .subject = subject ? subject : "",
         .policy = policy,
         .notes = end->notes,
         .n_notes = end->n_notes,
     };
     bool written = write_policy(outputs, diagnosis, &report);
+    char *next = ns_diagnosis_next(&report), *now = ns_diagnosis_now(diagnosis, command);
 
-    ns_program_self(command, sizeof command);
-    bool has_file = report.policy_file && strcmp(report.policy_file, "-") != 0;
-    struct ns_next_words words = {
-        .command = command,
-        .program = options->program,
-        .file = has_file ? report.policy_file : NULL,
-    };
-    char *next = ns_diagnosis_next(diagnosis, &words);
-    char *now = ns_diagnosis_now(diagnosis, command);
     report.next = next;
     report.now = now;
     ns_report_print(stderr, &report, columns());
     if (options->policy && !policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
                 options->policy);
-    free(now);
     if (!end->running)
         status = add_status(options, end->status, status);
     if (!written)
@@ -184,6 +179,7 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     free(subject);
     free(policy);
     free(next);
+    free(now);
     return status;
 }
 
