@@ -628,19 +628,9 @@ for _ in range(20):
     assert one.recv(100)
 """, str(one.fileno())])
 PYTHON
-    cat >"$T/answers.py" <<'PYTHON'
-import socket, sys
-one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-got = b""
-while piece := one.recv(100):
-    got += piece
-    if len(got) == 8:
-        got = b""
-        one.send(b"answer")
-PYTHON
     ns_start server "$NS" diagnose --json "$T/o.json" -- "$python" "$T/handed.py"
     ns_port server
-    "$python" "$T/answers.py" "$port" 3>&-
+    "$python" tests/probes/turns.py client 127.0.0.1 "$port" 20 1 : r8 w6 3>&-
     ns_join server
     says "$T/o.json" '[row["stalls"] + row["maybe"] >= 5 for row in rows if row["stalls"] or row["maybe"]] == [True]'
 }
