@@ -176,7 +176,7 @@ static void drop_netns(struct ns_watch *watch)
     for (size_t i = 0; i < watch->table.n_live; i++)
         watch->table.live[i]->netns->round = owners->stamp;
     ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
-                         !watch->all ? owners->complete : owners->stamp);
+                         watch->all ? owners->stamp : owners->complete);
 }
 
 static void end_list(struct ns_watch *watch)
@@ -320,7 +320,6 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = all;
-
     watch->table.owners.children = true;
     ns_sampler_begin(&watch->sampler);
     if (!all)
