@@ -420,8 +420,7 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/pa
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes
-	@status=0; for part in run ways distance; do \
-		echo; tests/bench/$$part $(BENCH) || status=$$?; done; exit $$status
+	@tests/bench/run $(BENCH)
 
 figures: ## draw the picture of the README
 	@tests/deps figures

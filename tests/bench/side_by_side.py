@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What all measurements share: a network namespace, programs with and without the shim on chosen CPUs, turns,
-the table and the JSON file. It ends only processes that it started."""
+"""What all measurements share: a network namespace, programs with and without the shim on chosen CPUs, turns
+and the table. It ends only processes that it started."""
 
-import argparse
 import contextlib
 import fnmatch
 import functools
@@ -15,7 +14,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -46,13 +44,6 @@ def modes():
     if listed.returncode != 0:
         raise CannotRun("tests/modes failed")
     return dict(line.split("|", 1) for line in listed.stdout.splitlines())
-
-
-def with_member(policy, name, value):
-    """The policy with one more member in its rule."""
-    changed = json.loads(policy)
-    changed["rules"][0][name] = value
-    return json.dumps(changed)
 
 
 def isolate():
@@ -183,12 +174,6 @@ class Bench:
         self.end_servers()
         return out
 
-    def server_said(self):
-        """The output of a server that ends by itself."""
-        self.running[0].wait(DEADLINE)
-        self.running.clear()
-        return (self.work / "server.log").read_text()
-
     @contextlib.contextmanager
     def ready(self, policy, command):
         """A program that prints "ready", and then runs until its standard input ends."""
@@ -306,38 +291,3 @@ def format_row(row):
     places = 1 if unit else 2
     return FORMAT.format(**{**row, "measured": f"{row['measured']:.{places}f}{unit}",
                             "spread": f"[{row['low']:.{places}f}, {row['high']:.{places}f}]"}).rstrip()
-
-
-# --- the frame of each program ---
-
-def arguments(name, description, only="rows whose name contains this (a glob); may be repeated"):
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="few and short runs")
-    parser.add_argument("--only", action="append", metavar="NAME", help=only)
-    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, default=ROOT / f"build/{name}.json",
-                        help=f"where the results go (build/{name}.json)")
-    return parser
-
-
-def run(name, options, parts):
-    """Calls each function of parts(bench), which adds rows to bench.rows; if one cannot run, the others do. Writes
-    the rows to the JSON file. Returns the bench and the exit status."""
-    options.json = options.json.absolute()
-    isolated, begun, status = isolate(), time.monotonic(), 0
-    with tempfile.TemporaryDirectory(prefix="nagleshim-bench-") as work:
-        os.chmod(work, 0o755)
-        bench = Bench(options, pathlib.Path(work))
-        for part in parts(bench):
-            try:
-                part()
-            except (CannotRun, OSError, subprocess.SubprocessError) as error:
-                print(f"{name}: {error}", file=sys.stderr)
-                status = 1
-            finally:
-                bench.end_servers()
-            sys.stdout.flush()
-    options.json.parent.mkdir(exist_ok=True)
-    options.json.write_text(json.dumps({
-        "kernel": os.uname().release, "machine": os.uname().machine, "isolated": isolated, "quick": options.quick,
-        "seconds": round(time.monotonic() - begun, 1), "rows": bench.rows}, indent=1) + "\n")
-    return bench, status

@@ -18,13 +18,13 @@ static struct sockaddr_in driver_address(void)
 SLOT_CALLS(socket)
 {
     CALL(op, socket(AF_INET, SOCK_STREAM | word_flags(op, 2), 0));
-    set_slot(slot, (int)op->result, -1, 0);
+    set_slot(slot, (int)op->result, -1);
 }
 
 static bool room_for_connection(void)
 {
     for (int i = 0; i < CONNECTIONS; i++)
-        if (shared->connections[i].kind == FREE)
+        if (!shared->connections[i].used)
             return true;
     return false;
 }
@@ -38,11 +38,10 @@ static void connect_slot(struct op *op, struct slot *slot)
     CALL(op, connect(slot->fd, (struct sockaddr *)&address, sizeof address));
     if (op->result != 0 && op->error != EINPROGRESS)
         return;
-    int connection = new_connection(PEER);
+    int connection = new_connection();
     ask(ACCEPT, connection, 0, 0);
     raw_poll(slot->fd, POLLOUT, 500);
     slot->connection = connection;
-    slot->end = 0;
 }
 
 /* connect SLOT [FLAGS]: a new socket that is connected to the peer. */
@@ -57,8 +56,6 @@ SLOT_CALLS(reconnect)
 {
     struct sockaddr_in address = driver_address();
     if (connection_of(slot) || slot->listens) {
-        if (connection_of(slot) && connection_of(slot)->kind == UDP)
-            return note(op, " skipped");
         CALL(op, connect(slot->fd, op->bad_buffer ? BAD_ADDRESS : (struct sockaddr *)&address,
                          sizeof address));
         return;
@@ -69,8 +66,6 @@ SLOT_CALLS(reconnect)
 SLOT_CALLS(refused)
 {
     struct sockaddr_in address = address_of(shared->listener, shared->refused_port);
-    if (connection_of(slot) && connection_of(slot)->kind == UDP)
-        return note(op, " skipped");
     CALL(op, connect(slot->fd, (struct sockaddr *)&address, sizeof address));
     if (op->error == EINPROGRESS)
         raw_poll(slot->fd, 0, 500);
@@ -80,7 +75,7 @@ SLOT_CALLS(disconnect)
 {
     struct sockaddr address = {.sa_family = AF_UNSPEC};
     struct connection *connection = connection_of(slot);
-    if (slot->listens || (connection && (connection->kind != PEER || references(slot) > 1)))
+    if (slot->listens || (connection && references(slot) > 1))
         return note(op, " skipped");
     peer_has_all(slot);
     CALL(op, connect(slot->fd, &address, sizeof address));
@@ -101,7 +96,7 @@ static int bind_own(int fd)
 SLOT_CALLS(listen)
 {
     CALL(op, socket(AF_INET, SOCK_STREAM | word_flags(op, 2), 0));
-    set_slot(slot, (int)op->result, -1, 0);
+    set_slot(slot, (int)op->result, -1);
     bind_own(slot->fd);
     CALL(op, listen(slot->fd, 8));
     slot->listens = op->result == 0;
@@ -136,7 +131,7 @@ CALLS(accept)
     bool gives_up = op->interrupted && !raw_nonblocking(slot->fd) && !(alarm_flags & SA_RESTART);
     if (slot->listens && raw_option(slot->fd, SOL_SOCKET, SO_RCVTIMEO) > 0)
         return note(op, " skipped");
-    if (slot->listens && !gives_up && (connection = new_connection(PEER)) >= 0) {
+    if (slot->listens && !gives_up && (connection = new_connection()) >= 0) {
         struct message message = connect_later(slot, connection, 1);
         if (raw_nonblocking(slot->fd)) {
             ask(CONNECT, connection, message.number, message.extra);
@@ -158,62 +153,9 @@ CALLS(accept)
     note_number(op, " length ", (int)length);
     note_number(op, " family ", address.sin_family);
     if (op->result >= 0)
-        set_slot(new, (int)op->result, connection, 0);
+        set_slot(new, (int)op->result, connection);
     else if (connection >= 0)
         shared->connections[connection].uncertain = true;
-}
-
-/* Both ends are the program's. */
-CALLS(pair)
-{
-    struct slot *a = word_slot(op, 1), *b = word_slot(op, 2);
-    int connection = new_connection(PAIR);
-    if (connection < 0)
-        return note(op, " skipped");
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    bind_own(listener);
-    listen(listener, 1);
-    struct sockaddr_in address = own_address(listener);
-    CALL(op, socket(AF_INET, SOCK_STREAM, 0));
-    int fd = (int)op->result;
-    CALL(op, connect(fd, (struct sockaddr *)&address, sizeof address));
-    CALL(op, accept(listener, NULL, NULL));
-    int accepted = (int)op->result;
-    CALL(op, close(listener));
-    set_slot(a, fd, connection, 0);
-    set_slot(b, accepted, connection, 1);
-}
-
-static void two_slots(struct op *op, enum kind kind, const int fds[2])
-{
-    int connection = new_connection(kind);
-    set_slot(word_slot(op, 1), fds[0], connection, 0);
-    set_slot(word_slot(op, 2), fds[1], connection, 1);
-}
-
-CALLS(socketpair)
-{
-    int fds[2] = {-1, -1};
-    CALL(op, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
-    two_slots(op, UNIX, fds);
-}
-
-CALLS(pipe)
-{
-    int fds[2] = {-1, -1};
-    CALL(op, pipe(fds));
-    two_slots(op, PIPE, fds);
-}
-
-CALLS(udp)
-{
-    int fds[2] = {socket(AF_INET, SOCK_DGRAM, 0), socket(AF_INET, SOCK_DGRAM, 0)};
-    bind_own(fds[0]);
-    bind_own(fds[1]);
-    struct sockaddr_in first = own_address(fds[0]), second = own_address(fds[1]);
-    CALL(op, connect(fds[0], (struct sockaddr *)&second, sizeof second));
-    CALL(op, connect(fds[1], (struct sockaddr *)&first, sizeof first));
-    two_slots(op, UDP, fds);
 }
 
 static void copied(struct op *op, struct slot *from, struct slot *to)
@@ -223,14 +165,12 @@ static void copied(struct op *op, struct slot *from, struct slot *to)
     int fd = (int)op->result;
     if (to->fd == fd) {
         /* The call has closed the old descriptor. */
-        struct slot old = *to;
         *to = *from;
         to->fd = fd;
-        after_close(old.connection, old.end);
         return;
     }
     struct slot copy = *from;
-    set_slot(to, fd, copy.connection, copy.end);
+    set_slot(to, fd, copy.connection);
     to->listens = copy.listens;
     to->epoll = copy.epoll;
     to->watched = copy.watched;
@@ -273,9 +213,7 @@ SAME_CALL(dup3, dup2)
 
 static void forget(struct slot *slot)
 {
-    struct slot old = *slot;
     *slot = (struct slot){.fd = -1, .connection = -1};
-    after_close(old.connection, old.end);
 }
 
 /* syscall_close: without libc's close, as libuv and stdio do. */
@@ -303,21 +241,13 @@ SLOT_CALLS(close_range)
 
 SLOT_CALLS(shutdown)
 {
-    const struct connection *connection = connection_of(slot);
     int how = (int)word_number(op, 2);
-    /* Whether later bytes are refused depends on time. */
-    if (how != SHUT_WR && connection && connection->kind == PAIR)
-        how = SHUT_WR;
-    if (how != SHUT_WR && connection && connection->kind != UNIX) {
+    /* Whether later bytes are read or refused depends on time. */
+    if (how != SHUT_WR && connection_of(slot)) {
         settle(slot);
-        /* Whether later bytes are read or refused depends on time. */
-        if (connection->kind == PEER)
-            shared->connections[slot->connection].half = true;
+        connection_of(slot)->half = true;
     }
     CALL(op, shutdown(slot->fd, how));
-    struct slot *other = partner(slot);
-    if (connection && connection->kind == PAIR && how != SHUT_RD && other && op->result == 0)
-        raw_poll(other->fd, POLLRDHUP, 200);
 }
 
 /* The program sends the descriptor to itself, and receives a copy. */

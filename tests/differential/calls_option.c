@@ -22,9 +22,9 @@ static void corked(struct slot *slot, int name, int level, int value)
 {
     struct connection *connection = connection_of(slot);
     if (connection && level == IPPROTO_TCP && name == TCP_CORK) {
-        connection->corked[slot->end] = value != 0;
+        connection->corked = value != 0;
         if (!value)
-            connection->held[slot->end] = false;
+            connection->held = false;
     }
 }
 
@@ -36,7 +36,7 @@ SLOT_CALLS(setsockopt)
     int value[8] = {(int)word_number(op, 3)};
     socklen_t length = op->words > 4 ? (socklen_t)word_number(op, 4) : sizeof(int);
     const struct connection *connection = connection_of(slot);
-    if (connection && (connection->kind != PEER || connection->over) &&
+    if (connection && connection->over &&
         ((level == SOL_SOCKET && name == SO_LINGER) || (level == IPPROTO_TCP && name == TCP_CORK)))
         return note(op, " skipped");
     if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO)) {

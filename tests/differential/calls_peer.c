@@ -20,7 +20,7 @@ SLOT_CALLS(lend)
                             .msg_control = control.room,
                             .msg_controllen = sizeof control.room};
     struct reply reply = {0};
-    if (!connection || connection->kind != PEER || connection->over || connection->stopped)
+    if (!connection || connection->over || connection->stopped)
         return note(op, " skipped");
     memcpy(CMSG_DATA(&control.align), &slot->fd, sizeof(int));
     CALL(op, sendmsg(CONTROL_FD, &header, 0));
@@ -30,7 +30,7 @@ SLOT_CALLS(lend)
     note_number(op, " driver wrote ", reply.number);
     if (reply.number > 0) {
         connection->stream[0].written += reply.number;
-        connection->held[0] = connection->corked[0];
+        connection->held = connection->corked;
     }
 }
 
@@ -38,8 +38,8 @@ static void peer_does(struct op *op, int verb, bool needs_all)
 {
     struct slot *slot = word_slot(op, 1);
     struct connection *connection = connection_of(slot);
-    if (!connection || connection->kind != PEER || connection->over ||
-        (needs_all && (connection->corked[0] || !peer_has_all(slot))))
+    if (!connection || connection->over ||
+        (needs_all && (connection->corked || !peer_has_all(slot))))
         return note(op, " skipped");
     int64_t unread = connection->stream[1].written - connection->stream[1].read;
     if (verb == SEND && (connection->half || unread > 20000))
@@ -63,8 +63,7 @@ ONE_CALL(peer_reset, peer_does(op, RESET, true))
 SLOT_CALLS(check)
 {
     struct connection *connection = connection_of(slot);
-    if (!connection || connection->kind != PEER || connection->held[0] || connection->over ||
-        connection->uncertain)
+    if (!connection || connection->held || connection->over || connection->uncertain)
         return note(op, " skipped");
     if (connection->stopped)
         ask(RESUME, slot->connection, 0, 0);

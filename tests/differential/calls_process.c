@@ -299,8 +299,8 @@ static void spawn_by(struct op *op, const char *way, char **arguments)
     char command[512];
     int status = -1;
     pid_t pid = -1;
-    snprintf(command, sizeof command, "exec %s %s %s %s %s", arguments[0], arguments[1],
-             arguments[2], arguments[3], arguments[4]);
+    snprintf(command, sizeof command, "exec %s %s %s %s", arguments[0], arguments[1], arguments[2],
+             arguments[3]);
     if (strcmp(way, "system") == 0) {
         CALL_ONLY(op, system(command));
         note_status(op, (int)op->result);
@@ -327,18 +327,15 @@ static void spawn_by(struct op *op, const char *way, char **arguments)
 SLOT_CALLS(spawn)
 {
     struct connection *connection = connection_of(slot);
-    char words[4][16];
-    char *arguments[] = {program_path,
-                         number_word(words[0], slot->fd),
+    char words[3][16];
+    char *arguments[] = {program_path, number_word(words[0], slot->fd),
                          number_word(words[1], slot->connection),
-                         number_word(words[2], slot->end),
-                         number_word(words[3], word_number(op, 2) % 4096),
-                         NULL};
-    if (!connection || connection->stopped || connection->over || connection->kind == UDP)
+                         number_word(words[2], word_number(op, 2) % 4096), NULL};
+    if (!connection || connection->stopped || connection->over)
         return note(op, " skipped");
     settle_writes(slot, word_number(op, 2));
     spawn_by(op, op->words > 3 ? op->word[3] : "", arguments);
-    connection->held[slot->end] = connection->corked[slot->end];
+    connection->held = connection->corked;
 }
 
 CALLS(seccomp)
@@ -398,7 +395,7 @@ static void finish(void)
     for (int i = 0; i < SLOTS; i++) {
         const struct slot *slot = &slots[i];
         const struct connection *connection = connection_of(slot);
-        if (!connection || connection->kind != PEER || connection->over)
+        if (!connection || connection->over)
             continue;
         if (connection->stopped)
             ask(RESUME, slot->connection, 0, 0);

@@ -25,7 +25,7 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
     }
     long lowest = raw_option(slot->fd, SOL_SOCKET, SO_RCVLOWAT);
     long need = flags & MSG_WAITALL || lowest > size ? size : lowest;
-    if (need < 1 || connection->kind == PIPE || connection->kind == UDP)
+    if (need < 1)
         need = 1;
     long missing = need - available(slot);
     if (missing <= 0)
@@ -33,11 +33,9 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
     /* Whoever sleeps already is not woken before so much is there, however little was asked for. */
     if (need < lowest)
         missing += lowest - need;
-    if (connection->kind == PEER && !connection->half)
+    if (!connection->half)
         op->later =
             (struct message){.verb = SEND, .connection = slot->connection, .number = missing};
-    else if (connection->kind != PEER && partner(slot))
-        feed_now(slot, missing);
     else
         op->later = (struct message){.verb = SIGNAL, .number = SIGTERM};
 }
@@ -45,44 +43,35 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
 /* Takes size bytes off the stream, and says whether they are those that the other end wrote. */
 static void check_bytes(struct op *op, struct slot *slot, const char *data, long size, bool seen)
 {
-    const struct connection *connection = connection_of(slot);
-    if (!connection || size <= 0)
+    if (!connection_of(slot) || size <= 0)
         return;
     int64_t wrong =
-        !seen ? -1
-              : pattern_differs(shared, slot->connection, 1 - slot->end,
-                                connection->kind == UDP ? 0 : incoming(slot)->read, data, size);
+        !seen ? -1 : pattern_differs(shared, slot->connection, 1, incoming(slot)->read, data, size);
     if (wrong >= 0)
         note_number(op, " WRONG AT ", wrong);
 }
 
 static void advance(struct slot *slot, long bytes, int flags)
 {
-    const struct connection *connection = connection_of(slot);
-    if (connection && bytes >= 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
-        incoming(slot)->read += connection->kind == UDP ? 1 : bytes;
+    if (connection_of(slot) && bytes >= 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+        incoming(slot)->read += bytes;
 }
 
 static void came(struct op *op, struct slot *slot, long size, int flags)
 {
-    const struct connection *connection = connection_of(slot);
-    bool discarded = connection && connection->kind != UDP && (flags & MSG_TRUNC);
     note_result(op);
     if (!op->bad_buffer && !op->bad_argument)
         check_bytes(op, slot, incoming_bytes(), op->result < size ? op->result : size,
-                    !discarded && !(flags & MSG_OOB));
+                    !(flags & (MSG_TRUNC | MSG_OOB)));
     advance(slot, op->result, flags);
     if (op->bad_argument || op->bad_buffer)
         count_again(slot);
 }
 
-/* What the program's own other end is to write for it fits its buffers. */
 static long wanted(const struct op *op)
 {
-    const struct connection *connection = connection_of(word_slot(op, 1));
-    long size = word_number(op, 2),
-         most = connection && connection->kind != PEER ? 4096 : WRITE_MOST;
-    return size > most ? most : size;
+    long size = word_number(op, 2);
+    return size > WRITE_MOST ? WRITE_MOST : size;
 }
 
 ssize_t __read_chk(int fd, void *data, size_t size, size_t room);
@@ -197,12 +186,9 @@ SLOT_CALLS(recvmmsg)
 /* From the socket into a pipe, from which the bytes are then read. */
 SLOT_CALLS(splice_from)
 {
-    const struct connection *connection = connection_of(slot);
     unsigned flag = (unsigned)word_flags(op, 3);
     long size = wanted(op) % 30000;
     int ends[2] = {-1, -1};
-    if (connection && connection->kind == UDP)
-        return note(op, " skipped");
     /* SPLICE_F_NONBLOCK is for the pipe. */
     prepare(op, slot, size, 0);
     RAW(pipe2, ends, 0, 0, 0);

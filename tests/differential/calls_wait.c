@@ -3,9 +3,7 @@
  * wait that would never end is woken by the runner, or shortened. */
 #include "program.h"
 
-#include <semaphore.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <time.h>
 
 enum { SET_MOST = 8 };
@@ -64,7 +62,7 @@ static bool ready(const struct set *set, bool for_select)
 static bool feed_later(struct op *op, struct slot *slot)
 {
     const struct connection *connection = slot ? connection_of(slot) : NULL;
-    if (!connection || connection->kind != PEER || connection->half || finished(slot))
+    if (!connection || connection->half || finished(slot))
         return false;
     long missing = raw_option(slot->fd, SOL_SOCKET, SO_RCVLOWAT) - available(slot);
     op->later = (struct message){
@@ -196,7 +194,7 @@ SELECT(pselect, pselect(selection.most, in, &selection.out, &selection.except, w
 SLOT_CALLS(epoll)
 {
     CALL(op, epoll_create1(word_number(op, 2) ? EPOLL_CLOEXEC : 0));
-    set_slot(slot, (int)op->result, -1, 0);
+    set_slot(slot, (int)op->result, -1);
     slot->epoll = true;
 }
 
@@ -283,14 +281,6 @@ CALLS(clock_nanosleep)
     CALL(op, clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL));
 }
 
-ONE_CALL(usleep, CALL(op, usleep((useconds_t)short_time(op, 1))))
-
-CALLS(sleep)
-{
-    unsigned seconds = op->interrupted;
-    CALL(op, sleep(seconds));
-}
-
 CALLS(pause)
 {
     op->interrupted = true;
@@ -337,38 +327,4 @@ CALLS(sigtimedwait)
     siginfo_t info = {0};
     CALL(op, sigtimedwait(mask ? mask : &room, &info, &time));
     note_number(op, " signal ", info.si_signo);
-}
-
-CALLS(sem_timedwait)
-{
-    sem_t semaphore;
-    struct timespec time;
-    op->interrupted = false;
-    sem_init(&semaphore, 0, word_number(op, 2) != 0);
-    clock_gettime(CLOCK_REALTIME, &time);
-    time.tv_nsec += short_time(op, 1) * 1000;
-    time.tv_sec += time.tv_nsec / 1000000000;
-    time.tv_nsec %= 1000000000;
-    CALL(op, sem_timedwait(&semaphore, &time));
-}
-
-CALLS(cond_timedwait)
-{
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-    struct timespec time;
-    op->interrupted = false;
-    clock_gettime(CLOCK_REALTIME, &time);
-    time.tv_nsec += short_time(op, 1) * 1000;
-    time.tv_sec += time.tv_nsec / 1000000000;
-    time.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&mutex);
-    CALL(op, pthread_cond_timedwait(&condition, &mutex, &time));
-    pthread_mutex_unlock(&mutex);
-}
-
-CALLS(waitpid)
-{
-    int status = -7;
-    CALL(op, waitpid(-1, &status, WNOHANG));
 }

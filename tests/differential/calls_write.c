@@ -8,13 +8,10 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
-/* Without what would merge datagrams, or what the program's own other end does not know about. */
+/* When what is held comes to a peer that has gone is a question of time. */
 static int allowed(const struct slot *slot, int flags)
 {
     const struct connection *connection = connection_of(slot);
-    if (connection && connection->kind != PEER)
-        return flags & ~(MSG_MORE | MSG_OOB);
-    /* When what is held comes to a peer that has gone is a question of time. */
     return connection && connection->over ? flags & ~MSG_MORE : flags;
 }
 
@@ -27,10 +24,6 @@ static long prepare(struct op *op, struct slot *slot, long size, int flags)
         size = WRITE_MOST;
     if (!connection)
         return size;
-    static const long most[] = {
-        [PEER] = WRITE_MOST, [PAIR] = 16000, [UNIX] = 2000, [PIPE] = 2000, [UDP] = 1400};
-    if (size > most[connection->kind])
-        size = most[connection->kind];
     settle_writes(slot, size);
     bool waits = !(flags & MSG_DONTWAIT) && !raw_nonblocking(slot->fd);
     if (connection->stopped && waits) {
@@ -44,30 +37,28 @@ static long prepare(struct op *op, struct slot *slot, long size, int flags)
 static bool exact(const struct slot *slot, long size, int flags)
 {
     const struct connection *connection = connection_of(slot);
-    if (!connection || connection->kind != PEER || size <= 1)
+    if (!connection || size <= 1)
         return true;
     bool waits = !(flags & MSG_DONTWAIT) && !raw_nonblocking(slot->fd);
     return !connection->stopped && (waits || size <= 16384) && !small_buffer(slot);
 }
 
-static void took(struct slot *slot, long bytes, long datagrams, int flags)
+static void took(struct slot *slot, long bytes, int flags)
 {
     struct connection *connection = connection_of(slot);
     if (!connection || bytes < 0)
         return;
-    outgoing(slot)->written += connection->kind == UDP ? datagrams : bytes;
+    outgoing(slot)->written += bytes;
     if (bytes > 0)
-        connection->held[slot->end] = (flags & MSG_MORE) || connection->corked[slot->end];
+        connection->held = (flags & MSG_MORE) || connection->corked;
     /* What comes to a peer that has gone is answered with a reset. */
-    bool gone = connection->kind == PEER ? connection->over && !connection->held[0]
-                                         : connection->kind == PAIR && !partner(slot);
-    if (bytes > 0 && gone)
+    if (bytes > 0 && connection->over && !connection->held)
         raw_poll(slot->fd, 0, 300);
 }
 
 static void wrote(struct op *op, struct slot *slot, bool is_exact, int flags)
 {
-    took(slot, op->result, op->result >= 0, flags);
+    took(slot, op->result, flags);
     const struct connection *connection = connection_of(slot);
     if (is_exact)
         note_result(op);
@@ -118,21 +109,18 @@ SLOT_CALLS(sendmmsg)
     long size = word_number(op, 2) % 1000;
     prepare(op, slot, size * (long)count, flag);
     bool is_exact = exact(slot, size * (long)count, flag) && !op->interrupted;
-    const struct connection *connection = connection_of(slot);
-    bool datagrams = connection && connection->kind == UDP;
     char *data = outgoing_bytes(slot, size * (long)count);
     struct iovec pieces[PIECES];
     struct mmsghdr messages[PIECES] = {0};
     for (unsigned i = 0; i < count; i++) {
-        pieces[i] = (struct iovec){op->bad_buffer ? BAD_ADDRESS : data + (datagrams ? 0 : i * size),
-                                   (size_t)size};
+        pieces[i] = (struct iovec){op->bad_buffer ? BAD_ADDRESS : data + i * size, (size_t)size};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &pieces[i], .msg_iovlen = 1};
     }
     CALL_ONLY(op, sendmmsg(slot->fd, op->bad_argument ? BAD_ADDRESS : messages, count, flag));
-    long bytes = op->result > 0 ? 0 : op->result, sent = op->result;
-    for (long i = 0; i < sent; i++)
+    long bytes = op->result > 0 ? 0 : op->result;
+    for (long i = 0; i < op->result; i++)
         bytes += messages[i].msg_len;
-    took(slot, bytes, sent, flag);
+    took(slot, bytes, flag);
     if (!is_exact) {
         note_some(op);
         return;
@@ -141,25 +129,13 @@ SLOT_CALLS(sendmmsg)
     note_number(op, " bytes ", bytes);
 }
 
-/* How many datagrams these make is the kernel's affair. */
-static bool makes_datagrams(struct op *op, const struct slot *slot)
-{
-    const struct connection *connection = connection_of(slot);
-    if (!connection || connection->kind != UDP)
-        return false;
-    note(op, " skipped");
-    return true;
-}
-
 /* The pattern is in a file, too. */
 SLOT_CALLS(sendfile)
 {
-    if (makes_datagrams(op, slot))
-        return;
     long size = prepare(op, slot, word_number(op, 2), 0);
     bool is_exact = exact(slot, size, 0) && !op->interrupted;
     int64_t offset = connection_of(slot) ? outgoing(slot)->written : 0;
-    off_t at = pattern_at(shared, slot->connection < 0 ? 0 : slot->connection, slot->end, offset) -
+    off_t at = pattern_at(shared, slot->connection < 0 ? 0 : slot->connection, 0, offset) -
                (const char *)shared;
     off_t begin = at;
     CALL_ONLY(op,
@@ -172,8 +148,6 @@ SLOT_CALLS(sendfile)
 SLOT_CALLS(splice)
 {
     unsigned flag = (unsigned)word_flags(op, 3);
-    if (makes_datagrams(op, slot))
-        return;
     if (allowed(slot, MSG_MORE) == 0)
         flag &= ~(unsigned)SPLICE_F_MORE;
     long size = prepare(op, slot, word_number(op, 2) % 30000, flag & SPLICE_F_NONBLOCK);
@@ -192,8 +166,6 @@ SLOT_CALLS(splice)
 /* libc writes inside itself; what is then closed is a duplicate. */
 SLOT_CALLS(stdio)
 {
-    if (makes_datagrams(op, slot))
-        return;
     long size = prepare(op, slot, word_number(op, 2), 0);
     char *data = outgoing_bytes(slot, size);
     int fd = dup(slot->fd);
@@ -209,7 +181,7 @@ SLOT_CALLS(stdio)
     CALL(op, fflush(file));
     bool flushed = op->result == 0;
     CALL(op, fclose(file));
-    took(slot, flushed ? size : 0, 1, 0);
+    took(slot, flushed ? size : 0, 0);
 }
 
 SLOT_CALLS(dprintf)
@@ -224,7 +196,7 @@ SLOT_CALLS(dprintf)
 static bool can_fill(struct op *op, const struct slot *slot)
 {
     const struct connection *connection = connection_of(slot);
-    if (connection && connection->kind == PEER && !connection->over)
+    if (connection && !connection->over)
         return true;
     note(op, " skipped");
     return false;
@@ -237,7 +209,7 @@ static void fill(struct slot *slot)
     for (int refused = 0; refused < 3;) {
         long n = raw(SYS_sendto, slot->fd, (long)outgoing_bytes(slot, WRITE_MOST), WRITE_MOST,
                      MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
-        took(slot, n, 0, 0);
+        took(slot, n, 0);
         refused = n > 0 ? 0 : refused + 1;
         if (n <= 0)
             nap(200);
@@ -283,7 +255,7 @@ SLOT_CALLS(flood)
         op->later =
             (struct message){.verb = reset ? RESET : RESUME, .connection = slot->connection};
     CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, size), (size_t)size));
-    took(slot, op->result, 0, 0);
+    took(slot, op->result, 0);
     /* How much the kernel has room for depends on how what came before lies in its queue. */
     if (op->result == size && !op->interrupted)
         note_result(op);
@@ -324,8 +296,8 @@ SLOT_CALLS(zerocopy)
 {
     struct connection *connection = connection_of(slot);
     int on = 1;
-    if (!connection || connection->kind != PEER || connection->over || connection->stopped ||
-        connection->corked[0] || raw_nonblocking(slot->fd) || op->interrupted)
+    if (!connection || connection->over || connection->stopped || connection->corked ||
+        raw_nonblocking(slot->fd) || op->interrupted)
         return note(op, " skipped");
     long size = word_number(op, 2), count = word_number(op, 3);
     /* The kernel reads the bytes when it likes, so that they must not move. */
@@ -339,7 +311,7 @@ SLOT_CALLS(zerocopy)
         }
         const char *data = pattern_at(shared, slot->connection, 0, outgoing(slot)->written);
         CALL(op, send(slot->fd, data, (size_t)size, MSG_ZEROCOPY));
-        took(slot, op->result, 1, 0);
+        took(slot, op->result, 0);
     }
     ask(RESUME, slot->connection, 0, 0);
     if (peer_has_all(slot))

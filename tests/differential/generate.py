@@ -13,8 +13,8 @@ SLOTS = "abcdefghijklmnopqrstuvwxyz"
 # number of threads.
 BAD_ARGUMENTS, RESETS, THREADS = 1, 2, 4
 # What is in a slot.
-TCP, OWN_PAIR, LISTENER, LOCAL, EPOLL_SET, UNCONNECTED = 1, 2, 4, 8, 16, 32
-STREAMS, ANY = TCP | OWN_PAIR, 63
+TCP, LISTENER, EPOLL_SET, UNCONNECTED = 1, 2, 4, 8
+ANY = 15
 # Where a line is executed.
 IN_MAIN, IN_CHILD, IN_VFORK_CHILD, IN_THREAD, IN_HANDLER = range(5)
 
@@ -81,9 +81,6 @@ class Maker:
     def tcp(self):
         return self.pick(TCP)
 
-    def streams(self):
-        return self.pick(STREAMS)
-
     def epoll_set(self):
         return self.pick(EPOLL_SET)
 
@@ -146,7 +143,7 @@ class Maker:
     # --- traffic ---
 
     def make_write(self):
-        slot = self.pick(STREAMS if self.percent(85) else LOCAL)
+        slot = self.tcp()
         start = self.prefix()
         line = self.weighted([
             (4, "write {} <size>"), (2, "send {} <size> <send_flags>"), (1, "sendto {} <size> <send_flags>"),
@@ -166,12 +163,12 @@ class Maker:
 
     def make_burst(self):
         """As chatty programs make them."""
-        slot = self.streams()
+        slot = self.tcp()
         for _ in range(2 + self.below(6)):
             self.say(f"write {slot} <o:1 2 10 100 700>")
 
     def make_read(self):
-        slot = self.pick(STREAMS if self.percent(85) else LOCAL)
+        slot = self.tcp()
         if self.percent(40):
             self.say(f"peer_send {slot} <size>")
         start = self.prefix(True)
@@ -191,7 +188,7 @@ class Maker:
         rows = [(3, "<o:poll poll poll_chk> <set> {}"), (2, "<o:ppoll ppoll ppoll_chk> <set> {} <mask>"),
                 (1, "select <set> {}"), (1, "pselect <set> {} <mask>"),
                 (3, "<o:epoll_wait epoll_pwait epoll_pwait2> <epoll_set> <o:1 2 8 8 0> {} <mask>"),
-                (1, "<o:nanosleep clock_nanosleep usleep sem_timedwait cond_timedwait> 200"), (1, "waitpid")]
+                (1, "<o:nanosleep clock_nanosleep> 200")]
         line = rows[0][1] if self.place == IN_HANDLER else self.weighted(rows)
         self.say(start + line.format(timeout))
 
@@ -207,7 +204,7 @@ class Maker:
                  "POLLIN|POLLOUT|EPOLLET POLLOUT POLLIN|EPOLLONESHOT POLLIN|POLLRDHUP>")
 
     def make_option(self):
-        slot = self.pick(STREAMS | LISTENER | UNCONNECTED)
+        slot = self.pick(TCP | LISTENER | UNCONNECTED)
         case = self.below(8)
         if case <= 2:
             self.say(self.prefix() + f"getsockopt {slot} <o:"
@@ -237,25 +234,19 @@ class Maker:
             self.say(f"fcntl {slot} <o:F_GETFL F_GETFD F_SETFL=O_NONBLOCK F_SETFL=0 F_SETFD=FD_CLOEXEC>")
 
     def make_new(self):
-        slot, case = self.unused(), self.below(11)
+        slot, case = self.unused(), self.below(9)
         if case <= 2:
             self.say(f"connect {slot} <o:0 0 0 SOCK_NONBLOCK SOCK_CLOEXEC SOCK_NONBLOCK|SOCK_CLOEXEC>")
             self.has(slot, TCP)
-        elif case <= 4:
-            self.has(slot, OWN_PAIR if case == 3 else LOCAL)
-            kind = "pair" if case == 3 else self.one_of("socketpair pipe udp")
-            other = self.unused()
-            self.has(other, OWN_PAIR if case == 3 else LOCAL)
-            self.say(f"{kind} {slot} {other}")
-        elif case == 5:
+        elif case == 3:
             self.say(f"listen {slot} <o:0 0 SOCK_NONBLOCK>")
             self.has(slot, LISTENER)
-        elif case <= 8:
+        elif case <= 6:
             listener = self.pick(LISTENER)
             self.say(self.prefix(True) + f"accept {listener} {slot} <o:- - 0 SOCK_NONBLOCK SOCK_CLOEXEC "
                      "SOCK_NONBLOCK|SOCK_CLOEXEC 0x1><p:30: address>")
             self.has(slot, TCP)
-        elif case == 9:
+        elif case == 7:
             self.say(f"socket {slot} 0")
             self.has(slot, UNCONNECTED)
         else:
@@ -280,7 +271,7 @@ class Maker:
         slot = self.pick(ANY)
         line = self.weighted([(3, "close {}"), (1, "close_range {} <o:0 0 CLOSE_RANGE_UNSHARE>"),
                               (1, "close_range {} CLOSE_RANGE_CLOEXEC"), (1, "syscall_close {}"),
-                              (2, "shutdown <streams> <o:SHUT_WR SHUT_WR SHUT_RD SHUT_RDWR>")])
+                              (2, "shutdown <tcp> <o:SHUT_WR SHUT_WR SHUT_RD SHUT_RDWR>")])
         self.say(line.format(slot))
         if not line.startswith("shutdown") and "CLOEXEC" not in line:
             self.has(slot, 0)
@@ -311,7 +302,7 @@ class Maker:
 
     def make_process(self):
         """A child's descriptors are its own: what it makes is gone after it."""
-        case = self.below(13)
+        case = self.below(12)
         if case <= 2:
             self.say("fork <o:exit _exit _exit _Fork> {")
             self.make_block(IN_CHILD, 1 + self.below(5))
@@ -330,7 +321,7 @@ class Maker:
             self.make_block(IN_THREAD, 1 + self.below(5))
         else:
             self.say(["spawn <tcp> <size> <o:posix_spawn posix_spawn vfork fork system popen>", "<o:seccomp altstack>",
-                      "unshare <o:CLONE_FILES CLONE_FS CLONE_SYSVSEM>", "waitpid"][case - 9])
+                      "unshare <o:CLONE_FILES CLONE_FS CLONE_SYSVSEM>"][case - 9])
 
     def make_handler(self, name):
         self.say(f"handler {name} <o:0 SA_RESTART SA_RESTART SA_RESTART|SA_ONSTACK SA_NODEFER SA_SIGINFO> {{")

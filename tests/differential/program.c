@@ -130,13 +130,12 @@ void run_block(struct block block)
     cursor = outer;
 }
 
-/* As another program: DESCRIPTOR CONNECTION END BYTES. */
+/* As another program: DESCRIPTOR CONNECTION BYTES. */
 static int spawned(char **arguments)
 {
-    struct slot slot = {
-        .fd = atoi(arguments[1]), .connection = atoi(arguments[2]), .end = atoi(arguments[3])};
+    struct slot slot = {.fd = atoi(arguments[1]), .connection = atoi(arguments[2])};
     struct op op = {.line = "spawned: ", .length = 9};
-    size_t size = (size_t)atol(arguments[4]);
+    size_t size = (size_t)atol(arguments[3]);
     CALL(&op, write(slot.fd, outgoing_bytes(&slot, (long)size), size));
     if (op.result > 0)
         outgoing(&slot)->written += op.result;
@@ -152,7 +151,7 @@ int main(int argc, char **argv)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
     if (shared == MAP_FAILED)
         return 99;
-    if (argc == 5)
+    if (argc == 4)
         return spawned(argv);
     for (int i = 0; i < SLOTS; i++)
         slots[i] = (struct slot){.fd = -1, .connection = -1};

@@ -35,7 +35,6 @@ enum {
 struct slot {
     int fd; /* -1: none */
     int connection;
-    int end;
     bool listens;
     bool epoll;
     unsigned watched; /* an epoll set's slots */
@@ -109,14 +108,12 @@ int raw_ioctl(int fd, unsigned long request);
 int raw_option(int fd, int level, int name);
 short raw_poll(int fd, short events, int milliseconds);
 bool raw_nonblocking(int fd);
-int new_connection(enum kind kind);
+int new_connection(void);
 struct connection *connection_of(const struct slot *slot);
 /* What this end reads, what it writes. */
 struct stream *incoming(const struct slot *slot);
 struct stream *outgoing(const struct slot *slot);
-/* A slot of the other end, or NULL. */
-struct slot *partner(const struct slot *slot);
-/* How many slots have this end. */
+/* How many slots have this connection. */
 int references(const struct slot *slot);
 void count_again(const struct slot *slot);
 void settle(const struct slot *slot);
@@ -125,17 +122,14 @@ void settle_writes(const struct slot *slot, long coming);
 long available(const struct slot *slot);
 bool finished(const struct slot *slot);
 bool peer_has_all(const struct slot *slot);
-void drain(const struct slot *slot);
-void feed_now(struct slot *slot, long bytes);
-/* Bytes that the slot's end is to write; they stay until the next call. */
+/* Bytes that are to be written; they stay until the next call. */
 char *outgoing_bytes(const struct slot *slot, long size);
 
 /* Cuts size bytes at data into at most count pieces, which lie in a row and of which some may be
  * empty. Returns how many there are. */
 int cut_in_pieces(struct iovec *pieces, int count, char *data, long size, bool bad_buffer);
-void set_slot(struct slot *slot, int fd, int connection, int end);
+void set_slot(struct slot *slot, int fd, int connection);
 void before_last_close(const struct slot *slot);
-void after_close(int connection, int end);
 
 /* --- the calls: each does what a line says that begins with its name.
  *     CALLS(name) { ... }        with the line as "op"

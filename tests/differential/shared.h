@@ -19,20 +19,17 @@ enum {
     WRITE_MOST = 70000,
 };
 
-enum kind { FREE, PEER, PAIR, UNIX, UDP, PIPE };
-
-/* Bytes in one direction. For UDP these are datagrams. */
+/* Bytes in one direction. */
 struct stream {
     int64_t written, read;
 };
 
-/* End 0 is the program's. End 1 is the runner's if the kind is PEER, and otherwise the
- * program's. */
+/* End 0 is the program's, end 1 the runner's. */
 struct connection {
-    enum kind kind;
+    bool used;
     struct stream stream[2]; /* what end 0 writes, what end 1 writes */
-    bool held[2];            /* the end's last bytes may wait for more of them */
-    bool corked[2];
+    bool held;               /* the program's last bytes may wait for more of them */
+    bool corked;
     bool stopped;   /* the peer does not read */
     bool half;      /* the peer writes no more */
     bool over;      /* the peer has closed or reset */

@@ -104,8 +104,8 @@ same_under_every_policy() {
     cat >"$T/bad.c" <<'END'
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-int dup(int fd) { errno = 0; return fcntl(fd, F_DUPFD, 0); }
+#include <unistd.h>
+int dup2(int from, int to) { errno = 0; return dup3(from, to, 0); }
 END
     gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
     as_plain main

@@ -305,7 +305,7 @@ static void report(int connection, bool killed)
     char *at = world->trace + world->trace_length;
     size_t room = TRACE_MOST - world->trace_length;
     int n;
-    if (room < 100 || model->kind != PEER)
+    if (room < 100 || !model->used)
         return;
     if (end->wrong >= 0)
         n = snprintf(at, room, "connection %d: WRONG AT %lld\n", connection, (long long)end->wrong);

@@ -7,11 +7,7 @@
 #include "record.h"
 
 #include <dlfcn.h>
-#include <grp.h>
-#include <linux/capability.h>
-#include <linux/close_range.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <pty.h>
 #include <sched.h>
 #include <spawn.h>
@@ -21,27 +17,13 @@
 
 extern char **environ;
 
-static void life_sockets(void)
-{
-    int fd;
-    CALL(fd = socket(AF_INET, SOCK_STREAM, 262));
-    close(fd);
-    CALL(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP));
-    CALL(socket(AF_INET, 77, 0));
-    CALL(socket(777, SOCK_STREAM, 0));
-    CALL(socket(-1, -1, -1));
-}
-
 /* Ranges and numbers that the fuzzer does not give. */
 static void life_descriptors(void)
 {
     struct pair pair = open_pair();
-    int fd;
-    CALL(fd = dup(pair.a));
-    CALL(close(fd));
+    CALL(socket(-1, -1, -1));
     CALL(dup2(pair.a, 200));
     CALL(dup2(pair.a, 201));
-    CALL(dup2(NO_FD, NO_FD));
     CALL(dup2(pair.a, -1));
     CALL(dup2(pair.a, 1 << 30));
     CALL(close_range(200, 201, 0x100));
@@ -72,83 +54,39 @@ __attribute__((format(printf, 2, 3))) static void life_prints(int fd, const char
 static void life_streams(void)
 {
     struct pair pair = open_pair();
-    FILE *stream;
-    char line[32] = "";
     CALL(dprintf(pair.a, "%d", 1));
     CALL(__dprintf_chk(pair.a, 1, "%d", 2));
     life_prints(pair.a, "%d", 3);
     expect_bytes(pair.b, 4);
-    CALL(dprintf(NO_FD, "%d", 1));
     life_prints(NO_FD, "%d", 3);
-    CALL(kill(getpid(), 0));
-    CALL(kill(getpid(), 99));
-    CALL(raise(0));
-    CALL(raise(99));
     CALL_POINTER(fdopen(pair.a, "nonsense"));
     CALL_POINTER(fdopen(NO_FD, "r"));
-    CALL_POINTER(stream = fdopen(pair.a, "r+"));
-    fputs("a line\n", stream);
-    fflush(stream);
-    expect_bytes(pair.b, 7);
-    CALL(write(pair.b, "answer\n", 7));
-    CALL_POINTER(fgets(line, sizeof line, stream));
-    record_bytes("line", line, strlen(line));
-    CALL(fclose(stream));
-    CALL(close(pair.a));
-    close(pair.b);
+    close_pair(pair);
 }
-
-int capset(void *header, const void *data);
 
 static void life_numbers(void)
 {
     uint32_t word = 5;
     struct timespec moment = {0, 1000000};
-    struct __user_cap_header_struct capabilities = {_LINUX_CAPABILITY_VERSION_3, 0};
     int fd = dup(0);
     CALL(syscall(SYS_getpid) == getpid());
     CALL(syscall(SYS_close, fd));
     CALL(syscall(SYS_close, fd));
-    CALL(syscall(SYS_close, NO_FD));
-    CALL(syscall(99999));
     CALL(syscall(-1));
     CALL(syscall(SYS_futex, &word, FUTEX_WAIT, 4, &moment, NULL, 0));
     CALL(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 5, &moment, NULL, 0));
-    CALL(syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0));
     CALL(syscall(SYS_futex, nowhere, FUTEX_WAIT, 4, NULL, NULL, 0));
-    CALL(syscall(SYS_close_range, 400u, 401u, 0u));
     CALL(syscall(SYS_close_range, 401u, 400u, 0u));
     CALL(syscall(SYS_preadv2, -1, NULL, 0UL, 0L, 0L, 0));
-    CALL(unshare(0));
     CALL(unshare(0x55));
-    CALL(setns(NO_FD, 0));
-    CALL(setns(0, 0x55));
     CALL(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
-    CALL(prctl(PR_GET_DUMPABLE));
     CALL(prctl(-1, 0, 0, 0, 0));
     CALL(prctl(PR_SET_NAME, nowhere));
-    CALL(prctl(PR_GET_SECCOMP));
-    CALL(capset(nowhere, none));
-    CALL(capset(&capabilities, nowhere));
-    capabilities.pid = 1;
-    CALL(capset(&capabilities, none));
-}
-
-/* What a process may give up or ask for without anything changing. */
-static void life_privileges(void)
-{
-    const gid_t groups[1] = {0};
     CALL(setuid(getuid()));
-    CALL(setgid(getgid()));
     CALL(seteuid(geteuid()));
-    CALL(setegid(getegid()));
     CALL(setreuid((uid_t)-1, (uid_t)-1));
-    CALL(setregid((gid_t)-1, (gid_t)-1));
     CALL(setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1));
-    CALL(setresgid((gid_t)-1, (gid_t)-1, (gid_t)-1));
     CALL(setuid((uid_t)-1));
-    CALL(setgroups((size_t)-1, groups));
-    CALL(initgroups("no such user", (gid_t)-1) == 0);
 }
 
 /* An address that cannot be read, or only in part. */
@@ -248,44 +186,24 @@ static void life_daemon(void)
     ended("daemon", pid);
 }
 
-/* A child that has a copy of our memory, and one that has ours; both have their own descriptors. */
-static int in_clone(void *argument)
+static int in_clone(void *pair)
 {
-    close(*(const int *)argument);
-    return *(const int *)argument;
-}
-
-static void life_clones(void)
-{
-    static char stack[64 * 1024] __attribute__((aligned(16)));
-    struct pair pair = open_pair();
-    int kept = dup2(pair.a, 77);
-    ended("clone", clone(in_clone, stack + sizeof stack, SIGCHLD, &kept));
-    CALL(write(kept, "after it", 8));
-    expect_bytes(pair.b, 8);
-    ended("clone with our memory",
-          clone(in_clone, stack + sizeof stack, CLONE_VM | SIGCHLD, &kept));
-    CALL(write(kept, "after it", 8));
-    expect_bytes(pair.b, 8);
-    CALL(clone(NULL, NULL, 0, NULL));
-    close(kept);
-    close_pair(pair);
+    return close(((struct pair *)pair)->a);
 }
 
 static void life_processes(void)
 {
+    static char stack[64 * 1024] __attribute__((aligned(16)));
+    struct pair pair = open_pair();
     pid_t pid = -1;
-    life_clones();
-    IN_CHILD(fork, _exit(5));
+    ended("clone", clone(in_clone, stack + sizeof stack, SIGCHLD, &pair));
+    CALL(write(pair.a, "after it", 8));
+    expect_bytes(pair.b, 8);
+    close_pair(pair);
+    CALL(clone(NULL, NULL, 0, NULL));
     IN_CHILD(fork, _Exit(6));
-    IN_CHILD(fork, exit(7));
-    IN_CHILD(fork, quick_exit(10));
-    IN_CHILD(fork, abort());
     life_daemon();
     IN_CHILD(_Fork, _exit(8));
-    IN_CHILD(vfork, _exit(9));
-    CALL(posix_spawn(&pid, SH, NULL, NULL, count_arguments, environ));
-    ended("posix_spawn", pid);
     CALL(posix_spawnp(&pid, "sh", NULL, NULL, say_x, with_x));
     ended("posix_spawnp", pid);
     CALL(posix_spawn(&pid, "/nonexistent", NULL, NULL, count_arguments, environ));
@@ -298,82 +216,12 @@ static void life_processes(void)
     CALL(close(terminal));
     CALL(system("exit 12"));
     CALL(system(none) != 0);
-    FILE *stream;
-    char line[32] = "";
     CALL_POINTER(popen("echo out", "nonsense"));
-    CALL_POINTER(stream = popen("echo out", "r"));
-    CALL_POINTER(fgets(line, sizeof line, stream));
-    record_bytes("line", line, strlen(line));
-    CALL(pclose(stream));
-}
-
-int __sigaction(int, const struct sigaction *, struct sigaction *);
-sighandler_t bsd_signal(int, sighandler_t);
-sighandler_t sysv_signal(int, sighandler_t);
-sighandler_t __sysv_signal(int, sighandler_t);
-
-/* One way to install a handler that there was none before, the second that is there once the first
- * works, and what the kernel refuses. */
-#define INSTALLS(name)                                                                             \
-    do {                                                                                           \
-        CALL(name(SIGUSR2, record_on_signal) == SIG_DFL);                                          \
-        CALL(name(SIGUSR2, SIG_DFL) == record_on_signal);                                          \
-        CALL(name(SIGUSR2, SIG_IGN) == SIG_DFL);                                                   \
-        CALL(name(SIGUSR2, SIG_DFL) == SIG_IGN);                                                   \
-        CALL(name(SIGKILL, record_on_signal));                                                     \
-        CALL(name(SIGUSR2, SIG_ERR));                                                              \
-        CALL(name(negative, record_on_signal));                                                    \
-        CALL(name(1000, SIG_IGN));                                                                 \
-    } while (0)
-
-static void life_signals(void)
-{
-    struct sigaction action = {.sa_handler = record_on_signal}, before;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    INSTALLS(signal);
-    INSTALLS(bsd_signal);
-    INSTALLS(ssignal);
-    INSTALLS(sysv_signal);
-    INSTALLS(__sysv_signal);
-    INSTALLS(sigset);
-#pragma GCC diagnostic pop
-    CALL(sigaction(SIGUSR2, &action, &before));
-    CALL(before.sa_handler == SIG_DFL);
-    CALL(__sigaction(SIGUSR2, none, &before));
-    CALL(before.sa_handler == record_on_signal);
-    action.sa_handler = SIG_DFL;
-    CALL(__sigaction(SIGUSR2, &action, none));
-    CALL(sigaction(SIGUSR2, none, none));
-    CALL(sigaction(SIGKILL, &action, none));
-    CALL(sigaction(negative, &action, none));
-    CALL(__sigaction(65, none, &before));
-    /* The libc refuses such numbers without a look at the action. */
-    struct sigaction *unread = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CALL(sigaction(negative, unread, none));
-    CALL(sigaction(0, unread, none));
-    CALL(sigaction(32, unread, none));
-    CALL(sigaction(65, unread, none));
-    munmap(unread, 1);
-}
-
-/* Not in a handler: the libc changes the type itself around a call that waits, where there is a
- * second thread. */
-static void life_cancellation(void)
-{
-    int type = -1;
-    CALL(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type));
-    record_value("type", type);
-    CALL(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, none));
-    CALL(pthread_setcanceltype(77, &type));
-    record_value("type", type);
 }
 
 /* For every context: no process is made. */
 static void calls_life_main(void)
 {
-    life_signals();
-    life_sockets();
     life_descriptors();
     life_numbers();
 }
@@ -382,8 +230,6 @@ static void calls_life(void)
 {
     calls_life_main();
     life_streams();
-    life_cancellation();
-    life_privileges();
     life_addresses();
     life_loader();
     life_exec();

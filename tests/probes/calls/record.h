@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,13 +29,10 @@ static struct record {
     char text[RECORD_SIZE];
 } * record;
 static const char *record_context = "main";
-static volatile sig_atomic_t record_sigpipes, record_alarms;
 
 /* What a compiler would warn about, or optimise away, if it knew its value. */
 static void *volatile none = NULL;
 static void *volatile nowhere = (void *)1;
-static volatile size_t too_much = SIZE_MAX;
-static volatile int negative = -1;
 
 static void record_open(void)
 {
@@ -99,44 +95,6 @@ static void record_flush(void)
     record->used = 0;
 }
 
-static void record_on_signal(int number)
-{
-    if (number == SIGPIPE)
-        record_sigpipes++;
-    else
-        record_alarms++;
-}
-
-static void record_signals(void)
-{
-    struct sigaction action = {.sa_handler = record_on_signal};
-    sigaction(SIGPIPE, &action, NULL);
-    sigaction(SIGALRM, &action, NULL);
-}
-
-/* Interrupts what comes, again and again: a signal just before the call must not be the last. */
-static void interrupt_begin(void)
-{
-    struct itimerval every = {{0, 4000}, {0, 4000}};
-    setitimer(ITIMER_REAL, &every, NULL);
-}
-
-static void interrupt_end(void)
-{
-    struct itimerval never = {{0, 0}, {0, 0}};
-    setitimer(ITIMER_REAL, &never, NULL);
-}
-
-#define INTERRUPTED(expression)                                                                    \
-    do {                                                                                           \
-        errno = UNTOUCHED;                                                                         \
-        interrupt_begin();                                                                         \
-        long result_ = (long)(expression);                                                         \
-        int error_ = errno;                                                                        \
-        interrupt_end();                                                                           \
-        record_result("interrupted " #expression, result_, error_);                                \
-    } while (0)
-
 /* --- what the calls are made on --- */
 
 struct pair {
@@ -193,7 +151,7 @@ static void close_pair(struct pair pair)
 /* What has arrived at fd, all size bytes of it. */
 static void expect_bytes(int fd, size_t size)
 {
-    static char data[64 * 1024];
+    char data[64];
     size_t got = 0;
     while (got < size) {
         ssize_t n = recv(fd, data + got, size - got, 0);
@@ -201,10 +159,7 @@ static void expect_bytes(int fd, size_t size)
             break;
         got += (size_t)n;
     }
-    if (size <= 80)
-        record_bytes("arrived", data, got);
-    else
-        record_value("arrived", (long)got);
+    record_bytes("arrived", data, got);
 }
 
 /* The text lies at the peer of from, ready to be read. */

@@ -54,7 +54,6 @@ int main(int argc, char **argv)
 {
     const char *place = argc > 1 ? argv[1] : "main";
     record_open();
-    record_signals();
     record_context = place;
     if (strcmp(place, "main") == 0)
         calls_all();

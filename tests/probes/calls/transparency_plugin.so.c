@@ -15,7 +15,6 @@ __attribute__((constructor)) static void begin(void)
     if (!getenv("PROBE_CONSTRUCTOR"))
         return;
     record_open();
-    record_signals();
     record_context = "constructor";
     calls_main();
     record_flush();
