@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The experiment of an observed process: a push or an ACK before half of the waits, chosen by
- * chance. Never blocks, allocates or takes a lock; errno is unchanged; async-signal-safe. */
+/* The experiment of an observed process: a push or an ACK before half of the waits, chosen at
+ * random. Never blocks, allocates or takes a lock; errno is unchanged; async-signal-safe. */
 #ifndef NS_EXPERIMENT_H
 #define NS_EXPERIMENT_H
 
