@@ -56,6 +56,16 @@ policy_of() {
     [[ ! -s $T/client.err && ! -s $T/server.err ]]
 }
 
+# Constructors have no arguments on musl, and the library finds the program's name in another way.
+@test "a policy file with the program's name is for that program, and default.json for the others" {
+    policy=''
+    policy_of auto-cork before-wait >"$NAGLESHIM_POLICY_DIR/tcp_nodelay_client.json"
+    policy_of app app >"$NAGLESHIM_POLICY_DIR/default.json"
+    flow redhat both 1
+    rm "$NAGLESHIM_POLICY_DIR/tcp_nodelay_client.json"
+    stalled redhat both
+}
+
 @test "calls that this libc lacks fail, with ENOSYS if they can report it" {
     LD_PRELOAD=$LIBRARY run timeout 10 "$PROBES/libc_lacks"
     echo "$output"
