@@ -78,27 +78,26 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 # The completions for bash, zsh and fish. Each file has the name that its shell looks for.
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
-.PHONY: all
+.PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-aarch64 \
+	check-sidecar check-bare check-strangers soak check-museum check-page image check-fleet fuzzers fuzz fuzz-programs \
+	check-stress check-asan check-tsan check-valgrind check-mutants install uninstall deb rpm bench figures lint format \
+	clean help
+
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
 
 $(CJSON_C): | compiler
 	@tests/deps cjson
 
-.PHONY: compiler
 compiler:
 	@printf '\043include <stdio.h>\n' | $(CC) -E -o /dev/null - 2>/dev/null || \
 		{ echo "make: '$(CC)' is missing, or the C library's headers are: on Debian install gcc and libc6-dev" >&2; \
 		exit 1; }
 
-# Object files that contain the policy directory or the library directory are rebuilt if the directory changes.
-.PHONY: always
-$B/sysconfdir: DIRECTORIES = $(SYSCONFDIR)
-$B/directories: DIRECTORIES = $(SYSCONFDIR) $(LIBDIR)
-$B/sysconfdir $B/directories: always
+# Object files that contain the policy directory or the library directory are rebuilt if one of them changes.
+$B/directories: always
 	@mkdir -p $(@D)
-	@echo '$(DIRECTORIES)' | cmp -s - $@ || echo '$(DIRECTORIES)' >$@
-$B/pic/shim/policy/find.o $B/pic/shim/init.o: $B/sysconfdir
-$(filter $B/obj/shim/cli/%,$(CLI_OBJ)): $B/directories
+	@echo '$(SYSCONFDIR) $(LIBDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR) $(LIBDIR)' >$@
+$B/pic/shim/policy/find.o $B/pic/shim/init.o $(filter $B/obj/shim/cli/%,$(CLI_OBJ)): $B/directories
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
@@ -197,7 +196,6 @@ $B/differential/faults.so: tests/differential/faults/faults.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
-.PHONY: examples probes units lwip differential
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
@@ -205,7 +203,6 @@ units: $(UNITS)
 lwip: $B/lwip/quote_server
 
 # --- the two main targets -----------------------------------------------------------------------------------
-.PHONY: demo check deps
 demo: ## install missing packages, build, and measure stalls without and with the library
 	@tests/deps demo
 	@$(MAKE) --no-print-directory -s all examples
@@ -216,7 +213,6 @@ check: ## install what the tests need, build, and run all tests
 	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
 	@tests/run
 
-.PHONY: check-libcs check-kernels check-aarch64 check-sidecar
 check-libcs: ## test the library with glibc 2.31, 2.36 and 2.41 and with musl (as root; installs systems in .deps/libcs)
 	@tests/deps libcs
 	@$(MAKE) --no-print-directory -s all
@@ -238,12 +234,10 @@ check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and wi
 	@$(MAKE) --no-print-directory -s all $B/copy examples
 	@examples/sidecar/test
 
-.PHONY: check-bare
 check-bare: ## run make demo and make check in a new Debian with only gcc and make (as root; systems in .deps/bare)
 	@tests/deps bare
 	@tests/systems/bare
 
-.PHONY: check-strangers soak
 check-strangers: ## run the test suites of thirty other programs without and with the library (as root; suites in .deps/strangers)
 	@tests/deps strangers
 	@$(MAKE) --no-print-directory -s all
@@ -254,19 +248,16 @@ soak: ## run a web site for SOAK (600) seconds without and with the library, whi
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/soak/run $(SOAK)
 
-.PHONY: check-museum
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
 	@tests/deps museum
 	@$(MAKE) --no-print-directory -s all
 	@tests/museum/run $(ROWS)
 
-.PHONY: check-page
 check-page: ## test the page of diagnose in headless Chromium
 	@tests/deps page
 	@$(MAKE) --no-print-directory -s all examples
 	@tests/run tests/systems/browser/page.bats
 
-.PHONY: image check-fleet
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
 	@tests/deps image
 	@config/image/build
@@ -300,7 +291,6 @@ $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
 
 .SECONDARY: $(FUZZ_OBJ)
-.PHONY: fuzzers fuzz fuzz-programs check-stress
 fuzzers: $(FUZZERS)
 
 fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
@@ -319,27 +309,22 @@ check-stress: ## run 64 threads on 2000 sockets, for STRESS_SECONDS (60) in each
 	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run stress.bats
 
 # Each sanitizer has its own build of the library. The test programs are not rebuilt.
-ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-.PHONY: check-asan check-ubsan check-tsan check-valgrind
-check-asan check-ubsan: ## run the tests with AddressSanitizer and UBSan in the library (one run has both)
-	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
-	@$(MAKE) --no-print-directory -s B=build/asan OPT='-O1 -g' CFLAGS='$(ASAN)' build/asan/libnagleshim.so build/asan/libnagleshim-observe.so units
-	@tests/sanitized asan
-
+SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SANITIZE_tsan := -fsanitize=thread
+check-asan: ## run the tests with AddressSanitizer and UBSan in the library
 check-tsan: ## run the tests with ThreadSanitizer in the library
+check-asan check-tsan: check-%:
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
-	@$(MAKE) --no-print-directory -s B=build/tsan OPT='-O1 -g' CFLAGS=-fsanitize=thread \
-		build/tsan/libnagleshim.so build/tsan/libnagleshim-observe.so units
-	@tests/sanitized tsan
+	@$(MAKE) --no-print-directory -s B=build/$* OPT='-O1 -g' CFLAGS='$(SANITIZE_$*)' \
+		build/$*/libnagleshim.so build/$*/libnagleshim-observe.so units
+	@tests/sanitized $*
 
 check-valgrind: ## run the life-cycle tests under memcheck and helgrind
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
-.PHONY: check-mutants
 check-mutants: ## change the library at random places, and list the changes that no test detects (MUTANTS='-n 60')
 	@tests/deps check
 	@tests/deps mutants
@@ -347,7 +332,6 @@ check-mutants: ## change the library at random places, and list the changes that
 	@tests/mutants $(MUTANTS)
 
 # --- install ------------------------------------------------------------------------------------------------
-.PHONY: install uninstall
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
@@ -410,13 +394,11 @@ uninstall: ## remove the installed files, and directories that are then empty
 		fish/vendor_completions.d 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
-.PHONY: deb rpm
 deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/packages
 	@tests/deps $@
 	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
-.PHONY: bench figures
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes
@@ -428,7 +410,6 @@ figures: ## draw the picture of the README
 	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
-.PHONY: lint format clean help
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHELL_FILES = $(shell git ls-files 2>/dev/null | xargs grep -lE '^\#!.*(bash|/sh)' 2>/dev/null)
 lint: ## check formatting, layers and shell scripts, and build with gcc and clang with warnings as errors

@@ -26,11 +26,8 @@
 
 enum {
     DESCRIPTORS_MS = 8,
-    DESCRIPTORS_CALM_MS = 20, /* if no socket was new for CALM_MS */
-    CALM_MS = 2000,
-    DESCRIPTORS_MOST_MS = 1000, /* whatever it costs */
-    OWNERS_MS = 1000,           /* of all processes, if no list needs it */
-    EVERYONE_MS = 2000,         /* the same for peers, which may be in new namespaces */
+    OWNERS_MS = 1000,   /* of all processes, if no list needs it */
+    EVERYONE_MS = 2000, /* the same for peers, which may be in new namespaces */
     EVERYONE_WANTED_MS = 20,
     LIST_MS = 50,
     LIST_RARE_MS = 1000,
@@ -38,7 +35,6 @@ enum {
     LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
     SHARE = 50,         /* a kind of round takes 1/SHARE of a processor */
     SHARE_WANTED = 20,
-    SHARE_CALM = 200,
     STEP_US = 1000, /* of a long round, between samples */
 };
 
@@ -54,7 +50,6 @@ struct ns_watch {
     struct pace descriptors, lists;
     struct pace everyone; /* rounds that read every process's descriptors, to find peers */
     uint64_t tick;
-    uint64_t fresh_at;     /* when the last new socket was found */
     bool owners_wanted;    /* a list had a socket without a known owner */
     bool everyone_wanted;  /* a list had a peer without a known owner */
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
@@ -235,8 +230,6 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
         watch->list++;
         watch->netns = 0;
         watch->connections = watch->idle = watch->busy = 0;
-        if (watch->peers)
-            ns_table_note_pairs(&watch->table);
         more = list_netns(watch);
     }
     while (more > 0) {
@@ -279,10 +272,8 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     }
     struct pace *pace = owners->everyone ? &watch->everyone : &watch->descriptors;
     more = ns_owners_step(owners, until);
-    if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone)) {
+    if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone))
         watch->lists_wanted = LIST_TRIES;
-        watch->fresh_at = ns_clock_now(CLOCK_MONOTONIC);
-    }
     stepped(pace, begin, more > 0);
     return more;
 }
@@ -291,15 +282,9 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
  * more than a list, so that they are only read if a list has an unknown socket. */
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
-    bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
-    uint64_t next, latest = watch->descriptors.last + (uint64_t)DESCRIPTORS_MOST_MS * MS;
+    bool rare = watch->all && !watch->owners_wanted;
+    uint64_t next = due(&watch->descriptors, rare ? OWNERS_MS : DESCRIPTORS_MS, SHARE);
 
-    if (watch->all)
-        return due(&watch->descriptors, watch->owners_wanted ? DESCRIPTORS_MS : OWNERS_MS, SHARE);
-    next = calm ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
-                : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
-    if (next > latest)
-        next = latest;
     return next < everyone_due(watch) ? next : everyone_due(watch);
 }
 

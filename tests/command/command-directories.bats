@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: check, explain, run and doctor search a list of policy directories as the library does, and report hidden files.
+# Promise: check and explain search a list of policy directories as the library does, and report hidden files.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
@@ -99,21 +99,4 @@ $T/fleet/default.json: valid, 1 rule"
     # JSON has the name unchanged.
     run --separate-stderr "$NS" check --dir "$T/fleet" --json
     expect_part output 'fleet/a\u001b[31m\nvalid.json"'
-}
-
-@test "explain and doctor search the directories in order, and a broken file ends the search" {
-    policy fleet/cat '{}'
-    run --separate-stderr "$NS" explain --process cat --role client
-    expect_status 0
-    expect_part output "tried: $T/namespace/cat.json: not there
-tried: $T/namespace/default.json: not there
-tried: $T/fleet/cat.json: taken"
-    run --separate-stderr "$NS" doctor cat
-    expect_part output "tried: $T/fleet/cat.json: taken"
-    printf '{"version": 2}\n' >"$T/namespace/default.json"
-    run --separate-stderr "$NS" explain --process cat --role client
-    expect 2 output has "tried: $T/namespace/default.json: invalid" output lacks "$T/fleet"
-    run --separate-stderr "$NS" run -- true
-    expect_status 0
-    expect_part stderr "the shim does nothing, because its policy is broken or cannot be read: $T/namespace/default.json:1:13: "
 }

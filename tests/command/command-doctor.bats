@@ -152,10 +152,7 @@ CASES
 --all --pid 1|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --pid=|--pid must be a process id, not ''
 --pid 0|--pid must be a process id, not '0'
---pid -1|--pid must be a process id, not '-1'
---pid +1|--pid must be a process id, not '+1'
 --pid 1x|--pid must be a process id, not '1x'
---pid 2147483648|--pid must be a process id, not '2147483648'
 --pid 99999999999999999999|--pid must be a process id, not '99999999999999999999'
 --pid 2147483647|there is no process 2147483647, or it has ended
 no-such-program|cannot find 'no-such-program' in PATH

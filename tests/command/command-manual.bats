@@ -169,18 +169,6 @@ print("\n".join(at))' "$@"
     done
 }
 
-@test "the manual has a section for each command, with the short and long form of each option" {
-    local command letter name
-    for command in $("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-        sed -n "/^\.Ss nagleshim $command\$/,/^\.S[sh] /p" config/man/nagleshim.1 >"$T/section"
-        [[ -s $T/section ]]
-        while read -r letter name; do
-            grep -qE "^\.It Fl $letter( Ar file)? , Fl -$name( Ar file)?\$" "$T/section"
-        done < <("$NS" "$command" --help | sed -nE '/--help/d; s/^  -([a-z]), --([-a-z]+) .*/\1 \2/p')
-    done
-    [[ -n $letter$name ]] || "$NS" run --help | grep -q -- '-p, --policy FILE'
-}
-
 @test "the manual lists exactly the members of --json" {
     local command
     policy p '{"name": "x"}' >/dev/null

@@ -70,15 +70,6 @@ python_with_jsonschema() {
     }
 }
 
-@test "every send mode and every way to treat a socket option has its example policy" {
-    local word
-    for word in nodelay auto-cork flush-before-read app; do
-        grep -q "\"send\": \"$word\"" config/policies/*.json
-    done
-    grep -q '"SO_SNDBUF": "ignore"' config/policies/*.json
-    grep -q '"process":' config/policies/*.json
-}
-
 @test "the schema and the parser agree" {
     local python
     python=$(python_with_jsonschema) || cannot_here "python3-jsonschema with JSON Schema 2020-12"

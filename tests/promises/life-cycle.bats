@@ -10,16 +10,19 @@ load ../helpers/common
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 
+# The policies that each scenario runs with.
+runs=(default cork)
+
 # The runs of a scenario, next to each other: they mostly wait. LIMIT is how many milliseconds count as at once.
 all_runs() {
     # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
-    local under=(${NS_UNDER-})
+    local under=(${NS_UNDER-}) run status with
     export LIFE_LIMIT_MS=$3
-    runs=(default cork)
-    ns_start default env LD_PRELOAD="$LIBRARY" "${under[@]}" "$PROBES/life_$1" "$2"
-    ns_start cork env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$CORK" LIFE_HOLDS=kernel "${under[@]}" \
-        "$PROBES/life_$1" "$2"
-    local run status
+    for run in "${runs[@]}"; do
+        with=(LD_PRELOAD="$LIBRARY")
+        [[ $run == default ]] || with+=(NAGLESHIM_POLICY="$CORK" LIFE_HOLDS=kernel)
+        ns_start "$run" env "${with[@]}" "${under[@]}" "$PROBES/life_$1" "$2"
+    done
     late=0
     for run in "${runs[@]}"; do
         status=0
@@ -37,7 +40,7 @@ all_runs() {
 # survives PROGRAM SCENARIO [may hold nothing]: nothing is wrong, and nothing late. A busy machine may be late
 # too, so that is tried again with twice the limit; what the kernel had to send is 200 ms late.
 survives() {
-    local limit run runs
+    local limit run
     for limit in ${LIFE_LIMITS:-20 40 80 80}; do
         all_runs "$1" "$2" "$limit" || return 1
         ((late > 0)) || break
@@ -169,6 +172,16 @@ END
 @test "a handler in the middle of a held write may close, and bytes written by a duplicate leave at the next wait" {
     export NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
     interrupted write
+}
+
+# With a library behind ours that makes moments for which tests cannot wait.
+@test "what a signal handler holds, and a push that it jumps out of, leaves before the next wait" {
+    local LIBRARY="$LIBRARY $PROBES/behind.so" runs=(cork)
+    survive handlers <<'END'
+push               - a handler holds bytes on the connection that its thread turns away from
+burst              - a handler holds bytes on another connection than its thread, and another thread on the same one
+abandoned          - a handler jumps out of a push before it is made
+END
 }
 
 @test "a program that installs a seccomp filter that kills on setsockopt lives, and its held bytes leave" {

@@ -42,8 +42,10 @@ translate() {
         call ~ /^(write|sendto|writev)$/ && (fd == near || fd == far) { 
             say(of(fd) (/0xffff/ ? "held" : /MSG_MORE/ ? "more" : "write"))
         }
+        call == "sendto" && fd != near && fd != far && /0xffff/ { say(of(fd) "held") }
         call ~ /^(read|recvfrom|readv)$/ && fd == near { say(/EAGAIN/ ? "nothing" : "read") }
         call == "read" && fd == pipe { say("pipe") }
+        call == "splice" { say(fd == near ? "splice-in" : "splice-out") }
         call == "poll" { say(/, 0\) +=/ ? "look" : "wait") }
         call == "ppoll" && /, 1, \{tv_sec=0, tv_nsec=0\}/ { say("look") }
         call ~ /^p?select6?$/ { say("wait") }
@@ -277,6 +279,7 @@ does_under() {
     does 'connected hear write hear nap' 'read write read bound ack=2 nap'
     does 'connected hear write hear select' 'read write read bound ack=2 wait'
     does 'connected hear write hear pipe' 'read write read bound look pipe'
+    does 'connected hear write hear file*3 wait' 'read write read bound look ack=2 wait' # a file is always ready
     does 'connected hear write hear empty-pipe' 'read write read bound look ack=2 pipe'
     does 'connected hear write get try*2' 'read write read bound nothing*2 ack=2'
     does 'connected hear write get count*2' 'read write read bound ack=2'
@@ -292,6 +295,30 @@ does_under() {
     does 'connected hear write hear other look*2' 'read write read bound look other:write look*2 ack=2'
 }
 
+# repeat N WORDS
+repeat() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        echo -n "$2 "
+    done
+}
+
+@test "ACKs that an answer always carries are left out after some thirty of them, until one is missed" {
+    does "connected hear write $(repeat 33 'hear wait write')hear wait pause hear wait" "read write read bound look ack=2 wait \
+nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause read bound look ack=2 wait"
+}
+
+@test "a write that takes nothing leaves held bytes and pending ACKs to the wait" {
+    does 'connected hear write hear bad wait' 'read write read bound nodelay=1 write look ack=2 wait'
+    does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad wait' 'nodelay=1 held more nodelay=1 wait'
+}
+
+@test "splice from a socket makes an ACK pending, and splice with SPLICE_F_MORE pushes what is held first" {
+    does 'connected hear write splice-in wait' 'read write splice-in bound look ack=2 wait'
+    does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected splice-in write splice-out write wait' \
+        'splice-in nodelay=1 held nodelay=1 splice-out write wait'
+}
+
 @test "who only reads on has the kernel acknowledge, until it writes again" {
     does 'connected hear write hear wait hear wait hear wait' \
         'read write read bound look ack=2 wait read look ack=1 wait read wait'
@@ -304,6 +331,7 @@ does_under() {
 
 @test "a socket that was made where nobody saw it is governed from its first use on" {
     does 'raw send*2' 'nodelay=1 write*2'
+    does 'raw-high send*2' 'nodelay=1 write*2'
     does 'raw get wait' 'read bound look ack=2 wait'
     does 'raw has-nodelay send*8 wait' 'nodelay=1 write*8 wait'
 }
@@ -465,6 +493,13 @@ does_under() {
     # The last one of a burst that is foretold takes the others with it.
     does_under "$under" 'connected write*3 hear write*3 hear write*3 hear write*4 wait' \
         'nodelay=1 held more*2 nodelay=1 read held more*2 nodelay=1 read bound held more write read held more write held nodelay=1 wait'
+}
+
+@test "a connection with three late bursts stops holding, and after three such connections new ones do" {
+    local late='write*2 pause wait' held='listener:held pause listener:nodelay=1 wait'
+    does_under '"send": "auto-cork", "max_delay_us": 200' \
+        "connected $late $late $late write*2 $(repeat 2 "connected $late $late $late")connected write*2 wait" \
+        "nodelay=1 $(repeat 3 'held more pause nodelay=1 wait')write*2 $(repeat 2 "listen listener:nodelay=1 $held $held $held")listen listener:nodelay=1 wait"
 }
 
 @test "under auto-cork another thread's bytes are pushed before an exec" {

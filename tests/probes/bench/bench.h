@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the measured programs share: servers and clients of requests, epoll, quantiles, and the
- * calls of libc past whatever is preloaded. */
+/* What the measured programs share: epoll, quantiles, and the calls of libc past whatever is
+ * preloaded. */
 #ifndef PROBES_BENCH_H
 #define PROBES_BENCH_H
 
@@ -10,36 +10,6 @@
 #include <gnu/lib-names.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-
-static struct socket_options options __attribute__((unused)) = {.sndbuf = -1};
-
-/* What a client asks is answered with so many bytes. */
-enum { REQUEST = 64, ANSWER = 256 };
-
-/* The next connection, with the server's own TCP_NODELAY. */
-static inline int accept_client(int listener)
-{
-    int fd = accept_one(listener);
-    if (options.nodelay)
-        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    return fd;
-}
-
-/* main of "server PORT" and "client HOST PORT ...", both with --nodelay behind it. Returns the
- * number of arguments of a client, which are words. */
-static inline int serve_or_count(int argc, char **argv, void (*serve)(int listener), int words)
-{
-    if (argc > 1 && strcmp(argv[argc - 1], "--nodelay") == 0) {
-        options.nodelay = true;
-        argc--;
-    }
-    if (argc == 3 && strcmp(argv[1], "server") == 0)
-        serve(listen_on(parse_number(argv[2], "PORT", 0, 65535),
-                        &(struct socket_options){.sndbuf = -1}));
-    if (argc != words || strcmp(argv[1], "client") != 0)
-        usage_error("needs server PORT or client HOST PORT COUNT...");
-    return argc;
-}
 
 static inline void watch(int epoll, int fd, epoll_data_t data)
 {

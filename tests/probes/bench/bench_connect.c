@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A connection for each request: connect, one request, one answer, the end. Says how many a second.
- * Usage: bench_connect server PORT [--nodelay], until it is killed;
- *        bench_connect client HOST PORT COUNT [--nodelay] */
+ * Usage: bench_connect server PORT, until it is killed;
+ *        bench_connect client HOST PORT COUNT */
 #include "bench.h"
+
+enum { REQUEST = 64, ANSWER = 256 };
+
+static const struct socket_options options = {.sndbuf = -1};
 
 static void serve(int listener)
 {
@@ -10,7 +14,7 @@ static void serve(int listener)
 
     fill_pattern(answer, sizeof(answer), 1);
     for (;;) {
-        int fd = accept_client(listener);
+        int fd = accept_one(listener);
 
         if (read_all(fd, request, sizeof(request)))
             write_all(fd, answer, sizeof(answer));
@@ -40,7 +44,10 @@ static void ask(const char *host, const char *port, size_t count)
 
 int main(int argc, char **argv)
 {
-    serve_or_count(argc, argv, serve, 5);
+    if (argc == 3 && strcmp(argv[1], "server") == 0)
+        serve(listen_on(parse_number(argv[2], "PORT", 0, 65535), &options));
+    if (argc != 5 || strcmp(argv[1], "client") != 0)
+        usage_error("needs server PORT or client HOST PORT COUNT");
     ask(argv[2], argv[3], parse_count(argv[4]));
     return 0;
 }

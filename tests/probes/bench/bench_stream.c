@@ -1,31 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that writes on and on without waiting for anything: how long it takes until the other
  * end has read all of it, and in how many segments it went. Usage: bench_stream reader PORT
- * READ_SIZE, until it is killed; a line for each connection; bench_stream writer HOST PORT COUNT
- * SIZE [nodelay] [poll] prints one line; poll: it looks for an answer between two writes and does
- * not wait for one. */
+ * READ_SIZE, until it is killed; bench_stream writer HOST PORT COUNT SIZE [nodelay] prints one
+ * line. */
 #include "../../../examples/common.h"
-
-#include <poll.h>
 
 static const struct socket_options no_options = {.sndbuf = -1};
 
 static void read_stream(int fd, char *data, size_t size)
 {
-    struct tcp_info info = {0};
-    socklen_t length = sizeof(info);
-    uint64_t bytes = 0;
-    int64_t begun = 0;
-
-    for (size_t got; (got = read_some(fd, data, size)) != 0; bytes += got)
-        if (bytes == 0)
-            begun = now_ns();
-    begun = now_ns() - begun;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
-        die_errno("TCP_INFO");
-    printf("bytes %llu total_ms %.3f segments %u\n", (unsigned long long)bytes, (double)begun / 1e6,
-           info.tcpi_data_segs_in);
-    fflush(stdout);
+    while (read_some(fd, data, size) != 0)
+        continue;
     /* Who wrote them may be gone. */
     if (send(fd, "k", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE && errno != ECONNRESET)
         die_errno("send");
@@ -46,9 +31,8 @@ static void read_streams(long port, size_t size)
     }
 }
 
-static void write_stream(int fd, size_t count, size_t size, bool polls)
+static void write_stream(int fd, size_t count, size_t size)
 {
-    struct pollfd one = {.fd = fd, .events = POLLIN};
     char *data = malloc(size), answer;
     int64_t begun;
 
@@ -56,11 +40,8 @@ static void write_stream(int fd, size_t count, size_t size, bool polls)
         die("no memory for %zu bytes", size);
     fill_pattern(data, size, 1);
     begun = now_ns();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         write_all(fd, data, size);
-        if (polls && poll(&one, 1, 0) != 0)
-            die("an answer before the end");
-    }
     if (shutdown(fd, SHUT_WR) != 0)
         die_errno("shutdown");
     if (!read_all(fd, &answer, 1))
@@ -72,17 +53,13 @@ static void write_stream(int fd, size_t count, size_t size, bool polls)
 int main(int argc, char **argv)
 {
     struct socket_options options = no_options;
-    bool polls = false;
 
     if (argc == 4 && strcmp(argv[1], "reader") == 0)
         read_streams(parse_number(argv[2], "PORT", 0, 65535), parse_count(argv[3]));
-    for (; argc > 6; argc--) {
-        options.nodelay |= strcmp(argv[argc - 1], "nodelay") == 0;
-        polls |= strcmp(argv[argc - 1], "poll") == 0;
-    }
-    if (argc != 6 || strcmp(argv[1], "writer") != 0)
+    options.nodelay = argc == 7 && strcmp(argv[6], "nodelay") == 0;
+    if ((argc != 6 && !options.nodelay) || strcmp(argv[1], "writer") != 0)
         usage_error("needs reader PORT READ_SIZE or writer HOST PORT COUNT SIZE");
-    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]), parse_count(argv[5]),
-                 polls);
+    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]),
+                 parse_count(argv[5]));
     return 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Readers that wait for more than the first piece of an answer, and a client whose socket was made
- * by bare system calls. The peer is below our feet, has Nagle on and sends its answer in two small
- * writes: the second waits until the first is acknowledged. Prints the median of READS_ROUNDS
- * rounds in milliseconds. See promise.h.
+/* Readers that wait for more than the first piece of an answer. The peer is below our feet, has
+ * Nagle on and sends its answer in two small writes: the second waits until the first is
+ * acknowledged. Prints the median of 15 rounds in milliseconds. See promise.h.
  *
  * What lies unread the kernel acknowledges when its timer says so, whatever is asked of it then
  * (tcp_cleanup_rbuf wants an empty queue). Only for sixteen pieces, and sixteen more after a pause
@@ -10,10 +9,9 @@
  * (tcp_in_quickack_mode). */
 #include "promise.h"
 
-#include <sys/resource.h>
 #include <sys/select.h>
 
-enum { MOST_ROUNDS = 15, HEAD = 10, BODY = 90, WHOLE = HEAD + BODY, PIECES = 15 };
+enum { ROUNDS = 15, HEAD = 10, BODY = 90, WHOLE = HEAD + BODY };
 
 static char data[WHOLE];
 
@@ -21,48 +19,30 @@ static char data[WHOLE];
 static void *answers(void *peer)
 {
     static const char text[WHOLE];
-    char request[2 * PIECES];
+    char request;
     int fd = *(int *)peer;
-    while (raw(SYS_recvfrom, fd, (long)request, 1, 0, 0, 0) == 1) {
+    while (raw(SYS_recvfrom, fd, (long)&request, 1, 0, 0, 0) == 1) {
         raw(SYS_sendto, fd, (long)text, HEAD, MSG_NOSIGNAL, 0, 0);
         raw(SYS_sendto, fd, (long)text, BODY, MSG_NOSIGNAL, 0, 0);
     }
     return NULL;
 }
 
-/* Answers fifteen small writes by a byte. */
-static void *answers_bursts(void *peer)
+static void converse_with(struct conn conn, void (*read_answer)(int fd))
 {
-    char request[2 * PIECES];
-    int fd = *(int *)peer;
-    while (raw(SYS_recvfrom, fd, (long)request, sizeof request, MSG_WAITALL, 0, 0) ==
-           sizeof request)
-        raw(SYS_sendto, fd, (long)request, 1, MSG_NOSIGNAL, 0, 0);
-    return NULL;
-}
-
-static void converse_with(void *(*peer)(void *), struct conn conn, void (*ask)(int fd),
-                          void (*read_answer)(int fd))
-{
-    double took[MOST_ROUNDS];
+    double took[ROUNDS];
     pthread_t thread;
-    pthread_create(&thread, NULL, peer, &conn.peer);
-    int rounds = (int)from_environment("READS_ROUNDS", MOST_ROUNDS);
-    for (int i = 0; i < rounds; i++) {
+    pthread_create(&thread, NULL, answers, &conn.peer);
+    for (int i = 0; i < ROUNDS; i++) {
         double begin = now_ms();
-        ask(conn.fd);
+        EXPECT(send(conn.fd, "?", 1, 0) == 1);
         read_answer(conn.fd);
         took[i] = now_ms() - begin;
     }
-    printf("median %.2f\n", median_of(took, rounds));
+    printf("median %.2f\n", median_of(took, ROUNDS));
     shutdown(conn.fd, SHUT_WR);
     pthread_join(thread, NULL);
     close_conn(conn);
-}
-
-static void ask_once(int fd)
-{
-    EXPECT(send(fd, "?", 1, 0) == 1);
 }
 
 static void waits_until_readable(int fd)
@@ -117,18 +97,6 @@ static void fionread_all(int fd)
     EXPECT(read(fd, data, WHOLE) == WHOLE);
 }
 
-static void read_piecewise(int fd)
-{
-    for (size_t got = 0; got < WHOLE;) {
-        ssize_t n = recv(fd, data, WHOLE - got, 0);
-        if (n <= 0) {
-            wrong("no answer");
-            return;
-        }
-        got += (size_t)n;
-    }
-}
-
 /* The same without poll, which finds something at once. */
 static void fionread_and_sleep(int fd)
 {
@@ -141,7 +109,7 @@ static void fionread_and_sleep(int fd)
 
 static void reads_by(void (*read_answer)(int fd))
 {
-    converse_with(answers, open_conn(), ask_once, read_answer);
+    converse_with(open_conn(), read_answer);
 }
 
 SCENE("waitall", reads_by(wait_all))
@@ -155,52 +123,10 @@ static void with_low_water(void (*read_answer)(int fd))
     struct conn conn = open_conn();
     int whole = WHOLE;
     EXPECT(setsockopt(conn.fd, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole) == 0);
-    converse_with(answers, conn, ask_once, read_answer);
+    converse_with(conn, read_answer);
 }
 
 SCENE("lowat-select", with_low_water(select_all))
 SCENE("lowat-poll", with_low_water(poll_all))
-
-static void ask_in_pieces(int fd)
-{
-    for (int i = 0; i < PIECES; i++)
-        EXPECT(send(fd, "ab", 2, 0) == 2);
-}
-
-static void read_a_byte(int fd)
-{
-    EXPECT(recv(fd, data, 1, 0) == 1);
-}
-
-/* A runtime that makes its system calls itself uses libc's send and recv all the same. */
-SCENE("raw-client", converse_with(answers_bursts, raw_conn(-1), ask_in_pieces, read_a_byte))
-
-/* The same with a number that only a program with thousands of connections comes to. */
-SCENARIO("high-client")
-{
-    enum { HIGH = 2000 };
-    struct rlimit limit;
-    EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    limit.rlim_cur = limit.rlim_cur > 2 * HIGH ? limit.rlim_cur : 2 * HIGH;
-    EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    int made = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
-    EXPECT(RAW(dup3, made, HIGH, O_CLOEXEC, 0) == HIGH);
-    RAW(close, made, 0, 0, 0);
-    converse_with(answers_bursts, raw_conn(HIGH), ask_in_pieces, read_a_byte);
-}
-
-SCENARIO("syscall-client")
-{
-    struct sockaddr_in address;
-    struct conn conn;
-    int listener = raw_listener(0, &address);
-    conn.fd = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT(syscall(SYS_connect, conn.fd, &address, sizeof address) == 0);
-    conn.peer = raw_accept(listener);
-    converse_with(answers_bursts, conn, ask_in_pieces, read_a_byte);
-}
-
-/* It reads what a peer with Nagle on has written in two pieces. */
-SCENE("raw-reader", converse_with(answers, raw_conn(-1), ask_once, read_piecewise))
 
 LIFE_MAIN

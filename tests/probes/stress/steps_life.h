@@ -46,6 +46,16 @@ SCENARIO("accepted-nonblock")
 
 SCENE("raw", near = raw_conn(-1))
 
+/* At a number that only a program with thousands of connections comes to. */
+SCENARIO("raw-high")
+{
+    enum { HIGH = 2000 };
+    struct rlimit files = {2500, 4096};
+    EXPECT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    EXPECT(RAW(dup3, (int)RAW(socket, AF_INET, SOCK_STREAM, 0, 0), HIGH, O_CLOEXEC, 0) == HIGH);
+    near = raw_conn(HIGH);
+}
+
 /* --- what a program asks for --- */
 
 SCENE("bound", ask(DELACK_MAX_US, 20000))
@@ -78,8 +88,6 @@ SCENARIO("lowat")
     int bytes = 4;
     EXPECT(setsockopt(near.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0);
 }
-
-SCENE("nonblock", EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0))
 
 /* --- handing on and ending --- */
 

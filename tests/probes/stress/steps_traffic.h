@@ -48,8 +48,7 @@ SCENARIO_NAMED(says, "says")
     int bytes = 0;
     double begin = now_ms();
     /* The kernel's quick ACKs of a young connection are over. */
-    if (!getenv("STEPS_QUICK"))
-        set_kernel_option(near.fd, TCP_QUICKACK, 0);
+    set_kernel_option(near.fd, TCP_QUICKACK, 0);
     answer(near.peer, "!");
     while (bytes == 0 && look_again(begin, 2000))
         RAW(ioctl, near.fd, FIONREAD, &bytes, 0);
@@ -116,6 +115,15 @@ SCENARIO("vector")
     EXPECT(readv(near.fd, &one, 1) == 1);
 }
 
+/* Into the pipe, and out of it. */
+SCENARIO("splice-in")
+{
+    says();
+    EXPECT(splice(near.fd, NULL, pair[1], NULL, 1, 0) == 1);
+}
+
+SCENE("splice-out", EXPECT(splice(pair[0], NULL, near.fd, NULL, 1, SPLICE_F_MORE) == 1))
+
 /* The rest of four bytes comes later. */
 SCENARIO("four")
 {
@@ -175,6 +183,14 @@ SCENARIO("pipe")
     char byte;
     RAW(write, pair[1], "!", 1, 0);
     EXPECT(read(pair[0], &byte, 1) == 1);
+}
+
+SCENARIO("file")
+{
+    static int file;
+    char byte;
+    file = file ? file : open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    EXPECT(read(file, &byte, 1) == 1);
 }
 
 SCENARIO("empty-pipe")

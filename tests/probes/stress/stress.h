@@ -46,7 +46,6 @@ struct end {
     /* The stream that is written here. */
     unsigned base;
     _Atomic uint64_t sent; /* counted when the write has returned */
-    _Atomic uint64_t wrote_at;
     /* The other end's stream, read here. */
     uint64_t got;
 };
@@ -72,7 +71,6 @@ static struct worker workers[THREADS];
 static unsigned links_count = 1000;
 static unsigned char pattern[2 * PERIOD];
 static int pattern_fd; /* the same as a file */
-static uint64_t delay_ns;
 static bool judges_holding;
 static _Atomic int wrong_count, late_count;
 

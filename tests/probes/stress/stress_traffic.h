@@ -34,10 +34,9 @@ static int cut(struct worker *w, const unsigned char *data, size_t size, struct 
 static ssize_t write_once(struct worker *w, struct end *end, const unsigned char *data, size_t size)
 {
     struct iovec parts[3];
-    struct mmsghdr message = {.msg_hdr = {.msg_iov = parts}};
     off_t offset = data - pattern;
     int fd = copy_of(w, end);
-    switch (below(w, 12)) {
+    switch (below(w, 8)) {
     case 0:
         return writev(fd, parts, cut(w, data, size, parts));
     case 1:
@@ -45,19 +44,7 @@ static ssize_t write_once(struct worker *w, struct end *end, const unsigned char
     case 2:
         return send(fd, data, size, MSG_DONTWAIT);
     case 3:
-        return sendto(fd, data, size, 0, NULL, 0);
-    case 4:
-        message.msg_hdr.msg_iovlen = (size_t)cut(w, data, size, parts);
-        return sendmsg(fd, &message.msg_hdr, 0);
-    case 5:
-        message.msg_hdr.msg_iovlen = (size_t)cut(w, data, size, parts);
-        if (sendmmsg(fd, &message, 1, 0) != 1)
-            return -1;
-        return message.msg_len;
-    case 6:
         return sendfile(fd, pattern_fd, &offset, size);
-    case 7:
-        return pwritev2(fd, parts, cut(w, data, size, parts), -1, 0);
     default:
         return write(fd, data, size);
     }
@@ -85,16 +72,12 @@ static void wait_after_writing(struct worker *w, const struct end *end)
     struct pollfd quiet = {.fd = w->listener, .events = POLLIN};
     switch (below(w, 5)) {
     case 0:
+    case 1:
         nanosleep(&moment, NULL);
         break;
-    case 1:
-        usleep(20);
-        break;
     case 2:
-        poll(&quiet, 1, 1);
-        break;
     case 3:
-        ppoll(&quiet, 1, &moment, NULL);
+        poll(&quiet, 1, 1);
         break;
     default:
         return; /* a later wait's */
@@ -120,7 +103,6 @@ static void write_burst(struct worker *w, struct end *end, const struct end *to,
             break;
         }
         atomic_store(&end->sent, sent + size);
-        atomic_store(&end->wrote_at, now_ns());
         w->writes++;
     }
     if (pieces > 1)
@@ -131,29 +113,20 @@ static ssize_t read_once(struct worker *w, struct end *end, unsigned char *data,
                          uint64_t there)
 {
     struct iovec parts[2] = {{data, size / 2}, {data + size / 2, size - size / 2}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     int fd = copy_of(w, end);
     ssize_t peeked;
     w->impatient = end->nonblock;
-    switch (below(w, 10)) {
+    switch (below(w, 8)) {
     case 0:
-        return recv(fd, data, size, 0);
-    case 1:
-        return recvfrom(fd, data, size, 0, NULL, NULL);
-    case 2:
-        return recvmsg(fd, &message, 0);
-    case 3:
         return readv(fd, parts, 2);
-    case 4:
+    case 1:
         w->impatient = true;
         return recv(fd, data, size, MSG_DONTWAIT);
-    case 5: /* what has been sent is all there, or on its way */
+    case 2: /* what has been sent is all there, or on its way */
         return recv(fd, data, size < there ? size : there, MSG_WAITALL);
-    case 6:
+    case 3:
         peeked = recv(fd, data, size, MSG_PEEK);
         return peeked > 0 ? read(fd, data, (size_t)peeked) : peeked;
-    case 7:
-        return preadv2(fd, parts, 2, -1, 0);
     default:
         return read(fd, data, size);
     }

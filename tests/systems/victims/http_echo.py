@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Answers a POST with what it brought, by Python's own server. Usage: http_echo.py
+# Answers a POST with what it brought, by Python's own server; "whole": in one write. Usage: http_echo.py [whole]
 import http.server
+import sys
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1 if sys.argv[1:] == ["whole"] else 0
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
