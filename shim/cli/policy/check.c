@@ -25,8 +25,7 @@
 struct check {
     char name[PATH_MAX];      /* sanitized */
     cJSON *errors, *warnings; /* of its entry in "files"; NULL in the text form */
-    struct ns_policy_error kept[NS_POLICY_ERRORS_MOST];
-    unsigned n_kept;
+    unsigned n_errors;
 };
 
 /* 0 is null. */
@@ -35,47 +34,23 @@ static void add_number(cJSON *entry, const char *name, unsigned number)
     cJSON_AddItemToObject(entry, name, number ? cJSON_CreateNumber(number) : cJSON_CreateNull());
 }
 
-static void keep_error(void *context, const struct ns_policy_error *error)
+static void say_error(void *context, const struct ns_policy_error *error)
 {
     struct check *check = context;
 
-    if (check->n_kept < NS_POLICY_ERRORS_MOST)
-        check->kept[check->n_kept++] = *error;
-}
+    check->n_errors++;
+    if (ns_output_is_json()) {
+        cJSON *entry = cJSON_CreateObject();
 
-/* The reader reports missing keys last; their place is at the beginning. */
-static int compare(const void *first, const void *second)
-{
-    const struct ns_policy_error *a = first, *b = second;
-
-    if (a->line != b->line)
-        return a->line < b->line ? -1 : 1;
-    return a->column < b->column ? -1 : a->column > b->column;
-}
-
-static void say_errors(struct check *check)
-{
-    qsort(check->kept, check->n_kept, sizeof check->kept[0], compare);
-    for (unsigned i = 0; i < check->n_kept; i++) {
-        const struct ns_policy_error *error = &check->kept[i];
-
-        if (ns_output_is_json()) {
-            cJSON *entry = cJSON_CreateObject();
-
-            add_number(entry, "line", error->line);
-            add_number(entry, "column", error->line ? error->column : 0);
-            ns_output_text(entry, "message", error->message);
-            cJSON_AddItemToArray(check->errors, entry);
-        } else if (error->line) {
-            fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column,
-                    error->message);
-        } else {
-            fprintf(stderr, "%s: %s\n", check->name, error->message);
-        }
+        add_number(entry, "line", error->line);
+        add_number(entry, "column", error->line ? error->column : 0);
+        ns_output_text(entry, "message", error->message);
+        cJSON_AddItemToArray(check->errors, entry);
+    } else if (error->line) {
+        fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
+    } else {
+        fprintf(stderr, "%s: %s\n", check->name, error->message);
     }
-    if (check->n_kept == NS_POLICY_ERRORS_MOST && !ns_output_is_json())
-        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n",
-                check->name, NS_POLICY_ERRORS_MOST);
 }
 
 /* rule: NULL if it is about the whole policy. */
@@ -117,7 +92,19 @@ static void warn_of_writers(struct check *check, const char *path)
 }
 
 /* Add its entry to "files". */
-static void begin(struct check *check, const struct ns_policy_found *found)
+static cJSON *begin(struct check *check, const char *name)
+{
+    cJSON *entry = ns_output_entry("files");
+
+    snprintf(check->name, sizeof check->name, "%s", name);
+    ns_sanitize(check->name);
+    check->errors = cJSON_AddArrayToObject(entry, "errors");
+    check->warnings = cJSON_AddArrayToObject(entry, "warnings");
+    check->n_errors = 0;
+    return entry;
+}
+
+static void complete(cJSON *entry, const struct check *check, const struct ns_policy_found *found)
 {
     static const char *const origins[] = {
         [NS_POLICY_BUILTIN] = "built-in",
@@ -125,10 +112,7 @@ static void begin(struct check *check, const struct ns_policy_found *found)
         [NS_POLICY_NAMED] = "file",
         [NS_POLICY_IN_DIRECTORY] = "directory",
     };
-    cJSON *entry = ns_output_entry("files");
 
-    snprintf(check->name, sizeof check->name, "%s", found->path[0] ? found->path : "''");
-    ns_sanitize(check->name);
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
@@ -136,10 +120,8 @@ static void begin(struct check *check, const struct ns_policy_found *found)
         cJSON_AddNumberToObject(entry, "rules", (double)found->policy->n_rules);
         cJSON_AddBoolToObject(entry, "enabled", found->policy->enabled);
     } else {
-        cJSON_AddBoolToObject(entry, "more", check->n_kept == NS_POLICY_ERRORS_MOST);
+        cJSON_AddBoolToObject(entry, "more", check->n_errors >= NS_POLICY_ERRORS_MOST);
     }
-    check->errors = cJSON_AddArrayToObject(entry, "errors");
-    check->warnings = cJSON_AddArrayToObject(entry, "warnings");
 }
 
 /* Does every search for this file end in an earlier directory of the list, at a file of the same
@@ -169,20 +151,25 @@ static int check_file(const char *file, const char *list)
 {
     static struct ns_policy_found found;
     static struct check check;
-    const struct ns_policy_errors all = {keep_error, &check};
+    const struct ns_policy_errors all = {say_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
     char hiding[PATH_MAX], text[sizeof hiding + 64];
+    const char *name = file ? file : request.policy;
+    cJSON *entry = begin(&check, name[strspn(name, " \t\r\n")] == '{' && !file ? "NAGLESHIM_POLICY"
+                                 : *name                                       ? name
+                                                                               : "''");
 
-    check.n_kept = 0;
     if (file)
         ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
     else
         ns_policy_find(&request, &found, NULL, NULL);
     const struct ns_policy *policy = found.policy;
-    if (!policy && check.n_kept == 0)
-        keep_error(&check, &found.where);
-    begin(&check, &found);
-    say_errors(&check);
+    if (!policy && check.n_errors == 0)
+        say_error(&check, &found.where);
+    complete(entry, &check, &found);
+    if (check.n_errors >= NS_POLICY_ERRORS_MOST && !ns_output_is_json())
+        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n", check.name,
+                NS_POLICY_ERRORS_MOST);
     if (policy)
         ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s",
@@ -206,7 +193,7 @@ static void say_builtin(const char *list)
     const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
     static struct check check;
 
-    begin(&check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
+    complete(begin(&check, ""), &check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
     ns_output_line("no default.json in %s: programs without a file of their own get the built-in "
                    "policy (send %s, ack %s, every TCP socket)",
                    list, ns_send_name(rule->send), ns_ack_name(rule->ack));
