@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Start-up of the library that observes (libnagleshim-observe.so); the only reader of its
+/* Start-up of the observing library (libnagleshim-observe.so); the only reader of its
  * environment. Must never stop the program or print anything that NAGLESHIM_LOG does not ask for.
  */
 #include "base/real.h"

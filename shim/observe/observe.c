@@ -2,8 +2,8 @@
 /* See observe.h. Owns ns_observed.flags and each thread's list of the connections that its next
  * wait samples. Must never change a socket.
  *
- * A wait that follows a write asks what is unsent (one ioctl, and none if TCP_NODELAY is on). Only
- * where bytes are unsent is the connection sampled (TCP_INFO): before that wait (WAIT), after it
+ * A wait that follows a write asks what is unsent (one ioctl, and none if TCP_NODELAY is on). The
+ * connection is sampled (TCP_INFO) only if bytes are unsent: before that wait (WAIT), after it
  * (WOKE), before the next write if they were still unsent after it (WRITE), and when the answer is
  * read if they had left by then but the answer had not come (WOKE again). */
 #include "observe/observe.h"

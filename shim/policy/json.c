@@ -13,12 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A policy while it is read, and which required keys were found. */
-struct draft {
-    struct ns_policy *policy;
-    bool has_version, has_rules;
-};
-
 static int read_comment(struct ns_reader *reader, const cJSON *item, void *into)
 {
     (void)into;
@@ -227,26 +221,23 @@ static const struct ns_reader_key rule_keys[] = {
 
 static int read_version(struct ns_reader *reader, const cJSON *item, void *into)
 {
-    struct draft *draft = into;
     int version;
-    draft->has_version = true;
+    (void)into;
     return ns_reader_integer(reader, item, 1, 1, &version);
 }
 
 static int read_enabled(struct ns_reader *reader, const cJSON *item, void *into)
 {
-    struct draft *draft = into;
+    struct ns_policy *policy = into;
     if (!cJSON_IsBool(item))
         return ns_reader_expected(reader, item, "true or false");
-    draft->policy->enabled = cJSON_IsTrue(item);
+    policy->enabled = cJSON_IsTrue(item);
     return 0;
 }
 
 static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
 {
-    struct draft *draft = into;
-    struct ns_policy *policy = draft->policy;
-    draft->has_rules = true;
+    struct ns_policy *policy = into;
     if (!cJSON_IsArray(item))
         return ns_reader_expected(reader, item, "a list of rules");
     if (!item->child)
@@ -278,16 +269,15 @@ static const struct ns_reader_key policy_keys[] = {
 
 static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
 {
-    struct draft draft = {.policy = policy};
     const cJSON *root = reader->root;
     int result = ns_reader_object(reader, root, "a policy", policy_keys,
-                                  sizeof policy_keys / sizeof *policy_keys, &draft);
+                                  sizeof policy_keys / sizeof *policy_keys, policy);
     if (!ns_reader_goes_on(reader, result) || !cJSON_IsObject(root))
         return result;
-    if (!draft.has_version)
+    if (!cJSON_GetObjectItemCaseSensitive(root, "version"))
         result =
             ns_reader_fail(reader, root, NS_TEXT_VALUE, "\"version\" is missing; it must be 1");
-    if (!draft.has_rules && ns_reader_goes_on(reader, result))
+    if (!cJSON_GetObjectItemCaseSensitive(root, "rules") && ns_reader_goes_on(reader, result))
         result = ns_reader_fail(reader, root, NS_TEXT_VALUE,
                                 "\"rules\" is missing; it must be a list of rules");
     return result;

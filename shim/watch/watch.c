@@ -57,7 +57,7 @@ struct ns_watch {
     struct ns_diag_list part;
     size_t netns; /* the one being listed */
     unsigned connections, idle, busy;
-    bool all, peers;
+    bool all;
     struct ns_watch_tally tally;
 };
 
@@ -105,7 +105,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
-    bool is_peer = watch->peers && !place->chosen &&
+    bool is_peer = !watch->all && !place->chosen &&
                    ns_table_is_peer(&watch->table, listing->netns, &seen->key);
     if (place->pid == 0 && is_peer && !place->listed) {
         watch->everyone_wanted = place->listed = true;
@@ -114,7 +114,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     /* Its process is not known before a round that begins after this. */
     if (place->pid == 0 && is_peer && watch->table.owners.complete <= place->stamp)
         return;
-    if (!place->chosen && !is_peer && watch->peers)
+    if (!place->chosen && !is_peer && !watch->all)
         return;
     if (place->pid == 0 && !is_peer) {
         watch->owners_wanted |= !place->listed;
@@ -176,7 +176,7 @@ static void drop_netns(struct ns_watch *watch)
     for (size_t i = 0; i < watch->table.n_live; i++)
         watch->table.live[i]->netns->round = owners->stamp;
     ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
-                         watch->peers ? owners->complete : owners->stamp);
+                         watch->all ? owners->stamp : owners->complete);
 }
 
 static void end_list(struct ns_watch *watch)
@@ -252,7 +252,7 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
 
 static uint64_t everyone_due(const struct ns_watch *watch)
 {
-    if (!watch->peers)
+    if (watch->all)
         return UINT64_MAX;
     return due(&watch->everyone, watch->everyone_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
 }
@@ -298,44 +298,37 @@ static uint64_t lists_due(const struct ns_watch *watch)
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
-/* May one of pids be examined? Their children may belong to another user. */
-static bool may_look(const struct ns_watch *watch, const struct ns_watch_options *options)
+/* May the process be examined? Its children may belong to another user. */
+static bool may_look(const struct ns_owners *owners, pid_t pid)
 {
-    const struct ns_owners *owners = &watch->table.owners;
-
-    for (size_t i = 0; i < owners->n_processes && !options->all; i++)
-        for (size_t named = 0; named < options->n_pids && !owners->processes[i].denied; named++)
-            if (owners->processes[i].pid == options->pids[named])
-                return true;
-    return options->all;
+    for (size_t i = 0; i < owners->n_processes; i++)
+        if (owners->processes[i].pid == pid)
+            return !owners->processes[i].denied;
+    return false;
 }
 
-int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **out)
+int ns_watch_open(pid_t pid, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof *watch);
     struct timespec tick;
     int error = watch ? 0 : -ENOMEM;
-    size_t there = 0;
-    int added = -ESRCH;
+    bool all = pid == 0;
 
     if (error)
         return error;
     ns_fd_limit_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
-    watch->all = watch->table.owners.all = options->all;
-    watch->peers = options->peers && !options->all;
-    watch->table.owners.children = options->children;
+    watch->all = watch->table.owners.all = all;
+    watch->table.owners.children = true;
     ns_sampler_begin(&watch->sampler);
-    for (size_t i = 0; i < options->n_pids && !options->all; i++)
-        there += (added = ns_owners_add(&watch->table.owners, options->pids[i])) == 0;
-    if (!options->all && there == 0)
-        error = added;
+    if (!all)
+        error = ns_owners_add(&watch->table.owners, pid);
     if (!error)
         error = step_descriptors(watch, UINT64_MAX);
-    if (!error && !options->all && watch->table.owners.n_processes == 0)
+    if (!error && !all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !may_look(watch, options))
+    if (!error && !all && !may_look(&watch->table.owners, pid))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_sampler_call){&watch->tally, NULL, NULL}, UINT64_MAX);

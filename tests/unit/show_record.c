@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the records in a directory as the command reads them: a line for all, for each process and
- * row of connections, and with "holds" for each hold. */
+ * row of connections. */
 #include "cli/diagnose/rows.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 int main(int argc, char **argv)
 {
@@ -32,15 +31,6 @@ int main(int argc, char **argv)
                row->connections, verdict->calls, verdict->requests, ns_grade_name(verdict->grade),
                verdict->stalls, verdict->maybe, verdict->late, (double)verdict->certain_ns / 1e6,
                verdict->receiving, row->pattern);
-    }
-    for (size_t i = 0; argc > 2 && strcmp(argv[2], "holds") == 0 && i < diagnosis.n_holds; i++) {
-        const struct ns_hold *hold = &diagnosis.holds[i].hold;
-
-        for (size_t j = 0; j < diagnosis.n_rows; j++)
-            if (diagnosis.rows[j].id == diagnosis.holds[i].id)
-                printf("hold of %s: ms %.3f waited %d certain %d\n",
-                       diagnosis.rows[j].process->name, (double)(hold->end - hold->begin) / 1e6,
-                       hold->waited, hold->certain);
     }
     ns_diagnosis_release(&diagnosis);
     return 0;

@@ -114,13 +114,13 @@ static uint64_t lost(const struct ns_verdict *verdict)
     return verdict->most_ns + verdict->receiving_ns;
 }
 
-int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
-                     const struct ns_diagnosed_connection *connection)
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
+                      const struct ns_diagnosed_connection *connection)
 {
     struct ns_diagnosed *row = row_of(diagnosis, connection);
 
     if (!row)
-        return -ENOMEM;
+        return;
     bool is_first = row->connections == 0;
     if (is_first)
         row->verdict = *connection->verdict;
@@ -134,7 +134,6 @@ int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
         strncpy(row->pattern, connection->pattern, sizeof row->pattern - 1);
     }
     row->connections += connection->connections ? connection->connections : 1;
-    return (int)row->id;
 }
 
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)

@@ -125,9 +125,9 @@ int ns_diagnosed_say_error(const char *verb, pid_t pid, int error);
 int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection);
 
-/* Add a connection with its final verdict. The id of its row, or -ENOMEM. */
-int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
-                     const struct ns_diagnosed_connection *connection);
+/* Add a connection with its final verdict. Without memory it is left out. */
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
+                      const struct ns_diagnosed_connection *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
  * processes may still be writing. Another process wrote the records, so that everything in them is

@@ -114,46 +114,34 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
                       width);
 }
 
-static void describe_short(FILE *stream, const struct ns_diagnosed *row)
+static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     enum ns_delay most = 0;
-    char text[TEXT_MOST];
+    char line[2 * TEXT_MOST], text[TEXT_MOST];
 
-    fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
+    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
+             ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
     for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays_ns[delay] > verdict->delays_ns[most])
             most = delay;
-    if (row->is_held) {
-        fprintf(stream, ", %s[%d]", row->other->process->name, row->other->process->pid);
-        return;
-    }
-    if (row->is_repeated)
-        fprintf(stream, "; the other end of a row above");
+    if (row->is_held)
+        ns_words_add(line, sizeof line, ", %s[%d]", row->other->process->name,
+                     row->other->process->pid);
+    else if (row->is_repeated)
+        ns_words_add(line, sizeof line, "; the other end of a row above");
     else if (row->conclusion.stalls)
-        fprintf(stream, "; %.0f ms lost", row->conclusion.lost_ms);
+        ns_words_add(line, sizeof line, "; %.0f ms lost", row->conclusion.lost_ms);
     else if (verdict->grade == NS_GRADE_CANNOT_TELL)
-        fprintf(stream, "; %s", ns_diagnosis_doubt(row));
+        ns_words_add(line, sizeof line, "; %s", ns_diagnosis_doubt(row));
     else
-        fprintf(stream, "; %" PRIu64 " request%s", verdict->requests,
-                verdict->requests == 1 ? "" : "s");
-    if (!row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
+        ns_words_add(line, sizeof line, "; %" PRIu64 " request%s", verdict->requests,
+                     verdict->requests == 1 ? "" : "s");
+    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
         verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
-        fprintf(stream, "; %s",
-                ns_diagnosis_delay(most, row->source, verdict->delays[most],
-                                   verdict->delays_ns[most], text, sizeof text));
-}
-
-static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
-{
-    char line[2 * TEXT_MOST] = "";
-    FILE *into = fmemopen(line, sizeof line - 1, "w");
-
-    if (!into)
-        return;
-    describe_short(into, row);
-    fclose(into);
+        ns_words_add(line, sizeof line, "; %s",
+                     ns_diagnosis_delay(most, row->source, verdict->delays[most],
+                                        verdict->delays_ns[most], text, sizeof text));
     print_words(stream, line, 0, 2, width);
 }
 

@@ -258,14 +258,7 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
 {
     const struct ns_diagnose_options *options = session->options;
     pid_t pid = session->child ? session->child->pid : options->pid;
-    struct ns_watch_options wanted = {
-        .pids = &pid,
-        .n_pids = options->all ? 0 : 1,
-        .children = true,
-        .all = options->all,
-        .peers = true,
-    };
-    int error = ns_watch_open(&wanted, &session->watch);
+    int error = ns_watch_open(pid, &session->watch);
 
     if (error) {
         session->watch = NULL;

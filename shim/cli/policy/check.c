@@ -124,43 +124,20 @@ static void complete(cJSON *entry, const struct check *check, const struct ns_po
     }
 }
 
-/* Does every search for this file end in an earlier directory of the list, at a file of the same
- * name or at default.json? Sets hiding to that file. */
-static bool is_hidden(const char *list, const char *path, char hiding[PATH_MAX])
-{
-    struct ns_policy_directories directories = ns_policy_directories(list);
-    const char *base = strrchr(path, '/'), *at;
-    size_t length;
-
-    while (ns_policy_next_directory(&directories, &at, &length)) {
-        if (length == (size_t)(base - path) && strncmp(at, path, length) == 0)
-            return false; /* its own directory */
-        snprintf(hiding, PATH_MAX, "%.*s%s", (int)length, at, base);
-        if (access(hiding, F_OK) == 0)
-            return true;
-        snprintf(hiding, PATH_MAX, "%.*s/default.json", (int)length, at);
-        if (access(hiding, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* file NULL: the policy that NAGLESHIM_POLICY names. list: the directories in which the file was
- * found; NULL if it was named. Returns the exit status. */
-static int check_file(const char *file, const char *list)
+/* file NULL: the policy that NAGLESHIM_POLICY names. Returns the exit status. */
+static int check_file(const char *file, enum ns_policy_origin origin)
 {
     static struct ns_policy_found found;
     static struct check check;
     const struct ns_policy_errors all = {say_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
-    char hiding[PATH_MAX], text[sizeof hiding + 64];
     const char *name = file ? file : request.policy;
     cJSON *entry = begin(&check, name[strspn(name, " \t\r\n")] == '{' && !file ? "NAGLESHIM_POLICY"
                                  : *name                                       ? name
                                                                                : "''");
 
     if (file)
-        ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
+        ns_policy_read_as(origin, file, &found, &all);
     else
         ns_policy_find(&request, &found, NULL, NULL);
     const struct ns_policy *policy = found.policy;
@@ -174,10 +151,6 @@ static int check_file(const char *file, const char *list)
         ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s",
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
-    if (list && is_hidden(list, found.path, hiding)) {
-        snprintf(text, sizeof text, "no program gets this file: %s is found first", hiding);
-        say_warning(&check, NULL, ns_sanitize(text));
-    }
     if (policy) {
         ns_policy_warnings(policy, say_warning, &check);
         if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
@@ -226,7 +199,7 @@ static int check_directories(const char *list, bool is_option)
         }
         for (int i = 0; i < n; i++) {
             snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-            status = check_file(path, list);
+            status = check_file(path, NS_POLICY_IN_DIRECTORY);
             worst = status > worst ? status : worst;
             has_default = has_default || strcmp(entries[i]->d_name, "default.json") == 0;
             free(entries[i]);
@@ -249,7 +222,7 @@ static int check_here(void)
         ns_say("check", "warning: %s", off);
     ns_environment_judge("check");
     if (named && *named)
-        return check_file(NULL, NULL);
+        return check_file(NULL, NS_POLICY_NAMED);
     return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
 }
 
@@ -271,7 +244,7 @@ int ns_check_main(int argc, char **argv)
     if (optind >= argc)
         return check_here();
     for (int i = optind; i < argc; i++) {
-        int status = check_file(argv[i], NULL);
+        int status = check_file(argv[i], NS_POLICY_NAMED);
 
         worst = status > worst ? status : worst;
     }

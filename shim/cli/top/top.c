@@ -179,12 +179,7 @@ int ns_top_main(int argc, char **argv)
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-    struct ns_watch_options watch = {.pids = &options.pid,
-                                     .n_pids = 1,
-                                     .children = true,
-                                     .all = options.pid == 0,
-                                     .peers = options.pid != 0};
-    int error = ns_watch_open(&watch, &top.watch);
+    int error = ns_watch_open(options.pid, &top.watch);
     if (error)
         return ns_diagnosed_say_error("top", options.pid, error);
     catch_signals();
