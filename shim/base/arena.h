@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that is allocated in small pieces and freed at once. It comes from mmap, not from malloc:
+/* Memory that is allocated in small pieces and freed as a whole. It comes from mmap, not malloc:
  * the program's heap stays as it would be without the library, and the program's own malloc need
  * not be ready at start-up. Not async-signal-safe. */
 #ifndef NS_ARENA_H
@@ -12,8 +12,7 @@ struct ns_arena {
     size_t used;                   /* bytes used of the newest chunk */
 };
 
-/* Allocate size bytes, zeroed and aligned for a pointer. NULL with errno ENOMEM if there are none.
- */
+/* Allocate size bytes, zeroed and aligned for a pointer. NULL with errno ENOMEM if that fails. */
 void *ns_arena_alloc(struct ns_arena *arena, size_t size);
 
 /* Keep only the first size bytes of the newest piece; the rest must not have been written. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where large arrays are: behind all other variables (layout.ld), so that those which every process
- * writes at its start, and every forked child, share one page. */
+/* Puts large arrays behind all other variables (layout.ld), so that the variables that every
+ * process and every forked child writes share one page. */
 #ifndef NS_LARGE_H
 #define NS_LARGE_H
 

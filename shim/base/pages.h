@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Replace the atomic pointer at place, if it is expected, by size bytes of zeros. Returns its value
- * then, which may be another thread's pages; NULL if there is no memory. */
+/* If the atomic pointer at place equals expected, let it point to size bytes of zeros. Returns its
+ * new value, which may be another thread's pages; NULL if there is no memory. */
 void *ns_pages_put(void *place, void *expected, size_t size);
 
 #endif

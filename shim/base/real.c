@@ -12,39 +12,30 @@
 struct ns_real ns_real;
 
 /* Replacements for calls that the libc lacks. They have no parameters but are called with some,
- * which the ABIs of x86-64 and aarch64 allow: the caller removes the arguments. */
-static long missing_MINUS_ONE(void)
-{
-    errno = ENOSYS;
-    return -1;
-}
+ * which the ABIs of x86-64 and aarch64 allow: the caller removes the arguments. thrd_sleep: -1
+ * means that a signal came, any other negative value an error (C11, 7.26.5.7). */
+#define EACH_MISSING(_)                                                                            \
+    _(MINUS_ONE, long, (errno = ENOSYS, -1))                                                       \
+    _(NULL_POINTER, void *, (errno = ENOSYS, NULL))                                                \
+    _(ENOSYS_CODE, int, ENOSYS)                                                                    \
+    _(THRD_ERROR, int, thrd_error)                                                                 \
+    _(MINUS_TWO, int, -2)                                                                          \
+    _(ZERO, int, 0)
+#define FUNCTION(id, type, value)                                                                  \
+    static type missing_##id(void)                                                                 \
+    {                                                                                              \
+        return value;                                                                              \
+    }
+EACH_MISSING(FUNCTION)
 
-static void *missing_NULL_POINTER(void)
-{
-    errno = ENOSYS;
-    return NULL;
-}
+enum missing {
+#define ID(id, type, value) id,
+    EACH_MISSING(ID)
+};
 
-static int missing_ENOSYS_CODE(void)
-{
-    return ENOSYS;
-}
-
-static int missing_THRD_ERROR(void)
-{
-    return thrd_error;
-}
-
-/* thrd_sleep: -1 means that a signal came, any other negative value an error (C11, 7.26.5.7). */
-static int missing_MINUS_TWO(void)
-{
-    return -2;
-}
-
-static int missing_ZERO(void)
-{
-    return 0;
-}
+static void (*const missing[])(void) = {
+#define ADDRESS(id, type, value) (void (*)(void)) missing_##id,
+    EACH_MISSING(ADDRESS)};
 
 /* One string instead of pointers, each of which would be a relocation at every start of a process.
  */
@@ -53,24 +44,6 @@ static const char names[] =
 #include "base/calls.def"
 #undef NS_CALL
     ;
-
-enum missing {
-    MINUS_ONE,
-    NULL_POINTER,
-    ENOSYS_CODE,
-    THRD_ERROR,
-    MINUS_TWO,
-    ZERO,
-};
-
-static void (*const missing[])(void) = {
-    [MINUS_ONE] = (void (*)(void))missing_MINUS_ONE,
-    [NULL_POINTER] = (void (*)(void))missing_NULL_POINTER,
-    [ENOSYS_CODE] = (void (*)(void))missing_ENOSYS_CODE,
-    [THRD_ERROR] = (void (*)(void))missing_THRD_ERROR,
-    [MINUS_TWO] = (void (*)(void))missing_MINUS_TWO,
-    [ZERO] = (void (*)(void))missing_ZERO,
-};
 
 static const unsigned char missing_of[NS_CALL_COUNT] = {
 #define NS_CALL(result, name, parameters, failure) failure,

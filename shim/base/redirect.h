@@ -11,12 +11,12 @@ struct ns_redirection {
     void (*to)(void);
 };
 
-/* Redirect the calls of the object that contains the address within: count functions, or if that is
- * 0 all that this library exports. (An object that was opened with RTLD_DEEPBIND finds libc's
- * functions before the exported ones.) Only slots that lead, or will lead, to libc's definition are
- * changed. If another object defines the name, too, they stay, since the program may want that
- * definition. A slot that cannot be written stays. Takes the loader's lock and allocates nothing;
- * errno is unchanged. Not async-signal-safe. */
+/* Redirect the calls of the object that contains the address within: count functions or, if count
+ * is 0, all that this library exports. (An object that was opened with RTLD_DEEPBIND finds libc's
+ * functions before the exported ones.) Changes only slots that lead, or will lead, to libc's
+ * definition. If another object defines the name, too, its slots stay, since the program may want
+ * that definition. A slot that cannot be written stays. Takes the loader's lock and allocates
+ * nothing; errno is unchanged. Not async-signal-safe. */
 void ns_redirect_calls(const void *within, const struct ns_redirection *functions, size_t count);
 
 #endif

@@ -9,8 +9,8 @@
 #define NS_PUT(object, member, value)                                                              \
     atomic_store_explicit(&(object)->member, (value), memory_order_relaxed)
 
-/* Not a read-modify-write: two threads at once may lose a count, and no thread pays for a locked
- * bus. */
+/* Not a read-modify-write: two threads at once may lose a count, but no thread pays for a locked
+ * instruction. */
 #define NS_ADD(counter, amount)                                                                    \
     atomic_store_explicit(&(counter),                                                              \
                           atomic_load_explicit(&(counter), memory_order_relaxed) + (amount),       \

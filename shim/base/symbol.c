@@ -4,8 +4,8 @@
  * It does not use dlsym, for four reasons. Before glibc 2.34 dlsym is in libdl, which every process
  * would have to load. Before glibc 2.36 RTLD_NEXT finds the oldest version of a symbol (BZ 14932),
  * and the old pthread_cond_wait is another function. dlsym may call calloc, which may be the
- * program's own and not ready yet. And a hundred calls of dlsym are a third of what the library
- * adds to the start of a process. */
+ * program's own and not ready yet. And a hundred calls of dlsym would be a third of the time that
+ * the library adds to the start of a process. */
 #include "base/symbol.h"
 
 #include "base/object.h"

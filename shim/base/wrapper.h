@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the exported wrappers of both libraries share: the one that cures (calls/) and the one that
- * observes (observe/calls.c). Everything here is async-signal-safe. */
+/* What the exported wrappers of both libraries share: the shim (calls/) and the observing library
+ * (observe/calls.c). Everything here is async-signal-safe. */
 #ifndef NS_WRAPPER_H
 #define NS_WRAPPER_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* Exported: libc's name and prototype, and nothing else is. */
+/* For functions with libc's name and prototype; nothing else is exported. */
 #define NS_EXPORT __attribute__((visibility("default")))
 
 /* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
@@ -22,7 +22,7 @@ int __dprintf_chk(int, int, const char *, ...);
 int __poll_chk(struct pollfd *, nfds_t, int, size_t);
 int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
 
-/* Can a wait with this timeout take time? NULL: it has no end. */
+/* Can a wait with this timeout take time? NULL: there is no timeout. */
 static inline bool ns_takes_time(const struct timespec *time)
 {
     return !time || time->tv_sec != 0 || time->tv_nsec != 0;

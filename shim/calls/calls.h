@@ -46,7 +46,7 @@ void ns_before_listen(int fd);
 /* After a successful fcntl(). */
 void ns_after_fcntl(int fd, int command, long argument, int result);
 
-/* Before dup2 or dup3 puts fd onto copy: forgets copy, if the call is going to work. */
+/* Before dup2 or dup3 puts fd onto copy: forgets copy if the call will succeed. */
 void ns_before_replacing(int fd, int copy);
 
 /* Before close_range with these arguments. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Libraries that the program opens with RTLD_DEEPBIND, which find libc's functions before the
- * exported ones (PHP opens its extensions so). Their slots are changed when each is initialized,
+ * exported ones (PHP does so for extensions). Their slots are changed when each is initialized,
  * before its constructors run. dlopen itself only notes the flag. The loader searches according to
  * the caller (its DT_RUNPATH, its namespace), so libc's dlopen must see the program's return
  * address: the exported one jumps to libc's and leaves the stack as it was. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads of stdio from a connection, which enter the kernel inside libc. They are not exported,
- * since every program that reads a file would pay: if a program makes a stream of a connection, the
- * calls of the object that does so are redirected. Must never touch a stream. */
+/* Reads of stdio from a connection, which enter the kernel inside libc. To export them would cost
+ * every program that reads a file. Instead, if an object makes a stream of a connection, its calls
+ * are redirected. Must never touch a stream. */
 #include "base/redirect.h"
 #include "base/symbol.h"
 #include "calls/calls.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The exported functions of liburing, which enters the kernel without libc's functions. Those that
- * make a ring mark the process, those that wait are waits, and from the requests that they submit
- * the library learns what is written, read, connected and closed. Must never change a request. */
+ * make a ring mark the process. Those that may wait are waits. The submitted requests show what is
+ * written, read, connected and closed. Must never change a request. */
 #include "base/symbol.h"
 #include "calls/calls.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported waits for something else than descriptors: time, signals, threads, children. Each
- * flushes what is pending and is then made as asked. As async-signal-safe as the calls themselves.
- */
+/* The exported waits for time, signals, threads and children. Each flushes what is pending and is
+ * then made as the program asked. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
 #define NS_CALL(...)

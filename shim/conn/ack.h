@@ -25,9 +25,9 @@ struct ns_ack_state {
     uint32_t again : 1;       /* more came after an ACK, without an answer in between */
     uint32_t pieces : 1;      /* the peer did wait for an ACK that was skipped: never skip again */
     uint32_t seen : 1;        /* nothing more was found since it was read */
-    uint32_t answers : 1;     /* this descriptor writes, and not only another one of the socket */
+    uint32_t answers : 1;     /* the library has seen a write to the socket */
     uint32_t testing : 1;     /* the ACK of what was read is skipped as a test */
-    uint32_t needless : 5;    /* ACKs in a row after which an answer went and nothing came */
+    uint32_t needless : 5;    /* ACKs in a row that an answer followed, and no data */
     uint32_t helped : 5;      /* ACKs after which more data came; before the first write: reads */
     uint32_t epoch : 3;       /* of the thread that read, its low bits */
     uint32_t at : 10;         /* when it was read, or the test began: ticks, their low bits */
@@ -35,13 +35,13 @@ struct ns_ack_state {
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint32_t), "loaded and stored as one word");
 
 enum {
-    NS_ACK_NEEDLESS = 31, /* so many needless ACKs in a row, and they are skipped */
+    NS_ACK_NEEDLESS = 31, /* after so many needless ACKs in a row, ACKs are skipped */
     NS_ACK_HELPED = 31,   /* after so many that seemed to help, one is skipped as a test */
-    NS_ACK_ASKED = 16,    /* at so many first reads the kernel's mode may be asked for */
+    NS_ACK_ASKED = 16,    /* the kernel may be asked for its mode before so many reads */
     NS_ACK_OLD = 4,       /* after so many waits that all found something, an ACK is sent */
     NS_ACK_TICK_MS = 4,
-    /* Ticks. A delayed ACK comes after 8 ms at the least (a bound of the library's), or after 40
-     * ms; data that comes later than that was not held by it. */
+    /* Ticks. Data that waited for a delayed ACK comes after 8 ms (the library's limit) or about 40
+     * ms (the kernel's). Later data waited for something else. */
     NS_ACK_LATE = 2,
     NS_ACK_LATEST = 15,
 };

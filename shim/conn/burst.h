@@ -126,12 +126,11 @@ static inline void ns_burst_pushed(struct ns_burst *burst, uint16_t now)
 /* --- auto-cork: small writes are held; the last write of a predictable burst is not --- */
 
 struct ns_cork {
-    uint8_t writes;   /* in the current burst, at most NS_CORK_MANY */
-    uint8_t before;   /* in the previous burst; 0: unknown */
-    uint8_t expected; /* in each of the last two bursts if they were equally long, otherwise 0 */
-    uint8_t
-        predicted; /* the last write was sent as the last one of a burst of the expected length */
-    uint8_t late;  /* late bursts in a row; a very late one counts as NS_CORK_LATE_MOST */
+    uint8_t writes;    /* in the current burst, at most NS_CORK_MANY */
+    uint8_t before;    /* in the previous burst; 0: unknown */
+    uint8_t expected;  /* in each of the last two bursts if they were equally long, otherwise 0 */
+    uint8_t predicted; /* the last write was sent as the last of the expected number */
+    uint8_t late;      /* late bursts in a row; a very late one counts as NS_CORK_LATE_MOST */
     uint8_t unused[3];
 };
 _Static_assert(sizeof(struct ns_cork) == sizeof(uint64_t), "loaded and stored as one word");
@@ -142,7 +141,7 @@ enum {
      * the middle of a burst makes one late; three in a row mean that the program waits where the
      * library cannot see it. */
     NS_CORK_LATE_MOST = 3,
-    NS_CORK_VERY_LATE_MS = 100, /* so late means such a wait for certain */
+    NS_CORK_VERY_LATE_MS = 100, /* one burst this late proves such a wait */
     NS_CORK_STREAM = 64,        /* a burst of so many writes is a stream, which is never late */
 };
 

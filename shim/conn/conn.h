@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the library knows of a TCP socket: one object for each, which every descriptor of it names
- * (fds.h). It may be wrong, since some closes and options reach the kernel unseen. Its users must
- * survive that; NS_CONN_NONE and NS_CONN_ALONE (pass everything through) are always safe.
+/* What the library knows of a TCP socket: one object, which every descriptor of it names (fds.h).
+ * It may be wrong, because the library does not see every close and option. Its users must tolerate
+ * that; NS_CONN_NONE and NS_CONN_ALONE (pass everything through) are always safe.
  *
  * Any thread that uses the socket writes the members, with relaxed stores: each is a hint by
  * itself, none guards another, and the kernel's answer checks those that are read together. Members
@@ -55,7 +55,7 @@ struct ns_conn {
     _Atomic uint8_t wrote;          /* something was sent, and may be in flight */
     _Atomic uint8_t joins;          /* Nagle's algorithm may hold bytes of this burst */
     _Atomic uint8_t heard;          /* data was read since the last push */
-    _Atomic uint8_t whole;          /* struct ns_whole; of a listener the generation: process.h */
+    _Atomic uint8_t whole;          /* struct ns_whole; for a listener: generation (process.h) */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint32_t ack_state;     /* struct ns_ack_state */
     /* ns_thread.epoch at the last write. Differs from a thread's epoch if that thread has waited
@@ -112,7 +112,7 @@ enum {
     NS_READS_AGAIN = 128, /* reads twice without a wait; and with NS_WAITS_UNSEEN: waits between */
 };
 
-/* Is it more than passed through? */
+/* Does a rule govern the socket, or may one? */
 static inline bool ns_conn_is_ours(const struct ns_conn *conn)
 {
     return NS_GET(conn, kind) > NS_CONN_ALONE;

@@ -9,7 +9,7 @@
 
 enum {
     NS_DELACK_OPTION = 46, /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
-    /* Two ticks at HZ=250, the least that such a kernel takes. Others round up or refuse. */
+    /* Two ticks at HZ=250, the lowest that such a kernel accepts. Others round up or refuse. */
     NS_DELACK_US = 8000,
 };
 

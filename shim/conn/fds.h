@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Which connection a descriptor names: a table by number, read with two loads and no lock. It may
- * be wrong, since some closes reach the kernel unseen. A number that is used again drops what it
- * named. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+ * be wrong, because the library does not see every close. When a number is used again, its old
+ * entry is dropped. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_FDS_H
 #define NS_FDS_H
 
 #include "conn/conn.h"
 
 /* Table entries for descriptors that are not TCP sockets. */
-#define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; untouched memory says so */
+#define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; zero, as untouched memory is */
 #define NS_FD_FILE ((struct ns_conn *)1)    /* a regular file; its reads never wait */
 #define NS_FD_OTHER ((struct ns_conn *)2)   /* anything else */
 
@@ -72,7 +72,7 @@ static inline bool ns_fd_any(void)
     return atomic_load_explicit(&ns_fd_used, memory_order_relaxed) != 0;
 }
 
-/* Is fd a regular file, whose reads never wait? Asks the kernel, until it has said yes. */
+/* Is fd a regular file, whose reads never wait? Asks the kernel until the answer is yes. */
 bool ns_fd_is_file(int fd);
 
 /* Is fd known to be one? Never asks the kernel. */
@@ -99,10 +99,10 @@ void ns_fd_fill(int fd, struct ns_conn *said);
 /* Make a new connection and let fd name it. NULL if there is no room or no memory. */
 struct ns_conn *ns_fd_make(int fd);
 
-/* A descriptor other than but that names conn; -1 if there is none. Searches the whole table. */
+/* Another descriptor of conn than but; -1 if there is none. Searches the whole table. */
 int ns_fd_other(const struct ns_conn *conn, int but);
 
-/* A call on fd, which the table says is conn, failed as it does not fail on a TCP socket: ask the
+/* A call on fd, which named conn, failed with an error that a TCP socket does not give: ask the
  * kernel what fd is, and drop the entry if it is something else. */
 void ns_fd_refresh(int fd, struct ns_conn *conn);
 

@@ -18,8 +18,8 @@ enum { NS_PROCESS_NONE = -1 };
 
 /* Children made by clone() with CLONE_VM that may use this memory. Low half: 1 while one such child
  * does; the kernel sets it to 0 when the child ends or becomes another program
- * (CLONE_CHILD_CLEARTID, clone(2)). High half: 1 for good if there was a child of which the kernel
- * does not say that. */
+ * (CLONE_CHILD_CLEARTID, clone(2)). High half: 1 for good after a child whose end the kernel does
+ * not report. */
 extern _Atomic uint64_t ns_clone_children;
 
 bool ns_process_has_other_fds(void);

@@ -39,23 +39,6 @@ void ns_judge_begin(struct ns_judge *judge, uint64_t tick_ns);
 /* The next sample, in order of time. Returns true and fills *hold if a hold has ended. */
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold);
 
-/* From inside, where waits with nothing unsent leave no sample: the number of waits by powers of
- * two of microseconds, and their total length. */
-void ns_judge_waits(struct ns_judge *judge, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                    uint64_t waited_ns);
-
-/* From inside: evidence that our own delayed ACK holds the peer back. It consists of waits of at
- * least 30 ms that began while we owed the peer an ACK, ended with data, and were answered before
- * the next wait. phases[i] counts those whose data came in the i-th sixteenth of the tick;
- * waited_ns is their total length. A delayed ACK is sent on a tick of our kernel, so the data that
- * it releases comes a round trip after a tick. The phase is CLOCK_MONOTONIC modulo the tick. */
-void ns_judge_arrivals(struct ns_judge *judge, const uint32_t phases[NS_PHASES],
-                       uint64_t waited_ns);
-
-/* From inside, for a client: parts of an answer that came late, with no write since the part
- * before. Their number and total length. Call it after ns_judge_arrivals. */
-void ns_judge_parts(struct ns_judge *judge, uint64_t n, uint64_t ns);
-
 /* The verdict so far. More samples may follow. */
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict);
 

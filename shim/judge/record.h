@@ -19,7 +19,7 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 5,
+    NS_RECORD_VERSION = 6,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 6,    /* writes since the last wait that are kept */
@@ -33,7 +33,6 @@ struct ns_record_head {
     uint32_t n_slots, n_events;   /* capacities */
     int32_t pid, parent;          /* in its own pid namespace */
     uint32_t tick_ns;             /* clock_getres(CLOCK_MONOTONIC_COARSE) */
-    uint32_t experiment;          /* enum ns_experiment */
     uint64_t began;               /* when the record was made */
     uint64_t began_real;          /* the same by CLOCK_REALTIME */
     char name[64];                /* see ns_path_program; cut */
@@ -65,7 +64,7 @@ struct ns_record_slot {
     _Atomic uint64_t waited_ns;             /* total of buckets */
     /* Length of waits after a write, with nothing unsent, until data arrived. */
     _Atomic uint32_t buckets[NS_RECORD_BUCKETS];
-    /* See ns_judge_arrivals: counts by the part of the tick, and the total length. */
+    /* See ns_verdict_arrivals: counts by the part of the tick, and the total length. */
     _Atomic uint32_t phases[NS_RECORD_PHASES];
     _Atomic uint64_t late_ns;
     /* Data that a client got 5 ms or more after other data, with no write in between: number and

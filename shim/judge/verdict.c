@@ -27,11 +27,6 @@ enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
 /* Means of two kinds of waits count as equal up to this factor. */
 #define ALIKE 1.5
-/* An experiment needs this many waits of either kind. Answers that take at least this part of the
- * time are no gain. */
-enum { TRIED_LEAST = 4 };
-#define NO_GAIN 0.9
-
 /* So often by chance: data that comes as late as if the peer had waited for our delayed ACK. */
 enum { GAPS_LEAST = 3 };
 
@@ -98,8 +93,9 @@ static double middle(size_t bucket)
 }
 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                      uint64_t waited_ns, uint64_t least_ns)
+                      uint64_t waited_ns, uint64_t tick_ns)
 {
+    uint64_t least_ns = tick_ns + MS; /* shorter ones count as no delay */
     double brief = 0, lengthy = 0;
     for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
         *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];
@@ -247,33 +243,10 @@ void ns_verdict_grade(struct ns_verdict *verdict)
 
 static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
 {
-    sum->looks += one->looks;
-    sum->requests += one->requests;
-    sum->stalls += one->stalls;
-    sum->late_acks += one->late_acks;
-    sum->maybe += one->maybe;
-    sum->answered_ns += one->answered_ns;
-    sum->free += one->free;
-    sum->free_ns += one->free_ns;
-    sum->held_waits_ns += one->held_waits_ns;
-    sum->asks |= one->asks;
-    sum->late += one->late;
-    sum->early += one->early;
-    sum->unprovable += one->unprovable;
-    sum->certain_ns += one->certain_ns;
-    sum->most_ns += one->most_ns;
-    sum->waited_ns += one->waited_ns;
-    sum->held_ns += one->held_ns;
-    sum->receiving += one->receiving;
-    sum->receiving_ns += one->receiving_ns;
-    sum->gaps += one->gaps;
-    sum->gaps_ns += one->gaps_ns;
-    sum->segments += one->segments;
-    sum->calls += one->calls;
-    for (size_t i = 0; i < NS_DELAY_COUNT; i++) {
-        sum->delays[i] += one->delays[i];
-        sum->delays_ns[i] += one->delays_ns[i];
-    }
+    uint64_t *to = &sum->looks;
+
+    for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
+        *to++ += *from;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++) {
         sum->waits[i] += one->waits[i];
         sum->held_waits[i] += one->held_waits[i];
@@ -296,17 +269,9 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->proof = one->proof;
     if (one->doubt == NS_DOUBT_NO_UNSENT)
         sum->doubt = one->doubt;
+    sum->asks |= one->asks;
     add_counts(sum, one);
     ns_verdict_grade(sum);
-}
-
-enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
-{
-    if (trial->done < TRIED_LEAST || trial->left < TRIED_LEAST)
-        return NS_EFFECT_UNKNOWN;
-    if (trial->p < NS_P_SIGNIFICANT)
-        return trial->done_ms < trial->left_ms ? NS_EFFECT_FASTER : NS_EFFECT_SLOWER;
-    return trial->done_ms > trial->left_ms * NO_GAIN ? NS_EFFECT_NO_GAIN : NS_EFFECT_CHANCE;
 }
 
 void ns_verdict_clear_receiving(struct ns_verdict *verdict)
@@ -315,32 +280,7 @@ void ns_verdict_clear_receiving(struct ns_verdict *verdict)
     ns_verdict_grade(verdict);
 }
 
-bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
-{
-    enum ns_effect effect = ns_verdict_effect(trial);
-    uint64_t tried =
-        trial->what == NS_EXPERIMENT_PUSH ? verdict->stalls + verdict->maybe : verdict->receiving;
-    if (tried == 0 || effect == NS_EFFECT_UNKNOWN || effect == NS_EFFECT_CHANCE)
-        return false;
-    if (effect == NS_EFFECT_FASTER) {
-        verdict->grade = NS_GRADE_PROVEN;
-        verdict->doubt = NS_DOUBT_NOTHING;
-        return true;
-    }
-    if (trial->what == NS_EXPERIMENT_ACKNOWLEDGE) {
-        ns_verdict_clear_receiving(verdict);
-        return false;
-    }
-    /* The bytes were held all the same, but no answer waited for them. */
-    ns_verdict_doubt(verdict);
-    verdict->late += verdict->maybe;
-    verdict->maybe = verdict->most_ns = 0;
-    ns_verdict_grade(verdict);
-    return false;
-}
-
-struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
-                                         const struct ns_trial *cure)
+struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict)
 {
     struct ns_conclusion conclusion = {
         .stalls = verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY,
@@ -349,30 +289,20 @@ struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
     uint64_t lost = !conclusion.holds         ? verdict->receiving_ns
                     : verdict->certain_ns > 0 ? verdict->certain_ns
                                               : verdict->most_ns;
-    conclusion.certain = cure || (conclusion.holds && verdict->certain_ns > 0);
+    conclusion.certain = conclusion.holds && verdict->certain_ns > 0;
     if (!conclusion.stalls)
         return conclusion;
     conclusion.stalled = !conclusion.holds     ? verdict->receiving
                          : verdict->stalls > 0 ? verdict->stalls
                                                : verdict->maybe;
-    conclusion.lost_ms =
-        cure ? (double)conclusion.stalled * (cure->left_ms - cure->done_ms) : (double)lost / MS;
+    conclusion.lost_ms = (double)lost / MS;
     return conclusion;
 }
 
 const char *ns_grade_name(enum ns_grade grade)
 {
-    switch (grade) {
-    case NS_GRADE_NONE:
-        return "none";
-    case NS_GRADE_LATE:
-        return "late but nobody waited";
-    case NS_GRADE_LIKELY:
-        return "likely";
-    case NS_GRADE_PROVEN:
-        return "proven";
-    case NS_GRADE_CANNOT_TELL:
-        break;
-    }
-    return "cannot tell";
+    static const char *const names[] = {"cannot tell", "none", "late but nobody waited", "likely",
+                                        "proven"};
+
+    return names[grade];
 }

@@ -55,7 +55,8 @@ enum { NS_VERDICT_BUCKETS = 32, NS_PHASES = 16 };
 
 struct ns_verdict {
     enum ns_grade grade;
-    enum ns_doubt doubt;    /* the reason for CANNOT_TELL */
+    enum ns_doubt doubt; /* the reason for CANNOT_TELL */
+    /* Sums over connections, from looks to calls: */
     uint64_t looks;         /* samples */
     uint64_t requests;      /* answers after a write; from outside a lower bound */
     uint64_t stalls;        /* certain holds */
@@ -70,16 +71,18 @@ struct ns_verdict {
     uint64_t free_ns;       /* length of these */
     uint64_t certain_ns;    /* lost by the stalls */
     uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
-    uint64_t watched_ns;    /* from the first sample to the last */
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
-    uint64_t shortest_ns, longest_ns, held_ns; /* of the stalls; held_ns is their sum */
-    uint64_t receiving;    /* answers of the peer that our delayed ACK seems to have held back */
-    uint64_t receiving_ns; /* upper bound: what these cost */
-    uint64_t gaps;         /* from outside: data that came when a delayed ACK of ours had left */
-    uint64_t gaps_ns;      /* how long after earlier data */
+    uint64_t held_ns;       /* of the stalls */
+    uint64_t receiving;     /* answers of the peer that our delayed ACK seems to have held back */
+    uint64_t receiving_ns;  /* upper bound: what these cost */
+    uint64_t gaps;          /* from outside: data that came when a delayed ACK of ours had left */
+    uint64_t gaps_ns;       /* how long after earlier data */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
-    uint64_t segments;    /* sent meanwhile */
-    uint64_t calls;       /* writes and reads of the program; from outside 0 */
+    uint64_t segments; /* sent meanwhile */
+    uint64_t calls;    /* writes and reads of the program; from outside 0 */
+    /* The extremes: */
+    uint64_t watched_ns;              /* from the first sample to the last */
+    uint64_t shortest_ns, longest_ns; /* of the stalls */
     bool asks;            /* seen from inside, and not a server, which waits for requests */
     uint32_t rtt_us;      /* smallest known; 0: unknown */
     uint32_t slack_ns;    /* largest slack of a hold */
@@ -94,28 +97,6 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one);
 /* "proven", "likely", "late but nobody waited", "none", "cannot tell". */
 const char *ns_grade_name(enum ns_grade grade);
 
-/* An experiment: answer times after waits before which the library pushed (or acknowledged), and
- * after the other waits. */
-struct ns_trial {
-    enum ns_experiment what;
-    size_t done, left;       /* waits with and without */
-    double done_ms, left_ms; /* medians; 0 if there were none */
-    double p;                /* probability that chance makes such a difference */
-};
-
-enum ns_effect {
-    NS_EFFECT_UNKNOWN, /* too few waits */
-    NS_EFFECT_CHANCE,  /* the difference may be chance */
-    NS_EFFECT_NO_GAIN, /* it makes no difference: the hold or the ACK is not the delay */
-    NS_EFFECT_FASTER,
-    NS_EFFECT_SLOWER,
-};
-enum ns_effect ns_verdict_effect(const struct ns_trial *trial);
-
-/* Correct the verdict by an experiment on these connections. Returns true if the experiment proves
- * the cure. */
-bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial);
-
 /* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
 void ns_verdict_clear_receiving(struct ns_verdict *verdict);
 
@@ -128,9 +109,7 @@ struct ns_conclusion {
     double lost_ms;   /* by these */
 };
 
-/* cure: an experiment for which ns_verdict_try returned true, or NULL. */
-struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
-                                         const struct ns_trial *cure);
+struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict);
 
 /* The functions below are for the judge. */
 
@@ -144,16 +123,25 @@ void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);
 /* Count another delay. One of the peer that is no longer than a round trip is the wire's. */
 void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns);
 
-/* See ns_judge_waits. Waits shorter than least_ns count as no delay. */
+/* The three functions below add counts from inside to the verdict of a judge, before
+ * ns_judge_verdict is called; in this order.
+ *
+ * Waits with nothing unsent leave no sample: their number by powers of two of microseconds, and
+ * their total length. */
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
-                      uint64_t waited_ns, uint64_t least_ns);
+                      uint64_t waited_ns, uint64_t tick_ns);
 
-/* See ns_judge_parts. Call it after ns_verdict_arrivals. */
-void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns);
-
-/* See ns_judge_arrivals. */
+/* Evidence that our own delayed ACK holds the peer back. It consists of waits of at least 30 ms
+ * that began while we owed the peer an ACK, ended with data, and were answered before the next
+ * wait. phases[i] counts those whose data came in the i-th sixteenth of the tick; waited_ns is
+ * their total length. A delayed ACK is sent on a tick of our kernel, so the data that it releases
+ * comes a round trip after a tick. The phase is CLOCK_MONOTONIC modulo the tick. */
 void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
                          uint64_t waited_ns, uint64_t tick_ns);
+
+/* For a client: parts of an answer that came late, with no write since the part before. Their
+ * number and total length. */
+void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns);
 
 /* Downgrade every stall from certain to possible. */
 void ns_verdict_doubt(struct ns_verdict *verdict);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls that the library that observes exports: the rows of calls.def that have a kind, and a
- * few by hand. Each makes the call once, as it was asked, and takes samples before and after it.
+/* The calls that the observing library exports: the rows of calls.def that have a kind, and a few
+ * by hand. Each makes the call once, as the program asked, and takes samples before and after it.
  * As async-signal-safe as the calls themselves. */
 #include "base/wrapper.h"
 #include "observe/observe.h"

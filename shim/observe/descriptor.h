@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which observed connection a descriptor names. A table by descriptor keeps what was found out
- * before, and the kernel is asked for the socket's cookie once between two waits of a thread. So
- * the wrappers need not see how descriptors are duplicated, passed on or replaced. Nothing here
- * blocks; errno is unchanged; async-signal-safe. */
+/* Which observed connection a descriptor names. A table keeps earlier results. Between two waits, a
+ * thread asks the kernel once for the socket's cookie, so the wrappers need not see how descriptors
+ * are duplicated, passed on or replaced. Nothing here blocks; errno is unchanged;
+ * async-signal-safe. */
 #ifndef NS_DESCRIPTOR_H
 #define NS_DESCRIPTOR_H
 
@@ -18,7 +18,7 @@ void ns_descriptor_closes(int fd);
  * TCP connection, or it cannot be recorded. */
 struct ns_observed *ns_descriptor_conn(int fd);
 
-/* The connection that fd was at its last use; NULL: none that is in the record. No system call. */
+/* The recorded connection that fd named at its last use, or NULL. No system call. */
 struct ns_observed *ns_descriptor_known(int fd);
 
 /* This thread is about to wait. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Start-up of the library that observes (libnagleshim-observe.so); the only reader of its
+/* Start-up of the observing library (libnagleshim-observe.so); the only reader of its
  * environment. Must never stop the program or print anything that NAGLESHIM_LOG does not ask for.
  */
 #include "base/real.h"
@@ -10,14 +10,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-static enum ns_experiment experiment_of(const char *word)
-{
-    if (word && strcmp(word, "push") == 0)
-        return NS_EXPERIMENT_PUSH;
-    return word && strcmp(word, "acknowledge") == 0 ? NS_EXPERIMENT_ACKNOWLEDGE
-                                                    : NS_EXPERIMENT_NONE;
-}
-
 __attribute__((constructor)) static void begin(void)
 {
     int saved = errno;
@@ -27,7 +19,7 @@ __attribute__((constructor)) static void begin(void)
     bool is_off = (off && *off && strcmp(off, "0") != 0) || getauxval(AT_SECURE);
     if (!is_off && directory && *directory) {
         ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
-        ns_recorder_open(directory, experiment_of(getenv("NAGLESHIM_EXPERIMENT")));
+        ns_recorder_open(directory);
     }
     errno = saved;
 }

@@ -21,7 +21,7 @@ struct ns_observed {
     _Atomic uint32_t owner;      /* the thread whose waits sample it; 0: none */
     _Atomic uint8_t flags;       /* observe.c's */
     _Atomic uint8_t delays;      /* the program asked for delayed ACKs (TCP_QUICKACK 0) */
-    _Atomic uint32_t life;       /* the slot's lives, with this one */
+    _Atomic uint32_t life;       /* connections that have used the slot, with this one */
     _Atomic uint64_t wait_began; /* a wait that followed a write, with nothing unsent; 0: none */
     _Atomic uint64_t read_at;    /* when data was read last, if nothing was written since; 0 */
     _Atomic uint64_t late_ns;    /* the last data came so long after what was read before; 0 */
@@ -34,12 +34,9 @@ struct ns_observed {
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait */
 };
 
-/* Start-up: the directory for records, as ns_record_file_open takes it, and the experiment.
- * Where the kernel cannot empty a page in a forked child (before Linux 4.14) nothing is recorded.
- */
-void ns_recorder_open(const char *directory, enum ns_experiment what);
-
-enum ns_experiment ns_recorder_experiment(void);
+/* Start-up: the directory for records, as ns_record_file_open takes it. Where the kernel
+ * cannot empty a page in a forked child (before Linux 4.14) nothing is recorded. */
+void ns_recorder_open(const char *directory);
 
 /* Is there, or may there yet be, a record? */
 bool ns_recorder_is_open(void);

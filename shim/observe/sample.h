@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the library that observes asks the kernel about a socket. Nothing here blocks; errno is
+/* What the observing library asks the kernel about a socket. Nothing here blocks; errno is
  * unchanged; async-signal-safe. */
 #ifndef NS_SAMPLE_H
 #define NS_SAMPLE_H

@@ -13,12 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A policy while it is read, and which required keys were found. */
-struct draft {
-    struct ns_policy *policy;
-    bool has_version, has_rules;
-};
-
 static int read_comment(struct ns_reader *reader, const cJSON *item, void *into)
 {
     (void)into;
@@ -100,45 +94,22 @@ static int read_list(struct ns_reader *reader, const cJSON *item, size_t size, e
     return worst;
 }
 
-static int read_patterns(struct ns_reader *reader, const cJSON *item, char ***list)
-{
-    void *patterns = NULL;
-    size_t n;
-    int result = read_list(reader, item, sizeof **list, read_pattern, &patterns, &n);
-    *list = patterns;
-    return result;
-}
-
-static int read_endpoints(struct ns_reader *reader, const cJSON *item, struct ns_endpoint **list,
-                          size_t *n)
-{
-    void *endpoints = NULL;
-    int result = read_list(reader, item, sizeof **list, read_endpoint, &endpoints, n);
-    *list = endpoints;
-    return result;
-}
-
-static int read_process(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    return read_patterns(reader, item, &((struct ns_rule *)into)->process);
-}
-
-static int read_args(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    return read_patterns(reader, item, &((struct ns_rule *)into)->args);
-}
-
-static int read_local(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    return read_endpoints(reader, item, &rule->local, &rule->n_local);
-}
-
-static int read_remote(struct ns_reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    return read_endpoints(reader, item, &rule->remote, &rule->n_remote);
-}
+/* A key of "match" whose value is such a list; done uses its length, n. */
+#define READ_LIST(key, read, done)                                                                 \
+    static int read_##key(struct ns_reader *reader, const cJSON *item, void *into)                 \
+    {                                                                                              \
+        struct ns_rule *rule = into;                                                               \
+        void *list = NULL;                                                                         \
+        size_t n = 0;                                                                              \
+        int result = read_list(reader, item, sizeof *rule->key, read, &list, &n);                  \
+        rule->key = list;                                                                          \
+        done;                                                                                      \
+        return result;                                                                             \
+    }
+READ_LIST(process, read_pattern, (void)n)
+READ_LIST(args, read_pattern, (void)n)
+READ_LIST(local, read_endpoint, rule->n_local = n)
+READ_LIST(remote, read_endpoint, rule->n_remote = n)
 
 static const struct ns_reader_key match_keys[] = {
 #define NS_MATCH_KEY(name, read) {name, read},
@@ -250,26 +221,23 @@ static const struct ns_reader_key rule_keys[] = {
 
 static int read_version(struct ns_reader *reader, const cJSON *item, void *into)
 {
-    struct draft *draft = into;
     int version;
-    draft->has_version = true;
+    (void)into;
     return ns_reader_integer(reader, item, 1, 1, &version);
 }
 
 static int read_enabled(struct ns_reader *reader, const cJSON *item, void *into)
 {
-    struct draft *draft = into;
+    struct ns_policy *policy = into;
     if (!cJSON_IsBool(item))
         return ns_reader_expected(reader, item, "true or false");
-    draft->policy->enabled = cJSON_IsTrue(item);
+    policy->enabled = cJSON_IsTrue(item);
     return 0;
 }
 
 static int read_rules(struct ns_reader *reader, const cJSON *item, void *into)
 {
-    struct draft *draft = into;
-    struct ns_policy *policy = draft->policy;
-    draft->has_rules = true;
+    struct ns_policy *policy = into;
     if (!cJSON_IsArray(item))
         return ns_reader_expected(reader, item, "a list of rules");
     if (!item->child)
@@ -301,34 +269,18 @@ static const struct ns_reader_key policy_keys[] = {
 
 static int read_policy(struct ns_reader *reader, struct ns_policy *policy)
 {
-    struct draft draft = {.policy = policy};
     const cJSON *root = reader->root;
     int result = ns_reader_object(reader, root, "a policy", policy_keys,
-                                  sizeof policy_keys / sizeof *policy_keys, &draft);
+                                  sizeof policy_keys / sizeof *policy_keys, policy);
     if (!ns_reader_goes_on(reader, result) || !cJSON_IsObject(root))
         return result;
-    if (!draft.has_version)
+    if (!cJSON_GetObjectItemCaseSensitive(root, "version"))
         result =
             ns_reader_fail(reader, root, NS_TEXT_VALUE, "\"version\" is missing; it must be 1");
-    if (!draft.has_rules && ns_reader_goes_on(reader, result))
+    if (!cJSON_GetObjectItemCaseSensitive(root, "rules") && ns_reader_goes_on(reader, result))
         result = ns_reader_fail(reader, root, NS_TEXT_VALUE,
                                 "\"rules\" is missing; it must be a list of rules");
     return result;
-}
-
-/* Turn a tree into a policy, which lies in reader->memory. */
-static int compile(struct ns_reader *reader, struct ns_policy **policy)
-{
-    struct ns_policy *draft = ns_arena_alloc(reader->memory, sizeof *draft);
-    if (!draft)
-        return -ENOMEM;
-    draft->enabled = true;
-    int result = read_policy(reader, draft);
-    if (result)
-        return result;
-    draft->memory = *reader->memory;
-    *policy = draft;
-    return 0;
 }
 
 static int parse(struct ns_arena *scratch, const char *text, size_t len, struct ns_policy **policy,
@@ -339,10 +291,18 @@ static int parse(struct ns_arena *scratch, const char *text, size_t len, struct 
     int result = ns_text_parse(text, len, scratch, &reader.root, error);
     if (result == -EINVAL && all)
         all->report(all->context, error);
-    if (!result)
-        result = compile(&reader, policy);
     if (result)
-        ns_arena_free(&memory);
+        return result;
+    struct ns_policy *draft = ns_arena_alloc(&memory, sizeof *draft);
+    if (!draft)
+        return -ENOMEM;
+    draft->enabled = true;
+    result = read_policy(&reader, draft);
+    draft->memory = memory;
+    if (result)
+        ns_policy_free(draft);
+    else
+        *policy = draft;
     return result;
 }
 

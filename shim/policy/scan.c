@@ -155,10 +155,8 @@ static bool scan_string(struct scan *scan)
     while (scan->at < scan->len) {
         char c = peek(scan);
         size_t length = ns_scan_utf8(scan->text + scan->at, scan->len - scan->at);
-        if (c == 0)
-            return refuse(scan, "a NUL byte; a policy is text");
-        if (length == 0)
-            return refuse(scan, "not UTF-8; a policy is UTF-8 text");
+        if (c == 0 || length == 0)
+            return unexpected(scan, "");
         if ((unsigned char)c < ' ')
             return refuse(scan, "a raw control character in a string (no closing quote?); write "
                                 "\\n, \\t, \\u001b ...");

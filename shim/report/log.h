@@ -4,7 +4,7 @@
  *
  * A line may be written in a signal handler, by any thread and while the process exits. So it is
  * built without stdio, in its caller's memory, and written by system calls that are not
- * cancellation points. Nothing waits: a stderr that is full, or whose reader is gone, gets no line.
+ * cancellation points. Nothing waits: if stderr is full or its reader is gone, the line is dropped.
  * errno is unchanged. */
 #ifndef NS_LOG_H
 #define NS_LOG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The report: one line at the end of a process (NAGLESHIM_LOG=info) with what the library did in
- * it, or why it was disabled; and, with NAGLESHIM_LOG=debug, which rule took a socket. Reads the
+ * it, or why it was disabled; and, with NAGLESHIM_LOG=debug, each socket's rule. Reads the
  * status section and the counters, and decides nothing. Nothing here blocks or allocates; errno is
  * unchanged; everything but ns_report_open is async-signal-safe. */
 #ifndef NS_REPORT_H
@@ -16,7 +16,7 @@ void ns_report_open(const char *program);
  * memory writes none, nor, below debug, does a process without a TCP socket. */
 void ns_report_end(void);
 
-/* The process needs no line at its end: a message has said what it would. */
+/* The process needs no line at its end: an earlier message has said the same. */
 void ns_report_is_written(void);
 
 /* The library is disabled from now on, and no system call may follow: write the line now. */
@@ -28,10 +28,10 @@ void ns_report_forked(void);
 /* A TCP socket was made that is not in the table. */
 void ns_report_not_in_table(void);
 
-/* No rule takes the socket fd: a connection, or a listener as a whole. */
+/* No rule matches the socket fd: a connection, or a listener as a whole. */
 void ns_report_left_alone(int fd, bool listens);
 
-/* rule has taken the socket fd. Called by NS_DEBUG_RULE. */
+/* rule matches the socket fd. Called by NS_DEBUG_RULE. */
 void ns_report_rule(int fd, const struct ns_rule *rule, bool listens);
 #define NS_DEBUG_RULE(fd, rule, listens) (NS_DEBUGS ? ns_report_rule(fd, rule, listens) : (void)0)
 

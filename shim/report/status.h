@@ -33,7 +33,7 @@ enum ns_status_state {
 struct ns_status_rule {
     uint64_t name; /* address of its name; 0: it has none */
     uint32_t max_delay_us;
-    _Atomic uint32_t sockets; /* that it has taken */
+    _Atomic uint32_t sockets; /* that it was applied to */
     uint8_t send, ack;        /* enum ns_send, enum ns_ack */
     uint8_t applies;          /* its "process" and "args" hold for this process */
     uint8_t unused;
@@ -43,7 +43,7 @@ struct ns_status_rule {
 /* Addresses are those of the process, as numbers; texts end with a zero byte. */
 struct ns_status {
     /* These four stay as they are in every version. */
-    _Atomic uint64_t magic; /* stored last; 0 until start-up has come to an end */
+    _Atomic uint64_t magic; /* stored last; 0 until start-up has ended */
     uint32_t version, size;
     char library[16]; /* the library's version, cut */
 
@@ -76,7 +76,7 @@ void ns_status_begin(enum ns_status_state state);
  * Async-signal-safe. */
 void ns_status_disabled(const char *reason);
 
-/* rule has taken a socket. Two threads at once may lose a count. Async-signal-safe. */
+/* rule is applied to a socket. Two threads at once may lose a count. Async-signal-safe. */
 void ns_status_took(const struct ns_rule *rule);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets with another user: a duplicate, stdio inside libc, another process or another program.
+/* Sockets that are also used by a duplicate, stdio inside libc, another process or program.
  * Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
  * async-signal-safe. */
 #ifndef NS_HANDOVER_H

@@ -38,7 +38,7 @@ void ns_socket_closing(int fd);
 void ns_socket_closing_range(unsigned low, unsigned high);
 
 /* Limit the delayed ACK of a connection whose TCP_NODELAY the library has set, and of no other. The
- * limit tells a process that receives the connection that the option is not the program's own. */
+ * limit shows a process that receives the connection that the option is not the program's own. */
 void ns_socket_mark_as_ours(int fd, struct ns_conn *conn);
 
 /* Some socket has to be changed before another program may get it: the program itself has set
@@ -57,12 +57,12 @@ bool ns_socket_all_unseen(void);
  * will set, if no rule asks for an address. */
 void ns_socket_expect_unseen(int fd, struct ns_conn *conn);
 
-/* The connection object of fd; NULL if fd is none of the library's sockets. Chooses the rule of a
+/* The connection object of fd; NULL if fd is not a known TCP socket. Chooses the rule of a
  * socket that came from outside. If sockets_only, the call works on sockets only: a descriptor that
  * is not in the table is looked up in the kernel. */
 struct ns_conn *ns_socket_use(int fd, bool sockets_only);
 
-/* ns_socket_ruled where that takes more than a table lookup. */
+/* The part of ns_socket_ruled that needs more than a table lookup. */
 struct ns_conn *ns_socket_ruled_slowly(int fd, bool sockets_only);
 
 /* The connection of fd if a rule governs it, otherwise NULL. sockets_only: see ns_socket_use. */

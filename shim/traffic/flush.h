@@ -14,13 +14,13 @@ void ns_flush_pending(void);
 /* Only the pushes. */
 void ns_flush_pushes(void);
 
-/* After a probe that found events, or one between writes: push only bursts to which nothing was
- * added since the previous probe. So an answer does not stay unsent while an event loop is busy,
- * and a stream is not interrupted. */
+/* After a probe that found events, or a probe between writes: push only bursts that have not grown
+ * since the previous probe. A busy event loop does not delay an answer then, and a stream is not
+ * interrupted. */
 void ns_flush_quiet(void);
 
 /* After a wait that found something at once: send the ACKs that have been pending for several such
- * waits. An event loop that always finds something would else never send them. */
+ * waits. An event loop that always finds something would otherwise never send them. */
 void ns_flush_old_acks(void);
 static inline void ns_flush_busy(void)
 {
@@ -32,8 +32,8 @@ static inline void ns_flush_busy(void)
  * if it is not ready. Costs a system call if anything is pending. */
 void ns_flush_unless_ready(int fd, short events);
 
-/* Something is pending on fd, as its connection says: this thread's next wait sends it. If the list
- * is full, older entries are sent now. */
+/* The connection of fd has something pending: this thread's next wait sends it. If the list is
+ * full, older entries are sent now. */
 static inline void ns_pending_add(int fd, struct ns_conn *conn)
 {
     if (!ns_pending_has(conn))

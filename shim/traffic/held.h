@@ -15,11 +15,11 @@ struct ns_write {
     int flags;            /* of send; 0 for calls without flags */
     size_t size;          /* bytes to write, or NS_UNKNOWN_SIZE */
     struct ns_conn *conn; /* NULL: no rule governs fd */
-    /* Never hold it: several messages, or bytes that the kernel has (a file, a pipe). */
+    /* Never hold it: several messages, or data already in the kernel (a file, a pipe). */
     bool plain;
     bool holds;              /* auto-cork: send it with MSG_MORE, then call ns_held_after */
     struct ns_ack_state ack; /* before the call, which may carry an ACK */
-    uint64_t mark; /* auto-cork: held_until before the call, which may take those bytes along */
+    uint64_t mark; /* auto-cork: held_until before the call, which may send those bytes, too */
 };
 
 enum {
@@ -41,7 +41,7 @@ void ns_held_expect(int fd, struct ns_conn *conn);
 /* After a write that was held. result is what the call returned. */
 void ns_held_after(const struct ns_write *one, ssize_t result);
 
-/* The held form of the write failed since fd is not a connected TCP socket. Sets holds to false;
+/* The held form of the write failed because fd is not a connected TCP socket. Sets holds to false;
  * the caller makes the write as the application asked. */
 void ns_held_refused(struct ns_write *one);
 
@@ -49,9 +49,9 @@ void ns_held_refused(struct ns_write *one);
  * held_until before the write. */
 void ns_held_put_back(struct ns_conn *conn, uint64_t mark);
 
-/* A write to fd ends this thread's burst on any other connection. So bytes leave in the order in
- * which they were written, also to different peers, which may be one program. A thread therefore
- * holds bytes on one connection at most. */
+/* A write to fd ends this thread's burst on any other connection, so a thread holds bytes on one
+ * connection at most. Bytes to different peers, which may be one program, therefore leave in the
+ * order in which they were written. */
 static inline void ns_held_turn_to(int fd)
 {
     int held = atomic_load_explicit(&ns_thread.holding, memory_order_relaxed);
@@ -60,10 +60,10 @@ static inline void ns_held_turn_to(int fd)
 }
 
 /* Is this thread inside a held burst on fd, and may one more write of size bytes be held? Then it
- * is counted here, and the caller sends it with MSG_MORE and calls ns_held_went_on. It is not
- * checked again what fd is: every way to replace a descriptor that libc sees ends the burst. A
- * program that does it by raw system calls or by io_uring between two writes of a burst is not
- * noticed. A shortcut of ns_held_wants: see ns_out_passes for what it saves. */
+ * is counted here, and the caller sends it with MSG_MORE and calls ns_held_went_on. fd is not
+ * checked again: every libc call that replaces a descriptor ends the burst. A replacement by a raw
+ * system call or io_uring is not noticed. A shortcut of ns_held_wants: see ns_out_passes for what
+ * it saves. */
 static inline bool ns_held_goes_on(int fd, struct ns_conn *conn, size_t size)
 {
     if (NS_GET(conn, send) != NS_SEND_AUTO_CORK || NS_GET(conn, burst_epoch) != ns_thread.epoch ||

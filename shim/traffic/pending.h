@@ -26,14 +26,13 @@ struct ns_thread {
     uint8_t probes; /* counts polls with zero timeout and the like */
     bool wrote;     /* to a ruled connection since the last probe or wait */
     bool may_push;  /* some entry of the list may be a push */
-    /* Inside an exported function that syscall() has called (calls/number.c). If the next
-     * definition of that function, another preloaded library's, makes the call by number, too, it
-     * is passed through. Stays set if a signal handler jumps out; then these calls of the thread
-     * are no longer seen if they are made by number. */
+    /* Inside an exported function that syscall() has called (calls/number.c). If another preloaded
+     * library's definition of that function makes the call by number, too, it is passed through.
+     * If a signal handler jumps out, this stays set, and the thread's calls of this kind that are
+     * made by number are no longer seen. */
     bool by_number;
-    /* The descriptors of this thread's last poll or select that asked for room, as a part of their
-     * address. They are looked at before a call only if an earlier call has shown that they can be
-     * read. */
+    /* A part of the address of the descriptors in this thread's last poll or select for
+     * writability. They are read before a call only if an earlier call has read them. */
     uint16_t room;
     uint16_t whole_at; /* when a read with MSG_WAITALL began, in ticks */
     _Atomic int first[NS_PENDING_INLINE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The limit of descriptors. Each watched process and namespace needs some permanently, and reading
- * /proc needs others for a moment. */
+/* The limit of descriptors. Each namespace needs some permanently, and reading /proc needs others
+ * for a moment. */
 #ifndef NS_FD_LIMIT_H
 #define NS_FD_LIMIT_H
 

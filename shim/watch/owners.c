@@ -5,7 +5,6 @@
 
 #include "base/path.h"
 #include "base/clock.h"
-#include "watch/fd_limit.h"
 #include "watch/netns.h"
 #include "watch/state.h"
 
@@ -80,28 +79,33 @@ struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool 
     return place;
 }
 
+/* Its directory in /proc, or -errno. */
+static int open_process(pid_t pid)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return directory >= 0 ? directory : errno == ENOENT ? -ESRCH : -errno;
+}
+
 int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
     struct ns_watched_process *larger;
-    char path[32];
-    int directory, error;
+    int directory;
 
     for (size_t i = 0; i < owners->n_processes; i++)
-        if (owners->processes[i].pid == pid &&
-            faccessat(owners->processes[i].directory, "fd", F_OK, 0) == 0)
+        if (owners->processes[i].pid == pid)
             return 0;
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    directory = open_process(pid);
     if (directory < 0)
-        return errno == ENOENT ? -ESRCH : -errno;
-    error = ns_fd_limit_is_left(directory) ? 0 : -EMFILE;
-    larger = error ? NULL : realloc(owners->processes, (owners->n_processes + 1) * sizeof *larger);
-    if (!larger) {
-        close(directory);
-        return error ? error : -ENOMEM;
-    }
+        return directory;
+    close(directory);
+    larger = realloc(owners->processes, (owners->n_processes + 1) * sizeof *larger);
+    if (!larger)
+        return -ENOMEM;
     owners->processes = larger;
-    larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid, .directory = directory};
+    larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid};
     return 0;
 }
 
@@ -167,21 +171,24 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
 static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 {
     struct ns_netns *netns;
-    int error =
-        ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory, owners->stamp, &netns);
+    int error = directory < 0 ? directory
+                              : ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory,
+                                              owners->stamp, &netns);
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     owners->round.pid = pid;
     owners->round.list = fd < 0 ? NULL : fdopendir(fd);
-    if (owners->round.list)
-        return 0;
-    error = error ? error : -errno;
-    if (fd >= 0)
-        close(fd);
-    if (error == -ENOENT)
-        error = -ESRCH;
-    count_failure(owners, directory, error);
-    return error;
+    if (!owners->round.list) {
+        error = error ? error : -errno;
+        if (fd >= 0)
+            close(fd);
+        if (error == -ENOENT)
+            error = -ESRCH;
+        count_failure(owners, directory, error);
+    }
+    if (directory >= 0)
+        close(directory);
+    return owners->round.list ? 0 : error;
 }
 
 /* A thread's children, proc_pid_task_tid_children(5). */
@@ -228,23 +235,19 @@ static void find_children(struct ns_owners *owners, int directory)
 /* Children are added at the end of the list, and read in the same round. */
 static bool next_chosen(struct ns_owners *owners)
 {
-    struct ns_watched_process process;
-    int error;
-
     if (owners->round.next == owners->n_processes)
         return false;
-    process = owners->processes[owners->round.next];
+    pid_t pid = owners->processes[owners->round.next].pid;
+    int directory = open_process(pid);
     owners->round.chosen = true;
-    if (owners->children)
-        find_children(owners, process.directory);
-    error = begin_process(owners, process.pid, process.directory);
+    if (owners->children && directory >= 0)
+        find_children(owners, directory);
+    int error = begin_process(owners, pid, directory);
     owners->processes[owners->round.next].denied = error != 0;
-    if (error == -ESRCH) {
-        close(process.directory);
+    if (error == -ESRCH)
         owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
-    } else {
+    else
         owners->round.next++;
-    }
     return true;
 }
 
@@ -259,7 +262,6 @@ static bool is_chosen(const struct ns_owners *owners, pid_t pid)
 static bool next_of_all(struct ns_owners *owners)
 {
     const struct dirent *entry;
-    int directory;
 
     if (!owners->round.all)
         return false;
@@ -269,14 +271,9 @@ static bool next_of_all(struct ns_owners *owners)
                      is_chosen(owners, (pid_t)atoi(entry->d_name))));
     if (!entry)
         return false;
+    pid_t pid = (pid_t)atoi(entry->d_name);
     owners->round.chosen = owners->all;
-    directory = openat(dirfd(owners->round.all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) {
-        count_failure(owners, -1, errno == ENOENT ? -ESRCH : -errno);
-        return true;
-    }
-    begin_process(owners, (pid_t)atoi(entry->d_name), directory);
-    close(directory);
+    begin_process(owners, pid, open_process(pid));
     return true;
 }
 
@@ -338,8 +335,6 @@ void ns_owners_release(struct ns_owners *owners)
         closedir(owners->round.list);
     if (owners->round.goes_on)
         end_round(owners);
-    for (size_t i = 0; i < owners->n_processes; i++)
-        close(owners->processes[i].directory);
     free(owners->processes);
     free(owners->places);
     ns_netns_release(owners->namespaces, owners->n_namespaces);

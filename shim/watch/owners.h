@@ -28,8 +28,7 @@ struct ns_owned {
 
 struct ns_watched_process {
     pid_t pid;
-    int directory; /* in /proc, so that a process that reuses the pid is not mistaken for it */
-    bool denied;   /* it could not be examined in the last round */
+    bool denied; /* it could not be examined in the last round */
 };
 
 struct ns_owners {

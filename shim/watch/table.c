@@ -23,8 +23,8 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
     return true;
 }
 
-/* The same for both ends. */
-static uint16_t pair_of(const struct ns_diag_key *key)
+/* The list of a socket and its other end. */
+static struct ns_connection **ends_of(struct ns_table *table, const struct ns_diag_key *key)
 {
     const struct inet_diag_sockid *id = &key->id;
     uint32_t mixed = (uint32_t)(id->idiag_sport ^ id->idiag_dport) * 0x9e37U;
@@ -32,17 +32,7 @@ static uint16_t pair_of(const struct ns_diag_key *key)
     /* An IPv4-mapped address has its IPv4 address in the last word. */
     mixed ^= key->family == AF_INET ? id->idiag_src[0] ^ id->idiag_dst[0]
                                     : id->idiag_src[3] ^ id->idiag_dst[3];
-    return (uint16_t)(mixed ^ mixed >> 16);
-}
-
-void ns_table_note_pairs(struct ns_table *table)
-{
-    memset(table->pairs, 0, sizeof table->pairs);
-    for (size_t i = 0; i < table->n_live; i++) {
-        uint16_t pair = pair_of(&table->live[i]->key);
-
-        table->pairs[pair / 8] |= (uint8_t)(1U << pair % 8);
-    }
+    return &table->ends[(mixed ^ mixed >> 16) % NS_TABLE_ENDS];
 }
 
 static bool is_loopback(const struct ns_address *address)
@@ -58,27 +48,22 @@ static bool is_same(const struct ns_address *one, const struct ns_address *other
     return one->port == other->port && memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
-bool ns_table_is_peer(const struct ns_table *table, const struct ns_netns *netns,
+bool ns_table_is_peer(struct ns_table *table, const struct ns_netns *netns,
                       const struct ns_diag_key *key)
 {
+    struct ns_connection *connection = *ends_of(table, key);
     struct ns_address local, remote;
-    uint16_t pair = pair_of(key);
 
-    if (!(table->pairs[pair / 8] >> pair % 8 & 1))
-        return false;
-    local = ns_diag_local(key);
-    remote = ns_diag_remote(key);
-    for (size_t i = 0; i < table->n_live; i++) {
-        const struct ns_connection *connection = table->live[i];
-        const struct ns_watched *watched = &connection->watched;
-
-        /* Each namespace has loopback addresses of its own. */
-        if (!watched->is_peer && is_same(&watched->local, &remote) &&
-            is_same(&watched->remote, &local) &&
-            (connection->netns == netns || !is_loopback(&local)))
-            return true;
+    if (connection) {
+        local = ns_diag_local(key);
+        remote = ns_diag_remote(key);
     }
-    return false;
+    /* Each namespace has loopback addresses of its own. */
+    while (connection && !(is_same(&connection->watched.local, &remote) &&
+                           is_same(&connection->watched.remote, &local) &&
+                           (connection->netns == netns || !is_loopback(&local))))
+        connection = connection->next;
+    return connection;
 }
 
 enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
@@ -141,6 +126,12 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->watched.role = NS_ROLE_CLIENT; /* until all listeners are known */
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;
+    if (place->chosen) {
+        struct ns_connection **ends = ends_of(table, &connection->key);
+
+        connection->next = *ends;
+        *ends = connection;
+    }
     return connection;
 }
 
@@ -150,6 +141,11 @@ static void take_out(struct ns_table *table, struct ns_connection *connection)
 
     if (place && place->connection == connection)
         place->connection = NULL;
+    for (struct ns_connection **at = ends_of(table, &connection->key); *at; at = &(*at)->next)
+        if (*at == connection) {
+            *at = connection->next;
+            break;
+        }
     table->live[connection->position] = table->live[--table->n_live];
     table->live[connection->position]->position = connection->position;
 }

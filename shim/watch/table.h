@@ -12,14 +12,16 @@
 enum {
     NS_TABLE_EAGER = 8192, /* connections that are kept even if they are idle */
     NS_TABLE_MOST = 32768, /* connections in all, including ended ones */
+    NS_TABLE_ENDS = 16384,
 };
 
 struct ns_connection {
     struct ns_watched watched;
     struct ns_diag_key key;
     struct ns_netns *netns;
-    size_t position; /* among the live ones */
-    uint32_t list;   /* the last list that it was in */
+    struct ns_connection *next; /* in table->ends */
+    size_t position;            /* among the live ones */
+    uint32_t list;              /* the last list that it was in */
     uint64_t looks;
     /* from the last sample, to recognise traffic */
     uint64_t received;
@@ -33,14 +35,11 @@ struct ns_table {
     struct ns_owners owners;
     struct ns_connection **live, **ended;
     size_t n_live, n_ended, live_room, ended_room;
-    uint8_t pairs[65536 / 8]; /* a bit for each hash of a chosen connection's two ends */
+    struct ns_connection *ends[NS_TABLE_ENDS]; /* the chosen ones, a hash table by both ends */
 };
 
-/* Look the live connections up for ns_table_is_peer. Call it before each list. */
-void ns_table_note_pairs(struct ns_table *table);
-
 /* Is this socket the other end of a live connection of a chosen process? */
-bool ns_table_is_peer(const struct ns_table *table, const struct ns_netns *netns,
+bool ns_table_is_peer(struct ns_table *table, const struct ns_netns *netns,
                       const struct ns_diag_key *key);
 
 /* Find or add the connection of a socket with a known owner. NULL: there are many, and this one is

@@ -26,11 +26,8 @@
 
 enum {
     DESCRIPTORS_MS = 8,
-    DESCRIPTORS_CALM_MS = 20, /* if no socket was new for CALM_MS */
-    CALM_MS = 2000,
-    DESCRIPTORS_MOST_MS = 1000, /* whatever it costs */
-    OWNERS_MS = 1000,           /* of all processes, if no list needs it */
-    EVERYONE_MS = 2000,         /* the same for peers, which may be in new namespaces */
+    OWNERS_MS = 1000,   /* of all processes, if no list needs it */
+    EVERYONE_MS = 2000, /* the same for peers, which may be in new namespaces */
     EVERYONE_WANTED_MS = 20,
     LIST_MS = 50,
     LIST_RARE_MS = 1000,
@@ -38,7 +35,6 @@ enum {
     LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
     SHARE = 50,         /* a kind of round takes 1/SHARE of a processor */
     SHARE_WANTED = 20,
-    SHARE_CALM = 200,
     STEP_US = 1000, /* of a long round, between samples */
 };
 
@@ -54,7 +50,6 @@ struct ns_watch {
     struct pace descriptors, lists;
     struct pace everyone; /* rounds that read every process's descriptors, to find peers */
     uint64_t tick;
-    uint64_t fresh_at;     /* when the last new socket was found */
     bool owners_wanted;    /* a list had a socket without a known owner */
     bool everyone_wanted;  /* a list had a peer without a known owner */
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
@@ -62,7 +57,7 @@ struct ns_watch {
     struct ns_diag_list part;
     size_t netns; /* the one being listed */
     unsigned connections, idle, busy;
-    bool all, peers;
+    bool all;
     struct ns_watch_tally tally;
 };
 
@@ -110,7 +105,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
-    bool is_peer = watch->peers && !place->chosen &&
+    bool is_peer = !watch->all && !place->chosen &&
                    ns_table_is_peer(&watch->table, listing->netns, &seen->key);
     if (place->pid == 0 && is_peer && !place->listed) {
         watch->everyone_wanted = place->listed = true;
@@ -119,7 +114,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     /* Its process is not known before a round that begins after this. */
     if (place->pid == 0 && is_peer && watch->table.owners.complete <= place->stamp)
         return;
-    if (!place->chosen && !is_peer && watch->peers)
+    if (!place->chosen && !is_peer && !watch->all)
         return;
     if (place->pid == 0 && !is_peer) {
         watch->owners_wanted |= !place->listed;
@@ -181,7 +176,7 @@ static void drop_netns(struct ns_watch *watch)
     for (size_t i = 0; i < watch->table.n_live; i++)
         watch->table.live[i]->netns->round = owners->stamp;
     ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
-                         watch->peers ? owners->complete : owners->stamp);
+                         watch->all ? owners->stamp : owners->complete);
 }
 
 static void end_list(struct ns_watch *watch)
@@ -235,8 +230,6 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
         watch->list++;
         watch->netns = 0;
         watch->connections = watch->idle = watch->busy = 0;
-        if (watch->peers)
-            ns_table_note_pairs(&watch->table);
         more = list_netns(watch);
     }
     while (more > 0) {
@@ -259,7 +252,7 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
 
 static uint64_t everyone_due(const struct ns_watch *watch)
 {
-    if (!watch->peers)
+    if (watch->all)
         return UINT64_MAX;
     return due(&watch->everyone, watch->everyone_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
 }
@@ -279,10 +272,8 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     }
     struct pace *pace = owners->everyone ? &watch->everyone : &watch->descriptors;
     more = ns_owners_step(owners, until);
-    if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone)) {
+    if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone))
         watch->lists_wanted = LIST_TRIES;
-        watch->fresh_at = ns_clock_now(CLOCK_MONOTONIC);
-    }
     stepped(pace, begin, more > 0);
     return more;
 }
@@ -291,15 +282,9 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
  * more than a list, so that they are only read if a list has an unknown socket. */
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
-    bool calm = watch->descriptors.last - watch->fresh_at > (uint64_t)CALM_MS * MS;
-    uint64_t next, latest = watch->descriptors.last + (uint64_t)DESCRIPTORS_MOST_MS * MS;
+    bool rare = watch->all && !watch->owners_wanted;
+    uint64_t next = due(&watch->descriptors, rare ? OWNERS_MS : DESCRIPTORS_MS, SHARE);
 
-    if (watch->all)
-        return due(&watch->descriptors, watch->owners_wanted ? DESCRIPTORS_MS : OWNERS_MS, SHARE);
-    next = calm ? due(&watch->descriptors, DESCRIPTORS_CALM_MS, SHARE_CALM)
-                : due(&watch->descriptors, DESCRIPTORS_MS, SHARE);
-    if (next > latest)
-        next = latest;
     return next < everyone_due(watch) ? next : everyone_due(watch);
 }
 
@@ -313,44 +298,37 @@ static uint64_t lists_due(const struct ns_watch *watch)
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
-/* May one of pids be examined? Their children may belong to another user. */
-static bool may_look(const struct ns_watch *watch, const struct ns_watch_options *options)
+/* May the process be examined? Its children may belong to another user. */
+static bool may_look(const struct ns_owners *owners, pid_t pid)
 {
-    const struct ns_owners *owners = &watch->table.owners;
-
-    for (size_t i = 0; i < owners->n_processes && !options->all; i++)
-        for (size_t named = 0; named < options->n_pids && !owners->processes[i].denied; named++)
-            if (owners->processes[i].pid == options->pids[named])
-                return true;
-    return options->all;
+    for (size_t i = 0; i < owners->n_processes; i++)
+        if (owners->processes[i].pid == pid)
+            return !owners->processes[i].denied;
+    return false;
 }
 
-int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **out)
+int ns_watch_open(pid_t pid, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof *watch);
     struct timespec tick;
     int error = watch ? 0 : -ENOMEM;
-    size_t there = 0;
-    int added = -ESRCH;
+    bool all = pid == 0;
 
     if (error)
         return error;
     ns_fd_limit_raise();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
-    watch->all = watch->table.owners.all = options->all;
-    watch->peers = options->peers && !options->all;
-    watch->table.owners.children = options->children;
+    watch->all = watch->table.owners.all = all;
+    watch->table.owners.children = true;
     ns_sampler_begin(&watch->sampler);
-    for (size_t i = 0; i < options->n_pids && !options->all; i++)
-        there += (added = ns_owners_add(&watch->table.owners, options->pids[i])) == 0;
-    if (!options->all && there == 0)
-        error = added;
+    if (!all)
+        error = ns_owners_add(&watch->table.owners, pid);
     if (!error)
         error = step_descriptors(watch, UINT64_MAX);
-    if (!error && !options->all && watch->table.owners.n_processes == 0)
+    if (!error && !all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !may_look(watch, options))
+    if (!error && !all && !may_look(&watch->table.owners, pid))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &(struct ns_sampler_call){&watch->tally, NULL, NULL}, UINT64_MAX);

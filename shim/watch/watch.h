@@ -9,20 +9,14 @@
 
 #include <sys/types.h>
 
-struct ns_watch_options {
-    const pid_t *pids;
-    size_t n_pids;
-    bool children; /* also the children of pids, now and later */
-    bool all;      /* every process that the caller may examine; pids is ignored */
-    bool peers;    /* also the other ends of their connections, if they are on this host */
-};
-
 struct ns_watch;
 
-/* -EPERM or -EACCES: none of the pids may be examined; -ESRCH: none exists; -EPROTONOSUPPORT: the
+/* Watch a process and its children, now and later, with the other ends of their connections if they
+ * are on this host; pid 0: every process that the caller may examine.
+ * -EPERM or -EACCES: pid may not be examined; -ESRCH: it does not exist; -EPROTONOSUPPORT: the
  * kernel has no INET_DIAG. Raises the soft limit of descriptors to the hard limit, so that a
  * program must be forked before. */
-int ns_watch_open(const struct ns_watch_options *options, struct ns_watch **watch);
+int ns_watch_open(pid_t pid, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 
 /* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due.
@@ -37,7 +31,7 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
 void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
-/* Call visit for each process of pids and its children, until it returns false. It may have ended.
+/* Call visit for pid and each of its children, until it returns false. It may have ended.
  */
 void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
                            void *context);

@@ -100,6 +100,22 @@ def bench_connections(bench):
 
 # --- being observed; a stall would hide every difference, so the programs are cured by hand ---
 
+def saturated(bench, place, policy, cure, pieces):
+    out = bench.exchange(place, (policy, NO_SHIM), [PROBES / "bench_saturated", "server", 0, pieces, *cure],
+                         [PROBES / "bench_saturated", "client", "127.0.0.1", "PORT", pieces, 8, 1000 if bench.quick else 6000])
+    return field(out, "round_us") / 1e6
+
+
+def bench_saturated(bench):
+    """A server whose waits always find something, with the shim on the server only."""
+    for pieces in (2, 20):
+        name = f"saturated server, {pieces} writes, 8 clients: round / TCP_NODELAY"
+        for cpus, place in bench.places.items() if bench.wanted(name) else ():
+            with path():
+                bench.compare(name, cpus, lambda: saturated(bench, place, BUILT_IN, [], pieces),
+                              lambda: saturated(bench, place, NO_SHIM, ["nodelay"], pieces), bench.pairs(7), 1.05)
+
+
 def bench_observed(bench):
     """Under TCP_CORK one ioctl a round and a few loads; with TCP_NODELAY the loads."""
     rounds = 300 if bench.quick else 3000
@@ -116,4 +132,4 @@ def bench_observed(bench):
                      for sockets in dict.fromkeys(most_sockets(n) for n in (10, 10000))])
 
 
-BENCHES = (bench_redis, bench_wrk, bench_connections, bench_observed)
+BENCHES = (bench_redis, bench_wrk, bench_connections, bench_saturated, bench_observed)

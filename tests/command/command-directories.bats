@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: check and explain search a list of policy directories as the library does, and report hidden files.
+# Promise: check and explain search a list of policy directories as the library does.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
@@ -28,21 +28,6 @@ $T/fleet/default.json: valid, 1 rule"
     run --separate-stderr "$NS" check
     expect_status 0
     expect_part output "no default.json in $T/namespace:$T/fleet: programs without a file of their own get the built-in policy"
-}
-
-@test "check says which file of a later directory no program gets, and why" {
-    policy fleet/app '{}'
-    policy fleet/other '{}'
-    policy namespace/app '{}'
-    run --separate-stderr "$NS" check
-    expect 0 stderr is "$T/fleet/app.json: warning: no program gets this file: $T/namespace/app.json is found first"
-    policy namespace/default '{}'
-    run --separate-stderr "$NS" check
-    expect_part stderr "$T/fleet/other.json: warning: no program gets this file: $T/namespace/default.json is found first"
-    expect_no_part stderr "$T/namespace/app.json: warning"
-    # The library and the other commands find this one, too.
-    run --separate-stderr "$NS" explain --process other --role client
-    expect_part output "policy: $T/namespace/default.json, 1 rule"
 }
 
 @test "check --dir checks the given directories, which must exist, and ignores the environment" {
@@ -92,7 +77,6 @@ $T/fleet/default.json: valid, 1 rule"
     cp "$T/namespace/default.json" "$odd"
     run --separate-stderr "$NS" check
     expect_part output "$T/fleet/a?[31m?valid.json: valid, 1 rule"
-    expect_whole stderr "$T/fleet/a?[31m?valid.json: warning: no program gets this file: $T/namespace/default.json is found first"
     printf '{"version": 2}\n' >"$odd"
     run --separate-stderr "$NS" check --dir "$T/fleet"
     expect_part stderr "$T/fleet/a?[31m?valid.json:1:13: "

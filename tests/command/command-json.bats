@@ -45,7 +45,7 @@ PYTHON
         "errors": [], "warnings": [{"rule": 2, "name": "late",
         "message": "never used: rule 1 before it already takes every socket it could match"}]}' check --json "$good"
     json 2 '[f["valid"] for f in o["files"]] == [True, False, False] and o["files"][1]["more"] is False
-        and [(e["line"], e["column"]) for e in o["files"][1]["errors"]] == [(1, 1), (2, 11), (3, 12)]
+        and [(e["line"], e["column"]) for e in o["files"][1]["errors"]] == [(2, 11), (3, 12), (1, 1)]
         and o["files"][2]["errors"] == [{"line": None, "column": None, "message": "cannot be read: No such file or directory"}]
         ' check "$good" --json "$bad" "$T/none.json"
     json 1 'len(o["files"]) == 2' check --json "$bad" "$good"
@@ -72,7 +72,7 @@ PYTHON
         and [(r["number"], r["name"], r["result"]) for r in o["rules"]] == [(1, "a \"quote\"", "does not match"),
             (2, None, "undecided"), (3, None, "matches")]
         and o["rule"] == {"number": 3, "max_delay_us": 350, "name": None, "send": "auto-cork", "ack": "before-wait"}
-        and len(o["effects"]) == 3 and not any("\n" in e or "  " in e for e in o["effects"])
+        and len(o["effects"]) == 4 and not any("\n" in e or "  " in e for e in o["effects"])
         and len(o["warnings"]) == 1 and "listener" not in o' explain --json -p "$T/p.json" --process cat --role client
     json 0 'o["listener"].startswith("left alone")' explain -p "$T/p.json" --process cat --role server --json
     policy p '{"match": {"role": "server"}}' >/dev/null

@@ -39,7 +39,7 @@ expect_places() {
     expect_places "1:13 1:27 3:12 3:24 3:48 4:31 4:34 4:47 4:65 4:70 4:81 5:16 5:51 5:55 5:66 6:3 8:2 8:15"
     mistakes '{"rule": [],
  "versoin": 1}'
-    expect_places "1:1 1:1 1:2 2:2"
+    expect_places "1:2 2:2 1:1 1:1"
     expect_part stderr '"version" is missing'
     expect_part stderr '"rules" is missing'
     mistakes '[1, 2]'

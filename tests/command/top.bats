@@ -169,35 +169,6 @@ while True:
     [[ $rate == 0.0 && $shim == works ]]
 }
 
-@test "a file for node_exporter is whole, escaped and bounded" {
-    posts exported
-    cp "$EXAMPLES/queue_put" "$T/queue_put\"\\"
-    ns_stop exported
-    CLIENT=$T/queue_put\"\\ posts quoted
-    shown "$NS" top --once --interval 1 --pid "$pid" --prometheus "$T/x.prom"
-    cat "$T/x.prom"
-    [[ $status -eq 0 && -z $output && -z $stderr && $(stat -c %a "$T/x.prom") == 644 ]]
-    [[ $(compgen -G "$T/x.prom*") == "$T/x.prom" ]]
-    grep -qE '^nagleshim_holds_per_second\{process="queue_put\\"\\\\",role="client",service="127\.0\.0\.1:[0-9]+"\} [12][0-9]' "$T/x.prom"
-    # HELP and TYPE come before every series.
-    awk '/^# HELP/ { help = $3 } /^# TYPE/ { if ($3 != help || $4 != "gauge") exit 1; type = $3 }
-        /^[^#]/ { sub(/[{ ].*/, "", $1); if ($1 != type) exit 1; n++ } END { if (n < 9) exit 1 }' "$T/x.prom"
-    # A pipe is written to and not replaced; the target of a link is replaced, but not the link.
-    mkdir "$T/where"
-    ln -s where/x.prom "$T/link"
-    : >"$T/where/x.prom"
-    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/link"
-    [[ -L $T/link ]] && grep -q '^nagleshim_holds' "$T/where/x.prom"
-    mkfifo "$T/pipe"
-    grep -c '^nagleshim_holds' <"$T/pipe" >"$T/count" 3>&- &
-    "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/pipe"
-    wait $!
-    cat "$T/count"; [[ -p $T/pipe && $(cat "$T/count") -gt 0 ]]
-    grep -q '^nagleshim_holds' <<<"$("$NS" top --once --interval 0.5 --pid "$pid" --prometheus -)"
-    run --separate-stderr "$NS" top --once --interval 0.5 --pid "$pid" --prometheus "$T/no/x.prom"
-    [[ $status -eq 2 && $stderr == "nagleshim top: cannot write '$T/no/x.prom': No such file or directory" ]]
-}
-
 @test "an invalid command line gives one message" {
     local words
     while read -r words; do
@@ -212,7 +183,6 @@ while True:
 --pid +5
 --pid 0
 --pid 4194304
---prometheus $T/x
 --once more
 --twice
 END

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the records in a directory as the command reads them: a line for all, for each process and
- * row of connections, and with "holds" for each hold. */
+ * row of connections. */
 #include "cli/diagnose/rows.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 int main(int argc, char **argv)
 {
@@ -20,13 +19,8 @@ int main(int argc, char **argv)
     }
     printf("records %d broken %zu looks %lu lost %lu %lu\n", n, n_broken, diagnosis.looks,
            diagnosis.missed, diagnosis.forgotten);
-    for (size_t i = 0; i < diagnosis.n_processes; i++) {
-        const struct ns_diagnosed_process *process = diagnosis.processes[i];
-
-        printf("process %d name %s with %zu median %.3f without %zu median %.3f\n", process->pid,
-               process->name, process->trial.done, process->trial.done_ms, process->trial.left,
-               process->trial.left_ms);
-    }
+    for (size_t i = 0; i < diagnosis.n_processes; i++)
+        printf("process %d name %s\n", diagnosis.processes[i]->pid, diagnosis.processes[i]->name);
     for (size_t i = 0; i < diagnosis.n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis.rows[i];
         const struct ns_verdict *verdict = &row->verdict;
@@ -37,15 +31,6 @@ int main(int argc, char **argv)
                row->connections, verdict->calls, verdict->requests, ns_grade_name(verdict->grade),
                verdict->stalls, verdict->maybe, verdict->late, (double)verdict->certain_ns / 1e6,
                verdict->receiving, row->pattern);
-    }
-    for (size_t i = 0; argc > 2 && strcmp(argv[2], "holds") == 0 && i < diagnosis.n_holds; i++) {
-        const struct ns_hold *hold = &diagnosis.holds[i].hold;
-
-        for (size_t j = 0; j < diagnosis.n_rows; j++)
-            if (diagnosis.rows[j].id == diagnosis.holds[i].id)
-                printf("hold of %s: ms %.3f waited %d certain %d\n",
-                       diagnosis.rows[j].process->name, (double)(hold->end - hold->begin) / 1e6,
-                       hold->waited, hold->certain);
     }
     ns_diagnosis_release(&diagnosis);
     return 0;

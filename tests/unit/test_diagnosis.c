@@ -14,7 +14,6 @@
 
 #define MS 1000000u
 
-static const struct ns_next_words none = {.command = "nagleshim"};
 static struct ns_diagnosis diagnosis; /* the present check's */
 
 static void begin(void)
@@ -112,6 +111,11 @@ static const char *policy_of(void)
     return copy;
 }
 
+static char *next_command(void)
+{
+    return ns_diagnosis_next(&(struct ns_report){.diagnosis = &diagnosis, .command = "nagleshim"});
+}
+
 CHECK(check_stall)
 {
     begin();
@@ -157,7 +161,7 @@ CHECK(check_unreachable)
     const char *policy = policy_of();
     OK(says(policy, "\"match\":{\"role\":\"server\",\"local\":[\"7000\"]}"),
        "if no preload reaches the process, the rule is for the other end");
-    char *next = ns_diagnosis_next(&diagnosis, &none);
+    char *next = next_command();
     OK(says(next, "at the other end: the server on 10.0.0.2:7000"), "and so is the next command");
     free(next);
 }
@@ -233,61 +237,6 @@ CHECK(check_peer)
        "a peer that was seen to hold nothing that matters does not");
 }
 
-/* A process has a row that holds and another row, and an experiment. */
-CHECK(check_experiments)
-{
-    const struct ns_verdict receiving = receives(), holds = stalls();
-    const enum ns_experiment push = NS_EXPERIMENT_PUSH, acknowledge = NS_EXPERIMENT_ACKNOWLEDGE;
-    const enum ns_grade proven = NS_GRADE_PROVEN, likely = NS_GRADE_LIKELY;
-    const struct {
-        enum ns_experiment what;
-        double done_ms, p;
-        const struct ns_verdict *other;
-        enum ns_grade grade, other_grade;
-        unsigned cured;
-        const char *name;
-    } cases[] = {
-        {push, 34, 1e-6, &receiving, proven, likely, 1, "a push that helps is a measured cure"},
-        {push, 43.9, 0.4, &receiving, NS_GRADE_LATE, likely, 0,
-         "a push that gains nothing shows that nobody waited"},
-        {push, 30, 0.2, &receiving, proven, likely, 0,
-         "a difference that may be chance changes nothing"},
-        {acknowledge, 44, 0.2, &receiving, proven, NS_GRADE_NONE, 0,
-         "an ACK that gains nothing shows that the ACK was not late"},
-        {acknowledge, 0.1, 1e-6, &receiving, proven, proven, 1, "an ACK that helps is the proof"},
-        {push, 0.1, 1e-6, &holds, proven, proven, 0,
-         "an experiment is about no row if it may be about two"},
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        begin();
-        struct ns_diagnosed_process *whose = process(9, "x", "");
-        unsigned n_cured = 0;
-        bool as_expected = true;
-
-        whose->trial = (struct ns_trial){cases[i].what, 10, 10, cases[i].done_ms, 44, cases[i].p};
-        add(whose, NS_ROLE_CLIENT, &holds);
-        add(whose, NS_ROLE_SERVER, cases[i].other);
-        ns_diagnosis_finish(&diagnosis);
-        for (size_t j = 0; j < 2; j++) {
-            const struct ns_diagnosed *row = &diagnosis.rows[j];
-            char text[1024];
-
-            as_expected &= row->verdict.grade ==
-                           (row->role == NS_ROLE_CLIENT ? cases[i].grade : cases[i].other_grade);
-            as_expected &= !says(ns_diagnosis_proof(row, text, sizeof text), "--experiment");
-            if (!row->is_cured)
-                continue;
-            n_cured++;
-            as_expected &= row->cures[0].measured && row->conclusion.certain &&
-                           fabs(row->cures[0].to_ms - cases[i].done_ms) < 0.01 &&
-                           fabs(row->conclusion.lost_ms - 10 * (44 - cases[i].done_ms)) < 0.01 &&
-                           says(ns_diagnosis_cure(row, 0, text, sizeof text), "(measured)");
-        }
-        OK(as_expected && n_cured == cases[i].cured, "%s", cases[i].name);
-    }
-}
-
 CHECK(check_no_stall)
 {
     static const struct {
@@ -317,7 +266,7 @@ CHECK(check_no_stall)
          "no stall: bytes were held 3 times, but nobody waited for them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS},
-         "--experiment push can decide"},
+         "'nagleshim compare' can decide"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -328,7 +277,7 @@ CHECK(check_no_stall)
         ns_diagnosis_finish(&diagnosis);
         ns_diagnosis_headline(&diagnosis, text, sizeof text);
         OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
-        OK(ns_diagnosis_next(&diagnosis, &none) == NULL && *policy_of() == '\0' &&
+        OK(next_command() == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
            "and it has no price, no policy and no next command (%zu)", i + 1);
     }
@@ -337,14 +286,17 @@ CHECK(check_no_stall)
 CHECK(check_words)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
-    const struct ns_next_words words = {"./nagleshim", program, "my policy.json"};
+    const struct ns_report words = {.diagnosis = &diagnosis,
+                                    .command = "./nagleshim",
+                                    .program = program,
+                                    .policy_file = "my policy.json"};
     begin();
     struct ns_verdict verdict = stalls();
     char *next;
 
     add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    next = ns_diagnosis_next(&diagnosis, &words);
+    next = ns_diagnosis_next(&words);
     OK(next && strcmp(next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
                             "'x?y?' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");

@@ -150,31 +150,26 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     int status = status_of(options, diagnosis);
     char command[PATH_MAX];
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
+
+    ns_program_self(command, sizeof command);
     struct ns_report report = {
         .diagnosis = diagnosis,
+        .command = command,
+        .program = options->program,
         .subject = subject ? subject : "",
         .policy = policy,
         .notes = end->notes,
         .n_notes = end->n_notes,
     };
     bool written = write_policy(outputs, diagnosis, &report);
+    char *next = ns_diagnosis_next(&report), *now = ns_diagnosis_now(diagnosis, command);
 
-    ns_program_self(command, sizeof command);
-    bool has_file = report.policy_file && strcmp(report.policy_file, "-") != 0;
-    struct ns_next_words words = {
-        .command = command,
-        .program = options->program,
-        .file = has_file ? report.policy_file : NULL,
-    };
-    char *next = ns_diagnosis_next(diagnosis, &words);
-    char *now = ns_diagnosis_now(diagnosis, command);
     report.next = next;
     report.now = now;
     ns_report_print(stderr, &report, columns());
     if (options->policy && !policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
                 options->policy);
-    free(now);
     if (!end->running)
         status = add_status(options, end->status, status);
     if (!written)
@@ -184,6 +179,7 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     free(subject);
     free(policy);
     free(next);
+    free(now);
     return status;
 }
 
@@ -206,24 +202,15 @@ static bool is_stdout(const char *file)
 /* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
 static void note_starter(const char *program, struct ns_diagnose_end *end)
 {
-    static const struct {
-        const char *name, *how;
-    } starters[] = {
-        {"docker", "docker inspect -f '{{.State.Pid}}' CONTAINER"},
-        {"podman", "podman inspect -f '{{.State.Pid}}' CONTAINER"},
-        {"systemctl", "systemctl show -p MainPID --value UNIT"},
-        {"systemd-run", "systemctl show -p MainPID --value UNIT"},
-        {"sudo", "pgrep NAME"},
-        {"su", "pgrep NAME"},
-        {"runuser", "pgrep NAME"},
-    };
+    static const char *const starters[] = {"docker", "podman", "systemctl", "systemd-run",
+                                           "sudo",   "su",     "runuser"};
 
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
-        if (strcmp(ns_path_base(program), starters[i].name) == 0)
+        if (strcmp(ns_path_base(program), starters[i]) == 0)
             ns_diagnose_note(end,
                              "what %s starts is not its child, or does not keep LD_PRELOAD; "
-                             "examine it with 'nagleshim diagnose --pid N', where '%s' prints N",
-                             starters[i].name, starters[i].how);
+                             "examine it with 'nagleshim diagnose --pid N'",
+                             starters[i]);
 }
 
 static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
@@ -306,8 +293,6 @@ static bool is_clear(const struct ns_diagnose_options *options)
         SAY("a program, --pid and --all: only one of them can be watched");
     else if (exists(options->policy))
         SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
-    else if (options->experiment && (!options->program || options->outside))
-        SAY("--experiment needs a program to start, and excludes --outside");
     else
         return true;
     return false;
@@ -324,7 +309,6 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
                                         {NS_DIAGNOSE_JSON, &options->json, 0, 0},
                                         {NS_DIAGNOSE_REPORT, &options->page, 0, 0},
                                         {NS_DIAGNOSE_POLICY, &options->policy, 0, 0},
-                                        {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
                                         {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
                                         {0}};
 

@@ -116,11 +116,8 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     }
     snprintf(observation->record, sizeof observation->record, "NAGLESHIM_RECORD=%s",
              observation->directory);
-    snprintf(observation->experiment, sizeof observation->experiment, "NAGLESHIM_EXPERIMENT%s%s",
-             options->experiment ? "=" : "", options->experiment ? options->experiment : "");
     observation->environment[0] = observation->preload;
     observation->environment[1] = observation->record;
-    observation->environment[2] = observation->experiment;
     return true;
 }
 
@@ -187,7 +184,7 @@ static void find_own_calls(const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
         struct ns_diagnosed_process *process = diagnosis->processes[i];
 
-        if (process->curable.yes && !process->container && is_seen_outside(diagnosis, process) &&
+        if (process->curable.yes && !process->in_container && is_seen_outside(diagnosis, process) &&
             !ns_elf_path_makes_sockets(process->exe))
             process->curable = (struct ns_curable){
                 .reason = "makes system calls without libc, which the library does not see"};

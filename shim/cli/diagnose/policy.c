@@ -191,13 +191,13 @@ static void print_word(FILE *stream, const char *word)
     putc('\'', stream);
 }
 
-static void print_run(FILE *stream, const struct ns_next_words *words)
+static void print_run(FILE *stream, const struct ns_report *report)
 {
-    print_word(stream, words->command);
+    print_word(stream, report->command);
     fputs(" run", stream);
-    if (words->file) {
+    if (report->policy_file && strcmp(report->policy_file, "-") != 0) {
         fputs(" --policy ", stream);
-        print_word(stream, words->file);
+        print_word(stream, report->policy_file);
     }
     fputs(" -- ", stream);
 }
@@ -210,27 +210,20 @@ static const char *program_of(const struct ns_diagnosed_process *process)
 
 /* The command that starts a running process with the library. */
 static void print_start(FILE *stream, const struct ns_diagnosed_process *process,
-                        const struct ns_next_words *words)
+                        const struct ns_report *report)
 {
     if (process->unit[0]) {
-        print_word(stream, words->command);
+        print_word(stream, report->command);
         fputs(" host enable --unit ", stream);
         print_word(stream, process->unit);
         return;
     }
-    if (process->container && strcmp(process->container, "kubernetes") == 0) {
-        fputs("kubectl label namespace NAMESPACE nagleshim.dev/inject=true, with "
-              "config/kubernetes installed",
-              stream);
+    if (process->in_container) {
+        fprintf(stream, "%s cdi  # for its container; in Kubernetes: see config/kubernetes",
+                report->command);
         return;
     }
-    if (process->container) {
-        fprintf(stream, "%s run --device nagleshim.dev/shim=default ...  # after '%s cdi' has ",
-                process->container, words->command);
-        fputs("written /etc/cdi/nagleshim.json", stream);
-        return;
-    }
-    print_run(stream, words);
+    print_run(stream, report);
     if (process->words_size == 0) {
         print_word(stream, program_of(process));
         fputs(" ITS ARGUMENTS", stream);
@@ -243,23 +236,24 @@ static void print_start(FILE *stream, const struct ns_diagnosed_process *process
 
 /* The command for a cure at the other end. */
 static void print_other_end(FILE *stream, const struct target *target,
-                            const struct ns_diagnosed *row, const struct ns_next_words *words)
+                            const struct ns_diagnosed *row, const struct ns_report *report)
 {
     char address[64];
 
     if (target->process) {
-        print_start(stream, target->process, words);
+        print_start(stream, target->process, report);
         fputs("  # the other end", stream);
         return;
     }
-    print_run(stream, words);
+    print_run(stream, report);
     fprintf(stream, "PROGRAM  # at the other end: the %s %s",
             target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
             ns_words_address(&row->remote, address, sizeof address));
 }
 
-char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words)
+char *ns_diagnosis_next(const struct ns_report *report)
 {
+    const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL, *open = NULL;
     char address[64];
     struct target target;
@@ -290,17 +284,17 @@ char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_ne
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 row->process->name);
     } else if (target.process != row->process) {
-        print_other_end(stream, &target, row, words);
+        print_other_end(stream, &target, row, report);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
-    } else if (words->program) {
-        print_run(stream, words);
-        for (unsigned i = 0; words->program[i]; i++) {
+    } else if (report->program) {
+        print_run(stream, report);
+        for (unsigned i = 0; report->program[i]; i++) {
             fputs(i ? " " : "", stream);
-            print_word(stream, words->program[i]);
+            print_word(stream, report->program[i]);
         }
     } else {
-        print_start(stream, row->process, words);
+        print_start(stream, row->process, report);
     }
     fclose(stream);
     return ns_sanitize(text); /* control characters must not reach the terminal */

@@ -44,19 +44,15 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
 /* The control group names the unit or the container of a process. */
 static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *process)
 {
-    static const struct {
-        const char *part, *container;
-    } containers[] = {{"kubepods", "kubernetes"}, {"libpod", "podman"}, {"docker", "docker"}};
     FILE *stream = ns_proc_stream(proc, "cgroup");
     char line[1024];
 
     while (stream && fgets(line, sizeof line, stream)) {
         const char *slice = strstr(line, "/system.slice/"), *end;
 
-        for (size_t i = 0; i < sizeof containers / sizeof *containers; i++)
-            if (!process->container && strstr(line, containers[i].part))
-                process->container = containers[i].container;
-        if (!slice || process->container)
+        process->in_container |=
+            strstr(line, "kubepods") || strstr(line, "libpod") || strstr(line, "docker");
+        if (!slice || process->in_container)
             continue;
         slice += strlen("/system.slice/");
         end = strstr(slice, ".service");

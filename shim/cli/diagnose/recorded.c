@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "judge/record.h"
-#include "judge/statistics.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,8 +23,6 @@
 _Static_assert((int)NS_RECORD_BUCKETS == (int)NS_VERDICT_BUCKETS, "what the judge takes");
 _Static_assert((int)NS_RECORD_PHASES == (int)NS_PHASES, "what the judge takes");
 
-enum { NS_PER_MS = 1000000 };
-
 /* A record in memory. */
 struct record {
     struct ns_record_head head;
@@ -34,27 +31,12 @@ struct record {
     size_t n_slots, n_events;
 };
 
-/* Returns the number of bytes read. */
-static size_t read_at(int fd, void *into, size_t size, off_t offset)
-{
-    size_t have = 0;
-    while (have < size) {
-        ssize_t n = pread(fd, (char *)into + have, size - have, offset + (off_t)have);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        have += (size_t)n;
-    }
-    return have;
-}
-
 /* -EINVAL: not a record of this version. */
 static int read_head(int fd, struct ns_record_head *head)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        read_at(fd, head, sizeof *head, 0) != sizeof *head)
+        pread(fd, head, sizeof *head, 0) != sizeof *head)
         return -EINVAL;
     if (head->magic != NS_RECORD_MAGIC || head->version != NS_RECORD_VERSION ||
         head->slot_size != sizeof(struct ns_record_slot) ||
@@ -70,8 +52,8 @@ static int read_head(int fd, struct ns_record_head *head)
 static void *read_all(int fd, size_t size, size_t *count, off_t offset)
 {
     void *all = calloc(*count + 1, size);
-    if (all)
-        *count = read_at(fd, all, *count * size, offset) / size;
+    ssize_t n = all ? pread(fd, all, *count * size, offset) : 0;
+    *count = n > 0 ? (size_t)n / size : 0;
     return all;
 }
 
@@ -264,9 +246,9 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
         *at = end;
         last = end >= record->n_events || record->events[end].slot != number;
         if (last) { /* these counts are for all connections of the slot */
-            ns_judge_waits(&judge, buckets, slot->waited_ns);
-            ns_judge_arrivals(&judge, phases, slot->late_ns);
-            ns_judge_parts(&judge, slot->parts, slot->parts_ns);
+            ns_verdict_waits(&judge.verdict, buckets, slot->waited_ns, record->head.tick_ns);
+            ns_verdict_arrivals(&judge.verdict, phases, slot->late_ns, record->head.tick_ns);
+            ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
         if (first)
@@ -315,38 +297,6 @@ static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_
     ns_diagnosis_add(diagnosis, &replay.connection);
 }
 
-/* Compare the answer times of the experiment, without [0] and with [1] the push or ACK. */
-static void take_trial(struct ns_trial *trial, const struct record *record)
-{
-    const struct ns_record_event *tried = NULL; /* the last WAIT, if it was tried */
-    double *ms[2] = {calloc(record->n_events + 1, sizeof(double)),
-                     calloc(record->n_events + 1, sizeof(double))};
-    size_t n[2] = {0};
-    for (size_t i = 0; ms[0] && ms[1] && i < record->n_events; i++) {
-        const struct ns_record_event *event = &record->events[i];
-        if (tried && (event->slot != tried->slot || event->life != tried->life))
-            tried = NULL;
-        if (event->look.kind == NS_LOOK_WAIT && event->look.flags & NS_LOOK_TRIED) {
-            tried = event;
-        } else if (tried && event->look.kind == NS_LOOK_WOKE &&
-                   event->look.flags & NS_LOOK_ARRIVED) {
-            bool with = tried->look.flags & (NS_LOOK_PUSHED | NS_LOOK_ACKNOWLEDGED);
-            ms[with][n[with]++] = (double)(event->look.at - tried->look.at) / NS_PER_MS;
-            tried = NULL;
-        }
-    }
-    *trial = (struct ns_trial){
-        .what = (enum ns_experiment)record->head.experiment,
-        .done = n[1],
-        .left = n[0],
-        .done_ms = ns_statistics_median(ms[1], n[1]),
-        .left_ms = ns_statistics_median(ms[0], n[0]),
-        .p = ns_statistics_mann_whitney(ms[1], n[1], ms[0], n[0]),
-    };
-    free(ms[0]);
-    free(ms[1]);
-}
-
 static void take_record(struct ns_diagnosis *diagnosis, const struct record *record)
 {
     const struct ns_record_head *head = &record->head;
@@ -359,8 +309,6 @@ static void take_record(struct ns_diagnosis *diagnosis, const struct record *rec
     ns_sanitize(process->name);
     ns_sanitize(process->exe);
     process->curable.yes = true; /* the library was preloaded */
-    if (head->experiment == NS_EXPERIMENT_PUSH || head->experiment == NS_EXPERIMENT_ACKNOWLEDGE)
-        take_trial(&process->trial, record);
     diagnosis->looks += record->n_events;
     diagnosis->forgotten += head->slots_lost;
     diagnosis->missed += head->events_lost;
@@ -375,15 +323,6 @@ static void take_record(struct ns_diagnosis *diagnosis, const struct record *rec
 static int is_record(const struct dirent *entry)
 {
     return fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0;
-}
-
-/* By the time in the name. */
-static int by_beginning(const struct dirent **left, const struct dirent **right)
-{
-    const char *a = strchr((*left)->d_name, '-'), *b = strchr((*right)->d_name, '-');
-    unsigned long long at = a ? strtoull(a + 1, NULL, 10) : 0;
-    unsigned long long bt = b ? strtoull(b + 1, NULL, 10) : 0;
-    return at < bt ? -1 : at > bt;
 }
 
 /* False: the file is not a record. */
@@ -405,7 +344,7 @@ static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char 
 int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)
 {
     struct dirent **entries;
-    int n = scandirat(directory, ".", &entries, is_record, by_beginning);
+    int n = scandirat(directory, ".", &entries, is_record, versionsort);
     *n_broken = 0;
     if (n < 0)
         return -errno;

@@ -12,6 +12,8 @@
 
 struct ns_report {
     const struct ns_diagnosis *diagnosis;
+    const char *command;     /* this command, as typed in a shell */
+    char *const *program;    /* the program that was started, or NULL */
     const char *subject;     /* a command line, "process 17", or "every process" */
     const char *policy;      /* on one line; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
@@ -36,14 +38,8 @@ char *ns_report_page(const char *json);
  * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
-struct ns_next_words {
-    const char *command;  /* this command, as typed in a shell */
-    char *const *program; /* the program that was started, or NULL */
-    const char *file;     /* where the policy was written, or NULL */
-};
-
 /* What to do next, allocated: a command if there is one. NULL: nothing. */
-char *ns_diagnosis_next(const struct ns_diagnosis *diagnosis, const struct ns_next_words *words);
+char *ns_diagnosis_next(const struct ns_report *report);
 
 /* A command that ends the stalls of a running process now, allocated; NULL: none. */
 char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command);

@@ -27,11 +27,10 @@ struct ns_diagnosed_process {
     char exe[PATH_MAX];
     char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
     size_t words_size;
-    char unit[128];        /* the systemd service that it belongs to; "": none */
-    const char *container; /* "podman", "docker", "kubernetes" or NULL */
-    bool has_shim;         /* the library is loaded in it and changes how it sends */
+    char unit[128]; /* the systemd service that it belongs to; "": none */
+    bool in_container;
+    bool has_shim; /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
-    struct ns_trial trial; /* of --experiment */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
 };
 
@@ -40,8 +39,7 @@ struct ns_cure {
     const char *end;               /* "this end": that of a watched process; "other end" */
     const struct ns_diagnosed *at; /* the row of that end; NULL: it was not watched */
     const char *does;              /* "send adaptive", "ack before-wait" */
-    double from_ms, to_ms;
-    bool measured; /* by an experiment; otherwise estimated */
+    double from_ms, to_ms;         /* estimated */
 };
 
 struct ns_diagnosed {
@@ -58,8 +56,6 @@ struct ns_diagnosed {
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "": unknown */
     /* Set by ns_diagnosis_finish: */
-    const struct ns_trial *trial; /* the experiment with these connections, or NULL */
-    bool is_cured;                /* it proves the cure */
     struct ns_conclusion conclusion;
     const struct ns_diagnosed *other; /* the row of the other end, or NULL */
     bool is_repeated;                 /* it stalls, and so does its other end, an earlier row */
@@ -129,9 +125,9 @@ int ns_diagnosed_say_error(const char *verb, pid_t pid, int error);
 int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection);
 
-/* Add a connection with its final verdict. The id of its row, or -ENOMEM. */
-int ns_diagnosis_add(struct ns_diagnosis *diagnosis,
-                     const struct ns_diagnosed_connection *connection);
+/* Add a connection with its final verdict. Without memory it is left out. */
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
+                      const struct ns_diagnosed_connection *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
  * processes may still be writing. Another process wrote the records, so that everything in them is
@@ -151,7 +147,7 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_diagnosed_grade(const struct ns_diagnosed *row);
 
-/* Apply the experiments, sort rows (worst first) and holds (by time), and draw the conclusions. */
+/* Sort rows (worst first) and holds (by time), and draw the conclusions. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
 
 void ns_diagnosis_release(struct ns_diagnosis *diagnosis);

@@ -120,11 +120,8 @@ const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
         return "this kernel does not report the peer's window (Linux 5.4 and later do), and a full "
                "window looks the same";
     case NS_DOUBT_ANSWERS:
-        return row->process->trial.what == NS_EXPERIMENT_NONE
-                   ? "bytes were held, but the answers came so long after the release that they "
-                     "may not have waited for it; --experiment push can decide"
-                   : "bytes were held, but the answers came so long after the release that they "
-                     "may not have waited for it";
+        return "bytes were held, but the answers came so long after the release that they may not "
+               "have waited for it; 'nagleshim compare' can decide";
     case NS_DOUBT_NOTHING:
         break;
     }
@@ -139,14 +136,9 @@ char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *b
     snprintf(buffer, size, "%s", cure->end);
     if (number == 1 && at)
         ns_words_add(buffer, size, " (%s)", at->name);
-    ns_words_add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it",
-                 cure->does, cure->from_ms,
-                 cure->measured            ? ""
-                 : row->conclusion.certain ? "about "
-                                           : "at best ",
+    ns_words_add(buffer, size, ": %s; a stalled request: %.1f ms now, %s %.1f ms with it",
+                 cure->does, cure->from_ms, row->conclusion.certain ? "about" : "at best",
                  fmax(cure->to_ms, 0.1));
-    if (cure->measured)
-        ns_words_add(buffer, size, " (measured)");
     if (at && at->curable.reason[0])
         ns_words_add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
     return buffer;
@@ -175,41 +167,8 @@ static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t siz
                  "fired, so the peer probably waited for the ACK; a peer whose own timer follows "
                  "the same ticks looks the same",
                  verdict->receiving);
-    if (row->process->trial.what == NS_EXPERIMENT_NONE)
-        ns_words_add(buffer, size, "; --experiment %s can decide",
-                     verdict->receiving ? "acknowledge" : "push");
+    ns_words_add(buffer, size, "; 'nagleshim compare' can decide");
     return buffer;
-}
-
-/* Append the result of an experiment. */
-static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
-{
-    static const char *const effects[] = {
-        [NS_EFFECT_CHANCE] = "the difference may be chance",
-        [NS_EFFECT_NO_GAIN] = "this is no cure",
-        [NS_EFFECT_FASTER] = "this is a cure",
-        [NS_EFFECT_SLOWER] = "this makes it slower",
-    };
-    enum ns_effect effect = ns_verdict_effect(trial);
-    bool pushes = trial->what == NS_EXPERIMENT_PUSH;
-
-    if (effect == NS_EFFECT_UNKNOWN)
-        ns_words_add(buffer, size, "too few waits with %s",
-                     pushes ? "held bytes to push" : "received data to acknowledge");
-    else
-        ns_words_add(
-            buffer, size,
-            "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; %s (p = "
-            "%.2g)",
-            trial->done_ms, trial->done, pushes ? "a push" : "an acknowledgement", trial->left_ms,
-            trial->left, effects[effect], trial->p);
-    return buffer;
-}
-
-char *ns_diagnosis_experiment(const struct ns_diagnosed_process *process, char *buffer, size_t size)
-{
-    snprintf(buffer, size, "%s[%d]: ", process->name, process->pid);
-    return add_trial(&process->trial, buffer, size);
 }
 
 static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer, size_t size)
@@ -248,12 +207,8 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     }
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
-        if (row->is_cured && verdict->proof.end == 0)
-            return add_trial(row->trial, buffer, size);
         return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
     case NS_GRADE_LIKELY:
-        if (row->trial && (row->trial->what == NS_EXPERIMENT_PUSH) == (verdict->receiving == 0))
-            return add_trial(row->trial, buffer, size);
         return say_likely(row, buffer, size);
     case NS_GRADE_LATE:
         snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
@@ -270,24 +225,15 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     return buffer;
 }
 
-/* "; 2203 ms were lost in 2.21 s of waiting"; if there are several rows, in the time watched. */
+/* "; 2203 ms were lost in 2.21 s"; several connections may have lost it at the same time. */
 static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
-    const struct ns_diagnosed *worst = &diagnosis->rows[0];
-    double lost = diagnosis->lost_ms, waited = (double)worst->verdict.waited_ns / MS;
-    bool whole = diagnosis->n_rows > 1 || waited < lost;
-    unsigned connections = 0;
+    double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
 
-    if (whole)
-        waited = (double)(diagnosis->end - diagnosis->begin) / MS;
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        connections += diagnosis->rows[i].connections;
-    ns_words_add(buffer, size, "; %s%.0f ms were lost", worst->conclusion.certain ? "" : "at most ",
-                 lost);
-    if (lost > waited && connections > 1) /* at the same time */
-        ns_words_add(buffer, size, " by %u connections", connections);
-    ns_words_add(buffer, size, " in %.*f s%s", waited < 10000 ? 2 : 0, waited / 1e3,
-                 whole ? "" : " of waiting");
+    ns_words_add(buffer, size, "; %s%.0f ms were lost%s in %.*f s",
+                 diagnosis->rows[0].conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
+                 diagnosis->lost_ms > watched ? " by all connections together" : "",
+                 watched < 10000 ? 2 : 0, watched / 1e3);
 }
 
 static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
@@ -299,9 +245,10 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
 
     snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
-        ns_words_add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
-                     stalled, row->process->name,
-                     row->is_cured ? "waited" : "seems to have waited");
+        ns_words_add(buffer, size,
+                     "%" PRIu64 " times the peer of %s seems to have waited for this end's delayed "
+                     "ACK",
+                     stalled, row->process->name);
     } else {
         if (row->source == NS_SOURCE_OUTSIDE)
             ns_words_add(buffer, size, "at least %" PRIu64, stalled);

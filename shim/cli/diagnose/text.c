@@ -65,31 +65,23 @@ static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const struct ns_conclusion *conclusion = &row->conclusion;
-    double lost = conclusion->lost_ms, waited = (double)verdict->waited_ns / MS;
-    double watched = (double)verdict->watched_ns / MS;
-    char text[TEXT_MOST], length[64] = "", share[96] = "", more[64] = "";
+    double waited = (double)verdict->waited_ns / MS;
+    char text[TEXT_MOST];
 
-    if (conclusion->holds && verdict->longest_ns && conclusion->stalled == 1)
-        snprintf(length, sizeof length, " for %.1f ms", (double)verdict->longest_ns / MS);
-    else if (conclusion->holds && verdict->longest_ns)
-        snprintf(length, sizeof length, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
-                 (double)verdict->longest_ns / MS);
-    if (waited >= lost && waited > 0)
-        snprintf(share, sizeof share, " of %.0f ms waited (%.0f%%)", waited, 100 * lost / waited);
-    else if (watched >= lost && watched > 0)
-        snprintf(share, sizeof share, " of %.0f ms watched (%.0f%%)", watched,
-                 100 * lost / watched);
-    else if (row->connections > 1) /* at the same time */
-        snprintf(share, sizeof share, " on %u connections, in %.0f ms watched", row->connections,
-                 watched);
-    if (conclusion->certain && verdict->maybe)
-        snprintf(more, sizeof more, ", and at most %.0f ms more",
-                 (double)(verdict->most_ns - verdict->certain_ns) / MS);
-    snprintf(text, sizeof text,
-             "%s%" PRIu64 " request%s, %" PRIu64 " stalled%s; %s%.0f ms lost%s%s",
+    snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
              row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-             verdict->requests == 1 ? "" : "s", conclusion->stalled, length,
-             conclusion->certain ? "" : "at most ", lost, share, more);
+             verdict->requests == 1 ? "" : "s", conclusion->stalled);
+    if (conclusion->holds && verdict->longest_ns)
+        ns_words_add(text, sizeof text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
+                     (double)verdict->longest_ns / MS);
+    ns_words_add(text, sizeof text, "; %s%.0f ms lost", conclusion->certain ? "" : "at most ",
+                 conclusion->lost_ms);
+    if (waited >= conclusion->lost_ms && waited > 0)
+        ns_words_add(text, sizeof text, " of %.0f ms waited (%.0f%%)", waited,
+                     100 * conclusion->lost_ms / waited);
+    if (conclusion->certain && verdict->maybe)
+        ns_words_add(text, sizeof text, ", and at most %.0f ms more",
+                     (double)(verdict->most_ns - verdict->certain_ns) / MS);
     print_wrapped(stream, "cost", text, width);
 }
 
@@ -122,46 +114,34 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
                       width);
 }
 
-static void describe_short(FILE *stream, const struct ns_diagnosed *row)
+static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     enum ns_delay most = 0;
-    char text[TEXT_MOST];
+    char line[2 * TEXT_MOST], text[TEXT_MOST];
 
-    fprintf(stream, "%s[%d], %s: %s", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
+    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
+             ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
     for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays_ns[delay] > verdict->delays_ns[most])
             most = delay;
-    if (row->is_held) {
-        fprintf(stream, ", %s[%d]", row->other->process->name, row->other->process->pid);
-        return;
-    }
-    if (row->is_repeated)
-        fprintf(stream, "; the other end of a row above");
+    if (row->is_held)
+        ns_words_add(line, sizeof line, ", %s[%d]", row->other->process->name,
+                     row->other->process->pid);
+    else if (row->is_repeated)
+        ns_words_add(line, sizeof line, "; the other end of a row above");
     else if (row->conclusion.stalls)
-        fprintf(stream, "; %.0f ms lost", row->conclusion.lost_ms);
+        ns_words_add(line, sizeof line, "; %.0f ms lost", row->conclusion.lost_ms);
     else if (verdict->grade == NS_GRADE_CANNOT_TELL)
-        fprintf(stream, "; %s", ns_diagnosis_doubt(row));
+        ns_words_add(line, sizeof line, "; %s", ns_diagnosis_doubt(row));
     else
-        fprintf(stream, "; %" PRIu64 " request%s", verdict->requests,
-                verdict->requests == 1 ? "" : "s");
-    if (!row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
+        ns_words_add(line, sizeof line, "; %" PRIu64 " request%s", verdict->requests,
+                     verdict->requests == 1 ? "" : "s");
+    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
         verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
-        fprintf(stream, "; %s",
-                ns_diagnosis_delay(most, row->source, verdict->delays[most],
-                                   verdict->delays_ns[most], text, sizeof text));
-}
-
-static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
-{
-    char line[2 * TEXT_MOST] = "";
-    FILE *into = fmemopen(line, sizeof line - 1, "w");
-
-    if (!into)
-        return;
-    describe_short(into, row);
-    fclose(into);
+        ns_words_add(line, sizeof line, "; %s",
+                     ns_diagnosis_delay(most, row->source, verdict->delays[most],
+                                        verdict->delays_ns[most], text, sizeof text));
     print_words(stream, line, 0, 2, width);
 }
 
@@ -196,17 +176,6 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int c
                 diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
 }
 
-static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
-{
-    unsigned n = 0;
-    char text[TEXT_MOST];
-
-    for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
-        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
-                    ns_diagnosis_experiment(diagnosis->processes[i], text, sizeof text));
-}
-
 void ns_report_print(FILE *stream, const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
@@ -220,7 +189,6 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
                 0, width ? width : INT_MAX);
     fputs(*begin ? NS_PLAIN : "", stream);
     print_rows(stream, diagnosis, width);
-    print_experiments(stream, diagnosis);
     if (report->next || report->n_notes)
         putc('\n', stream);
     for (unsigned i = 0; i < report->n_notes; i++)

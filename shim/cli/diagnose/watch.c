@@ -7,12 +7,13 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "base/clock.h"
-#include "cli/process/proc.h"
 #include "cli/process/reach.h"
 
+#include "watch/state.h"
 #include "watch/watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -156,14 +157,12 @@ static void wait_until(uint64_t then, int signals)
 
 static bool is_gone(pid_t pid)
 {
-    struct ns_proc proc;
-    bool gone = ns_proc_open(pid, &proc) != 0;
+    char path[32];
+    struct ns_state state;
 
-    if (!gone) {
-        gone = ns_proc_is_gone(&proc);
-        ns_proc_close(&proc);
-    }
-    return gone;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return ns_state_read(AT_FDCWD, path, &state) != 0 || strchr("ZX", state.letter) ||
+           state.is_exiting;
 }
 
 /* Is it time to stop? */
@@ -259,14 +258,7 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
 {
     const struct ns_diagnose_options *options = session->options;
     pid_t pid = session->child ? session->child->pid : options->pid;
-    struct ns_watch_options wanted = {
-        .pids = &pid,
-        .n_pids = options->all ? 0 : 1,
-        .children = true,
-        .all = options->all,
-        .peers = true,
-    };
-    int error = ns_watch_open(&wanted, &session->watch);
+    int error = ns_watch_open(pid, &session->watch);
 
     if (error) {
         session->watch = NULL;

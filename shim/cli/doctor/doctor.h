@@ -68,7 +68,7 @@ struct ns_examination {
     bool has_elf; /* the program's file could be read */
     struct ns_elf elf;
     struct ns_findings findings;
-    unsigned sockets; /* TCP, connected or listening */
+    unsigned sockets; /* descriptors of TCP sockets */
     /* if the shim is loaded and its status could be read */
     bool has_policy;
     char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
@@ -79,8 +79,7 @@ struct ns_examination {
  * process that lacks the library is examined again when it is a second old; without, this does not
  * block. 0 or -errno; -ESRCH: there is no such process, or it has ended. Call ns_examine_end in any
  * case. */
-int ns_examine(struct ns_examination *examination, pid_t pid, bool wait,
-               struct ns_sockets *sockets);
+int ns_examine(struct ns_examination *examination, pid_t pid, bool wait);
 void ns_examine_end(struct ns_examination *examination);
 
 #endif

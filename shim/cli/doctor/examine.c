@@ -313,9 +313,10 @@ static bool await(const struct ns_examination *examination)
     return !has_started && age < 1 && nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
 }
 
-int ns_examine(struct ns_examination *examination, pid_t pid, bool wait, struct ns_sockets *sockets)
+int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
 {
     struct ns_proc *proc = &examination->proc;
+    bool has_ring;
 
     *examination = (struct ns_examination){0};
     examination->rules = cJSON_CreateArray();
@@ -337,8 +338,8 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait, struct 
     } while (!error && wait && await(examination));
     if (!error) {
         inspect_program(examination);
-        examination->sockets = ns_proc_sockets(proc, sockets);
-        judge(examination, sockets->has_ring);
+        examination->sockets = ns_proc_sockets(proc, &has_ring);
+        judge(examination, has_ring);
     }
     /* If it is ending, a part of what was read may be missing. */
     if (error == -ENOENT || (proc->dir >= 0 && ns_proc_is_gone(proc)))

@@ -119,7 +119,7 @@ static void print_status(const struct ns_examination *examination)
     print_rules(examination->rules);
     if (examination->loaded.has_stats)
         print_counters(&examination->loaded.stats);
-    FACT("TCP sockets that are connected or listening", "%u", examination->sockets);
+    FACT("TCP sockets", "%u", examination->sockets);
 }
 
 static int print(const struct ns_examination *examination, pid_t asked)
@@ -148,9 +148,8 @@ static int print(const struct ns_examination *examination, pid_t asked)
 int ns_doctor_process(pid_t pid)
 {
     static struct ns_examination examination;
-    struct ns_sockets sockets = {0};
     int status = NS_EXIT_ERROR;
-    int error = ns_examine(&examination, pid, true, &sockets);
+    int error = ns_examine(&examination, pid, true);
 
     if (!error) {
         status = print(&examination, pid);
@@ -163,13 +162,11 @@ int ns_doctor_process(pid_t pid)
         SAY("cannot read process %d: %s", pid, strerror(-error));
     }
     ns_examine_end(&examination);
-    ns_proc_sockets_end(&sockets);
     return status;
 }
 
 struct census {
     bool every;
-    struct ns_sockets sockets;
     unsigned works, lacks, unknown, starting; /* in the table */
     unsigned others;                          /* without TCP sockets and without the shim */
     unsigned denied;                          /* could not be read */
@@ -266,7 +263,7 @@ static bool visit(void *context, pid_t pid)
 
     if (pid == getpid())
         return true;
-    int error = ns_examine(&examination, pid, false, &census->sockets);
+    int error = ns_examine(&examination, pid, false);
     if (error && error != -ESRCH)
         census->denied++;
     else if (error || examination.proc.is_kernel_thread)
@@ -323,7 +320,6 @@ int ns_doctor_all(bool every)
         SAY("/proc is not mounted or cannot be read");
         return NS_EXIT_ERROR;
     }
-    ns_proc_sockets_end(&census.sockets);
     print_counts(&census);
     return conclude(&census);
 }

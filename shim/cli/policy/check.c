@@ -25,8 +25,7 @@
 struct check {
     char name[PATH_MAX];      /* sanitized */
     cJSON *errors, *warnings; /* of its entry in "files"; NULL in the text form */
-    struct ns_policy_error kept[NS_POLICY_ERRORS_MOST];
-    unsigned n_kept;
+    unsigned n_errors;
 };
 
 /* 0 is null. */
@@ -35,47 +34,23 @@ static void add_number(cJSON *entry, const char *name, unsigned number)
     cJSON_AddItemToObject(entry, name, number ? cJSON_CreateNumber(number) : cJSON_CreateNull());
 }
 
-static void keep_error(void *context, const struct ns_policy_error *error)
+static void say_error(void *context, const struct ns_policy_error *error)
 {
     struct check *check = context;
 
-    if (check->n_kept < NS_POLICY_ERRORS_MOST)
-        check->kept[check->n_kept++] = *error;
-}
+    check->n_errors++;
+    if (ns_output_is_json()) {
+        cJSON *entry = cJSON_CreateObject();
 
-/* The reader reports missing keys last; their place is at the beginning. */
-static int compare(const void *first, const void *second)
-{
-    const struct ns_policy_error *a = first, *b = second;
-
-    if (a->line != b->line)
-        return a->line < b->line ? -1 : 1;
-    return a->column < b->column ? -1 : a->column > b->column;
-}
-
-static void say_errors(struct check *check)
-{
-    qsort(check->kept, check->n_kept, sizeof check->kept[0], compare);
-    for (unsigned i = 0; i < check->n_kept; i++) {
-        const struct ns_policy_error *error = &check->kept[i];
-
-        if (ns_output_is_json()) {
-            cJSON *entry = cJSON_CreateObject();
-
-            add_number(entry, "line", error->line);
-            add_number(entry, "column", error->line ? error->column : 0);
-            ns_output_text(entry, "message", error->message);
-            cJSON_AddItemToArray(check->errors, entry);
-        } else if (error->line) {
-            fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column,
-                    error->message);
-        } else {
-            fprintf(stderr, "%s: %s\n", check->name, error->message);
-        }
+        add_number(entry, "line", error->line);
+        add_number(entry, "column", error->line ? error->column : 0);
+        ns_output_text(entry, "message", error->message);
+        cJSON_AddItemToArray(check->errors, entry);
+    } else if (error->line) {
+        fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
+    } else {
+        fprintf(stderr, "%s: %s\n", check->name, error->message);
     }
-    if (check->n_kept == NS_POLICY_ERRORS_MOST && !ns_output_is_json())
-        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n",
-                check->name, NS_POLICY_ERRORS_MOST);
 }
 
 /* rule: NULL if it is about the whole policy. */
@@ -117,7 +92,19 @@ static void warn_of_writers(struct check *check, const char *path)
 }
 
 /* Add its entry to "files". */
-static void begin(struct check *check, const struct ns_policy_found *found)
+static cJSON *begin(struct check *check, const char *name)
+{
+    cJSON *entry = ns_output_entry("files");
+
+    snprintf(check->name, sizeof check->name, "%s", name);
+    ns_sanitize(check->name);
+    check->errors = cJSON_AddArrayToObject(entry, "errors");
+    check->warnings = cJSON_AddArrayToObject(entry, "warnings");
+    check->n_errors = 0;
+    return entry;
+}
+
+static void complete(cJSON *entry, const struct check *check, const struct ns_policy_found *found)
 {
     static const char *const origins[] = {
         [NS_POLICY_BUILTIN] = "built-in",
@@ -125,10 +112,7 @@ static void begin(struct check *check, const struct ns_policy_found *found)
         [NS_POLICY_NAMED] = "file",
         [NS_POLICY_IN_DIRECTORY] = "directory",
     };
-    cJSON *entry = ns_output_entry("files");
 
-    snprintf(check->name, sizeof check->name, "%s", found->path[0] ? found->path : "''");
-    ns_sanitize(check->name);
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
@@ -136,61 +120,37 @@ static void begin(struct check *check, const struct ns_policy_found *found)
         cJSON_AddNumberToObject(entry, "rules", (double)found->policy->n_rules);
         cJSON_AddBoolToObject(entry, "enabled", found->policy->enabled);
     } else {
-        cJSON_AddBoolToObject(entry, "more", check->n_kept == NS_POLICY_ERRORS_MOST);
+        cJSON_AddBoolToObject(entry, "more", check->n_errors >= NS_POLICY_ERRORS_MOST);
     }
-    check->errors = cJSON_AddArrayToObject(entry, "errors");
-    check->warnings = cJSON_AddArrayToObject(entry, "warnings");
 }
 
-/* Does every search for this file end in an earlier directory of the list, at a file of the same
- * name or at default.json? Sets hiding to that file. */
-static bool is_hidden(const char *list, const char *path, char hiding[PATH_MAX])
-{
-    struct ns_policy_directories directories = ns_policy_directories(list);
-    const char *base = strrchr(path, '/'), *at;
-    size_t length;
-
-    while (ns_policy_next_directory(&directories, &at, &length)) {
-        if (length == (size_t)(base - path) && strncmp(at, path, length) == 0)
-            return false; /* its own directory */
-        snprintf(hiding, PATH_MAX, "%.*s%s", (int)length, at, base);
-        if (access(hiding, F_OK) == 0)
-            return true;
-        snprintf(hiding, PATH_MAX, "%.*s/default.json", (int)length, at);
-        if (access(hiding, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* file NULL: the policy that NAGLESHIM_POLICY names. list: the directories in which the file was
- * found; NULL if it was named. Returns the exit status. */
-static int check_file(const char *file, const char *list)
+/* file NULL: the policy that NAGLESHIM_POLICY names. Returns the exit status. */
+static int check_file(const char *file, enum ns_policy_origin origin)
 {
     static struct ns_policy_found found;
     static struct check check;
-    const struct ns_policy_errors all = {keep_error, &check};
+    const struct ns_policy_errors all = {say_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
-    char hiding[PATH_MAX], text[sizeof hiding + 64];
+    const char *name = file ? file : request.policy;
+    cJSON *entry = begin(&check, name[strspn(name, " \t\r\n")] == '{' && !file ? "NAGLESHIM_POLICY"
+                                 : *name                                       ? name
+                                                                               : "''");
 
-    check.n_kept = 0;
     if (file)
-        ns_policy_read_as(list ? NS_POLICY_IN_DIRECTORY : NS_POLICY_NAMED, file, &found, &all);
+        ns_policy_read_as(origin, file, &found, &all);
     else
         ns_policy_find(&request, &found, NULL, NULL);
     const struct ns_policy *policy = found.policy;
-    if (!policy && check.n_kept == 0)
-        keep_error(&check, &found.where);
-    begin(&check, &found);
-    say_errors(&check);
+    if (!policy && check.n_errors == 0)
+        say_error(&check, &found.where);
+    complete(entry, &check, &found);
+    if (check.n_errors >= NS_POLICY_ERRORS_MOST && !ns_output_is_json())
+        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n", check.name,
+                NS_POLICY_ERRORS_MOST);
     if (policy)
         ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s",
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
-    if (list && is_hidden(list, found.path, hiding)) {
-        snprintf(text, sizeof text, "no program gets this file: %s is found first", hiding);
-        say_warning(&check, NULL, ns_sanitize(text));
-    }
     if (policy) {
         ns_policy_warnings(policy, say_warning, &check);
         if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
@@ -206,7 +166,7 @@ static void say_builtin(const char *list)
     const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
     static struct check check;
 
-    begin(&check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
+    complete(begin(&check, ""), &check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
     ns_output_line("no default.json in %s: programs without a file of their own get the built-in "
                    "policy (send %s, ack %s, every TCP socket)",
                    list, ns_send_name(rule->send), ns_ack_name(rule->ack));
@@ -239,7 +199,7 @@ static int check_directories(const char *list, bool is_option)
         }
         for (int i = 0; i < n; i++) {
             snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-            status = check_file(path, list);
+            status = check_file(path, NS_POLICY_IN_DIRECTORY);
             worst = status > worst ? status : worst;
             has_default = has_default || strcmp(entries[i]->d_name, "default.json") == 0;
             free(entries[i]);
@@ -262,7 +222,7 @@ static int check_here(void)
         ns_say("check", "warning: %s", off);
     ns_environment_judge("check");
     if (named && *named)
-        return check_file(NULL, NULL);
+        return check_file(NULL, NS_POLICY_NAMED);
     return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
 }
 
@@ -284,7 +244,7 @@ int ns_check_main(int argc, char **argv)
     if (optind >= argc)
         return check_here();
     for (int i = optind; i < argc; i++) {
-        int status = check_file(argv[i], NULL);
+        int status = check_file(argv[i], NS_POLICY_NAMED);
 
         worst = status > worst ? status : worst;
     }

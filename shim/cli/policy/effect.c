@@ -9,9 +9,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-/* An indented paragraph, or one line in the list "effects". */
+/* An indented line, or one in the list "effects". */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     char text[512];
@@ -21,26 +20,10 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     ns_output_line("  %s", text);
-    for (char *end; (end = strstr(text, "\n    "));) {
-        *end = ' ';
-        memmove(end + 1, end + 5, strlen(end + 5) + 1);
-    }
     ns_output_list("effects", text);
 }
 
-/* Replaces the first key in text by value. */
-static void fill(char *text, size_t size, const char *key, const char *value)
-{
-    char *at = strstr(text, key);
-    char rest[480];
-
-    if (!at)
-        return;
-    snprintf(rest, sizeof rest, "%s", at + strlen(key));
-    snprintf(at, size - (size_t)(at - text), "%s%s", value, rest);
-}
-
-static void say_modes(const struct ns_rule *rule, enum ns_role role)
+void ns_effect_print(const struct ns_rule *rule)
 {
     static const char *const sends[NS_SEND_COUNT] = {
 #define NS_SEND_MODE(id, word, nodelay, holds, effect) effect,
@@ -52,43 +35,26 @@ static void say_modes(const struct ns_rule *rule, enum ns_role role)
 #include "policy/modes.def"
 #undef NS_ACK_MODE
     };
-    static const char *const moments[] = {
-        [NS_ROLE_UNKNOWN] = "on a listener, or before a connection's second write",
-        [NS_ROLE_CLIENT] = "before a connection's second write",
-        [NS_ROLE_SERVER] = "on a listener that the program makes",
-    };
-    char text[480], us[16];
-
-    snprintf(us, sizeof us, "%u", rule->max_delay_us);
-    snprintf(text, sizeof text, "%s", sends[rule->send]);
-    fill(text, sizeof text, "{when}", moments[role]);
-    fill(text, sizeof text, "{us}", us);
-    say("send %s: %s", ns_send_name(rule->send), text);
-    say("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]);
-}
-
-static void say_sockopt(const struct ns_sockopt_action *action)
-{
     static const char *const texts[] = {
         [NS_SOCKOPT_PASS] = "set as the application asks",
         [NS_SOCKOPT_IGNORE] = "not set; the application's call succeeds without effect",
-        [NS_SOCKOPT_SET] = "set to {n} when the socket is created, whatever the application asks",
-        [NS_SOCKOPT_MIN] = "set as the application asks, but to at least {n}",
-        [NS_SOCKOPT_MAX] = "set as the application asks, but to at most {n}",
+        [NS_SOCKOPT_SET] = "set when the socket is created, whatever the application asks, to ",
+        [NS_SOCKOPT_MIN] = "set as the application asks, but to at least ",
+        [NS_SOCKOPT_MAX] = "set as the application asks, but to at most ",
     };
-    char text[480], number[16];
 
-    snprintf(number, sizeof number, "%d", action->value);
-    snprintf(text, sizeof text, "%s", texts[action->verb]);
-    fill(text, sizeof text, "{n}", number);
-    say("sockopt %s: %s", ns_sockopts[action->option].name, text);
-}
+    say("send %s: %s", ns_send_name(rule->send), sends[rule->send]);
+    if (ns_rule_holds(rule))
+        say("max_delay_us: %u", rule->max_delay_us);
+    say("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]);
+    for (size_t i = 0; i < rule->n_sockopts; i++) {
+        const struct ns_sockopt_action *action = &rule->sockopts[i];
+        char number[16] = "";
 
-void ns_effect_print(const struct ns_rule *rule, enum ns_role role)
-{
-    say_modes(rule, role);
-    for (size_t i = 0; i < rule->n_sockopts; i++)
-        say_sockopt(&rule->sockopts[i]);
+        if (action->verb >= NS_SOCKOPT_SET)
+            snprintf(number, sizeof number, "%d", action->value);
+        say("sockopt %s: %s%s", ns_sockopts[action->option].name, texts[action->verb], number);
+    }
 }
 
 char *ns_effect_name(const struct ns_rule *rule, char *buffer, size_t size)

@@ -5,8 +5,8 @@
 
 #include "policy/match.h"
 
-/* Print it, one indented line for each part. role may be unknown. */
-void ns_effect_print(const struct ns_rule *rule, enum ns_role role);
+/* Print it, one indented line for each part. */
+void ns_effect_print(const struct ns_rule *rule);
 
 /* Print what the listener gets whose connections are accepted at local. */
 void ns_effect_print_listener(const struct ns_ruleset *set, const struct ns_address *local);

@@ -183,7 +183,7 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
     return undecided;
 }
 
-static void say_rule(const struct ns_rule *rule, const struct ns_socket_facts *facts)
+static void say_rule(const struct ns_rule *rule)
 {
     cJSON *entry = add_object("rule");
 
@@ -194,7 +194,7 @@ static void say_rule(const struct ns_rule *rule, const struct ns_socket_facts *f
     ns_output_text(entry, "name", rule->name);
     ns_output_text(entry, "send", ns_send_name(rule->send));
     ns_output_text(entry, "ack", ns_ack_name(rule->ack));
-    ns_effect_print(rule, facts->role);
+    ns_effect_print(rule);
 }
 
 static int explain_socket(const struct ns_policy *policy, const struct ns_subject *subject,
@@ -217,7 +217,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
              undecided == 1 ? " is" : "s are",
              undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
-        say_rule(rule, facts);
+        say_rule(rule);
     else
         ns_output_line("no rule matches: the socket is left alone");
     if (facts->role == NS_ROLE_SERVER)

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -240,6 +241,33 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
     buffer[n > 0 ? n : 0] = '\0';
     ns_sanitize(buffer);
     return n < 0 ? (int)n : 0;
+}
+
+unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring)
+{
+    int fd = openat(proc->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    unsigned count = 0;
+
+    *has_ring = false;
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && (entry = readdir(dir))) {
+        char path[300], target[64] = "", protocol[32] = "";
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d/%s", fd, entry->d_name);
+        if (readlink(path, target, sizeof target - 1) < 0)
+            continue;
+        *has_ring |= strcmp(target, "anon_inode:[io_uring]") == 0;
+        /* Other files are not asked, since their file system may not answer. */
+        if (strncmp(target, "socket:", 7) == 0 &&
+            getxattr(path, "system.sockprotoname", protocol, sizeof protocol) > 0)
+            count += strncmp(protocol, "TCP", 3) == 0 || strncmp(protocol, "MPTCP", 5) == 0;
+    }
+    if (dir)
+        closedir(dir);
+    return count;
 }
 
 static bool same_file(int dir, const char *name, const char *own)

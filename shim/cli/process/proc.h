@@ -73,14 +73,8 @@ int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, s
 /* A text in its memory, cut to size and sanitized. */
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size);
 
-/* How many TCP sockets it has that are connected or listening; each is counted once. sockets, 0 at
- * first, keeps the sockets of each network namespace for the next process. */
-struct ns_sockets {
-    void *sockets, *namespaces; /* see tsearch(3) */
-    bool has_ring;              /* the process that was counted last has an io_uring */
-};
-unsigned ns_proc_sockets(const struct ns_proc *proc, struct ns_sockets *sockets);
-void ns_proc_sockets_end(struct ns_sockets *sockets);
+/* How many of its descriptors are TCP sockets. *has_ring: has it an io_uring? */
+unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring);
 
 /* Find a file as the process would: below its root, or for a relative path below its working
  * directory. Returns a descriptor with O_PATH, or -errno. */

@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
-#include "cli/output.h"
 #include "cli/process/proc.h"
 
 #include <stdio.h>
@@ -258,31 +257,6 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     drop_empty(top);
     if (top->n_rows > 0)
         qsort(top->rows, top->n_rows, sizeof top->rows[0], compare_rows);
-}
-
-void ns_top_fill_json(const struct ns_top *top)
-{
-    cJSON_AddNumberToObject(ns_output_object(), "seconds", top->seconds);
-    ns_output_expect("rows");
-    for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
-        const struct ns_top_row *row = top->rows[i];
-        cJSON *entry = ns_output_entry("rows");
-        char peer[96];
-
-        ns_output_text(entry, "process", row->process->name);
-        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
-        ns_output_text(entry, "role", ns_role_name(row->role));
-        ns_output_text(entry, "peer", ns_top_peer(row, peer, sizeof peer));
-        cJSON_AddNumberToObject(entry, "connections", row->connections);
-        cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
-        cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
-        cJSON_AddNumberToObject(entry, "share", row->share);
-        if (row->held_by)
-            cJSON_AddNumberToObject(entry, "held_by", row->held_by->pid);
-        else
-            cJSON_AddNullToObject(entry, "held_by");
-        ns_output_text(entry, "library", ns_top_shim(row));
-    }
 }
 
 void ns_top_release(struct ns_top *top)

@@ -18,25 +18,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("top", __VA_ARGS__)
 #define SECOND 1000000000U
 
-/* Escape sequences of ECMA-48, which every terminal in use understands. */
-#define FIRST_LINE "\033[H"
-#define CLEAR_SCREEN "\033[2J"
-#define CLEAR_LINE "\033[K"
-#define CLEAR_BELOW "\033[J"
+/* Escape sequences that every terminal in use understands. */
+#define CLEAR_SCREEN "\033[H\033[J"
 
-enum {
-    IDLE_MOST = 20, /* further rows without traffic are not printed */
-    HEAD_LINES = NS_TOP_SUMMARY_LINES + 2,
-};
+enum { OTHER_LINES = 5 /* besides the rows */ };
 
 struct options {
     bool once, every, json;
     double interval;
     pid_t pid;
-    const char *prometheus;
 };
 
 static volatile sig_atomic_t asked_to_end;
@@ -49,24 +41,15 @@ static void note_signal(int number)
 
 static bool read_options(int argc, char **argv, struct options *options)
 {
-    const struct ns_target targets[] = {{NS_TOP_ONCE, &options->once, 0, 0},
-                                        {NS_TOP_EVERY, &options->every, 0, 0},
-                                        {NS_TOP_JSON, &options->json, 0, 0},
-                                        {NS_TOP_PROMETHEUS, &options->prometheus, 0, 0},
-                                        {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
-                                        {NS_TOP_PID, &options->pid, 0, 0},
-                                        {0}};
+    const struct ns_target targets[] = {
+        {NS_TOP_ONCE, &options->once, 0, 0}, {NS_TOP_EVERY, &options->every, 0, 0},
+        {NS_TOP_JSON, &options->json, 0, 0}, {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
+        {NS_TOP_PID, &options->pid, 0, 0},   {0}};
 
     if (!ns_verbs_read("top", argc, argv, targets))
         return false;
     options->once = options->once || options->json;
-    if (options->prometheus && options->json)
-        SAY("--json and --prometheus cannot be used together");
-    else if (options->prometheus && !options->once)
-        SAY("--prometheus needs --once");
-    else
-        return true;
-    return false;
+    return true;
 }
 
 /* Sleep until this time or a signal. */
@@ -99,57 +82,43 @@ static bool is_screen(void)
     return isatty(STDOUT_FILENO) && type && *type && strcmp(type, "dumb") != 0;
 }
 
-/* A line that is cut to the width of the screen ends in a mark. */
-static void print_line(const char *text, unsigned columns)
+/* Lines of UTF-8, cut to so many characters. */
+static void print_cut(const char *text, unsigned columns)
 {
-    bool cut = columns && ns_top_places(text) > columns;
+    for (unsigned column = 0; *text; text++) {
+        bool begins = ((unsigned char)*text & 0xC0) != 0x80;
 
-    if (columns)
-        printf("%.*s%s" CLEAR_LINE "\n", (int)ns_top_bytes(text, columns - cut), text,
-               cut ? NS_TOP_CUT : "");
-    else
-        puts(text);
+        column = *text == '\n' ? 0 : column + begins;
+        if (column <= columns)
+            putchar(*text);
+    }
 }
 
-static void print_row(const struct ns_table *table, const struct ns_top_row *row)
+static void print_screen(const struct ns_top *top, bool every)
 {
-    char line[512];
-
-    ns_top_line(table, row, line, sizeof line);
-    print_line(line, table->line);
-}
-
-/* Rows with traffic, and a few of the others; on a screen those that fit. */
-static void print_table(const struct ns_top *top, bool every, bool screen)
-{
-    const sig_atomic_t asked = asked_to_end; /* a signal meanwhile: the table is too long */
     struct winsize size = {.ws_row = 24, .ws_col = 80};
-    struct ns_table table;
-    size_t most = SIZE_MAX, left = 0;
-    char line[512];
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
 
-    if (screen) {
-        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-        most = size.ws_row > HEAD_LINES + 1 ? size.ws_row - HEAD_LINES - 1 : 1;
-        fputs(FIRST_LINE, stdout);
-    }
-    ns_top_columns(top, screen ? size.ws_col : 0, &table);
-    for (unsigned i = 0; i < NS_TOP_SUMMARY_LINES; i++)
-        print_line(ns_top_summary(top, i, line, sizeof line), table.line);
-    print_line("", table.line);
-    print_row(&table, NULL);
-    for (size_t i = 0; i < top->n_rows && i < most && asked_to_end == asked; i++) {
-        if (!ns_top_is_shown(top->rows[i]))
-            break;
-        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
-            print_row(&table, top->rows[i]);
-        else
-            left++;
-    }
-    if (left && !screen)
+    if (!out)
+        return;
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    ns_top_print(out, top, every, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
+    fclose(out);
+    fputs(CLEAR_SCREEN, stdout);
+    print_cut(text, size.ws_col);
+    free(text);
+}
+
+static void print_lines(const struct ns_top *top, const struct options *options)
+{
+    size_t left = ns_top_print(stdout, top, options->every, SIZE_MAX);
+
+    if (left)
         printf("and %zu more rows without traffic ('--every' prints them)\n", left);
-    if (screen)
-        fputs(CLEAR_BELOW, stdout);
+    if (!options->once)
+        putchar('\n');
 }
 
 static uint64_t after(double seconds)
@@ -162,21 +131,12 @@ static bool is_over(const struct options *options)
     return options->pid && kill(options->pid, 0) != 0 && errno == ESRCH;
 }
 
-static int write_prometheus(const struct ns_top *top, const char *path)
-{
-    int error = ns_top_write_prometheus(top, path);
-
-    if (error)
-        SAY("cannot write '%s': %s", path, strerror(-error));
-    return error ? NS_EXIT_ERROR : NS_EXIT_YES;
-}
-
 static int show(struct ns_top *top, const struct options *options)
 {
     bool screen = !options->once && is_screen();
 
-    if (screen)
-        fputs(CLEAR_SCREEN, stdout);
+    if (screen) /* a table is one write, so that it does not flicker */
+        setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     do {
         uint64_t end = after(options->interval);
 
@@ -187,13 +147,12 @@ static int show(struct ns_top *top, const struct options *options)
                 return ns_diagnosed_say_error("top", options->pid, error);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-        if (options->prometheus)
-            return write_prometheus(top, options->prometheus);
         if (options->json)
             return ns_top_fill_json(top), NS_EXIT_YES;
-        print_table(top, options->every, screen);
-        if (!options->once && !screen)
-            putchar('\n');
+        if (screen)
+            print_screen(top, options->every);
+        else
+            print_lines(top, options);
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || is_over(options))
             break;
@@ -220,12 +179,7 @@ int ns_top_main(int argc, char **argv)
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-    struct ns_watch_options watch = {.pids = &options.pid,
-                                     .n_pids = 1,
-                                     .children = true,
-                                     .all = options.pid == 0,
-                                     .peers = options.pid != 0};
-    int error = ns_watch_open(&watch, &top.watch);
+    int error = ns_watch_open(options.pid, &top.watch);
     if (error)
         return ns_diagnosed_say_error("top", options.pid, error);
     catch_signals();

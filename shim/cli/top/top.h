@@ -8,6 +8,8 @@
 
 #include "watch/watch.h"
 
+#include <stdio.h>
+
 struct ns_top_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched */
@@ -68,35 +70,8 @@ void ns_top_release(struct ns_top *top);
 /* Add what --json prints to the command's object (cli/output.h). */
 void ns_top_fill_json(const struct ns_top *top);
 
-/* A line above the table. Returns buffer. */
-enum { NS_TOP_SUMMARY_LINES = 2 };
-char *ns_top_summary(const struct ns_top *top, unsigned line, char *buffer, size_t size);
-
-/* The widths of all columns but the last. */
-struct ns_table {
-    unsigned width[7];
-    unsigned line; /* width of the terminal; 0: nothing is cut */
-};
-void ns_top_columns(const struct ns_top *top, unsigned line, struct ns_table *table);
-
-/* A row in a buffer, without a newline; row NULL is the title. */
-void ns_top_line(const struct ns_table *table, const struct ns_top_row *row, char *buffer,
-                 size_t size);
-
-/* The end of a text that was cut. */
-#define NS_TOP_CUT "+"
-
-/* The number of characters in a UTF-8 text, and the number of bytes in its first characters. */
-unsigned ns_top_places(const char *text);
-size_t ns_top_bytes(const char *text, size_t places);
-
-/* The peer, as the last column shows it. Returns buffer. */
-char *ns_top_peer(const struct ns_top_row *row, char *buffer, size_t size);
-
-/* The library in the row's process, as the table shows it. */
-const char *ns_top_shim(const struct ns_top_row *row);
-
-/* Write node_exporter's text format. A regular file is replaced atomically. 0 or -errno. */
-int ns_top_write_prometheus(const struct ns_top *top, const char *path);
+/* Print the table, with `most` rows at most. Unless `every` is set, rows without traffic beyond the
+ * first ones are not printed; returns their number. */
+size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A server that is never idle: each of its connections always has a request outstanding, so that
  * its epoll_wait always finds something, and it writes an answer in several pieces. The client says
- * how many rounds stalled, and how long nine of ten took at most. Usage: bench_saturated server
- * PORT PIECES, until it is killed; bench_saturated client HOST PORT PIECES CONNECTIONS ROUNDS */
+ * how long a round took on average, how many stalled, and how long nine of ten took at most. Usage:
+ * bench_saturated server PORT PIECES [nodelay], until it is killed; bench_saturated client HOST
+ * PORT PIECES CONNECTIONS ROUNDS */
 #include "bench.h"
 
 enum { QUESTION = 32, PIECE = 40, MOST_PIECES = 100, MOST_CONNECTIONS = 64, MOST_EVENTS = 16 };
@@ -28,10 +29,10 @@ static void answer(int fd, size_t pieces)
     }
 }
 
-static void serve(long port, size_t pieces)
+static void serve(long port, size_t pieces, const struct socket_options *options)
 {
     int fds[MOST_CONNECTIONS], epoll = epoll_create1(0);
-    int listener = listen_on(port, &(struct socket_options){.sndbuf = -1});
+    int listener = listen_on(port, options);
     struct epoll_event events[MOST_EVENTS];
 
     if (epoll < 0)
@@ -88,7 +89,7 @@ static void run(struct connection *all, size_t connections, size_t pieces, size_
 {
     struct epoll_event events[MOST_EVENTS];
     int epoll = epoll_create1(0);
-    int64_t *took = numbers(rounds);
+    int64_t *took = numbers(rounds), begun = now_ns();
     size_t asked = 0, done = 0;
 
     if (epoll < 0)
@@ -110,24 +111,29 @@ static void run(struct connection *all, size_t connections, size_t pieces, size_
                 ask(one);
         }
     }
+    begun = now_ns() - begun;
     size_t stalls = summarise(took, done).stalls;
-    printf("p90_us %.1f stalls %zu\n", (double)took[done * 9 / 10] / 1e3, stalls);
+    printf("round_us %.2f p90_us %.1f stalls %zu\n", (double)begun / 1e3 / (double)done,
+           (double)took[done * 9 / 10] / 1e3, stalls);
     free(took);
 }
 
 int main(int argc, char **argv)
 {
     struct connection all[MOST_CONNECTIONS];
+    struct socket_options options = {.sndbuf = -1};
     size_t connections;
 
-    if (argc == 4 && strcmp(argv[1], "server") == 0)
+    options.nodelay = argc == 5 && strcmp(argv[4], "nodelay") == 0;
+    if ((argc == 4 || options.nodelay) && strcmp(argv[1], "server") == 0)
         serve(parse_number(argv[2], "PORT", 0, 65535),
-              (size_t)parse_number(argv[3], "PIECES", 1, MOST_PIECES));
+              (size_t)parse_number(argv[3], "PIECES", 1, MOST_PIECES), &options);
     if (argc != 7 || strcmp(argv[1], "client") != 0)
-        usage_error("needs server PORT PIECES or client HOST PORT PIECES CONNECTIONS ROUNDS");
+        usage_error(
+            "needs server PORT PIECES [nodelay] or client HOST PORT PIECES CONNECTIONS ROUNDS");
     connections = (size_t)parse_number(argv[5], "CONNECTIONS", 1, MOST_CONNECTIONS);
     for (size_t i = 0; i < connections; i++)
-        all[i].fd = connect_to(argv[2], argv[3], &(struct socket_options){.sndbuf = -1});
+        all[i].fd = connect_to(argv[2], argv[3], &options);
     run(all, connections, (size_t)parse_number(argv[4], "PIECES", 1, MOST_PIECES),
         parse_count(argv[6]));
     return 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that writes on and on without waiting for anything: how long it takes until the other
  * end has read all of it, and in how many segments it went. Usage: bench_stream reader PORT
- * READ_SIZE, until it is killed; bench_stream writer HOST PORT COUNT SIZE [nodelay] prints one
- * line. */
+ * READ_SIZE, until it is killed; bench_stream writer HOST PORT COUNT SIZE [nodelay] [poll] prints
+ * one line; poll: between two writes it looks for an answer, and does not wait for one. */
 #include "../../../examples/common.h"
+
+#include <poll.h>
 
 static const struct socket_options no_options = {.sndbuf = -1};
 
@@ -31,17 +33,21 @@ static void read_streams(long port, size_t size)
     }
 }
 
-static void write_stream(int fd, size_t count, size_t size)
+static void write_stream(int fd, size_t count, size_t size, bool polls)
 {
     char *data = malloc(size), answer;
+    struct pollfd one = {.fd = fd, .events = POLLIN};
     int64_t begun;
 
     if (data == NULL)
         die("no memory for %zu bytes", size);
     fill_pattern(data, size, 1);
     begun = now_ns();
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         write_all(fd, data, size);
+        if (polls && poll(&one, 1, 0) != 0)
+            die("an answer before the end");
+    }
     if (shutdown(fd, SHUT_WR) != 0)
         die_errno("shutdown");
     if (!read_all(fd, &answer, 1))
@@ -56,10 +62,14 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "reader") == 0)
         read_streams(parse_number(argv[2], "PORT", 0, 65535), parse_count(argv[3]));
-    options.nodelay = argc == 7 && strcmp(argv[6], "nodelay") == 0;
-    if ((argc != 6 && !options.nodelay) || strcmp(argv[1], "writer") != 0)
+    bool polls = false;
+    for (; argc > 6; argc--) {
+        options.nodelay |= strcmp(argv[argc - 1], "nodelay") == 0;
+        polls |= strcmp(argv[argc - 1], "poll") == 0;
+    }
+    if (argc != 6 || strcmp(argv[1], "writer") != 0)
         usage_error("needs reader PORT READ_SIZE or writer HOST PORT COUNT SIZE");
-    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]),
-                 parse_count(argv[5]));
+    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]), parse_count(argv[5]),
+                 polls);
     return 0;
 }

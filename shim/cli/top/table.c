@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what `nagleshim top` prints: the table and the object of --json. Names must be sanitized.
+ * Not async-signal-safe. */
+#include "cli/top/top.h"
+
+#include "cli/diagnose/sentences.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <time.h>
+
+enum {
+    NAME_LEAST = 14, /* the columns seldom move, and fill 80 columns with an IPv4 address */
+    IDLE_MOST = 20,  /* further rows without traffic are not printed */
+};
+
+/* "; 3 connections " */
+static void print_count(FILE *out, uint64_t n, const char *noun, const char *plural,
+                        const char *text)
+{
+    if (n > 0)
+        fprintf(out, "; %llu %s%s %s", (unsigned long long)n, noun, n == 1 ? "" : plural, text);
+}
+
+static void print_summary(FILE *out, const struct ns_top *top)
+{
+    const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
+    double seconds = top->seconds > 0 ? top->seconds : 1;
+    time_t now = time(NULL);
+    unsigned stalling = 0;
+    char clock[16];
+    struct tm local;
+
+    for (size_t i = 0; i < top->n_rows; i++)
+        stalling += top->rows[i]->lost_rate > 0;
+    strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
+    fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
+            tally->connections, tally->connections == 1 ? "" : "s", tally->busy, stalling,
+            stalling == 1 ? " stalls" : "s stall");
+    fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
+            (double)since->busy_ns / 1e7 / seconds);
+    print_count(out, tally->idle, "idle connection", "s", "not shown");
+    if (tally->busy > tally->sampled)
+        fprintf(out, "; %u sampled at a time", tally->sampled);
+    print_count(out, since->missed, "round", "s", "of samples late");
+    print_count(out, since->forgotten, "connection", "s", "not sampled (too short or too many)");
+    print_count(out, tally->denied, "process", "es",
+                "not examined (not permitted, or too few descriptors)");
+    fputs("\n\n", out);
+}
+
+static const char *const shims[] = {
+    [NS_SHIM_UNKNOWN] = "?",         [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
+    [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting", [NS_SHIM_OFF] = "off",
+    [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled", [NS_SHIM_READY] = "works",
+    [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+};
+
+/* The peer, as the last column shows it. Returns buffer. */
+static char *describe_peer(const struct ns_top_row *row, char *buffer, size_t size)
+{
+    const struct ns_address *address = row->role == NS_ROLE_SERVER ? &row->peer : &row->service;
+
+    buffer[0] = '\0';
+    if (row->role == NS_ROLE_SERVER)
+        ns_words_add(buffer, size, "port %u, ", row->service.port);
+    if (row->role != NS_ROLE_SERVER || row->connections == 1) {
+        char text[64];
+
+        ns_words_add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
+        if (row->connections > 1)
+            ns_words_add(buffer, size, ", ");
+    }
+    if (row->connections != 1 && (row->role == NS_ROLE_SERVER || row->connections > 1))
+        ns_words_add(buffer, size, "%u connections", row->connections);
+    if (row->held_by)
+        ns_words_add(buffer, size, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
+    return buffer;
+}
+
+/* The number of characters in a UTF-8 text. */
+static int places(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static void print_row(FILE *out, const struct ns_top_row *row, int width)
+{
+    const char *role = ns_role_name(row->role);
+    char peer[96];
+
+    fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
+            width - places(row->process->name), "", row->process->pid, role ? role : "?",
+            row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
+            describe_peer(row, peer, sizeof peer));
+}
+
+size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most)
+{
+    int width = NAME_LEAST;
+    size_t left = 0;
+
+    for (size_t i = 0; i < top->n_rows; i++)
+        if (places(top->rows[i]->process->name) > width)
+            width = places(top->rows[i]->process->name);
+    print_summary(out, top);
+    fprintf(out, "%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE",
+            "HOLDS/S", "LOST/S", "SHARE", "SHIM");
+    for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
+        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
+            print_row(out, top->rows[i], width);
+        else
+            left++;
+    }
+    return left;
+}
+
+void ns_top_fill_json(const struct ns_top *top)
+{
+    cJSON_AddNumberToObject(ns_output_object(), "seconds", top->seconds);
+    ns_output_expect("rows");
+    for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
+        const struct ns_top_row *row = top->rows[i];
+        cJSON *entry = ns_output_entry("rows");
+        char peer[96];
+
+        ns_output_text(entry, "process", row->process->name);
+        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
+        ns_output_text(entry, "role", ns_role_name(row->role));
+        ns_output_text(entry, "peer", describe_peer(row, peer, sizeof peer));
+        cJSON_AddNumberToObject(entry, "connections", row->connections);
+        cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
+        cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
+        cJSON_AddNumberToObject(entry, "share", row->share);
+        if (row->held_by)
+            cJSON_AddNumberToObject(entry, "held_by", row->held_by->pid);
+        else
+            cJSON_AddNullToObject(entry, "held_by");
+        ns_output_text(entry, "library", shims[row->process->shim]);
+    }
+}
