@@ -293,7 +293,7 @@ $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 .SECONDARY: $(FUZZ_OBJ)
 fuzzers: $(FUZZERS)
 
-fuzz: ## fuzz the policy, the matcher and the judge, each for FUZZ_SECONDS (600)
+fuzz: ## fuzz the policy and the judge, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats

@@ -178,9 +178,6 @@ __attribute__((unused)) static int unsent(int fd)
     return bytes;
 }
 
-/* A filter of the program's may kill on getsockopt. */
-static bool must_not_ask;
-
 enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
 
 /* An option of TCP's as the kernel has it, -1 if it knows of none. */
@@ -222,7 +219,7 @@ __attribute__((unused)) static void put(int fd, const char *text)
     if (n != (ssize_t)size)
         wrong("write of \"%s\": %zd, %s", text, n, strerror(errno));
     int held = unsent(fd);
-    if (held > 0 && !must_not_ask && has_nodelay(fd))
+    if (held > 0 && has_nodelay(fd))
         __atomic_fetch_add(&results->held, 1, __ATOMIC_RELAXED);
 }
 

@@ -84,8 +84,6 @@ survive() {
 becomes-udp        - datagrams are not joined if a UDP socket takes a connection's descriptor number by raw system calls
 becomes-others     - a pipe, nothing, or another connection may take a connection's descriptor number by raw system calls
 reuse-race         - threads that keep reusing each other's closed descriptor numbers get only their own bytes
-rights             - a connection sent to another process and back keeps all bytes in order
-rights-of-unseen   - a connection that arrives in a message gets its rule although the library did not see its creation
 rights-listener    - a connection accepted from a listener that arrived in a message is served in time
 END
 }
@@ -110,19 +108,16 @@ cancellation       - a thread that is cancelled inside a wait has sent its held 
 END
 }
 
-@test "closes, resets, fast opens and busy polls neither lose nor delay bytes" {
+@test "closes, resets and MPTCP neither lose nor delay bytes" {
     survive tcp <<'END'
 close-unread       - bytes sent before close arrive although unread data turns the close into a reset
 linger             - bytes sent before close arrive with SO_LINGER, also if it turns the close into a reset
 mptcp              perhaps MPTCP connections carry all bytes in order and in time
-polls-busily       - a program that polls in a loop acknowledges what it read and sends what it wrote
-turns-to-another   - bytes written to one connection leave before a write to another connection
 END
 }
 
-@test "zero-copy sends and kTLS carry their bytes in order, and each send has one completion" {
+@test "kTLS carries its bytes in order" {
     survive kernel <<'END'
-zero-copy          - sends with MSG_ZEROCOPY within a burst arrive in order, with one completion each
 kernel-tls         - kTLS starts after the held bytes, and its records are not held
 END
 }
@@ -132,7 +127,6 @@ END
     survive uring <<'END'
 sends              - sends of io_uring within a burst arrive in order and in time
 receives           - held bytes leave in time if io_uring waits, and it reports a reset as without the library
-connects           - connections that io_uring connects, accepts and closes carry their bytes in order and in time
 becomes-udp        - datagrams are not joined if io_uring closes a connection and a UDP socket takes its descriptor number
 END
 }
@@ -169,23 +163,25 @@ END
     interrupted join
 }
 
+@test "a handler in the middle of a write, or of a wait under auto-cork, may jump, and the bytes leave before the next wait" {
+    interrupted leave-write
+    export NAGLESHIM_POLICY=$CORK
+    interrupted leave-write
+    interrupted leave-wait
+}
+
 @test "a handler in the middle of a held write may close, and bytes written by a duplicate leave at the next wait" {
-    export NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
+    export NAGLESHIM_POLICY=$CORK
     interrupted write
 }
 
 # With a library behind ours that makes moments for which tests cannot wait.
-@test "what a signal handler holds, and a push that it jumps out of, leaves before the next wait" {
+@test "what a signal handler holds leaves before the next wait" {
     local LIBRARY="$LIBRARY $PROBES/behind.so" runs=(cork)
     survive handlers <<'END'
 push               - a handler holds bytes on the connection that its thread turns away from
 burst              - a handler holds bytes on another connection than its thread, and another thread on the same one
-abandoned          - a handler jumps out of a push before it is made
 END
-}
-
-@test "a program that installs a seccomp filter that kills on setsockopt lives, and its held bytes leave" {
-    survives threads filter
 }
 
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {

@@ -264,17 +264,6 @@ flows() {
     flows descriptors clone-vm
 }
 
-# jumps SCENARIO POLICY: with a library behind the shim that makes the moment.
-jumps() {
-    local LIBRARY="$LIBRARY $PROBES/behind.so"
-    flows descriptors "jump-from-$1" "$2"
-}
-
-@test "a signal handler that jumps out of a held write, or while TCP_NODELAY is taken off, leaves no byte behind and no stall" {
-    jumps held-write "$CORK"
-    jumps option ''
-}
-
 @test "a child of vfork that writes, or puts a pipe over its descriptor, leaves its parent's connection as it was" {
     in_time descriptors vfork-writes
     flows descriptors vfork-covers

@@ -253,6 +253,7 @@ does_under() {
     does 'connected write*5 fdopen' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 bound'
     does 'connected write repair write*6' 'write nodelay=1 write*6'
     does 'connected write pass write*6' 'write pass nodelay=1 bound write*6'
+    does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write pass write' 'nodelay=1 held look pass nodelay=1 bound write'
     does 'connected write stdout write*6' 'write dup stdout:nodelay=1 stdout:bound write*6'
     does 'connected write aio write*6' 'write aio other:nodelay=1 other:bound nodelay=1 bound write*6'
     does 'connected aio connected' 'aio other:nodelay=1 other:bound nodelay=1 bound listen listener:nodelay=1 listener:bound'

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The matcher: patterns on processes, addresses and listeners. The fuzzer compares it with a slow
- * reference on random policies. */
+/* The matcher: patterns on processes, addresses and listeners. */
 #include "policy/match.h"
 #include "policy/endpoint.h"
 #include "unit.h"

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands behind the shim, and makes moments that tests cannot wait for: in the middle of a push
- * (before it: before_push, after it: behind_push), before a held write (behind_send) and after it
- * (behind_sent). */
+/* Stands behind the shim, and makes moments that tests cannot wait for: after a push (behind_push),
+ * and before a held write (behind_send). */
 #include "behind.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 
-extern moment before_push, behind_push, behind_send, behind_sent;
-moment before_push, behind_push, behind_send, behind_sent;
+extern moment behind_push, behind_send;
+moment behind_push, behind_send;
 
 static void *next(const char *name)
 {
@@ -22,11 +20,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
     static int (*real)(int, int, int, const void *, socklen_t);
     if (!real)
         *(void **)&real = next("setsockopt");
-    bool pushes = level == IPPROTO_TCP && name == TCP_NODELAY;
-    if (pushes && before_push)
-        before_push();
     int result = real(fd, level, name, value, size);
-    if (pushes && behind_push)
+    if (level == IPPROTO_TCP && name == TCP_NODELAY && behind_push)
         behind_push();
     return result;
 }
@@ -39,10 +34,7 @@ ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct so
         *(void **)&real = next("sendto");
     if (behind_send)
         behind_send();
-    ssize_t result = real(fd, data, size, flags, to, len);
-    if (behind_sent)
-        behind_sent();
-    return result;
+    return real(fd, data, size, flags, to, len);
 }
 
 ssize_t send(int fd, const void *data, size_t size, int flags)
@@ -52,8 +44,5 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
         *(void **)&real = next("send");
     if (behind_send)
         behind_send();
-    ssize_t result = real(fd, data, size, flags);
-    if (behind_sent)
-        behind_sent();
-    return result;
+    return real(fd, data, size, flags);
 }

@@ -116,42 +116,6 @@ SCENARIO("reuse-race")
         pthread_join(threads[i], NULL);
 }
 
-/* A connection goes to a child, which writes on, and comes back. */
-SCENARIO("rights")
-{
-    int way[2];
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(way[0]);
-        char go;
-        int fd = receive_right(way[1]);
-        EXPECT(read(way[1], &go, 1) == 1);
-        put(fd, "child");
-        send_right(way[1], fd);
-        _exit(0);
-    }
-    close(way[1]);
-    struct conn conn = open_conn();
-    put(conn.fd, "parent ");
-    send_right(way[0], conn.fd);
-    at_once(conn.peer, "parent ");
-    /* From now on somebody else may write between ours, whom nobody tells that bytes are held. */
-    EXPECT(write(conn.fd, "and ", 4) == 4);
-    EXPECT(unsent(conn.fd) == 0);
-    EXPECT(write(way[0], "!", 1) == 1);
-    close(conn.fd);
-    conn.fd = receive_right(way[0]);
-    put(conn.fd, " and parent");
-    arrives(conn.peer, "and child and parent");
-    put(conn.fd, "last");
-    close_conn((struct conn){conn.fd, -1});
-    at_once(conn.peer, "last");
-    ends(conn.peer, 0);
-    close(way[0]);
-    child_ended(pid, 0);
-}
-
 /* A child that runs already is sent a listener, and serves one connection of it. */
 SCENARIO("rights-listener")
 {
@@ -172,22 +136,6 @@ SCENARIO("rights-listener")
     be_served(raw_client(&address));
     close(way[0]);
     child_ended(pid, 0);
-}
-
-/* A connection that nobody saw being made comes in a message, and is governed like any other. */
-SCENARIO("rights-of-unseen")
-{
-    struct conn conn = raw_conn(-1);
-    int way[2];
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
-    send_right(way[0], conn.fd);
-    RAW(close, conn.fd, 0, 0, 0);
-    conn.fd = receive_right(way[1]);
-    close_conn(open_conn()); /* what holds bytes wants a thread, which a connect starts */
-    still_governed(conn);
-    close_conn(conn);
-    close(way[0]);
-    close(way[1]);
 }
 
 LIFE_MAIN

@@ -5,7 +5,6 @@
 #include "life.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <sys/syscall.h>
 
 static struct conn first, second;
@@ -99,31 +98,6 @@ SCENARIO("burst")
     done = true;
     at_once(first.peer, "abcd");
     at_once(second.peer, "h");
-    finish(thread);
-}
-
-static sigjmp_buf away;
-
-static void jumps(int number)
-{
-    (void)number;
-    siglongjmp(away, 1);
-}
-
-/* A handler jumps out of a push before it: the next wait makes it. */
-static void *leaves_push(void *unused)
-{
-    begin_and_be("before_push", is_interrupted);
-    if (sigsetjmp(away, 1) == 0)
-        poll(NULL, 0, 1);
-    poll(NULL, 0, 400);
-    return unused;
-}
-
-SCENARIO("abandoned")
-{
-    pthread_t thread = begins(jumps, leaves_push);
-    arrives(first.peer, "ab");
     finish(thread);
 }
 

@@ -5,6 +5,7 @@
 #include "life.h"
 
 #if defined(__x86_64__)
+#include <setjmp.h>
 #include <ucontext.h>
 
 enum { TRAP_FLAG = 0x100, NOT_REACHED = 2 };
@@ -196,6 +197,45 @@ static void join_while_read_from(void)
         EXPECT(has_nodelay(conn.fd));
 }
 
+/* --- a write that begins to join, and a wait after it, that a handler jumps out of: the bytes
+ * leave before the next wait --- */
+
+static sigjmp_buf before_the_call;
+
+static void jumps(void)
+{
+    siglongjmp(before_the_call, 1);
+}
+
+static void left_by_a_jump(bool is_wait)
+{
+    conn = open_conn();
+    set_kernel_option(conn.peer, TCP_QUICKACK, 0);
+    for (int i = 0; i < 3 + is_wait; i++)
+        EXPECT(write(conn.fd, "piece", 5) == 5);
+    happens = jumps;
+    if (sigsetjmp(before_the_call, 1) == 0) {
+        if (is_wait)
+            STEPPED(poll(NULL, 0, 1));
+        else
+            STEPPED(write(conn.fd, "piece", 5));
+    }
+    poll(NULL, 0, 1);
+    EXPECT(unsent(conn.fd) == 0);
+    if (steps >= at_step)
+        EXPECT(has_nodelay(conn.fd));
+}
+
+static void write_that_is_left(void)
+{
+    left_by_a_jump(false);
+}
+
+static void wait_that_is_left(void)
+{
+    left_by_a_jump(true);
+}
+
 static bool reaches(int step, void (*turn)(void))
 {
     int status = 0;
@@ -228,6 +268,8 @@ SCENE("close", at_each_step(close_of_one_of_two))
 SCENE("wait", at_each_step(wait_while_one_arrives))
 SCENE("join", at_each_step(join_while_read_from))
 SCENE("write", at_each_step(write_by_what_closes))
+SCENE("leave-write", at_each_step(write_that_is_left))
+SCENE("leave-wait", at_each_step(wait_that_is_left))
 
 LIFE_MAIN
 #else

@@ -3,10 +3,6 @@
  * data. */
 #include "life.h"
 
-#include <sys/uio.h>
-
-#include <sys/select.h>
-
 /* What a program sent before it closed arrives, also where unread data or SO_LINGER make the close
  * a reset: without the library it was on its way by then. */
 SCENARIO("close-unread")
@@ -103,59 +99,6 @@ SCENARIO("mptcp")
     int bound = kernel_option(conn.fd, DELACK_MAX_US);
     EXPECT(getenv("LD_PRELOAD") == NULL || before < 0 || bound < before);
     close_conn(conn);
-}
-
-/* The ways to be told, without waiting, that nothing is there. */
-static void finds_nothing(int fd, int way)
-{
-    char byte;
-    int there = -1;
-    if (way == 0)
-        EXPECT(recv(fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
-    else if (way == 1)
-        EXPECT(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == -1 && errno == EAGAIN);
-    else
-        EXPECT(ioctl(fd, FIONREAD, &there) == 0 && there == 0);
-}
-
-/* A program that never waits, but asks again and again: the first time it is told that there is
- * nothing, what it has written leaves, and the second time what it has read is acknowledged. */
-SCENARIO("polls-busily")
-{
-    struct conn conn = open_conn();
-    for (int i = 0; i < 9; i++) {
-        owe(conn);
-        finds_nothing(conn.fd, i % 3);
-        finds_nothing(conn.fd, i % 3);
-        EXPECT(is_acknowledged(conn.peer));
-        put(conn.fd, "is it ");
-        put(conn.fd, "there?");
-        finds_nothing(conn.fd, i % 3);
-        at_once(conn.peer, "is it there?");
-    }
-    close_conn(conn);
-}
-
-/* What was written to one connection leaves before what is then written to another. */
-SCENARIO("turns-to-another")
-{
-    struct conn first = open_conn(), second = open_conn();
-    struct iovec piece = {.iov_base = (char[]){"four"}, .iov_len = 4};
-    for (int i = 0; i < 4; i++) {
-        put(first.fd, "one ");
-        put(first.fd, "two");
-        put(second.fd, "three ");
-        at_once(first.peer, "one two");
-        EXPECT(writev(second.fd, &piece, 1) == 4);
-        EXPECT(send(first.fd, "five ", 5, 0) == 5);
-        at_once(second.peer, "three four");
-        put(first.fd, "six");
-        EXPECT(sendto(second.fd, "seven", 5, 0, NULL, 0) == 5);
-        at_once(first.peer, "five six");
-        arrives(second.peer, "seven");
-    }
-    close_conn(first);
-    close_conn(second);
 }
 
 LIFE_MAIN

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that end, are cancelled, or jump away while their connections hold bytes; filters that
- * kill. */
-#include "filter.h"
+/* Threads that end, are cancelled, or jump away while their connections hold bytes. */
 #include "life.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
 
 static void *writes_and_ends(void *conn)
 {
@@ -37,7 +33,7 @@ SCENARIO("thread-ends")
     }
 }
 
-enum { WAITS = 12 };
+enum { WAITS = 5 };
 static struct waiter {
     struct conn conn, quiet;
     int way;
@@ -64,56 +60,22 @@ static void wait_on_condition(void)
 static void wait_some_way(const struct waiter *w)
 {
     char byte;
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1};
     struct pollfd ready = {.fd = w->quiet.fd, .events = POLLIN};
-    fd_set set;
-    sigset_t signals;
-    int epoll;
     switch (w->way) {
     case 0:
         read(w->quiet.fd, &byte, 1);
         break;
     case 1:
-        recv(w->quiet.fd, &byte, 1, 0);
-        break;
-    case 2:
-        recvmsg(w->quiet.fd, &message, 0);
-        break;
-    case 3:
         poll(&ready, 1, -1);
         break;
-    case 4:
-        ppoll(&ready, 1, NULL, NULL);
-        break;
-    case 5:
-        FD_ZERO(&set);
-        FD_SET(w->quiet.fd, &set);
-        select(w->quiet.fd + 1, &set, NULL, NULL, NULL);
-        break;
-    case 6:
-        epoll = epoll_create1(EPOLL_CLOEXEC);
-        pthread_cleanup_push((void (*)(void *))(void *)close, (void *)(intptr_t)epoll);
-        struct epoll_event event;
-        epoll_wait(epoll, &event, 1, -1);
-        pthread_cleanup_pop(1);
-        break;
-    case 7:
+    case 2:
         sleep(60);
         break;
-    case 8:
+    case 3:
         sem_wait(&never);
         break;
-    case 9:
-        wait_on_condition();
-        break;
-    case 10:
-        sigemptyset(&signals);
-        sigaddset(&signals, SIGUSR2);
-        sigwaitinfo(&signals, NULL);
-        break;
     default:
-        pause();
+        wait_on_condition();
     }
 }
 
@@ -184,36 +146,6 @@ SCENARIO("jumps")
     still_governed(conn);
     timer_delete(timer);
     close_conn(conn);
-}
-
-/* A filter as OpenSSH's: what is not on the list ends the process. Here only what this library
- * could add is not. */
-SCENARIO("filter")
-{
-    for (int by_number = 0; by_number < 2; by_number++) {
-        struct conn conn = open_conn();
-        answer(conn.peer, "!!!");
-        pid_t pid = fork();
-        if (pid == 0) {
-            char byte;
-            put(conn.fd, "held ");
-            EXPECT(read(conn.fd, &byte, 1) == 1);
-            put(conn.fd, "before ");
-            must_not_ask = true;
-            EXPECT(FORBID(by_number, SYS_setsockopt, SYS_getsockopt, SYS_futex));
-            put(conn.fd, "and ");
-            EXPECT(read(conn.fd, &byte, 1) == 1);
-            put(conn.fd, "after");
-            EXPECT(read(conn.fd, &byte, 1) == 1); /* and now an ACK would be owed */
-            struct pollfd ready = {.fd = conn.fd, .events = POLLIN};
-            EXPECT(poll(&ready, 1, 20) == 0);
-            close(conn.fd);
-            _exit(0);
-        }
-        arrives(conn.peer, "held before and after");
-        close_conn(conn);
-        child_ended(pid, 0);
-    }
 }
 
 LIFE_MAIN

@@ -26,15 +26,6 @@ static void ring_sends(int fd, const char *text)
     EXPECT(enter() == (int)strlen(text));
 }
 
-static void ring_receives(int fd, const char *text)
-{
-    char data[64] = "";
-    io_uring_prep_recv(io_uring_get_sqe(&ring), fd, data, strlen(text), MSG_WAITALL);
-    EXPECT(enter() == (int)strlen(text));
-    if (memcmp(data, text, strlen(text)) != 0)
-        wrong("the ring received \"%s\", not \"%s\"", data, text);
-}
-
 /* Writes and the ring's sends take turns, before, within and after what is held. */
 SCENARIO("sends")
 {
@@ -83,44 +74,6 @@ SCENARIO("receives")
     EXPECT(enter() == -ECONNRESET);
     EXPECT(send(conn.fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
     close(conn.fd);
-}
-
-/* A socket that the ring connects, and one that it accepts; then it closes both while they hold. */
-SCENARIO("connects")
-{
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
-    struct conn first =
-        open_conn(); /* what is to push what is held starts at a connect that is seen */
-    struct conn conn = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
-    int listener = raw_listener(0, &address);
-    io_uring_prep_connect(io_uring_get_sqe(&ring), conn.fd, (struct sockaddr *)&address, len);
-    EXPECT(enter() == 0);
-    conn.peer = raw_accept(listener);
-    put(conn.fd, "one ");
-    put(conn.fd, "two");
-    arrives(conn.peer, "one two");
-    still_governed(conn);
-    put(conn.fd, "last words");
-    io_uring_prep_close(io_uring_get_sqe(&ring), conn.fd);
-    EXPECT(enter() == 0);
-    at_once(conn.peer, "last words");
-    ends(conn.peer, 0);
-    EXPECT(write(conn.fd, "x", 1) == -1 && errno == EBADF);
-
-    listener = seen_listener(&address);
-    conn.peer = raw_client(&address);
-    io_uring_prep_accept(io_uring_get_sqe(&ring), listener, NULL, NULL, SOCK_CLOEXEC);
-    conn.fd = enter(); /* at the number of the one before, perhaps */
-    EXPECT(conn.fd >= 0);
-    put(conn.fd, "one ");
-    put(conn.fd, "two");
-    arrives(conn.peer, "one two");
-    answer(conn.peer, "answer");
-    ring_receives(conn.fd, "answer");
-    close_conn(conn);
-    close_conn(first);
-    close(listener);
 }
 
 /* The ring closes a connection, and a UDP socket takes its number: its datagrams stay apart. */

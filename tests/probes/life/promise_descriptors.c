@@ -3,9 +3,6 @@
  * connections that stay open. See promise.h. */
 #include "promise.h"
 
-#include "behind.h"
-
-#include <setjmp.h>
 #include <linux/close_range.h>
 
 /* A peer that answers each request with two small writes: the second waits for the ACK of the
@@ -174,77 +171,5 @@ SCENARIO("made-by-number")
     }
     close(listener);
 }
-
-/* --- jumps: a signal handler leaves a write with siglongjmp. With behind.so behind the library it
- * does so when a write has just been held, or when TCP_NODELAY has just been taken off. The bytes
- * leave before the next wait, and later requests do not wait either. Without a library these
- * moments never come. --- */
-
-static sigjmp_buf before_the_write;
-static struct conn jumping;
-static moment *at;
-static volatile sig_atomic_t jumped;
-
-static void jumps(int number)
-{
-    (void)number;
-    jumped = 1;
-    siglongjmp(before_the_write, 1);
-}
-
-static void interrupt_once(void)
-{
-    *at = NULL;
-    raise(SIGUSR1);
-}
-
-static void if_taken_off(void)
-{
-    if (!has_nodelay(jumping.fd))
-        interrupt_once();
-}
-
-static void if_held(void)
-{
-    if (unsent(jumping.fd) > 0)
-        interrupt_once();
-}
-
-/* What is on the way to the peer. */
-static void take_all(void)
-{
-    char data[16];
-    int left;
-    double begin = now_ms();
-    do {
-        RAW(ioctl, jumping.fd, SIOCOUTQ, &left, 0);
-        raw(SYS_recvfrom, jumping.peer, (long)data, sizeof data, MSG_DONTWAIT, 0, 0);
-    } while (left > 0 && look_again(begin, 1000));
-}
-
-/* Writes on and on until the moment has come and the handler has jumped, and then waits. */
-static void jumps_out(const char *where, void (*when)(void))
-{
-    enum { WRITES = 9 };
-    struct sigaction action = {.sa_handler = jumps};
-    sigaction(SIGUSR1, &action, NULL);
-    jumping = open_conversing();
-    at = moment_of(where);
-    if (sigsetjmp(before_the_write, 1) == 0) {
-        *at = when;
-        for (int i = 0; i < WRITES; i++)
-            EXPECT(write(jumping.fd, "x", 1) == 1);
-    }
-    *at = NULL;
-    EXPECT(jumped == (getenv("LD_PRELOAD") != NULL));
-    poll(NULL, 0, 1);
-    EXPECT(unsent(jumping.fd) == 0 || !jumped);
-    take_all();
-    still_flows(jumping);
-    close_conn(jumping);
-}
-
-SCENE("jump-from-option", jumps_out("behind_push", if_taken_off))
-SCENE("jump-from-held-write", jumps_out("behind_sent", if_held))
 
 LIFE_MAIN
