@@ -95,6 +95,7 @@ static void leave_observation(void)
     if (!getenv("NAGLESHIM_RECORD") || !list || !strstr(list, NS_OBSERVER_NAME))
         return;
     unsetenv("NAGLESHIM_RECORD");
+    unsetenv("NAGLESHIM_EXPERIMENT");
     SAY("note: the program runs with the shim, so that 'nagleshim diagnose' only sees it from "
         "outside; use 'nagleshim compare -- PROGRAM' to measure the shim's effect");
 }
