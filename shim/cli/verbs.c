@@ -220,6 +220,7 @@ struct ns_word ns_words_at(enum ns_takes list, unsigned position)
 {
     static const char *const words[][5] = {
         [NS_TAKES_GRADE] = {"likely", "proven"},
+        [NS_TAKES_EXPERIMENT] = {"push", "acknowledge"},
         [NS_TAKES_LOG] =
             {
 #define NS_LEVEL(word) word,

@@ -27,6 +27,7 @@ enum ns_takes {
     NS_TAKES_MS,
     /* one word of a list, which the option's text has already */
     NS_TAKES_GRADE,
+    NS_TAKES_EXPERIMENT,
     /* one word of a list */
     NS_TAKES_SEND,
     NS_TAKES_ACK,

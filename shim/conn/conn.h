@@ -80,6 +80,9 @@ _Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
 /* held_until: bytes are about to be held or pushed, or a signal handler has jumped out of that. */
 enum { NS_HELD_PUSHING = 1 };
 
+/* joins: they are being pushed, or a signal handler has jumped out of that. Otherwise 0 or 1. */
+enum { NS_JOINS_PUSHING = 2 };
+
 /* immediate */
 enum {
     NS_IMMEDIATE_NO_PUSH = 1, /* kTLS, or pushing does not work */

@@ -217,7 +217,8 @@ static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct 
 static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
     struct ns_look *held = &judge->held;
-    bool same = look->sent == held->sent && ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
+    bool same = look->sent == held->sent && !(look->flags & NS_LOOK_PUSHED) &&
+                ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
     if (!same || look->unsent < held->unsent)
         return end_hold(judge, look, hold);
     if (look->kind == NS_LOOK_WRITE) { /* the program does not wait for an answer */
@@ -357,7 +358,8 @@ static bool starts_over(const struct ns_judge *judge, const struct ns_look *look
 /* Can this sample begin a hold? */
 static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
 {
-    if (judge->state != FREE || (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
+    if (judge->state != FREE || look->flags & NS_LOOK_PUSHED ||
+        (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
         return false;
     enum ns_held held = ns_hold_at(look, judge->verdict.looks > 1 ? &judge->last : NULL);
     if (held == NS_HELD_UNPROVABLE &&

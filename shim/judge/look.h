@@ -16,6 +16,13 @@ enum ns_look_kind {
     NS_LOOK_WRITE, /* it is about to write again, and its last write was held when it woke */
 };
 
+/* What is tried before waits that are chosen by chance. */
+enum ns_experiment {
+    NS_EXPERIMENT_NONE,
+    NS_EXPERIMENT_PUSH,        /* send held bytes: TCP_NODELAY set to 1, then to 0 */
+    NS_EXPERIMENT_ACKNOWLEDGE, /* acknowledge data that was read: TCP_QUICKACK */
+};
+
 /* flags */
 enum {
     NS_LOOK_KNOWS_UNSENT = 1,  /* the kernel has tcpi_notsent_bytes (Linux 4.6) */
@@ -25,6 +32,9 @@ enum {
     NS_LOOK_CORK = 16,         /* TCP_CORK is on, or the last write had MSG_MORE */
     /* WOKE: the awaited data had arrived, here or on another connection of the same peer */
     NS_LOOK_ARRIVED = 32,
+    NS_LOOK_PUSHED = 64,        /* WAIT: the experiment pushed here */
+    NS_LOOK_ACKNOWLEDGED = 128, /* WAIT: the experiment acknowledged here */
+    NS_LOOK_TRIED = 256,        /* WAIT: chance decided whether it did */
 };
 
 struct ns_look {

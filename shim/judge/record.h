@@ -19,7 +19,7 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 6,
+    NS_RECORD_VERSION = 5,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 6,    /* writes since the last wait that are kept */
@@ -33,6 +33,7 @@ struct ns_record_head {
     uint32_t n_slots, n_events;   /* capacities */
     int32_t pid, parent;          /* in its own pid namespace */
     uint32_t tick_ns;             /* clock_getres(CLOCK_MONOTONIC_COARSE) */
+    uint32_t experiment;          /* enum ns_experiment */
     uint64_t began;               /* when the record was made */
     uint64_t began_real;          /* the same by CLOCK_REALTIME */
     char name[64];                /* see ns_path_program; cut */

@@ -27,6 +27,11 @@ enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
 /* Means of two kinds of waits count as equal up to this factor. */
 #define ALIKE 1.5
+/* An experiment needs this many waits of either kind. Answers that take at least this part of the
+ * time are no gain. */
+enum { TRIED_LEAST = 4 };
+#define NO_GAIN 0.9
+
 /* So often by chance: data that comes as late as if the peer had waited for our delayed ACK. */
 enum { GAPS_LEAST = 3 };
 
@@ -274,13 +279,47 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
     ns_verdict_grade(sum);
 }
 
+enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
+{
+    if (trial->done < TRIED_LEAST || trial->left < TRIED_LEAST)
+        return NS_EFFECT_UNKNOWN;
+    if (trial->p < NS_P_SIGNIFICANT)
+        return trial->done_ms < trial->left_ms ? NS_EFFECT_FASTER : NS_EFFECT_SLOWER;
+    return trial->done_ms > trial->left_ms * NO_GAIN ? NS_EFFECT_NO_GAIN : NS_EFFECT_CHANCE;
+}
+
 void ns_verdict_clear_receiving(struct ns_verdict *verdict)
 {
     verdict->receiving = verdict->receiving_ns = verdict->gaps = verdict->gaps_ns = 0;
     ns_verdict_grade(verdict);
 }
 
-struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict)
+bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
+{
+    enum ns_effect effect = ns_verdict_effect(trial);
+    uint64_t tried =
+        trial->what == NS_EXPERIMENT_PUSH ? verdict->stalls + verdict->maybe : verdict->receiving;
+    if (tried == 0 || effect == NS_EFFECT_UNKNOWN || effect == NS_EFFECT_CHANCE)
+        return false;
+    if (effect == NS_EFFECT_FASTER) {
+        verdict->grade = NS_GRADE_PROVEN;
+        verdict->doubt = NS_DOUBT_NOTHING;
+        return true;
+    }
+    if (trial->what == NS_EXPERIMENT_ACKNOWLEDGE) {
+        ns_verdict_clear_receiving(verdict);
+        return false;
+    }
+    /* The bytes were held all the same, but no answer waited for them. */
+    ns_verdict_doubt(verdict);
+    verdict->late += verdict->maybe;
+    verdict->maybe = verdict->most_ns = 0;
+    ns_verdict_grade(verdict);
+    return false;
+}
+
+struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
+                                         const struct ns_trial *cure)
 {
     struct ns_conclusion conclusion = {
         .stalls = verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY,
@@ -289,13 +328,14 @@ struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict)
     uint64_t lost = !conclusion.holds         ? verdict->receiving_ns
                     : verdict->certain_ns > 0 ? verdict->certain_ns
                                               : verdict->most_ns;
-    conclusion.certain = conclusion.holds && verdict->certain_ns > 0;
+    conclusion.certain = cure || (conclusion.holds && verdict->certain_ns > 0);
     if (!conclusion.stalls)
         return conclusion;
     conclusion.stalled = !conclusion.holds     ? verdict->receiving
                          : verdict->stalls > 0 ? verdict->stalls
                                                : verdict->maybe;
-    conclusion.lost_ms = (double)lost / MS;
+    conclusion.lost_ms =
+        cure ? (double)conclusion.stalled * (cure->left_ms - cure->done_ms) : (double)lost / MS;
     return conclusion;
 }
 

@@ -97,6 +97,28 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one);
 /* "proven", "likely", "late but nobody waited", "none", "cannot tell". */
 const char *ns_grade_name(enum ns_grade grade);
 
+/* An experiment: answer times after waits before which the library pushed (or acknowledged), and
+ * after the other waits. */
+struct ns_trial {
+    enum ns_experiment what;
+    size_t done, left;       /* waits with and without */
+    double done_ms, left_ms; /* medians; 0 if there were none */
+    double p;                /* probability that chance makes such a difference */
+};
+
+enum ns_effect {
+    NS_EFFECT_UNKNOWN, /* too few waits */
+    NS_EFFECT_CHANCE,  /* the difference may be chance */
+    NS_EFFECT_NO_GAIN, /* it makes no difference: the hold or the ACK is not the delay */
+    NS_EFFECT_FASTER,
+    NS_EFFECT_SLOWER,
+};
+enum ns_effect ns_verdict_effect(const struct ns_trial *trial);
+
+/* Correct the verdict by an experiment on these connections. Returns true if the experiment proves
+ * the cure. */
+bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial);
+
 /* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
 void ns_verdict_clear_receiving(struct ns_verdict *verdict);
 
@@ -109,7 +131,9 @@ struct ns_conclusion {
     double lost_ms;   /* by these */
 };
 
-struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict);
+/* cure: an experiment for which ns_verdict_try returned true, or NULL. */
+struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
+                                         const struct ns_trial *cure);
 
 /* The functions below are for the judge. */
 

@@ -10,6 +10,14 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+static enum ns_experiment experiment_of(const char *word)
+{
+    if (word && strcmp(word, "push") == 0)
+        return NS_EXPERIMENT_PUSH;
+    return word && strcmp(word, "acknowledge") == 0 ? NS_EXPERIMENT_ACKNOWLEDGE
+                                                    : NS_EXPERIMENT_NONE;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     int saved = errno;
@@ -19,7 +27,7 @@ __attribute__((constructor)) static void begin(void)
     bool is_off = (off && *off && strcmp(off, "0") != 0) || getauxval(AT_SECURE);
     if (!is_off && directory && *directory) {
         ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
-        ns_recorder_open(directory);
+        ns_recorder_open(directory, experiment_of(getenv("NAGLESHIM_EXPERIMENT")));
     }
     errno = saved;
 }

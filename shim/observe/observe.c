@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See observe.h. Owns ns_observed.flags and each thread's list of the connections that its next
- * wait samples. Must never change a socket.
+ * wait samples. Must never change a socket, except where an experiment was asked for.
  *
  * A wait that follows a write asks what is unsent (one ioctl, and none if TCP_NODELAY is on). The
  * connection is sampled (TCP_INFO) only if bytes are unsent: before that wait (WAIT), after it
@@ -9,6 +9,7 @@
 #include "observe/observe.h"
 
 #include "base/clock.h"
+#include "observe/experiment.h"
 #include "observe/sample.h"
 #include "observe/descriptor.h"
 
@@ -21,8 +22,9 @@ enum {
     HELD = 4,      /* bytes were unsent at the last sample */
     WAITING = 8,   /* that sample was before a wait, which is not over */
     AWAITED = 16,  /* those bytes have left since, and the answer has not come */
-    MEASURED = 32, /* a sample has the round-trip time */
-    MORE = 64,     /* the last write had MSG_MORE */
+    READ = 32,     /* read and not answered: for the experiment that acknowledges */
+    MEASURED = 64, /* a sample has the round-trip time */
+    MORE = 128,    /* the last write had MSG_MORE */
 };
 
 enum {
@@ -165,7 +167,7 @@ static bool before(struct ns_observed *conn)
     uint8_t flags = NS_GET(conn, flags);
     if ((flags & (WAITING | WROTE)) == WAITING) /* the same wait goes on: see is_same_wait */
         return true;
-    if (!(flags & (WROTE | HELD)))
+    if (!(flags & (WROTE | HELD | READ)))
         return false;
     int fd = flags & WROTE ? NS_GET(conn, fd) : fd_of(conn);
     struct ns_record_slot *slot = ns_recorder_slot(conn);
@@ -175,10 +177,11 @@ static bool before(struct ns_observed *conn)
     uint32_t unsent = stream || NS_GET(slot, nodelay) ? 0 : ns_sample_unsent(fd);
     bool held = unsent && !is_piece_of_stream(conn, unsent);
     struct ns_look sample;
-    bool samples = held && take(fd, conn, NS_LOOK_WAIT, &sample);
+    bool samples = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &sample);
     if (flags & WROTE)
         note_writes(conn, slot);
     if (samples) {
+        ns_experiment(fd, flags & READ, &sample);
         put(conn, &sample);
         if (!(flags & HELD))
             NS_PUT(conn, held_at, sample.at);
@@ -362,7 +365,7 @@ void ns_observe_wrote(int fd, struct ns_observed *conn, size_t size, int flags)
     NS_PUT(conn, n_writes, n + 1);
     NS_PUT(conn, wait_began, 0);
     NS_PUT(conn, read_at, 0);
-    int others = NS_GET(conn, flags) & ~MORE;
+    int others = NS_GET(conn, flags) & ~(READ | MORE);
     NS_PUT(conn, flags, (uint8_t)(others | WROTE | ASKED | (flags & MSG_MORE ? MORE : 0)));
     enlist(conn);
 }
@@ -408,7 +411,12 @@ void ns_observe_read(int fd, struct ns_observed *conn)
     NS_PUT(slot, last, at);
     if (flags & (WAITING | AWAITED))
         sample_after(fd, conn);
-    NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~ASKED);
+    flags = NS_GET(conn, flags) & (uint8_t)~ASKED;
+    if (ns_recorder_experiment() == NS_EXPERIMENT_ACKNOWLEDGE) {
+        flags |= READ;
+        enlist(conn);
+    }
+    NS_PUT(conn, flags, flags);
 }
 
 void ns_observe_option(struct ns_observed *conn, int option, int value)

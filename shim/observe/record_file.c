@@ -70,7 +70,7 @@ int ns_record_file_back(void *at, size_t size)
     return NS_SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
 }
 
-static void begin(struct ns_record_head *head, uint64_t began)
+static void begin(struct ns_record_head *head, enum ns_experiment experiment, uint64_t began)
 {
     struct timespec tick = {0};
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
@@ -82,6 +82,7 @@ static void begin(struct ns_record_head *head, uint64_t began)
     head->pid = getpid();
     head->parent = getppid();
     head->tick_ns = (uint32_t)tick.tv_nsec;
+    head->experiment = experiment;
     head->began = began;
     head->began_real = ns_clock_now(CLOCK_REALTIME);
     ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
@@ -124,7 +125,8 @@ static struct ns_record_head *map(int fd, bool *backed)
     return NULL;
 }
 
-struct ns_record_head *ns_record_file_make(char path[PATH_MAX], bool *backed)
+struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experiment experiment,
+                                           bool *backed)
 {
     uint64_t began = ns_clock_now(CLOCK_MONOTONIC);
     if (is_too_large() || !name_it(path, began))
@@ -138,7 +140,7 @@ struct ns_record_head *ns_record_file_make(char path[PATH_MAX], bool *backed)
     if (fd >= 0)
         NS_SYSTEM(SYS_close, fd);
     if (head)
-        begin(head, began);
+        begin(head, experiment, began);
     else
         NS_SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
     return head;

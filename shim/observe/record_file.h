@@ -24,7 +24,8 @@ bool ns_record_file_is_open(void);
 
 /* Make a file and map it, with its first piece backed; *backed: all of it is. path becomes its
  * name, or stays empty. NULL, with nothing left behind, if it cannot be made. */
-struct ns_record_head *ns_record_file_make(char path[PATH_MAX], bool *backed);
+struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experiment experiment,
+                                           bool *backed);
 
 /* Have size bytes of the record at that address backed. 0, or an errno value: then nothing may be
  * written there, which would be a SIGBUS. */

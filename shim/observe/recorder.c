@@ -38,11 +38,13 @@ struct state {
 enum { UNTRIED, MAKING, TRIED };
 
 static struct state *state; /* NULL: nothing is recorded */
+static enum ns_experiment experiment;
 static _Atomic bool stopped;
 static _Atomic uint32_t generation; /* of the last record of this process or of an ancestor */
 
-void ns_recorder_open(const char *directory)
+void ns_recorder_open(const char *directory, enum ns_experiment what)
 {
+    experiment = what;
     ns_record_file_open(directory);
     if (!ns_record_file_is_open())
         return;
@@ -70,6 +72,11 @@ void ns_recorder_stop(void)
     ns_log_silence();
 }
 
+enum ns_experiment ns_recorder_experiment(void)
+{
+    return experiment;
+}
+
 /* --- making it --- */
 
 /* A recorder and its file; path becomes the file's name. NULL, with nothing left behind, if one of
@@ -81,7 +88,7 @@ static struct recorder *make(char *path)
     bool backed = false;
     if (made == MAP_FAILED)
         return NULL;
-    made->head = ns_record_file_make(path, &backed);
+    made->head = ns_record_file_make(path, experiment, &backed);
     if (!made->head) {
         munmap(made, sizeof *made);
         return NULL;

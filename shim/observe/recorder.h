@@ -34,9 +34,12 @@ struct ns_observed {
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait */
 };
 
-/* Start-up: the directory for records, as ns_record_file_open takes it. Where the kernel
- * cannot empty a page in a forked child (before Linux 4.14) nothing is recorded. */
-void ns_recorder_open(const char *directory);
+/* Start-up: the directory for records, as ns_record_file_open takes it, and the experiment.
+ * Where the kernel cannot empty a page in a forked child (before Linux 4.14) nothing is recorded.
+ */
+void ns_recorder_open(const char *directory, enum ns_experiment what);
+
+enum ns_experiment ns_recorder_experiment(void);
 
 /* Is there, or may there yet be, a record? */
 bool ns_recorder_is_open(void);

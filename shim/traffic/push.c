@@ -78,11 +78,16 @@ static void push_joined(int fd, struct ns_conn *conn, bool ends)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE;
-    atomic_store(&conn->joins, 0); /* first: a signal handler may join again, and ns_join checks */
+    uint8_t pushing = NS_JOINS_PUSHING;
+    atomic_store(&conn->joins, pushing); /* a signal handler may jump out of the push */
     NS_PUT(conn, heard, 0);
-    if (NS_GET(conn, app_corks))
-        return; /* the application sends it, with what it has corked since */
-    int error = set(fd, conn, TCP_NODELAY, 1);
+    /* Otherwise the application sends it, with what it has corked since. */
+    bool pushes = !NS_GET(conn, app_corks);
+    int error = pushes ? set(fd, conn, TCP_NODELAY, 1) : 0;
+    /* Bytes that were joined since keep their mark. */
+    atomic_compare_exchange_strong(&conn->joins, &pushing, 0);
+    if (!pushes)
+        return;
     if (error) {
         ns_nodelay_failed(fd, conn, error);
         return;

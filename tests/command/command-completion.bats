@@ -77,7 +77,9 @@ bash_offers() {
     [[ -z $(bash_offers help run '') ]]
     same host "$(told host)" "$(bash_offers host '')"
     [[ -z $(bash_offers host status '') && $(bash_offers host status --j) == --json ]]
-    same --fail-on "$(told diagnose --fail-on)" "$(bash_offers diagnose --fail-on '')"
+    for option in --fail-on --experiment; do
+        same "$option" "$(told diagnose "$option")" "$(bash_offers diagnose "$option" '')"
+    done
     touch "$T/policy.json"
     # compopt works only in a real completion
     compopt() { :; }
@@ -123,7 +125,9 @@ STUBS
     }
     same help "$TOPICS" "$(zsh_words help "'1")"
     same host "$(told host)" "$(zsh_words host "'1")"
-    same --fail-on "$(told diagnose --fail-on)" "$(zsh_words diagnose "'--fail-on")"
+    for verb in --fail-on --experiment; do
+        same "$verb" "$(told diagnose "$verb")" "$(zsh_words diagnose "'$verb")"
+    done
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb")" "$(zsh_offers "$verb" -)"
     done
@@ -141,7 +145,9 @@ STUBS
     same help "$TOPICS" "$(fish_offers 'nagleshim help ')"
     same host "$(told host)" "$(fish_offers 'nagleshim host ')"
     [[ -z $(fish_offers 'nagleshim host status ') ]]
-    same --fail-on "$(told diagnose --fail-on)" "$(fish_offers "nagleshim diagnose --fail-on ")"
+    for option in --fail-on --experiment; do
+        same "$option" "$(told diagnose "$option")" "$(fish_offers "nagleshim diagnose $option ")"
+    done
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb" | grep -- --)" "$(fish_offers "nagleshim $verb --")"
     done

@@ -116,8 +116,27 @@ expect_nothing() {
     expect_nothing
 }
 
-@test "run warns if the command changes the user" {
+@test "run warns if the command itself takes the library out of LD_PRELOAD, or changes the user" {
     local words
+    while read -r words; do
+        # shellcheck disable=SC2086 # several words
+        run --separate-stderr "$NS" run -- $words true
+        expect_status 0
+        expect_whole stderr "nagleshim run: warning: the shim will not reach the program that env starts: env takes the library out of LD_PRELOAD; put 'nagleshim run' behind env and its options"
+    done <<'CASES'
+env -i
+env -
+/usr/bin/env --ignore-environment A=b
+env -u A -uLD_PRELOAD
+env -u LD_PRELOAD
+env --unset=LD_PRELOAD -C /
+env A=b LD_PRELOAD=
+CASES
+    for words in env "env -u A" "env A=b" "env LD_PRELOAD=$LIBRARY" "env -i LD_PRELOAD=$LIBRARY" "env -- A=b" "sh -c true env -i"; do
+        # shellcheck disable=SC2086 # several words
+        run --separate-stderr "$NS" run -- $words true
+        expect 0 stderr is ""
+    done
     for words in sudo su runuser doas; do
         cp /bin/true "$T/$words"
         run --separate-stderr "$NS" run -- "$T/$words" -u nobody program

@@ -303,13 +303,14 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 
 @test "wrong usage is one clear line" {
     each_refused cure <<'END'
-|say which sockets: --pid N, --port N or --all
---all --port 1|use one of --pid, --port and --all
+|say which sockets: --pid N, --unit NAME, --port N or --all
+--all --port 1|use one of --pid, --unit, --port and --all
 --port 0|--port must be a number from 1 to 65535, not '0'
 --undo --follow|--follow cannot be used with --undo or --dry-run
 --undo --policy x|--undo restores what was changed and takes no policy
 --all x|'x': nothing may follow; see 'nagleshim cure --help'
 --pid 4194303|there is no process 4194303
+--unit no-such|there is no process of the unit 'no-such'
 END
     "$python" -c 'import threading, time
 threading.Thread(target=lambda: (print("thread", threading.get_native_id(), flush=True), time.sleep(60))).start()' >"$T/thread.out" &

@@ -213,6 +213,8 @@ while len(one.recv(30, socket.MSG_WAITALL)) == 30: one.send(b"y" * 30)'
 --for 1e3 -- echo no|--for must be seconds from 0.1 to 1000000, not '1e3'
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
 --max-lost-ms -1 -- echo no|--max-lost-ms must be milliseconds from 0 to 1000000000, not '-1'
+--experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
+--experiment push --all|--experiment needs a program to start, and excludes --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
 --josn x -- echo no|unknown option '--josn'; see 'nagleshim diagnose --help'
 END
@@ -583,6 +585,23 @@ PYTHON
     says "$T/o.json" 'o["grade"] == "proven"'
     run --separate-stderr "$NS" run --policy "$T/cure.json" -- "$name" --stats --warmup 10 127.0.0.1 "$port" 100
     expect_part output 'stalls 0'
+}
+
+@test "an experiment distinguishes a cure from a push without effect" {
+    victim
+    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+        "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 60
+    expect 0 stderr has "this is a cure (p = " stderr has "(measured)"
+    says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and rows[0]["cures"][0]["measured"]
+        and o["experiments"][0]["done_ms"] < 20 and o["experiments"][0]["left_ms"] > 35'
+    # A server that works for 45 ms on the first of two writes: the second is held, but a push gains nothing.
+    ns_start thinker "$python" tests/probes/turns.py server 0 60 1 : r100 s45 r300 w50
+    ns_port thinker
+    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+        "$python" tests/probes/turns.py client 127.0.0.1 "$port" 60 1 : w100 w300 r50
+    expect 0 stderr lacks "this is a cure" stderr lacks "--experiment"
+    says "$T/o.json" 'o["grade"] not in ("proven", "likely") and o["experiments"][0]["done_ms"] > 40
+        and o["policy"] is None and not rows[0]["cures"]'
 }
 
 @test "processes without TCP connections are left out" {

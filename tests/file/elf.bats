@@ -160,7 +160,7 @@ END
     comm -23 <(nm -D --defined-only "$OBSERVER" | awk '{ print $NF }' | sort) \
         <({ call_table; printf '%s\n' seteuid setresuid setreuid setuid; } | sort) >"$T/others"
     none_of "exported by the library that observes" "$(<"$T/others")"
-    none_of "in the library that cures" "$(strings "$LIBRARY" | grep NAGLESHIM_RECORD || true)"
+    none_of "in the library that cures" "$(strings "$LIBRARY" | grep -E 'NAGLESHIM_(RECORD|EXPERIMENT)' || true)"
     strings "$OBSERVER" | grep -qx NAGLESHIM_RECORD
 }
 

@@ -108,12 +108,13 @@ policies_act() {
     local volume=emptyDir variable=LD_PRELOAD
     ! grep -q "expression: '\"image-volume\"'$" "$CLUSTER/manifests.yaml" || volume=image
     ! grep -q "expression: '\"ld.so.preload\"'$" "$CLUSTER/manifests.yaml" || variable=
-    pod '.metadata |= {name: "try", annotations: {"nagleshim.dev/containers": "app, ghost"}}' |
+    pod '.metadata.name = "try" | .spec.containers += [{name: "other", image: "x",
+            env: [{name: "LD_PRELOAD", valueFrom: {fieldRef: {fieldPath: "metadata.name"}}}]}]' |
         kubectl create -n asks --dry-run=server -o json -f - >"$CLUSTER/try" 2>"$CLUSTER/said" &&
         jq -e --arg volume "$volume" --arg variable "$variable" '
             (.spec.volumes | any(.name == "nagleshim" and has($volume))) and
             (.spec.containers[0].env[0].name // "") == $variable' "$CLUSTER/try" &&
-        [[ $(<"$CLUSTER/said") == *ghost* ]]
+        [[ ($variable && $(<"$CLUSTER/said") == *valueFrom*) || (! $variable && ! -s $CLUSTER/said) ]]
 }
 
 make_namespaces() {

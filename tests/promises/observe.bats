@@ -12,6 +12,7 @@ load ../helpers/common
 setup() {
     ns_setup
     ns_prompt
+    unset NAGLESHIM_EXPERIMENT
     RECORD=$T/record
     mkdir -m 700 "$RECORD"
 }
@@ -311,4 +312,23 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
     # With one it does, or the library is not there.
     trace "$T/recorded" "$OBSERVER" "$PROBES/observe" "$port" one
     run -1 diff "$T/plain" "$T/recorded"
+}
+
+# measure EXPERIMENT: a client that stalls, under that experiment.
+measure() {
+    rm -f "$RECORD"/*
+    NAGLESHIM_EXPERIMENT=$1 pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- \
+        "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 60
+}
+
+@test "an experiment measures the gain of a push or of an ACK, and only if it is asked for" {
+    local experiment with without
+    for experiment in push acknowledge; do
+        measure "$experiment"
+        read -r with without < <(awk '/^process/ && / with [1-9]/ { print $(NF - 3), $NF }' "$T/shown")
+        holds "$with < 4 && $without > 30"
+        [[ $experiment == acknowledge || ($(sum stalls) -lt 50 && $(sum stalls) -gt 10) ]]
+    done
+    measure something
+    run ! grep -q ' with [1-9]' "$T/shown"
 }

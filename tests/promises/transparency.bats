@@ -70,6 +70,7 @@ same_under_every_policy() {
 @test "calls answer the same under every policy and while they are observed" {
     same_under_every_policy main
     same main ''
+    NAGLESHIM_EXPERIMENT=push recorded main
 }
 
 @test "calls answer the same if a rule sets socket options that the program does not ask for" {

@@ -237,6 +237,61 @@ CHECK(check_peer)
        "a peer that was seen to hold nothing that matters does not");
 }
 
+/* A process has a row that holds and another row, and an experiment. */
+CHECK(check_experiments)
+{
+    const struct ns_verdict receiving = receives(), holds = stalls();
+    const enum ns_experiment push = NS_EXPERIMENT_PUSH, acknowledge = NS_EXPERIMENT_ACKNOWLEDGE;
+    const enum ns_grade proven = NS_GRADE_PROVEN, likely = NS_GRADE_LIKELY;
+    const struct {
+        enum ns_experiment what;
+        double done_ms, p;
+        const struct ns_verdict *other;
+        enum ns_grade grade, other_grade;
+        unsigned cured;
+        const char *name;
+    } cases[] = {
+        {push, 34, 1e-6, &receiving, proven, likely, 1, "a push that helps is a measured cure"},
+        {push, 43.9, 0.4, &receiving, NS_GRADE_LATE, likely, 0,
+         "a push that gains nothing shows that nobody waited"},
+        {push, 30, 0.2, &receiving, proven, likely, 0,
+         "a difference that may be chance changes nothing"},
+        {acknowledge, 44, 0.2, &receiving, proven, NS_GRADE_NONE, 0,
+         "an ACK that gains nothing shows that the ACK was not late"},
+        {acknowledge, 0.1, 1e-6, &receiving, proven, proven, 1, "an ACK that helps is the proof"},
+        {push, 0.1, 1e-6, &holds, proven, proven, 0,
+         "an experiment is about no row if it may be about two"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin();
+        struct ns_diagnosed_process *whose = process(9, "x", "");
+        unsigned n_cured = 0;
+        bool as_expected = true;
+
+        whose->trial = (struct ns_trial){cases[i].what, 10, 10, cases[i].done_ms, 44, cases[i].p};
+        add(whose, NS_ROLE_CLIENT, &holds);
+        add(whose, NS_ROLE_SERVER, cases[i].other);
+        ns_diagnosis_finish(&diagnosis);
+        for (size_t j = 0; j < 2; j++) {
+            const struct ns_diagnosed *row = &diagnosis.rows[j];
+            char text[1024];
+
+            as_expected &= row->verdict.grade ==
+                           (row->role == NS_ROLE_CLIENT ? cases[i].grade : cases[i].other_grade);
+            as_expected &= !says(ns_diagnosis_proof(row, text, sizeof text), "--experiment");
+            if (!row->is_cured)
+                continue;
+            n_cured++;
+            as_expected &= row->cures[0].measured && row->conclusion.certain &&
+                           fabs(row->cures[0].to_ms - cases[i].done_ms) < 0.01 &&
+                           fabs(row->conclusion.lost_ms - 10 * (44 - cases[i].done_ms)) < 0.01 &&
+                           says(ns_diagnosis_cure(row, 0, text, sizeof text), "(measured)");
+        }
+        OK(as_expected && n_cured == cases[i].cured, "%s", cases[i].name);
+    }
+}
+
 CHECK(check_no_stall)
 {
     static const struct {
@@ -266,7 +321,7 @@ CHECK(check_no_stall)
          "no stall: bytes were held 3 times, but nobody waited for them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS},
-         "'nagleshim compare' can decide"},
+         "--experiment push can decide"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -12,7 +12,7 @@
  *   answer        the peer's answer, which acknowledges everything; receive: one that does not
  *   wait woke     samples before and after a wait of the program; up: after a wait that something
  *   next look     else ended; next: before the next write; look: a sample from outside
- *   wait:OPTION   that sample has a flag: nodelay, cork
+ *   wait:OPTION   that sample has a flag: nodelay, cork, pushed
  *   NAME=VALUE    sets a field of the connection, as long as it is not set again
  *   early-ack     the kernel received the last ACK 20 ms earlier
  *   N( ... )      N times */
@@ -67,6 +67,7 @@ static void sample(struct talk *talk, const char *word)
         {"wait", NS_LOOK_WAIT, 0},
         {"wait:nodelay", NS_LOOK_WAIT, NS_LOOK_NODELAY},
         {"wait:cork", NS_LOOK_WAIT, NS_LOOK_CORK},
+        {"wait:pushed", NS_LOOK_WAIT, NS_LOOK_TRIED | NS_LOOK_PUSHED},
         {"woke", NS_LOOK_WOKE, NS_LOOK_ARRIVED},
         {"woke:nodelay", NS_LOOK_WOKE, NS_LOOK_ARRIVED | NS_LOOK_NODELAY},
         {"up", NS_LOOK_WOKE, 0},
@@ -247,6 +248,8 @@ static const struct {
      "certain=1 cost-ms=24~4"},
     {"if the peer answers while bytes are held, nobody waits for them",
      "write wait +9 receive woke wait +35 go answer woke", "late=1 stalls=0 maybe=0"},
+    {"bytes that the experiment pushes are not held", "write wait:pushed +44 go answer woke",
+     "stalls=0"},
     {"a timer of the kernel may end a hold, too",
      "write wait +20 release +0.06 answer early-ack woke", "certain=1 by-ack=0"},
     {"bytes that the program pushes itself are not held",

@@ -35,7 +35,7 @@ CHECK(connect_sockets)
     sockets[1] = accept(listener, NULL, NULL);
     OK(works && sockets[1] >= 0 && mkdtemp(directory), "a connection and a directory are made");
     close(listener);
-    ns_recorder_open(directory);
+    ns_recorder_open(directory, NS_EXPERIMENT_NONE);
 }
 
 /* Another connection with the addresses of sockets[0], which has ended by the next call. */

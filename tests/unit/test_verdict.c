@@ -420,7 +420,7 @@ CHECK(check_sum)
                                    .receiving_ns = 9 * 40 * (uint64_t)MS,
                                    .certain_ns = 1,
                                    .grade = NS_GRADE_LIKELY};
-    OK(ns_verdict_conclude(&stalls).certain && !ns_verdict_conclude(&other_end).certain,
+    OK(ns_verdict_conclude(&stalls, NULL).certain && !ns_verdict_conclude(&other_end, NULL).certain,
        "the loss at the end that holds is measured, that of the other end is a bound");
     OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
            sum.most_ns == stalls.most_ns + slow.most_ns,
@@ -436,6 +436,11 @@ CHECK(check_sum)
     OK(sum.grade == NS_GRADE_LATE, "late holds alone are graded late");
     OK(sum.delays[NS_DELAY_WIRE] == 4 && sum.delays_ns[NS_DELAY_WIRE] == 60 * MS,
        "other delays are added");
+    const struct ns_trial helped = {NS_EXPERIMENT_PUSH, 20, 20, 0.1, 44, 1e-9};
+    OK(!ns_verdict_try(&late, &helped) && late.grade != NS_GRADE_PROVEN,
+       "an experiment proves nothing about a connection that held nothing to try");
+    OK(ns_verdict_try(&stalls, &helped) && stalls.grade == NS_GRADE_PROVEN,
+       "it proves the cure of one that did");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&

@@ -44,21 +44,25 @@ static bool read_options(int argc, char **argv, struct options *options)
 {
     struct ns_cure *cure = &options->cure;
     double port = 0;
-    const struct ns_target targets[] = {
-        {NS_CURE_PID, &cure->pid, 0, 0},         {NS_CURE_PORT, &port, 1, 65535},
-        {NS_CURE_ALL, &cure->all, 0, 0},         {NS_CURE_POLICY, &options->policy, 0, 0},
-        {NS_CURE_FOLLOW, &cure->follow, 0, 0},   {NS_CURE_UNDO, &cure->undo, 0, 0},
-        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0}, {0}};
+    const struct ns_target targets[] = {{NS_CURE_PID, &cure->pid, 0, 0},
+                                        {NS_CURE_PORT, &port, 1, 65535},
+                                        {NS_CURE_UNIT, &cure->unit, 0, 0},
+                                        {NS_CURE_ALL, &cure->all, 0, 0},
+                                        {NS_CURE_POLICY, &options->policy, 0, 0},
+                                        {NS_CURE_FOLLOW, &cure->follow, 0, 0},
+                                        {NS_CURE_UNDO, &cure->undo, 0, 0},
+                                        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0},
+                                        {0}};
     bool good = false;
 
     if (!ns_verbs_read("cure", argc, argv, targets))
         return false;
     cure->port = (unsigned)port;
-    const int selections = (cure->pid != 0) + (cure->port != 0) + cure->all;
+    const int selections = (cure->pid != 0) + (cure->unit != NULL) + (cure->port != 0) + cure->all;
     if (selections > 1)
-        SAY("use one of --pid, --port and --all");
+        SAY("use one of --pid, --unit, --port and --all");
     else if (selections == 0 && !cure->undo)
-        SAY("say which sockets: --pid N, --port N or --all");
+        SAY("say which sockets: --pid N, --unit NAME, --port N or --all");
     else if (cure->follow && (cure->undo || cure->dry_run))
         SAY("--follow cannot be used with --undo or --dry-run");
     else if (cure->undo && options->policy)
@@ -84,7 +88,9 @@ static bool read_policy(struct options *options)
 
 static int say_error(const struct ns_cure *cure, int error)
 {
-    if (error == -ESRCH)
+    if (error == -ESRCH && cure->unit)
+        SAY("there is no process of the unit '%s'", cure->unit);
+    else if (error == -ESRCH)
         SAY("there is no process %d", cure->pid);
     else if (error == -EPROTONOSUPPORT)
         SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");

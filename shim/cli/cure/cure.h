@@ -107,12 +107,16 @@ struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
                                         const struct ns_owned *place);
 void ns_cure_forget_processes(struct ns_cure_process **list);
 
+/* Adds each process whose control group belongs to a systemd unit. */
+void ns_cure_add_unit(struct ns_owners *owners, const char *unit);
+
 struct ns_cure_socket;
 
 struct ns_cure {
     /* options */
     pid_t pid;
     int process; /* of --pid, by ns_cure_open_process; -1: none */
+    const char *unit;
     unsigned port;
     bool all, follow, undo, dry_run;
     const struct ns_policy *policy;
@@ -133,7 +137,7 @@ struct ns_cure {
     size_t n_rows;
 };
 
-/* Selects the processes. 0; -ESRCH: no such process. */
+/* Selects the processes. 0; -ESRCH: no such process, or no process of the unit. */
 int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be

@@ -94,3 +94,40 @@ void ns_cure_forget_processes(struct ns_cure_process **list)
         free(process);
     }
 }
+
+struct unit {
+    const char *name;
+    struct ns_owners *owners;
+};
+
+/* systemd gives each unit a control group whose last or an inner component is the unit's name. */
+static bool take_if_of_unit(void *context, pid_t pid)
+{
+    const struct unit *unit = context;
+    char path[64], line[4096];
+    size_t length = strlen(unit->name);
+    bool found = false;
+    FILE *stream;
+
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    stream = fopen(path, "re");
+    while (stream && !found && fgets(line, sizeof line, stream))
+        for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/')) {
+            const char *end = at + 1 + length;
+
+            if (strncmp(at + 1, unit->name, length) != 0)
+                continue;
+            end += strncmp(end, ".service", 8) == 0 ? 8 : 0;
+            found = strchr("/\n", *end);
+        }
+    if (stream)
+        fclose(stream);
+    if (found)
+        ns_owners_add(unit->owners, pid);
+    return true;
+}
+
+void ns_cure_add_unit(struct ns_owners *owners, const char *unit)
+{
+    ns_proc_each(take_if_of_unit, &(struct unit){unit, owners});
+}

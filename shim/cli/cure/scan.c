@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096 };
+enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096, ROWS_MOST = 1000 };
 
 struct ns_cure_socket {
     uint64_t cookie; /* 0: an empty slot */
@@ -141,6 +141,8 @@ static int list_sockets(struct ns_cure *cure)
 /* Read whose descriptors the sockets are. */
 static int find_owners(struct ns_cure *cure)
 {
+    if (cure->unit)
+        ns_cure_add_unit(&cure->owners, cure->unit);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->room; i++)
         if (cure->sockets[i].cookie)
@@ -152,18 +154,24 @@ static int find_owners(struct ns_cure *cure)
 static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
 {
     pid_t pid = cure->follow ? 0 : process->pid;
+    const char *name = process->name;
     struct ns_cure_row *larger;
 
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
+    /* Within days there may be any number of programs. */
+    if (cure->follow && cure->n_rows == ROWS_MOST)
+        return &cure->rows[ROWS_MOST - 1];
+    if (cure->follow && cure->n_rows == ROWS_MOST - 1)
+        name = "other programs";
     larger = realloc(cure->rows, (cure->n_rows + 1) * sizeof *larger);
     if (!larger)
         return NULL;
     cure->rows = larger;
     larger += cure->n_rows++;
     *larger = (struct ns_cure_row){.pid = pid};
-    snprintf(larger->name, sizeof larger->name, "%s", process->name);
+    snprintf(larger->name, sizeof larger->name, "%s", name);
     return larger;
 }
 

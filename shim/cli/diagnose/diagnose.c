@@ -293,6 +293,8 @@ static bool is_clear(const struct ns_diagnose_options *options)
         SAY("a program, --pid and --all: only one of them can be watched");
     else if (exists(options->policy))
         SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
+    else if (options->experiment && (!options->program || options->outside))
+        SAY("--experiment needs a program to start, and excludes --outside");
     else
         return true;
     return false;
@@ -309,6 +311,7 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
                                         {NS_DIAGNOSE_JSON, &options->json, 0, 0},
                                         {NS_DIAGNOSE_REPORT, &options->page, 0, 0},
                                         {NS_DIAGNOSE_POLICY, &options->policy, 0, 0},
+                                        {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
                                         {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
                                         {0}};
 

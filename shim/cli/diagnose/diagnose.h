@@ -17,6 +17,7 @@ struct ns_diagnose_options {
     enum ns_grade fail_on; /* 0: exit with the program's status */
     double max_lost_ms;
     const char *json, *page, *policy; /* files to write, or NULL */
+    const char *experiment;           /* "push", "acknowledge" or NULL */
     bool outside;
 };
 
@@ -44,8 +45,9 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
 struct ns_observation {
     char directory[1024];       /* removed by ns_observe_end; "": nothing is observed */
     int fd;                     /* of it; its name may later be another directory's */
-    const char *environment[3]; /* for struct ns_child_options */
+    const char *environment[4]; /* for struct ns_child_options */
     char record[1100];          /* the text of NAGLESHIM_RECORD */
+    char experiment[40];        /* that of NAGLESHIM_EXPERIMENT */
     char *preload;
 };
 

@@ -92,6 +92,7 @@ static void add_cures(cJSON *row_object, const struct ns_diagnosed *row)
         cJSON_AddStringToObject(entry, "does", cure->does);
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
+        cJSON_AddBoolToObject(entry, "measured", cure->measured);
         add_reachable(entry, at ? at->process : NULL);
     }
 }
@@ -185,6 +186,32 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
     add_number(object, "holds_untold", (double)diagnosis->holds_untold);
 }
 
+static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "experiments");
+
+    for (size_t i = 0; i < diagnosis->n_processes; i++) {
+        const struct ns_diagnosed_process *process = diagnosis->processes[i];
+        const struct ns_trial *trial = &process->trial;
+        char text[TEXT_MOST];
+        cJSON *entry;
+
+        if (trial->what == NS_EXPERIMENT_NONE)
+            continue;
+        entry = add_object(list);
+        ns_output_text(entry, "name", process->name);
+        add_number(entry, "pid", process->pid);
+        cJSON_AddStringToObject(entry, "what",
+                                trial->what == NS_EXPERIMENT_PUSH ? "push" : "acknowledge");
+        add_number(entry, "done", (double)trial->done);
+        add_number(entry, "done_ms", trial->done_ms);
+        add_number(entry, "left", (double)trial->left);
+        add_number(entry, "left_ms", trial->left_ms);
+        add_number(entry, "p", trial->p);
+        ns_output_text(entry, "verdict", ns_diagnosis_experiment(process, text, sizeof text));
+    }
+}
+
 static void add_system(cJSON *object)
 {
     struct utsname name;
@@ -218,6 +245,7 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         add_row(rows, diagnosis, &diagnosis->rows[i]);
     add_holds(object, diagnosis);
+    add_experiments(object, diagnosis);
     if (report->policy)
         cJSON_AddItemToObject(object, "policy", cJSON_Parse(report->policy));
     else

@@ -116,8 +116,11 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     }
     snprintf(observation->record, sizeof observation->record, "NAGLESHIM_RECORD=%s",
              observation->directory);
+    snprintf(observation->experiment, sizeof observation->experiment, "NAGLESHIM_EXPERIMENT%s%s",
+             options->experiment ? "=" : "", options->experiment ? options->experiment : "");
     observation->environment[0] = observation->preload;
     observation->environment[1] = observation->record;
+    observation->environment[2] = observation->experiment;
     return true;
 }
 

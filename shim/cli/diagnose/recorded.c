@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "judge/record.h"
+#include "judge/statistics.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,8 @@
 
 _Static_assert((int)NS_RECORD_BUCKETS == (int)NS_VERDICT_BUCKETS, "what the judge takes");
 _Static_assert((int)NS_RECORD_PHASES == (int)NS_PHASES, "what the judge takes");
+
+enum { NS_PER_MS = 1000000 };
 
 /* A record in memory. */
 struct record {
@@ -297,6 +300,38 @@ static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_
     ns_diagnosis_add(diagnosis, &replay.connection);
 }
 
+/* Compare the answer times of the experiment, without [0] and with [1] the push or ACK. */
+static void take_trial(struct ns_trial *trial, const struct record *record)
+{
+    const struct ns_record_event *tried = NULL; /* the last WAIT, if it was tried */
+    double *ms[2] = {calloc(record->n_events + 1, sizeof(double)),
+                     calloc(record->n_events + 1, sizeof(double))};
+    size_t n[2] = {0};
+    for (size_t i = 0; ms[0] && ms[1] && i < record->n_events; i++) {
+        const struct ns_record_event *event = &record->events[i];
+        if (tried && (event->slot != tried->slot || event->life != tried->life))
+            tried = NULL;
+        if (event->look.kind == NS_LOOK_WAIT && event->look.flags & NS_LOOK_TRIED) {
+            tried = event;
+        } else if (tried && event->look.kind == NS_LOOK_WOKE &&
+                   event->look.flags & NS_LOOK_ARRIVED) {
+            bool with = tried->look.flags & (NS_LOOK_PUSHED | NS_LOOK_ACKNOWLEDGED);
+            ms[with][n[with]++] = (double)(event->look.at - tried->look.at) / NS_PER_MS;
+            tried = NULL;
+        }
+    }
+    *trial = (struct ns_trial){
+        .what = (enum ns_experiment)record->head.experiment,
+        .done = n[1],
+        .left = n[0],
+        .done_ms = ns_statistics_median(ms[1], n[1]),
+        .left_ms = ns_statistics_median(ms[0], n[0]),
+        .p = ns_statistics_mann_whitney(ms[1], n[1], ms[0], n[0]),
+    };
+    free(ms[0]);
+    free(ms[1]);
+}
+
 static void take_record(struct ns_diagnosis *diagnosis, const struct record *record)
 {
     const struct ns_record_head *head = &record->head;
@@ -309,6 +344,8 @@ static void take_record(struct ns_diagnosis *diagnosis, const struct record *rec
     ns_sanitize(process->name);
     ns_sanitize(process->exe);
     process->curable.yes = true; /* the library was preloaded */
+    if (head->experiment == NS_EXPERIMENT_PUSH || head->experiment == NS_EXPERIMENT_ACKNOWLEDGE)
+        take_trial(&process->trial, record);
     diagnosis->looks += record->n_events;
     diagnosis->forgotten += head->slots_lost;
     diagnosis->missed += head->events_lost;

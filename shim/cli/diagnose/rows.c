@@ -203,6 +203,32 @@ static const struct ns_diagnosed *other_end(const struct ns_diagnosis *diagnosis
     return found;
 }
 
+/* Apply an experiment to its row: the only one of its process with something to try. If there are
+ * several, nobody knows whose waits were tried. */
+static void apply_experiment(struct ns_diagnosis *diagnosis,
+                             const struct ns_diagnosed_process *process)
+{
+    struct ns_diagnosed *found = NULL;
+
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_verdict *verdict = &row->verdict;
+        uint64_t tried = process->trial.what == NS_EXPERIMENT_PUSH
+                             ? verdict->stalls + verdict->maybe + verdict->late
+                             : verdict->receiving + verdict->delays[NS_DELAY_PEER];
+
+        if (row->process != process || tried == 0)
+            continue;
+        if (found)
+            return;
+        found = row;
+    }
+    if (!found || ns_verdict_effect(&process->trial) == NS_EFFECT_UNKNOWN)
+        return;
+    found->trial = &process->trial;
+    found->is_cured = ns_verdict_try(&found->verdict, found->trial);
+}
+
 /* Did this end hold bytes until our ACK came? From outside, its waits are not known. */
 static bool may_hold(const struct ns_diagnosed *row)
 {
@@ -317,14 +343,17 @@ static void find_cures(struct ns_diagnosed *row)
     for (unsigned i = 0; i < 2; i++) {
         bool here = (i == 0) != row->is_peer; /* at the end of this row */
         bool pushes = here == holds;
+        /* An experiment measures the cure at its own end. */
+        const struct ns_trial *trial = here && row->is_cured ? row->trial : NULL;
 
         /* An ACK must travel to the other end before the held bytes can. */
         row->cures[i] = (struct ns_cure){
             .end = i == 0 ? "this end" : "other end",
             .at = here ? row : other,
             .does = pushes ? "send adaptive" : "ack before-wait",
-            .from_ms = stalled,
-            .to_ms = fmin(pushes ? rtt : 2 * rtt, stalled),
+            .from_ms = trial ? trial->left_ms : stalled,
+            .to_ms = trial ? trial->done_ms : fmin(pushes ? rtt : 2 * rtt, stalled),
+            .measured = trial,
         };
     }
     /* If the other end was seen to hold nothing, it has nothing to push. */
@@ -338,6 +367,9 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     apply_other_ends(diagnosis);
     ns_diagnosis_drop(diagnosis, is_needless);
+    for (size_t i = 0; i < diagnosis->n_processes; i++)
+        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
+            apply_experiment(diagnosis, diagnosis->processes[i]);
     if (diagnosis->n_rows)
         qsort(diagnosis->rows, diagnosis->n_rows, sizeof diagnosis->rows[0], by_loss);
     diagnosis->grade = diagnosis->n_rows ? diagnosis->rows[0].verdict.grade : NS_GRADE_CANNOT_TELL;
@@ -345,7 +377,7 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
 
-        row->conclusion = ns_verdict_conclude(&row->verdict);
+        row->conclusion = ns_verdict_conclude(&row->verdict, row->is_cured ? row->trial : NULL);
         row->other = other_end(diagnosis, row);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
@@ -353,6 +385,7 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         const struct ns_diagnosed *other = row->other;
 
         row->is_held = other && other->conclusion.stalls && other->conclusion.holds &&
+                       !row->is_cured &&
                        !(row->verdict.grade == NS_GRADE_PROVEN && row->conclusion.holds);
         find_cures(row);
         row->is_repeated =

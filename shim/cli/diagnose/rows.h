@@ -31,6 +31,7 @@ struct ns_diagnosed_process {
     bool in_container;
     bool has_shim; /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
+    struct ns_trial trial; /* of --experiment */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
 };
 
@@ -39,7 +40,8 @@ struct ns_cure {
     const char *end;               /* "this end": that of a watched process; "other end" */
     const struct ns_diagnosed *at; /* the row of that end; NULL: it was not watched */
     const char *does;              /* "send adaptive", "ack before-wait" */
-    double from_ms, to_ms;         /* estimated */
+    double from_ms, to_ms;
+    bool measured; /* by an experiment; otherwise estimated */
 };
 
 struct ns_diagnosed {
@@ -56,6 +58,8 @@ struct ns_diagnosed {
     struct ns_verdict verdict;
     char pattern[128]; /* "write 281, write 480, wait"; "": unknown */
     /* Set by ns_diagnosis_finish: */
+    const struct ns_trial *trial; /* the experiment with these connections, or NULL */
+    bool is_cured;                /* it proves the cure */
     struct ns_conclusion conclusion;
     const struct ns_diagnosed *other; /* the row of the other end, or NULL */
     bool is_repeated;                 /* it stalls, and so does its other end, an earlier row */
@@ -147,7 +151,7 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_diagnosed_grade(const struct ns_diagnosed *row);
 
-/* Sort rows (worst first) and holds (by time), and draw the conclusions. */
+/* Apply the experiments, sort rows (worst first) and holds (by time), and draw the conclusions. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
 
 void ns_diagnosis_release(struct ns_diagnosis *diagnosis);

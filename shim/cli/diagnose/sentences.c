@@ -120,8 +120,11 @@ const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
         return "this kernel does not report the peer's window (Linux 5.4 and later do), and a full "
                "window looks the same";
     case NS_DOUBT_ANSWERS:
-        return "bytes were held, but the answers came so long after the release that they may not "
-               "have waited for it; 'nagleshim compare' can decide";
+        return row->process->trial.what == NS_EXPERIMENT_NONE
+                   ? "bytes were held, but the answers came so long after the release that they "
+                     "may not have waited for it; --experiment push can decide"
+                   : "bytes were held, but the answers came so long after the release that they "
+                     "may not have waited for it";
     case NS_DOUBT_NOTHING:
         break;
     }
@@ -136,9 +139,14 @@ char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *b
     snprintf(buffer, size, "%s", cure->end);
     if (number == 1 && at)
         ns_words_add(buffer, size, " (%s)", at->name);
-    ns_words_add(buffer, size, ": %s; a stalled request: %.1f ms now, %s %.1f ms with it",
-                 cure->does, cure->from_ms, row->conclusion.certain ? "about" : "at best",
+    ns_words_add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it",
+                 cure->does, cure->from_ms,
+                 cure->measured            ? ""
+                 : row->conclusion.certain ? "about "
+                                           : "at best ",
                  fmax(cure->to_ms, 0.1));
+    if (cure->measured)
+        ns_words_add(buffer, size, " (measured)");
     if (at && at->curable.reason[0])
         ns_words_add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
     return buffer;
@@ -167,8 +175,41 @@ static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t siz
                  "fired, so the peer probably waited for the ACK; a peer whose own timer follows "
                  "the same ticks looks the same",
                  verdict->receiving);
-    ns_words_add(buffer, size, "; 'nagleshim compare' can decide");
+    if (row->process->trial.what == NS_EXPERIMENT_NONE)
+        ns_words_add(buffer, size, "; --experiment %s can decide",
+                     verdict->receiving ? "acknowledge" : "push");
     return buffer;
+}
+
+/* Append the result of an experiment. */
+static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
+{
+    static const char *const effects[] = {
+        [NS_EFFECT_CHANCE] = "the difference may be chance",
+        [NS_EFFECT_NO_GAIN] = "this is no cure",
+        [NS_EFFECT_FASTER] = "this is a cure",
+        [NS_EFFECT_SLOWER] = "this makes it slower",
+    };
+    enum ns_effect effect = ns_verdict_effect(trial);
+    bool pushes = trial->what == NS_EXPERIMENT_PUSH;
+
+    if (effect == NS_EFFECT_UNKNOWN)
+        ns_words_add(buffer, size, "too few waits with %s",
+                     pushes ? "held bytes to push" : "received data to acknowledge");
+    else
+        ns_words_add(
+            buffer, size,
+            "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; %s (p = "
+            "%.2g)",
+            trial->done_ms, trial->done, pushes ? "a push" : "an acknowledgement", trial->left_ms,
+            trial->left, effects[effect], trial->p);
+    return buffer;
+}
+
+char *ns_diagnosis_experiment(const struct ns_diagnosed_process *process, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s[%d]: ", process->name, process->pid);
+    return add_trial(&process->trial, buffer, size);
 }
 
 static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer, size_t size)
@@ -207,8 +248,12 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
     }
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
+        if (row->is_cured && verdict->proof.end == 0)
+            return add_trial(row->trial, buffer, size);
         return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
     case NS_GRADE_LIKELY:
+        if (row->trial && (row->trial->what == NS_EXPERIMENT_PUSH) == (verdict->receiving == 0))
+            return add_trial(row->trial, buffer, size);
         return say_likely(row, buffer, size);
     case NS_GRADE_LATE:
         snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
@@ -245,10 +290,9 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
 
     snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
-        ns_words_add(buffer, size,
-                     "%" PRIu64 " times the peer of %s seems to have waited for this end's delayed "
-                     "ACK",
-                     stalled, row->process->name);
+        ns_words_add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
+                     stalled, row->process->name,
+                     row->is_cured ? "waited" : "seems to have waited");
     } else {
         if (row->source == NS_SOURCE_OUTSIDE)
             ns_words_add(buffer, size, "at least %" PRIu64, stalled);

@@ -26,6 +26,10 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
 /* The reason for the grade. */
 char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size);
 
+/* What the experiment in a process has shown. */
+char *ns_diagnosis_experiment(const struct ns_diagnosed_process *process, char *buffer,
+                              size_t size);
+
 /* A cure: what it does, what it gains, and whether it is possible. */
 char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *buffer, size_t size);
 

@@ -176,6 +176,17 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int c
                 diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
 }
 
+static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
+{
+    unsigned n = 0;
+    char text[TEXT_MOST];
+
+    for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
+        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
+            fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+                    ns_diagnosis_experiment(diagnosis->processes[i], text, sizeof text));
+}
+
 void ns_report_print(FILE *stream, const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
@@ -189,6 +200,7 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
                 0, width ? width : INT_MAX);
     fputs(*begin ? NS_PLAIN : "", stream);
     print_rows(stream, diagnosis, width);
+    print_experiments(stream, diagnosis);
     if (report->next || report->n_notes)
         putc('\n', stream);
     for (unsigned i = 0; i < report->n_notes; i++)

@@ -61,7 +61,7 @@ needs() {
     gets refuses "$(label true)"
     stays asks "$(label yes)" 'is "yes", which is neither "true" nor "false": nothing is injected'
     stays odd
-    stays kube-system "$(label true)" 'asks for nagleshim but does not have it'
+    stays kube-system "$(label true)" 'pods in kube-system never get nagleshim'
     gets asks '.metadata = {generateName: "some-"}'
     # This label only reports.
     gets asks '.metadata.labels = {"nagleshim.dev/injected": "true"}'
@@ -76,10 +76,10 @@ needs() {
         '.spec.containers[0].securityContext.windowsOptions.runAsUserName = "ContainerUser"' \
         '.spec.initContainers = [{name: "once", image: "x", securityContext: {windowsOptions: {runAsUserName: "ContainerUser"}}}]' \
         '.spec.hostNetwork = true | .spec.containers[0].securityContext.windowsOptions.hostProcess = true'; do
-        stays asks "$filter" 'asks for nagleshim but does not have it'
+        stays asks "$filter" 'asks for nagleshim but is for Windows: nothing is injected'
     done
     stays asks '.spec.nodeSelector."kubernetes.io/arch" = "s390x"'
-    stays asks "$(needs kubernetes.io/arch amd64 s390x)" 'asks for nagleshim but does not have it'
+    stays asks "$(needs kubernetes.io/arch amd64 s390x)" 'asks for nagleshim but is for a machine other than amd64 and arm64'
     gets asks "$(needs kubernetes.io/arch amd64 arm64)"
     gets asks '.spec.nodeSelector."kubernetes.io/arch" = "arm64"'
     gets asks "$(needs kubernetes.io/os linux)"' | .spec.os.name = "linux" | .spec.nodeSelector."kubernetes.io/os" = "linux"'
@@ -129,10 +129,11 @@ needs() {
         {name: "beside", image: "x", volumeMounts: [{name: "mine", mountPath: "/opt/nagleshim-else"}]}]'
     [[ $(preloads app) == "$OURS" && $(preloads beside) == "$OURS" ]]
     [[ -z $(preloads at)$(preloads slash)$(preloads below)$(preloads above)$(preloads above-slash) ]]
+    grep -q 'at /opt/nagleshim or /etc/nagleshim: at, slash, below, above, above-slash$' "$T/warnings"
 }
 
 @test "other spellings of our path, and block devices there, are recognized" {
-    local path told='asks for nagleshim but does not have it'
+    local path told='at /opt/nagleshim or /etc/nagleshim: app'
     local mount='.spec.volumes = [{name: "mine", emptyDir: {}}] | .spec.containers[0].volumeMounts = [{name: "mine", mountPath: '
     local device='.spec.volumes = [{name: "disk", persistentVolumeClaim: {claimName: "disk"}}]
         | .spec.containers[0].volumeDevices = [{name: "disk", devicePath: '
@@ -189,6 +190,7 @@ preloading() {
     local elsewhere='{name: "LD_PRELOAD", valueFrom: {fieldRef: {fieldPath: "metadata.name"}}}'
     gets asks ".spec.containers += [{name: \"other\", image: \"x\", env: [$elsewhere]}]"
     holds '.spec.containers[1] | has("volumeMounts") or (.env | length != 1) | not'
+    grep -q 'an LD_PRELOAD from valueFrom cannot be extended: other$' "$T/warnings"
     stays asks ".spec.containers[0].env = [$elsewhere]" 'asks for nagleshim but does not have it'
     stays asks ".spec.containers[0].env = [{name: \"LD_PRELOAD\", value: \"x.so\"}, $elsewhere]"
     # A later value replaces it.
@@ -204,8 +206,9 @@ preloading() {
 }
 
 @test "with a name that no ConfigMap can have the pod stays as it is, with a warning" {
-    stays asks '.metadata.annotations."nagleshim.dev/policy" = "Quotes/x"' 'asks for nagleshim but does not have it'
-    stays asks '.metadata.annotations."nagleshim.dev/policy" = "x" * 254' 'asks for nagleshim but does not have it'
+    stays asks '.metadata.annotations."nagleshim.dev/policy" = "Quotes/x"' \
+        'is "Quotes/x", which is not a valid name of a ConfigMap: nothing is injected'
+    stays asks '.metadata.annotations."nagleshim.dev/policy" = "x" * 254' 'xxx", which is not a valid name of a ConfigMap: nothing is injected'
     gets asks '.metadata.annotations."nagleshim.dev/policy" = "x" * 253'
 }
 

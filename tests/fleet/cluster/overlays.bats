@@ -47,13 +47,14 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     is_injected
 }
 
-@test "with ld-so-preload a container with its own /etc/ld.so.preload is left alone" {
+@test "with ld-so-preload a container with its own /etc/ld.so.preload is left alone, with a warning" {
     apply_policies overlays/ld-so-preload
     create asks '.spec.volumes = [{name: "mine", configMap: {name: "mine"}}]
         | .spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/etc/ld.so.preload", subPath: "x"}]
         | .spec.containers += [{name: "other", image: "x"}]'
     is_injected
     holds '.spec.containers[0].volumeMounts | length == 1'
+    grep -q 'at /opt/nagleshim or /etc/nagleshim or /etc/ld.so.preload: app$' "$T/warnings"
 }
 
 @test "the overlay in the README sets the image" {
