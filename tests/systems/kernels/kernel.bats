@@ -91,21 +91,14 @@ END_OF_PROGRAM
     tests/bench/run --quick --json "$T/scale.json" \
         --only 'a write and a poll: *, 1 threads' --only 'each of 1 pending' --only 'each of 100 pending' \
         --only 'memory: added, 100000'
-    # Prints the figures also if the test passes.
+    # Prints the figures also if the test passes. The targets are the bench's.
     python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
 import json, sys
 
-rows = {row["name"]: row for row in json.load(open(sys.argv[1]))["rows"]}
-pairs = [[f"added to a write and a poll: {n} sockets, 1 threads" for n in (10, 100000)]]
-pairs += [[f"added to epoll_wait: for each of {pending} pending ACKs, {n} more" for n in (10, 100000)]
-          for pending in (1, 100)]
-for few, many in pairs:
-    values = [rows[name]["measured"] for name in (few, many)]
-    print(f"# {many}: {values[1]:.1f} instructions, {values[0]:.1f} with 10")
-    assert 0.95 <= values[1] / values[0] <= 1.05
-memory = rows["memory: added, 100000 sockets"]
-print(f"# {memory['name']}: {memory['measured']:.0f} KiB")
-assert memory["verdict"] == "ok"
+rows = json.load(open(sys.argv[1]))["rows"]
+for row in rows:
+    print(f"# {row['name']}: {row['measured']:.1f} {row['unit']}")
+assert len(rows) == 7 and not any(row["verdict"] == "over" for row in rows)
 END_OF_PROGRAM
 }
 
