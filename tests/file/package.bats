@@ -124,7 +124,10 @@ leaves() {
         # Of another machine, and of another installation.
         leaves '/usr/lib/other-linux-gnu/libnagleshim.so\n' '/usr/lib/other-linux-gnu/libnagleshim.so\n'
         leaves "$T/root/usr/local/lib/libnagleshim.so\n$library" "$T/root/usr/local/lib/libnagleshim.so\n"
-        leaves 'a.so\n\nb.so#c' 'a.so\n\nb.so#c'
+        leaves "a.so\n\n$library#c $library" "a.so\n\n#c $library"
+        mkdir "$T/root/c++(x)"
+        ln -s "$library" "$T/root/c++(x)/libnagleshim.so"
+        leaves "/lib/a.so $T/root/c++(x)/libnagleshim.so\n" '/lib/a.so \n'
         rm "$T/root/etc/ld.so.preload"
         removed "$gone"
         [[ ! -e $T/root/etc/ld.so.preload && -z $output ]]
