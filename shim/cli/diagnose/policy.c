@@ -219,8 +219,8 @@ static void print_start(FILE *stream, const struct ns_diagnosed_process *process
         return;
     }
     if (process->in_container) {
-        fprintf(stream, "%s cdi  # for its container; in Kubernetes: see config/kubernetes",
-                report->command);
+        print_word(stream, report->command);
+        fputs(" cdi  # for its container; in Kubernetes: see config/kubernetes", stream);
         return;
     }
     print_run(stream, report);

@@ -103,7 +103,8 @@ static void print_screen(const struct ns_top *top, bool every)
 
     if (!out)
         return;
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col == 0)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80}; /* it does not know its size */
     ns_top_print(out, top, every, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
     fclose(out);
     fputs(CLEAR_SCREEN, stdout);
