@@ -56,9 +56,8 @@ int ns_reader_word(struct ns_reader *reader, const cJSON *item, const char *(*na
 /* A string of 1 to most characters without control characters. The copy lies in reader->memory. */
 int ns_reader_string(struct ns_reader *reader, const cJSON *item, size_t most, char **value);
 
-/* A string or a list of strings: sets the first entry (the others follow by ->next) and their
- * number.
- */
+/* A string or a list of strings: sets the first entry (the others follow by ->next) and the number
+ * of entries. */
 int ns_reader_list(struct ns_reader *reader, const cJSON *item, const cJSON **first, size_t *n);
 
 /* A user's text for a message, shortened and on one line, in buffer. */

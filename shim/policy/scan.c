@@ -183,7 +183,7 @@ static bool scan_digits(struct scan *scan)
 /* At a digit, sign or point. */
 static bool scan_number(struct scan *scan)
 {
-    size_t start = scan->at, length;
+    size_t start = scan->at;
     scan->at += peek(scan) == '-';
     scan->at += peek(scan) == '0';
     bool good = (scan->at > start && scan->text[scan->at - 1] == '0') || scan_digits(scan);
@@ -195,8 +195,7 @@ static bool scan_number(struct scan *scan)
         good = scan_digits(scan);
     }
     good = good && !is_word(peek(scan)) && peek(scan) != '.';
-    length = scan->at - start;
-    if (good && length <= NUMBER_LENGTH_MOST)
+    if (good && scan->at - start <= NUMBER_LENGTH_MOST)
         return true;
     scan->at = start;
     return refuse(scan, good ? "a number of more than 60 characters"

@@ -50,7 +50,9 @@ static int set(int fd, struct ns_conn *conn, int option, int value)
 void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 {
     int wanted = ns_conn_wants_nodelay(conn);
-    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, joins) || ns_process_is_disabled())
+    /* Not so while they are pushed: a thread that joins may have taken the option off again. */
+    bool joins = NS_GET(conn, joins) == 1;
+    if (wanted == NS_GET(conn, kernel_nodelay) || joins || ns_process_is_disabled())
         return;
     if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
