@@ -197,13 +197,17 @@ int alarm_flags, handler_depth;
 static struct block handlers[NSIG];
 static volatile unsigned delivered[NSIG];
 
+/* A handler whose own writes raise its signal would go on for ever. */
+enum { MOST_BLOCKS = 100 };
+
 static void on_signal(int number)
 {
+    static unsigned blocks;
     int error = errno;
     handler_depth++;
     delivered[number]++;
     /* Once: what a handler does is not done again inside it. */
-    if (handler_depth == 1)
+    if (handler_depth == 1 && blocks++ < MOST_BLOCKS)
         run_block(handlers[number]);
     handler_depth--;
     shared->handled++;

@@ -265,7 +265,14 @@ class Maker:
             self.has(copy, self.things[source])
         else:
             source = self.tcp()
-            self.say(f"pass {source} {copy}" if self.percent(50) else f"lend {source} <size>")
+            if self.percent(50):
+                self.say(f"lend {source} <size>")
+            elif source != copy:
+                # Beside it the copy would be another connection to the library, with options of its own.
+                self.say(f"pass {source} {copy}")
+                self.say(f"close {source}")
+                self.has(copy, TCP)
+                self.has(source, 0)
 
     def make_close(self):
         slot = self.pick(ANY)
