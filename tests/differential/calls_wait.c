@@ -235,6 +235,19 @@ static int prepare_epoll(struct op *op, const struct slot *epoll, int timeout)
     return timeout == -1 && candidate ? 40 : timeout > 3 || timeout < 0 ? 1 : timeout;
 }
 
+/* In the order of their slots, since their order in the set depends on time. */
+static void note_events(struct op *op, const struct epoll_event *events)
+{
+    for (int slot = 0; slot < SLOTS; slot++)
+        for (long i = 0; i < op->result; i++) {
+            char letter[] = {' ', (char)events[i].data.u64, '\0'};
+            if (letter[1] != (char)slot_letter(&slots[slot]))
+                continue;
+            note(op, letter);
+            note_number(op, ":", events[i].events);
+        }
+}
+
 #define EPOLL(name, expression)                                                                    \
     CALLS(name)                                                                                    \
     {                                                                                              \
@@ -251,11 +264,7 @@ static int prepare_epoll(struct op *op, const struct slot *epoll, int timeout)
         (void)mask;                                                                                \
         CALL_ONLY(op, expression);                                                                 \
         note_result(op);                                                                           \
-        for (long i = 0; i < op->result; i++) {                                                    \
-            char letter[] = {' ', (char)events[i].data.u64, '\0'};                                 \
-            note(op, letter);                                                                      \
-            note_number(op, ":", events[i].events);                                                \
-        }                                                                                          \
+        note_events(op, events);                                                                   \
     }
 EPOLL(epoll_wait, epoll_wait(epoll->fd, room, most, timeout))
 EPOLL(epoll_pwait, epoll_pwait(epoll->fd, room, most, timeout, mask))

@@ -217,7 +217,8 @@ class Maker:
             names = "TCP_QUICKACK" if self.children else "<o:TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK>"
             self.say(self.prefix() + f"setsockopt {slot} {names}=<o:0 1 1 2> <p:4:o:3 0 8>")
         elif case == 5:
-            self.say(f"setsockopt {slot} <o:SO_KEEPALIVE=1 SO_RCVLOWAT=1 SO_RCVLOWAT=100 SO_RCVTIMEO=3000 SO_RCVTIMEO=0 "
+            lowat = "" if self.children else "SO_RCVLOWAT=1 SO_RCVLOWAT=100 "
+            self.say(f"setsockopt {slot} <o:SO_KEEPALIVE=1 {lowat}SO_RCVTIMEO=3000 SO_RCVTIMEO=0 "
                      "TCP_USER_TIMEOUT=9000 TCP_DELACK_MAX_US=20000 TCP_KEEPIDLE=77 IP_TOS=16 SO_PRIORITY=3 "
                      "TCP_NOTSENT_LOWAT=16384 SO_SNDBUF=100000 SO_SNDBUF=0 SO_RCVBUF=200000 SO_LINGER=-1 SO_LINGER=0 "
                      "SO_LINGER=3 TCP_DEFER_ACCEPT=1 TCP_MAXSEG=1000 SO_OOBINLINE=1 TCP_CORK=1 TCP_CORK=0 TCP_LINGER2=3 "
@@ -267,8 +268,9 @@ class Maker:
             source = self.tcp()
             if self.percent(50):
                 self.say(f"lend {source} <size>")
-            elif source != copy:
-                # Beside it the copy would be another connection to the library, with options of its own.
+            elif source != copy and "seccomp" not in self.script:
+                # Beside it the copy would be another connection to the library, with options of its own. So is a copy that
+                # comes after a filter, when the library is off.
                 self.say(f"pass {source} {copy}")
                 self.say(f"close {source}")
                 self.has(copy, TCP)
