@@ -75,7 +75,7 @@ struct ns_verdict {
     uint64_t held_ns;       /* of the stalls */
     uint64_t receiving;     /* answers of the peer that our delayed ACK seems to have held back */
     uint64_t receiving_ns;  /* upper bound: what these cost */
-    uint64_t gaps;          /* from outside: data that came when a delayed ACK of ours had left */
+    uint64_t gaps;          /* from outside: data that came just after a delayed ACK of this end */
     uint64_t gaps_ns;       /* how long after earlier data */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
     uint64_t segments; /* sent meanwhile */
