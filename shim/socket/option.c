@@ -167,7 +167,8 @@ void ns_option_answer(const struct ns_conn *conn, int level, int option, void *v
 int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
 {
     int result = NS_REAL(getsockopt)(fd, level, option, value, len);
-    if (result == 0)
+    /* A child of vfork gives no socket its rule: only what another process has set is hidden. */
+    if (result == 0 && (NS_GET(conn, kind) != NS_CONN_ASK || ns_delack_is_bound(fd, conn)))
         ns_option_answer(conn, level, option, value, len);
     return result;
 }
