@@ -250,7 +250,8 @@ SLOT_CALLS(shutdown)
     CALL(op, shutdown(slot->fd, how));
 }
 
-/* The program sends the descriptor to itself, and receives a copy. */
+/* The program sends the descriptor to itself, receives a copy, and closes the original: while both
+ * are open, the copy is another connection to the library. */
 CALLS(pass)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
@@ -267,6 +268,8 @@ CALLS(pass)
                             .msg_iovlen = 1,
                             .msg_control = control.room,
                             .msg_controllen = sizeof control.room};
+    if (connection_of(from) && references(from) > 1)
+        return note(op, " skipped");
     memcpy(CMSG_DATA(&control.align), &from->fd, sizeof(int));
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0)
         return;
@@ -281,6 +284,9 @@ CALLS(pass)
     }
     close(fds[0]);
     close(fds[1]);
-    if (sent)
-        copied(op, from, to);
+    if (!sent)
+        return;
+    copied(op, from, to);
+    if (from != to)
+        set_slot(from, -1, -1);
 }

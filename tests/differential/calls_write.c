@@ -62,7 +62,8 @@ static void wrote(struct op *op, struct slot *slot, bool is_exact, int flags)
     const struct connection *connection = connection_of(slot);
     if (is_exact)
         note_result(op);
-    else if (connection && small_buffer(slot) && (op->result > 0 || op->error == EAGAIN))
+    else if (connection && (small_buffer(slot) || connection->stopped) &&
+             (op->result > 0 || op->error == EAGAIN))
         note(op, " = some or EAGAIN");
     else
         note_some(op);
