@@ -227,6 +227,8 @@ does_under() {
     does 'connected write*9 nodelay write*9 wait' \
         'write nodelay=1 write*2 nodelay=0 write*6 nodelay=1 write*9 wait'
     # A program that sets and clears it pushes by itself: Nagle stays on until it waits.
+    does 'connected write*2 delay write*3 wait' \
+        'write nodelay=1 write nodelay=0 nodelay=1 write nodelay=0 write*2 nodelay=1 wait'
     does 'connected write*2 nodelay delay write*3 wait' \
         'write nodelay=1 write nodelay=1 nodelay=0 write*3 nodelay=1 wait'
 }
@@ -294,6 +296,7 @@ does_under() {
     does 'connected hear write hear bad-time' 'read write read bound'
     does 'connected hear write hear other look' 'read write read bound look other:write look'
     does 'connected hear write hear other look*2' 'read write read bound look other:write look*2 ack=2'
+    does 'connected-nonblock hear write hear miss' 'read write read bound nothing'
 }
 
 # repeat N WORDS
@@ -312,6 +315,9 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
 @test "a write that takes nothing leaves held bytes and pending ACKs to the wait" {
     does 'connected hear write hear bad wait' 'read write read bound nodelay=1 write look ack=2 wait'
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad wait' 'nodelay=1 held more nodelay=1 wait'
+    does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad-big wait' 'nodelay=1 held write nodelay=1 wait'
+    # A read that a signal ends says nothing of what the descriptor is.
+    does 'connected interrupted write*4 wait' 'read write nodelay=1 write*2 nodelay=0 write nodelay=1 wait'
 }
 
 @test "splice from a socket makes an ACK pending, and splice with SPLICE_F_MORE pushes what is held first" {
@@ -335,6 +341,8 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     does 'raw-high send*2' 'nodelay=1 write*2'
     does 'raw get wait' 'read bound look ack=2 wait'
     does 'raw has-nodelay send*8 wait' 'nodelay=1 write*8 wait'
+    does 'raw-unix send*4' 'write*4'
+    [[ $(grep -c 'SO_DOMAIN, ' "$T/raw") -eq 1 ]] # asked once what it is
 }
 
 @test "a read of a whole answer is made as the program asked" {
@@ -374,9 +382,11 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     does 'connected another fork' "$begin nodelay=1 fork"
 }
 
-@test "a thread that owes more than it can list forgets none" {
+@test "a thread that owes more than it can list forgets none, and lists a thousand" {
     trace "$LIBRARY" 'connected crowd wait'
     [[ $(grep -c 'TCP_QUICKACK, \[2\]' "$T/raw") -eq 1100 ]]
+    # Each of the crowd is written to once before its ACK is pending.
+    [[ $(grep -m 1 -B 1000000 'TCP_QUICKACK, \[2\]' "$T/raw" | grep -c '"piece"') -gt 1000 ]]
 }
 
 @test "under flush-before-read what two writes have left behind is pushed, and Nagle goes on" {
@@ -468,6 +478,7 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
 
 @test "what a program asked for before its rule was known is the kernel's before a fork" {
     does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'connected idle fork' 'keepidle*2 fork'
+    does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'connected no-idle' 'keepidle'
 }
 
 @test "no descriptor stays open for the log" {

@@ -314,6 +314,8 @@ static const struct {
      "write unsent=487 ~2 unsent=494 ~2 unsent=501 ~2 unsent=508 ~2 unsent=515 ~2 unsent=522 ~2 "
      "unsent=529 ~2 unsent=536 ~2 go answer ~2",
      "stalls=0 maybe=0 late=0"},
+    {"a hold begins with the last write", "~10 write ~20 unsent=490 ~42 +1 go answer ~10",
+     "stalls=1 length-ms=44~3"},
     {"a single sample proves nothing", "~10 write +2 look +10 go answer ~2", "holds=0"},
     {"an answer 45 ms after the release: the hold may have cost its length, at most",
      "~10 write ~42 go ~46 answer ~10", "doubt:answers stalls=0 maybe=1 late=0 most-ms=42~4"},

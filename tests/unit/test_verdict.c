@@ -82,6 +82,8 @@ CHECK(check_weighing)
        "answers that follow the write are not");
     verdict = thinks(10, false);
     OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are fewer of them");
+    verdict = thinks(4, false);
+    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are four");
     verdict = thinks(32, true);
     OK(verdict.stalls == 0 && verdict.maybe > 20, "nor if some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
@@ -413,6 +415,8 @@ CHECK(check_sum)
     ns_verdict_add(&sum, &stalls);
     OK(sum.grade == NS_GRADE_PROVEN && sum.stalls == 6 && sum.maybe == 7 && sum.requests == 13,
        "stalls of another one make the sum proven");
+    OK(stalls.held_waits[15] > 0 && sum.held_waits[15] >= stalls.held_waits[15],
+       "waits with a hold are added length by length");
     /* Ticks are 4 ms, so that holds of 11 of them take 41 to 44 ms. */
     OK(stalls.held_waits_ns > 5 * 40 * (uint64_t)MS && stalls.held_waits_ns < 5 * 45 * (uint64_t)MS,
        "waits with a hold have their length");
@@ -441,6 +445,14 @@ CHECK(check_sum)
        "an experiment proves nothing about a connection that held nothing to try");
     OK(ns_verdict_try(&stalls, &helped) && stalls.grade == NS_GRADE_PROVEN,
        "it proves the cure of one that did");
+    const struct ns_trial few = {NS_EXPERIMENT_PUSH, 4, 4, 0.1, 44, 1e-9},
+                          fewer = {NS_EXPERIMENT_PUSH, 3, 20, 0.1, 44, 1e-9},
+                          slower = {NS_EXPERIMENT_PUSH, 20, 20, 44, 0.1, 1e-9};
+    OK(ns_verdict_effect(&few) == NS_EFFECT_FASTER &&
+           ns_verdict_effect(&fewer) == NS_EFFECT_UNKNOWN,
+       "four waits of either kind are enough for an experiment, and three are not");
+    OK(!ns_verdict_try(&stalls, &slower) && stalls.grade != NS_GRADE_PROVEN,
+       "an experiment that makes the waits longer takes the proof away");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&

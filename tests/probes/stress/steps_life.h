@@ -44,7 +44,25 @@ SCENARIO("accepted-nonblock")
     near.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 }
 
+SCENARIO("connected-nonblock")
+{
+    struct sockaddr_in address;
+    int listener = raw_listener(0, &address);
+    near.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    EXPECT(connect(near.fd, (struct sockaddr *)&address, sizeof address) == 0 ||
+           errno == EINPROGRESS);
+    near.peer = raw_accept(listener);
+}
+
 SCENE("raw", near = raw_conn(-1))
+
+/* Not of TCP. */
+SCENARIO("raw-unix")
+{
+    int ends[2];
+    EXPECT(RAW(socketpair, AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    near = (struct conn){.fd = ends[0], .peer = ends[1]};
+}
 
 /* At a number that only a program with thousands of connections comes to. */
 SCENARIO("raw-high")
@@ -75,6 +93,14 @@ SCENARIO("idle")
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0), idle = 500;
     EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
+}
+
+/* The kernel refuses it. */
+SCENARIO("no-idle")
+{
+    int none = 0;
+    EXPECT(setsockopt(near.fd, IPPROTO_TCP, TCP_KEEPIDLE, &none, sizeof none) == -1 &&
+           errno == EINVAL);
 }
 
 SCENE("has-nodelay", set_kernel_option(near.fd, TCP_NODELAY, 1))

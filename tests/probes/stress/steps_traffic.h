@@ -35,11 +35,14 @@ SCENARIO("big")
 
 SCENE("other", EXPECT(write(far.fd, "piece", 5) == 5))
 
-SCENARIO("bad")
+static void write_from_nowhere(size_t size)
 {
-    void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT(write(near.fd, nowhere, 5) == -1 && errno == EFAULT);
+    void *nowhere = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(write(near.fd, nowhere, size) == -1 && errno == EFAULT);
 }
+
+SCENE("bad", write_from_nowhere(5))
+SCENE("bad-big", write_from_nowhere(100000)) /* too much to hold */
 
 /* --- reads --- */
 
@@ -251,16 +254,29 @@ static void on_alarm(int number)
     (void)number;
 }
 
-SCENARIO("epoll")
+static void set_alarm(void)
 {
     struct itimerval soon = {.it_value.tv_usec = 20000};
     struct sigaction action = {.sa_handler = on_alarm};
-    struct epoll_event event;
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+SCENARIO("epoll")
+{
+    struct epoll_event event;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    set_alarm();
     EXPECT(epoll_pwait2(epoll, &event, 1, NULL, NULL) == -1 && errno == EINTR);
     RAW(close, epoll, 0, 0, 0);
+}
+
+/* A read that a signal ends. */
+SCENARIO("interrupted")
+{
+    char byte;
+    set_alarm();
+    EXPECT(read(near.fd, &byte, 1) == -1 && errno == EINTR);
 }
 
 /* More connections than a thread's list of debts has room for. */
