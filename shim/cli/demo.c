@@ -91,8 +91,11 @@ static int ask(unsigned short port)
     }
     for (unsigned i = 0; i < REQUESTS; i++) {
         uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
-        if (write(fd, head, HEAD) != HEAD || write(fd, body, BODY) != BODY || !receive(fd, ANSWER))
+        if (write(fd, head, HEAD) != HEAD || write(fd, body, BODY) != BODY ||
+            !receive(fd, ANSWER)) {
+            SAY("the server has closed the connection");
             return NS_EXIT_ERROR;
+        }
         ms[i] = (double)(ns_clock_now(CLOCK_MONOTONIC) - begin) / 1e6;
     }
     close(fd);

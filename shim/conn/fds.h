@@ -99,7 +99,7 @@ void ns_fd_fill(int fd, struct ns_conn *said);
 /* Make a new connection and let fd name it. NULL if there is no room or no memory. */
 struct ns_conn *ns_fd_make(int fd);
 
-/* Any descriptor of conn except but; -1 if there is none. Searches the whole table. */
+/* A descriptor of conn other than `but`, or -1. Searches the whole table. */
 int ns_fd_other(const struct ns_conn *conn, int but);
 
 /* A call on fd, which named conn, failed with an error that a TCP socket does not give: ask the
