@@ -56,13 +56,23 @@ PYTHON
     ns_port slow
 }
 
+# diagnosed WORD...: `run` of diagnose, up to five times while it cannot tell: from outside, a busy machine's answers come
+# too late for a stall to be certain.
+diagnosed() {
+    local attempt
+    for attempt in 1 2 3 4 5; do
+        run --separate-stderr timeout 30 "$NS" diagnose --json "$T/o.json" "$@"
+        [[ ${stderr_lines[0]} == "nagleshim diagnose: cannot tell: "* ]] || break
+        echo "attempt $attempt: ${stderr_lines[0]}"
+    done
+}
+
 @test "a client that stalls is proven to stall, with the cost, from inside and from outside" {
     local view
     victim
     for view in inside outside; do
         [[ $view == inside ]] && set -- || set -- --outside
-        run --separate-stderr "$NS" diagnose "$@" --json "$T/o.json" -- \
-            "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 40
+        diagnosed "$@" -- "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 40
         expect 0 output lacks diagnose
         [[ ${stderr_lines[0]} == "nagleshim diagnose: it stalls: "* ]]
         expect_part stderr "TCP_NODELAY off; released after"
@@ -100,8 +110,7 @@ PYTHON
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
     victim
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" --policy "$T/cure.json" -- \
-        "$T/static-client" --warmup 10 127.0.0.1 "$port" 30
+    diagnosed --policy "$T/cure.json" -- "$T/static-client" --warmup 10 127.0.0.1 "$port" 30
     expect 0 stderr has "linked statically"
     says "$T/o.json" 'rows[0]["grade"] == "proven" and rows[0]["source"] == "outside"
         and rows[0]["process"]["reachable"] is False and o["policy"]["rules"][0]["match"]["role"] == "server"'
@@ -112,8 +121,8 @@ PYTHON
     run "$T/static-client" --stats --warmup 10 127.0.0.1 "$port" 100
     expect_part output 'stalls 0'
     # With static programs at both ends only their source can be changed.
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- bash -c '
-        "$0/static-server" --connections 0 0 0 >"$0/port" & until grep -q port "$0/port"; do sleep 0.01; done
+    diagnosed -- bash -c '
+        rm -f "$0/port"; "$0/static-server" --connections 0 0 0 >"$0/port" & until grep -qs port "$0/port"; do sleep 0.01; done
         "$0/static-client" --warmup 10 127.0.0.1 "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$0/port")" 40; kill $!' "$T"
     expect_part stderr "next: set TCP_NODELAY, or write each request at once, in the source of static-client"
     says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
@@ -154,15 +163,15 @@ int main(int argc, char **argv)
 END
     gcc -D_GNU_SOURCE -Itests/probes -o "$T/waits" "$T/own.c"
     gcc -D_GNU_SOURCE -Itests/probes -DSOCKETS -o "$T/sockets" "$T/own.c"
-    for program in waits sockets; do
-        ns_start server "$python" -uc 'import socket
+    ns_start server "$python" -uc 'import socket
 listener = socket.create_server(("127.0.0.1", 0))
 print("listening on port", listener.getsockname()[1])
-one = listener.accept()[0]
-while len(one.recv(30, socket.MSG_WAITALL)) == 30: one.send(b"y" * 30)'
-        ns_port server
-        run --separate-stderr timeout 30 "$NS" diagnose --json "$T/o.json" -- "$T/$program" "$port"
-        ns_join server
+while True:
+    one = listener.accept()[0]
+    while len(one.recv(30, socket.MSG_WAITALL)) == 30: one.send(b"y" * 30)'
+    ns_port server
+    for program in waits sockets; do
+        diagnosed -- "$T/$program" "$port"
         expect_status 0
         says "$T/o.json" 'o["grade"] == "proven" and o["lost_ms"] > 800'
     done
