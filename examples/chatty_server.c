@@ -20,7 +20,6 @@ static uint32_t segments_in(int fd)
 {
     struct tcp_info info;
     socklen_t length = sizeof(info);
-
     memset(&info, 0, sizeof(info));
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         die_errno("TCP_INFO");
@@ -35,7 +34,6 @@ static void check_message(const char *line, size_t size, size_t number)
                           "\"side\": \"%s\"}\n",
                           number, 1000 + number % 9000, 100 + number % 900,
                           number % 2 == 0 ? "buy" : "sell");
-
     if (size != (size_t)length || memcmp(line, expected, size) != 0)
         die("message %zu is not the one expected: %.*s", number, (int)size, line);
 }
@@ -47,7 +45,6 @@ static bool read_message(int fd, char *line, size_t *size)
     *size = 0;
     while (*size == 0 || line[*size - 1] != '\n') {
         size_t got = read_some(fd, line + *size, LINE_LIMIT - *size);
-
         if (got == 0 && *size > 0)
             die("the client closed the connection within a message");
         if (got == 0)
@@ -62,7 +59,6 @@ static void serve(int fd)
     char line[LINE_LIMIT], answer[32];
     size_t number = 0, size;
     uint32_t before = 0, after = 0;
-
     while (read_message(fd, line, &size)) {
         check_message(line, size, number);
         after = segments_in(fd);

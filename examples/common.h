@@ -79,7 +79,6 @@ __attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int stat
                                                                         const char *format, ...)
 {
     va_list arguments;
-
     fprintf(stderr, "%s: ", program_invocation_short_name);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -96,7 +95,6 @@ static inline long parse_number(const char *text, const char *what, long least, 
 {
     char *end;
     long value;
-
     errno = 0;
     value = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
@@ -136,7 +134,6 @@ static inline bool common_option(int option, struct common *common, const char *
 static inline int64_t now_ns(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -164,7 +161,6 @@ static inline int listen_on(long port, const struct socket_options *options)
     socklen_t length = sizeof(any6);
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
     bool six = fd >= 0;
-
     if (!six && (fd = socket(AF_INET, SOCK_STREAM, 0)) < 0)
         die_errno("socket");
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
@@ -188,7 +184,6 @@ static inline int listen_on(long port, const struct socket_options *options)
 static inline int accept_one(int listener)
 {
     int fd = accept(listener, NULL, NULL);
-
     if (fd < 0)
         die_errno("accept");
     return fd;
@@ -199,10 +194,8 @@ static inline void serve_connections(const char *port, const struct common *comm
                                      void (*serve)(int fd))
 {
     int listener = listen_on(parse_number(port, "PORT", 0, 65535), &common->socket);
-
     for (size_t i = 0; common->connections == 0 || i < common->connections; i++) {
         int fd = accept_one(listener);
-
         serve(fd);
         close(fd);
     }
@@ -215,7 +208,6 @@ static inline int serve_main(int argc, char **argv, struct common *common, const
 {
     static const struct option options[] = {SERVER_OPTIONS, END_OF_OPTIONS};
     int option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         common_option(option, common, help);
     if (argc - optind != 1)
@@ -232,7 +224,6 @@ static inline int connect_to(const char *host, const char *port,
     struct addrinfo *found;
     int fd = -1;
     int error;
-
     parse_number(port, "PORT", 1, 65535);
     error = getaddrinfo(host, port, &hints, &found);
     if (error != 0)
@@ -259,10 +250,8 @@ static inline int connect_to(const char *host, const char *port,
 static inline void write_all(int fd, const void *data, size_t size)
 {
     const char *at = data;
-
     while (size > 0) {
         ssize_t written = write(fd, at, size);
-
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
@@ -276,7 +265,6 @@ static inline void write_all(int fd, const void *data, size_t size)
 static inline size_t read_some(int fd, void *data, size_t size)
 {
     ssize_t got;
-
     do
         got = read(fd, data, size);
     while (got < 0 && errno == EINTR);
@@ -289,10 +277,8 @@ static inline size_t read_some(int fd, void *data, size_t size)
 static inline bool read_all(int fd, void *data, size_t size)
 {
     size_t have = 0;
-
     while (have < size) {
         size_t got = read_some(fd, (char *)data + have, size - have);
-
         if (got == 0 && have == 0)
             return false;
         if (got == 0)
@@ -307,7 +293,6 @@ static inline void fill_pattern(void *data, size_t size, uint64_t seed)
 {
     uint32_t state = (uint32_t)(seed * 2654435761u + 1);
     char *text = data;
-
     for (size_t i = 0; i < size; i++) {
         state = state * 1664525u + 1013904223u;
         text[i] = (char)('a' + (state >> 16) % 26);
@@ -318,7 +303,6 @@ static inline struct traffic traffic_of(int fd)
 {
     struct tcp_info info;
     socklen_t length = sizeof(info);
-
     memset(&info, 0, sizeof(info));
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         die_errno("TCP_INFO");
@@ -370,7 +354,6 @@ static inline int compare_ns(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left;
     int64_t b = *(const int64_t *)right;
-
     return (a > b) - (a < b);
 }
 
@@ -384,7 +367,6 @@ struct summary {
 static inline struct summary summarise(int64_t *ns, size_t count)
 {
     struct summary summary = {0};
-
     if (count == 0)
         return summary;
     qsort(ns, count, sizeof(*ns), compare_ns);
@@ -421,7 +403,6 @@ static inline void print_meter(const struct meter *meter, int fd)
     bool counted = meter->answered > meter->warmup;
     struct traffic after = traffic_of(fd);
     size_t rounds = counted ? meter->answered - meter->warmup : 0;
-
     printf("rounds %zu warmup %zu ", rounds, meter->warmup);
     print_traffic(traffic_since(counted ? meter->before : after, after), rounds);
     fflush(stdout);
@@ -431,7 +412,6 @@ static inline void print_meter(const struct meter *meter, int fd)
 static inline void print_rounds(const struct rounds *rounds, int fd)
 {
     struct summary summary = summarise(rounds->ns, rounds->done);
-
     printf("rounds %zu warmup %zu total_ms %.3f ", rounds->done, rounds->warmup,
            (double)(rounds->ended - rounds->begun) / 1e6);
     if (!rounds->whole)

@@ -24,7 +24,6 @@ struct request {
 static size_t write_head(char *head, const struct request *request, size_t number)
 {
     int length;
-
     if (request->get)
         length = snprintf(head, HEAD_ROOM,
                           "GET /queue/%zu HTTP/1.1\r\nHost: %s\r\nUser-Agent: queue_put\r\n"
@@ -49,7 +48,6 @@ static void read_answer(int fd, const char *expected, size_t number)
 {
     char answer[1024];
     size_t length = strlen(expected);
-
     if (!read_all(fd, answer, length))
         die("the server closed the connection after %zu answers", number);
     if (memcmp(answer, expected, length) != 0)
@@ -60,11 +58,9 @@ static void read_answer(int fd, const char *expected, size_t number)
 static void run(int fd, const struct request *request, struct rounds *rounds)
 {
     char head[HEAD_ROOM], expected[1024], body[BODY + 1] = "";
-
     while (rounds_left(rounds)) {
         size_t number = rounds->seen;
         size_t length = write_head(head, request, number);
-
         fill_pattern(body, BODY, number);
         snprintf(expected, sizeof(expected), "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s",
                  request->get ? "200 OK" : "201 Created", request->get ? BODY : 0,
@@ -81,7 +77,6 @@ static void run(int fd, const struct request *request, struct rounds *rounds)
 static void write_csv(const char *path, const struct rounds *rounds)
 {
     FILE *csv = fopen(path, "w");
-
     if (csv == NULL)
         die_errno(path);
     fprintf(csv, "request,microseconds\n");
@@ -103,7 +98,6 @@ int main(int argc, char **argv)
     const char *csv = NULL;
     struct rounds rounds;
     int fd, option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (common_option(option, &common, help))
             continue;

@@ -33,7 +33,6 @@ static bool read_head(int fd, struct input *input)
 {
     for (;;) {
         size_t got;
-
         input->bytes[input->have] = '\0';
         if (strstr(input->bytes, "\r\n\r\n") != NULL)
             return true;
@@ -51,12 +50,10 @@ static bool read_head(int fd, struct input *input)
 static size_t content_length(const char *head, const char *end)
 {
     static const char name[] = "Content-Length:";
-
     for (const char *line = strstr(head, "\r\n"); line != NULL && line < end;
          line = strstr(line + 2, "\r\n")) {
         unsigned long length;
         char *after;
-
         if (strncasecmp(line + 2, name, sizeof(name) - 1) != 0)
             continue;
         length = strtoul(line + 2 + sizeof(name) - 1, &after, 10);
@@ -72,7 +69,6 @@ static struct request parse_head(const char *head)
     const char *end = strstr(head, "\r\n\r\n");
     struct request request = {.head = (size_t)(end - head) + 4};
     char method[8] = "";
-
     if (sscanf(head, "%7[A-Z] /queue/%zu HTTP/1.1\r\n", method, &request.number) != 2 ||
         (strcmp(method, "GET") != 0 && strcmp(method, "POST") != 0))
         die("not a request for /queue/N: %.*s", (int)strcspn(head, "\r\n"), head);
@@ -84,11 +80,9 @@ static struct request parse_head(const char *head)
 static void read_body(int fd, struct input *input, const struct request *request)
 {
     static char expected[BODY_LIMIT];
-
     while (input->have < request->head + request->body) {
         size_t got =
             read_some(fd, input->bytes + input->have, request->head + request->body - input->have);
-
         if (got == 0)
             die("the client closed the connection within message %zu", request->number);
         input->have += got;
@@ -105,7 +99,6 @@ static void answer(int fd, const struct request *request)
     static const char created[] = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n";
     char found[128 + STORED];
     int head;
-
     if (!request->get) {
         write_all(fd, created, sizeof(created) - 1);
         return;
@@ -119,11 +112,9 @@ static void serve(int fd)
 {
     static struct input input;
     struct meter meter = {.warmup = common.warmup};
-
     input.have = 0;
     while (read_head(fd, &input)) {
         struct request request = parse_head(input.bytes);
-
         read_body(fd, &input, &request);
         meter_count(&meter, fd);
         answer(fd, &request);

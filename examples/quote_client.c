@@ -30,7 +30,6 @@ static void set_quickack(const struct client *client)
 static int connect_for(const struct client *client, char **where, char purpose)
 {
     int fd = connect_to(where[0], where[1], &client->common.socket);
-
     write_all(fd, &purpose, 1);
     return fd;
 }
@@ -38,7 +37,6 @@ static int connect_for(const struct client *client, char **where, char purpose)
 static void check_quote(const struct quote *quote, uint32_t stock)
 {
     char name[sizeof(quote->name)];
-
     fill_pattern(name, sizeof(name), stock);
     if (ntohl(quote->stock) != stock || ntohl(quote->price) != price_of(stock) ||
         memcmp(quote->name, name, sizeof(name)) != 0)
@@ -48,10 +46,8 @@ static void check_quote(const struct quote *quote, uint32_t stock)
 static void read_quote(const struct client *client, struct quote *quote)
 {
     size_t have = 0;
-
     while (have < sizeof(*quote)) {
         size_t got = read_some(client->data, (char *)quote + have, sizeof(*quote) - have);
-
         if (got == 0)
             die("the server closed the connection after %zu of %zu bytes", have, sizeof(*quote));
         set_quickack(client);
@@ -62,11 +58,9 @@ static void read_quote(const struct client *client, struct quote *quote)
 static void run(const struct client *client, struct rounds *rounds)
 {
     struct quote quote;
-
     set_quickack(client);
     for (uint32_t number = 0; rounds_left(rounds); number++) {
         struct quote_request request = {htonl(number), htonl(number)};
-
         rounds_begin(rounds, client->commands);
         write_all(client->commands, &request, sizeof(request));
         read_quote(client, &quote);
@@ -83,7 +77,6 @@ static void parse_options(int argc, char **argv, struct client *client)
                                             {"quickack", no_argument, NULL, 'q'},
                                             END_OF_OPTIONS};
     int option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (!common_option(option, &client->common, help))
             client->quickack = option == 'q';
@@ -93,7 +86,6 @@ int main(int argc, char **argv)
 {
     struct client client = {.common = COMMON_DEFAULTS, .quickack = -1};
     struct rounds rounds;
-
     parse_options(argc, argv, &client);
     if (argc - optind != 3)
         usage_error("needs HOST PORT COUNT, see --help");

@@ -34,11 +34,9 @@ static void set_quickack(int fd)
 static struct client accept_client(int listener)
 {
     struct client client = {-1, -1};
-
     while (client.commands < 0 || client.data < 0) {
         int fd = accept_one(listener);
         char purpose = 0;
-
         if (!read_all(fd, &purpose, 1))
             die("a client closed its connection before it told what it is for");
         set_quickack(fd);
@@ -53,10 +51,8 @@ static struct client accept_client(int listener)
 static bool read_request(int fd, struct quote_request *request)
 {
     size_t have = 0;
-
     while (have < sizeof(*request)) {
         size_t got = read_some(fd, (char *)request + have, sizeof(*request) - have);
-
         if (got == 0 && have == 0)
             return false;
         if (got == 0)
@@ -71,11 +67,9 @@ static void serve(const struct client *client)
 {
     struct quote_request request;
     struct meter meter = {.warmup = common.warmup};
-
     while (read_request(client->commands, &request)) {
         uint32_t stock = ntohl(request.stock);
         struct quote quote = {.stock = request.stock, .price = htonl(price_of(stock))};
-
         fill_pattern(quote.name, sizeof(quote.name), stock);
         meter_count(&meter, client->data);
         write_all(client->data, &quote, sizeof(quote));
@@ -91,7 +85,6 @@ int main(int argc, char **argv)
                                             {"quickack", no_argument, NULL, 'q'},
                                             END_OF_OPTIONS};
     int listener, option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (!common_option(option, &common, help))
             quickack = option == 'q';
@@ -100,7 +93,6 @@ int main(int argc, char **argv)
     listener = listen_on(parse_number(argv[optind], "PORT", 0, 65535), &common.socket);
     for (size_t i = 0; common.connections == 0 || i < common.connections; i++) {
         struct client client = accept_client(listener);
-
         serve(&client);
         close(client.commands);
         close(client.data);

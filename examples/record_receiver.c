@@ -54,7 +54,6 @@ static void check_record(const struct stream *stream, const struct record *recor
 {
     char expected[sizeof(record->text)];
     size_t text = record->length - offsetof(struct record, text);
-
     fill_pattern(expected, text, record->number);
     if (record->number != stream->next || record->zero != 0 ||
         memcmp(record->text, expected, text) != 0)
@@ -66,7 +65,6 @@ static size_t take_one(struct stream *stream, const char *at, size_t have, int64
 {
     struct batch_header header;
     struct record record;
-
     if (have < sizeof(header))
         return 0;
     memcpy(&header, at, sizeof(header));
@@ -93,7 +91,6 @@ static size_t take_one(struct stream *stream, const char *at, size_t have, int64
 static void take_all(struct stream *stream, int64_t now)
 {
     size_t used = 0, size;
-
     while ((size = take_one(stream, stream->buffer + used, stream->have - used, now)) > 0)
         used += size;
     stream->have -= used;
@@ -111,7 +108,6 @@ static void receive(int fd, struct stream *stream)
     delay_acknowledgement(fd);
     for (;;) {
         ssize_t got = recv(fd, stream->buffer + stream->have, READ_SIZE, 0);
-
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -132,7 +128,6 @@ static void serve(int fd)
     static struct stream stream;
     struct summary summary;
     double ms;
-
     stream = (struct stream){0};
     receive(fd, &stream);
     write_all(fd, &stream.next, sizeof(stream.next));
@@ -153,7 +148,6 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         SERVER_OPTIONS, {"winsock-ack", no_argument, NULL, 'a'}, END_OF_OPTIONS};
     int option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (!common_option(option, &common, help))
             winsock = true;

@@ -40,7 +40,6 @@ static bool buffer_is_at_minimum(int fd)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t length = sizeof(memory);
-
     if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &length) != 0)
         die_errno("SO_MEMINFO");
     return memory[SK_MEMINFO_SNDBUF] < WINSOCK_BUFFER;
@@ -50,7 +49,6 @@ static void wait_until_acknowledged(int fd)
 {
     static const struct timespec moment = {.tv_nsec = 50000};
     int left = 0;
-
     while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0)
         nanosleep(&moment, NULL);
 }
@@ -58,7 +56,6 @@ static void wait_until_acknowledged(int fd)
 static void wait_until(int64_t ns)
 {
     struct timespec due = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
         ;
 }
@@ -67,7 +64,6 @@ static void wait_until(int64_t ns)
 static size_t produce(char *at, uint32_t number)
 {
     struct record record = {.length = record_length(number), .number = number};
-
     fill_pattern(record.text, record.length - offsetof(struct record, text), number);
     record.made_ns = now_ns();
     memcpy(at, &record, record.length);
@@ -78,7 +74,6 @@ static void send_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
         ssize_t sent = send(fd, data, size, 0);
-
         if (sent < 0 && errno != EINTR)
             die_errno("send");
         if (sent > 0) {
@@ -95,11 +90,9 @@ static void run(int fd, struct sender *sender, struct rounds *rounds)
     uint32_t in_send = sender->batch > 0 ? sender->batch : 1;
     uint32_t number = 0;
     int64_t due = now_ns();
-
     while (rounds_left(rounds)) {
         struct batch_header header = {.records = (uint16_t)in_send};
         size_t size = sender->batch > 0 ? sizeof(header) : 0;
-
         if (sender->records - number < in_send)
             header.records = (uint16_t)(sender->records - number);
         memcpy(buffer, &header, size);
@@ -120,7 +113,6 @@ static void run(int fd, struct sender *sender, struct rounds *rounds)
 static void check_receipt(int fd, uint32_t records)
 {
     uint32_t received = 0;
-
     if (shutdown(fd, SHUT_WR) != 0)
         die_errno("shutdown");
     if (!read_all(fd, &received, sizeof(received)))
@@ -141,7 +133,6 @@ static void parse_options(int argc, char **argv, struct sender *sender)
                                             {"batch", required_argument, NULL, 'b'},
                                             END_OF_OPTIONS};
     int option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (common_option(option, &sender->common, help))
             continue;
@@ -175,7 +166,6 @@ int main(int argc, char **argv)
     uint32_t counted = 10000, in_send;
     double seconds;
     int fd;
-
     parse_options(argc, argv, &sender);
     if (argc - optind < 2 || argc - optind > 3)
         usage_error("needs HOST PORT, see --help");

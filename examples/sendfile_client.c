@@ -16,10 +16,8 @@ static size_t read_header(int fd, size_t number, char content[SIZE])
     char header[128];
     size_t have = 0, size = 0, asked = 0;
     char *end = NULL;
-
     while (end == NULL) {
         size_t got = read_some(fd, header + have, sizeof(header) - have);
-
         if (got == 0)
             die("the server closed the connection after %zu answers", number);
         have += got;
@@ -39,12 +37,10 @@ static size_t read_header(int fd, size_t number, char content[SIZE])
 static void run(int fd, struct rounds *rounds)
 {
     char request[64], content[SIZE], expected[SIZE];
-
     fill_pattern(expected, SIZE, SIZE);
     while (rounds_left(rounds)) {
         size_t number = rounds->seen, have;
         int length = snprintf(request, sizeof(request), "get %zu\n", number);
-
         rounds_begin(rounds, fd);
         write_all(fd, request, (size_t)length);
         have = read_header(fd, number, content);
@@ -62,7 +58,6 @@ int main(int argc, char **argv)
     struct common common = COMMON_DEFAULTS;
     struct rounds rounds;
     int fd, option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         common_option(option, &common, help);
     if (argc - optind != 3)

@@ -25,7 +25,6 @@ static int make_file(void)
 {
     int fd = memfd_create("sendfile_server", MFD_CLOEXEC);
     char content[SIZE];
-
     if (fd < 0)
         die_errno("cannot make the file");
     fill_pattern(content, SIZE, SIZE);
@@ -38,7 +37,6 @@ static void answer(int fd, const char *request)
     char header[128];
     int length = snprintf(header, sizeof(header), "content of %d bytes for %s\n", SIZE, request);
     off_t sent = 0;
-
     write_all(fd, header, (size_t)length);
     while (sent < SIZE)
         if (sendfile(fd, file, &sent, (size_t)(SIZE - sent)) < 0 && errno != EINTR)
@@ -50,11 +48,9 @@ static void serve(int fd)
     struct meter meter = {.warmup = common.warmup};
     char request[64];
     size_t have = 0;
-
     for (;;) {
         size_t got = read_some(fd, request + have, sizeof(request) - have);
         char *end = memchr(request, '\n', have + got);
-
         have += got;
         if (got == 0)
             break;

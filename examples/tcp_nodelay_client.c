@@ -22,7 +22,6 @@ static const char help[] =
 static void send_packet(int fd, const char *packet, enum way way)
 {
     char gathered[PACKET];
-
     for (int i = 0; i < WRITES; i++) {
         if (way == ONE_WRITE)
             memcpy(gathered + i * PIECE, packet + i * PIECE, PIECE);
@@ -40,7 +39,6 @@ static void send_packet(int fd, const char *packet, enum way way)
 static void run(int fd, enum way way, struct rounds *rounds)
 {
     char packet[PACKET], answer[PACKET];
-
     while (rounds_left(rounds)) {
         fill_pattern(packet, PACKET, rounds->seen);
         rounds_begin(rounds, fd);
@@ -74,7 +72,6 @@ int main(int argc, char **argv)
     bool stats = false;
     double ms;
     int fd, option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (!common_option(option, &common, help))
             stats = true;

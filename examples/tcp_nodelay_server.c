@@ -21,7 +21,6 @@ static void serve(int fd)
 {
     struct meter meter = {.warmup = common.warmup};
     char packet[PACKET], expected[PACKET];
-
     /* To the end of the stream even when COUNT is reached: the last answer has left only then. */
     while (read_all(fd, packet, PACKET)) {
         if (count > 0 && meter.answered == count)
@@ -41,7 +40,6 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {SERVER_OPTIONS, END_OF_OPTIONS};
     int option;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         common_option(option, &common, help);
     if (argc - optind != 2)

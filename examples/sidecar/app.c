@@ -8,7 +8,6 @@ int main(int argc, char **argv)
 {
     char port[16];
     int from_server[2];
-
     if (argc != 2 || pipe(from_server) != 0)
         return 2;
     if (fork() == 0) {

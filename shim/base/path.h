@@ -10,7 +10,6 @@
 static inline const char *ns_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
-
     return slash ? slash + 1 : path;
 }
 
@@ -20,7 +19,6 @@ static inline size_t ns_path_length(const char *path)
 {
     static const char deleted[] = " (deleted)";
     size_t length = strlen(path), suffix = sizeof deleted - 1;
-
     return length > suffix && strcmp(path + length - suffix, deleted) == 0 ? length - suffix
                                                                            : length;
 }

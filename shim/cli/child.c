@@ -24,7 +24,6 @@ static struct rlimit files_before;
 void ns_child_await(void)
 {
     struct sigaction before;
-
     was_ignored = sigaction(SIGCHLD, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
     if (was_ignored)
         signal(SIGCHLD, SIG_DFL);
@@ -44,7 +43,6 @@ int ns_child_signals(void)
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
     sigset_t set;
-
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     /* If the report's reader closes the pipe, the program's status still counts. */
@@ -83,7 +81,6 @@ static void change_environment(const char *const *changes)
 static _Noreturn void become(const struct ns_child_options *options, int parent)
 {
     char byte;
-
     /* Without this byte, the parent has ended. */
     if (read(parent, &byte, 1) != 1)
         _exit(127);
@@ -100,7 +97,6 @@ static _Noreturn void become(const struct ns_child_options *options, int parent)
 int ns_child_fork(struct ns_child *child, const struct ns_child_options *options)
 {
     int ends[2];
-
     *child = (struct ns_child){.pid = -1, .socket = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return -errno;
@@ -118,7 +114,6 @@ int ns_child_release(struct ns_child *child)
 {
     int error = 0;
     ssize_t n = write(child->socket, "", 1);
-
     /* The child's end is closed by a successful execve. */
     if (n == 1)
         n = read(child->socket, &error, sizeof error);
@@ -139,7 +134,6 @@ static bool is_ending(uint32_t signal)
 static bool is_stopped(pid_t pid)
 {
     siginfo_t info = {0};
-
     return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
@@ -163,7 +157,6 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
 {
     struct signalfd_siginfo info;
     bool asked = false;
-
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
             continue;
@@ -180,7 +173,6 @@ bool ns_child_has_ended(struct ns_child *child)
 {
     int status;
     pid_t pid = child->ended ? 0 : waitpid(child->pid, &status, WNOHANG);
-
     if (pid == child->pid) {
         child->ended = true;
         child->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -58,7 +58,6 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
                                         {NS_COMPARE_POLICY, &comparison->policy, 0, 0},
                                         {NS_COMPARE_JSON, &comparison->json, 0, 0},
                                         {0}};
-
     if (!ns_verbs_read("compare", argc, argv, targets))
         return false;
     comparison->wanted = (unsigned)runs;
@@ -71,7 +70,6 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
 static bool take_policy(struct comparison *comparison)
 {
     char path[PATH_MAX];
-
     if (!comparison->policy)
         return true;
     return ns_environment_policy_file("compare", comparison->policy, path) &&
@@ -81,7 +79,6 @@ static bool take_policy(struct comparison *comparison)
 static bool take_library(struct comparison *comparison)
 {
     char *list = ns_preload_list("compare");
-
     if (!list || asprintf(&comparison->preload, "LD_PRELOAD=%s", list) < 0)
         comparison->preload = NULL;
     free(list);
@@ -95,7 +92,6 @@ static uint64_t read_counter(const char *file, const char *group, const char *na
     char names[4096], values[4096], *rest_names, *rest_values;
     FILE *stream = fopen(file, "re");
     uint64_t result = 0;
-
     while (stream && fgets(names, sizeof names, stream) && fgets(values, sizeof values, stream)) {
         if (strncmp(names, group, strlen(group)) != 0)
             continue;
@@ -124,7 +120,6 @@ static void count(struct arm *arm, const struct ns_diagnosis *diagnosis,
                   const uint64_t before[COUNTS])
 {
     uint64_t now[COUNTS];
-
     read_counters(now);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         now[STALLS] += diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe;
@@ -176,10 +171,8 @@ static int run_all(struct comparison *comparison)
 {
     int status = NS_EXIT_YES;
     bool progress = isatty(STDERR_FILENO);
-
     for (unsigned pair = 0; pair < comparison->wanted && status == NS_EXIT_YES; pair++) {
         unsigned char coin = 0;
-
         if (getrandom(&coin, 1, 0) != 1)
             coin = (unsigned char)pair;
         for (unsigned i = 0; i < 2 && status == NS_EXIT_YES && !comparison->interrupted; i++) {
@@ -196,7 +189,6 @@ static int run_all(struct comparison *comparison)
 static void conclude(struct comparison *comparison)
 {
     struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-
     comparison->p = ns_statistics_mann_whitney(without->ms, without->n, with->ms, with->n);
     without->median_ms = ns_statistics_median(without->ms, without->n);
     with->median_ms = ns_statistics_median(with->ms, with->n);
@@ -214,7 +206,6 @@ static const char *verdict(const struct comparison *comparison)
     static char text[80];
     double without = comparison->arms[WITHOUT].median_ms, with = comparison->arms[WITH].median_ms;
     bool faster = with < without;
-
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
     double factor = faster ? without / with : with / without;
@@ -257,7 +248,6 @@ static void print(const struct comparison *comparison)
 static void add_arm(cJSON *object, const char *name, const struct arm *arm)
 {
     cJSON *entry = cJSON_AddObjectToObject(object, name);
-
     cJSON_AddNumberToObject(entry, "runs", arm->n);
     cJSON_AddNumberToObject(entry, "median_ms", arm->median_ms);
     cJSON_AddNumberToObject(entry, "longest_ms", arm->ms[arm->n - 1]);
@@ -272,7 +262,6 @@ static void add_arm(cJSON *object, const char *name, const struct arm *arm)
 static bool write_json(struct comparison *comparison)
 {
     cJSON *object = ns_output_object();
-
     if (!comparison->json)
         return true;
     cJSON_AddStringToObject(object, "verdict", verdict(comparison));
@@ -289,7 +278,6 @@ static bool write_json(struct comparison *comparison)
 static int compare(struct comparison *comparison)
 {
     static struct ns_reach reach;
-
     ns_reach_inspect(comparison->program[0], &reach);
     const char *reason = ns_reach_reason(reach.verdict);
     if (reason)
@@ -317,7 +305,6 @@ static int compare(struct comparison *comparison)
 int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
-
     if (!take_options(argc, argv, &comparison))
         return NS_EXIT_ERROR;
     if (!take_policy(&comparison) || !take_library(&comparison) ||

@@ -35,7 +35,6 @@ static int local_socket(unsigned short port, struct sockaddr_in *address)
 static bool receive(int fd, size_t size)
 {
     char bytes[HEAD + BODY + ANSWER];
-
     while (size > 0) {
         ssize_t n = read(fd, bytes, size);
         if (n <= 0)
@@ -48,7 +47,6 @@ static bool receive(int fd, size_t size)
 static void serve(int listener)
 {
     static const char answer[ANSWER];
-
     for (;;) {
         int fd = accept(listener, NULL, NULL);
         while (receive(fd, HEAD + BODY) && write(fd, answer, ANSWER) == ANSWER)
@@ -63,7 +61,6 @@ static int start_server(pid_t *pid)
     struct sockaddr_in address;
     socklen_t length = sizeof address;
     int listener = local_socket(0, &address);
-
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) != 0 ||
         listen(listener, 1) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &length) != 0)
@@ -84,7 +81,6 @@ static int ask(unsigned short port)
     struct sockaddr_in address;
     double ms[REQUESTS];
     int fd = local_socket(port, &address);
-
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         SAY("cannot connect to port %u: %s", port, strerror(errno));
         return NS_EXIT_ERROR;
@@ -110,7 +106,6 @@ static double run(const char *verb, unsigned short port)
     char *const argv[] = {"nagleshim", (char *)verb, "--", self, "demo", "--client", number, NULL};
     int ends[2], status = -1;
     ssize_t size = readlink(SELF, self, sizeof self - 1);
-
     if (size < 0 || pipe2(ends, O_CLOEXEC) != 0)
         return -1;
     snprintf(number, sizeof number, "%u", port);
@@ -159,7 +154,6 @@ int ns_demo_main(int argc, char **argv)
     double port = 0;
     const struct ns_target targets[] = {{NS_DEMO_CLIENT, &port, 1, UINT16_MAX}, {0}};
     pid_t server = 0;
-
     if (!ns_verbs_read("demo", argc, argv, targets))
         return NS_EXIT_ERROR;
     if (port > 0)

@@ -13,7 +13,6 @@ static void print_usage(FILE *stream, const struct ns_verb *verb, const char *be
 {
     for (const char *way = verb->usage;; way++) {
         size_t length = strcspn(way, "\n");
-
         fprintf(stream, "%snagleshim %s%s%.*s\n", before, verb->word, length ? " " : "",
                 (int)length, way);
         before = "       ";
@@ -71,7 +70,6 @@ static void print_words(enum ns_takes takes, int indent)
     char text[COLUMNS] = "";
     struct ns_word word;
     size_t length = 0;
-
     if (takes < NS_TAKES_SEND)
         return;
     for (unsigned i = 0; (word = ns_words_at(takes, i)).name && length < sizeof text; i++)
@@ -85,7 +83,6 @@ static void print_words(enum ns_takes takes, int indent)
 static int write_option(const struct ns_verb_option *option, char *text, size_t size)
 {
     char letter[] = {'-', option->letter, ',', ' ', '\0'};
-
     return snprintf(text, size, "%s--%s%s%s", option->letter ? letter : "", option->name,
                     *option->value ? " " : "", option->value);
 }
@@ -94,10 +91,8 @@ static void print_options(const char *verb)
 {
     char text[64];
     int width = 0;
-
     for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         int length = write_option(option, text, sizeof text);
-
         if (strcmp(option->verb, verb) == 0 && length > width)
             width = length;
     }
@@ -114,7 +109,6 @@ static void print_options(const char *verb)
 static void print_exits(const char *verb)
 {
     const char *title = "\nexit status:\n";
-
     for (const struct ns_verb_exit *row = ns_verb_exits; row->verb; row++) {
         if (strcmp(row->verb, verb) != 0)
             continue;
@@ -146,7 +140,6 @@ static bool print_topic(const char *wanted)
 bool ns_help_print(const char *command)
 {
     const struct ns_verb *verb = command ? ns_verbs_find(command) : NULL;
-
     if (!command)
         print_main();
     if (!verb)

@@ -77,7 +77,6 @@ int main(int argc, char **argv)
 {
     keep_standard();
     ns_child_await();
-
     /* By lines, so that stdout and stderr keep their order if both go to one file. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     int status = dispatch(argc, argv);
@@ -85,7 +84,6 @@ int main(int argc, char **argv)
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_DENIED) {
         bool is_run = argc > 1 && strcmp(argv[1], "run") == 0;
-
         ns_say(NULL, "cannot write to standard output%s%s", errno ? ": " : "",
                errno ? strerror(errno) : "");
         return is_run ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;

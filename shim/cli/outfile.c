@@ -47,7 +47,6 @@ bool ns_outfile_write(struct ns_outfile *file, const char *text)
 {
     struct stat st;
     bool is_file = fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && !is_stdout(file);
-
     if (file->fd < 0)
         return true;
     errno = ENOMEM;
@@ -76,7 +75,6 @@ void ns_outfile_drop(struct ns_outfile *file)
 int ns_outfile_replace(const char *path, const char *text, mode_t mode)
 {
     char temporary[PATH_MAX + 8];
-
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)

@@ -33,10 +33,8 @@ cJSON *ns_output_object(void)
 char *ns_sanitize(char *text)
 {
     size_t left = strlen(text), n;
-
     for (char *at = text; left > 0; at += n, left -= n) {
         const unsigned char *c = (const unsigned char *)at;
-
         n = ns_scan_utf8(at, left);
         /* C0, DEL, and C1 in UTF-8. A terminal that is not in UTF-8 reads single bytes as C1. */
         if (n == 0 || *c < 0x20 || *c == 0x7f || (c[0] == 0xc2 && c[1] <= 0x9f)) {
@@ -51,7 +49,6 @@ void ns_say(const char *command, const char *format, ...)
 {
     char text[TEXT_MOST];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -66,7 +63,6 @@ void ns_say(const char *command, const char *format, ...)
 bool ns_output_has_colour(FILE *stream)
 {
     const char *without = getenv("NO_COLOR"), *type = getenv("TERM");
-
     return (!without || !*without) && type && *type && strcmp(type, "dumb") != 0 &&
            isatty(fileno(stream));
 }
@@ -77,11 +73,9 @@ static char *clean(const char *text)
     static const char replacement[] = "\xEF\xBF\xBD";
     size_t left = strlen(text);
     char *copy = malloc(left * (sizeof replacement - 1) + 1), *to = copy;
-
     while (copy && left > 0) {
         size_t length = ns_scan_utf8(text, left);
         size_t step = length ? length : 1;
-
         memcpy(to, length ? text : replacement, length ? length : sizeof replacement - 1);
         to += length ? length : sizeof replacement - 1;
         text += step;
@@ -95,7 +89,6 @@ static char *clean(const char *text)
 void ns_output_text(cJSON *into, const char *name, const char *text)
 {
     char *copy = into && text ? clean(text) : NULL;
-
     if (into && !text)
         cJSON_AddNullToObject(into, name);
     else if (into)
@@ -106,7 +99,6 @@ void ns_output_text(cJSON *into, const char *name, const char *text)
 static cJSON *list_of(const char *name)
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
-
     return list ? list : cJSON_AddArrayToObject(object, name);
 }
 
@@ -119,7 +111,6 @@ void ns_output_expect(const char *list)
 cJSON *ns_output_entry(const char *list)
 {
     cJSON *entry = object ? cJSON_CreateObject() : NULL;
-
     if (entry)
         cJSON_AddItemToArray(list_of(list), entry);
     return entry;
@@ -128,7 +119,6 @@ cJSON *ns_output_entry(const char *list)
 void ns_output_add_text(cJSON *list, const char *text)
 {
     char *copy = clean(text);
-
     if (copy)
         cJSON_AddItemToArray(list, cJSON_CreateString(copy));
     free(copy);
@@ -144,7 +134,6 @@ void ns_output_fact(const char *list, const char *name, const char *format, ...)
 {
     char text[TEXT_MOST];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -161,7 +150,6 @@ void ns_output_item(const char *list, const char *word, const char *format, ...)
 {
     char text[TEXT_MOST];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -172,7 +160,6 @@ void ns_output_item(const char *list, const char *word, const char *format, ...)
 void ns_output_line(const char *format, ...)
 {
     va_list arguments;
-
     if (object)
         return;
     va_start(arguments, format);

@@ -31,7 +31,6 @@ struct run_options {
 static bool is_clear(const struct run_options *options)
 {
     int send = NS_SEND_DEFAULT;
-
     if (options->send)
         ns_words_find(NS_TAKES_SEND, options->send, &send);
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
@@ -54,7 +53,6 @@ static bool take_options(int argc, char **argv, struct run_options *options)
         {NS_RUN_LOG, &options->log, 0, 0},
         {0},
     };
-
     if (!ns_verbs_read("run", argc, argv, targets) || !is_clear(options))
         return false;
     if (optind >= argc)
@@ -73,7 +71,6 @@ static bool put_environment(const char *name, const char *value)
 static bool put_policy_of_options(const struct run_options *options)
 {
     char send[64] = "", ack[64] = "", delay[64] = "", text[512];
-
     /* The words have been checked against lists, and need no escapes. */
     if (options->send)
         snprintf(send, sizeof send, ",\"send\":\"%s\"", options->send);
@@ -91,7 +88,6 @@ static bool put_policy_of_options(const struct run_options *options)
 static void leave_observation(void)
 {
     const char *list = getenv("LD_PRELOAD");
-
     if (!getenv("NAGLESHIM_RECORD") || !list || !strstr(list, NS_OBSERVER_NAME))
         return;
     unsetenv("NAGLESHIM_RECORD");
@@ -104,7 +100,6 @@ static void leave_observation(void)
 static bool put_policy(const struct run_options *options)
 {
     char path[PATH_MAX];
-
     if (options->policy)
         return ns_environment_policy_file("run", options->policy, path) &&
                put_environment("NAGLESHIM_POLICY", path);
@@ -117,7 +112,6 @@ static bool put_library(void)
 {
     char *list = ns_preload_list("run");
     bool ok = list && put_environment("LD_PRELOAD", list);
-
     free(list);
     return ok;
 }
@@ -141,7 +135,6 @@ static void warn_of_policy(const struct ns_process *process)
         .exe = process->exe,
     };
     char text[PATH_MAX + sizeof found.where.message + 32];
-
     ns_policy_find(&request, &found, NULL, NULL);
     if (!found.policy)
         WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
@@ -164,7 +157,6 @@ static bool env_drops_library(int argc, char **argv)
     char entry[PATH_MAX];
     bool drops = false;
     int option;
-
     optind = 0; /* start again: run's own options have been read */
     opterr = 0;
     while ((option = getopt_long(argc, argv, "+iu:C:S:", options, NULL)) != -1)
@@ -180,7 +172,6 @@ static bool env_drops_library(int argc, char **argv)
 static bool changes_user(const char *name)
 {
     static const char *const commands[] = {"sudo", "su", "runuser", "doas"};
-
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(name, commands[i]) == 0)
             return true;
@@ -190,7 +181,6 @@ static bool changes_user(const char *name)
 static void warn_of_program(const struct ns_reach *reach, int argc, char **argv)
 {
     const char *reason = ns_reach_reason(reach->verdict), *name = ns_path_base(argv[0]);
-
     if (strcmp(name, "env") == 0 && env_drops_library(argc, argv))
         WARN("the shim will not reach the program that env starts: env takes the library out of "
              "LD_PRELOAD; put 'nagleshim run' behind env and its options");
@@ -210,7 +200,6 @@ int ns_run_main(int argc, char **argv)
     struct run_options options = {0};
     static struct ns_subject subject;
     char off[128];
-
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
     leave_observation();

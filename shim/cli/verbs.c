@@ -77,7 +77,6 @@ static int next_option(const char *verb, int argc, char **argv)
 {
     char letters[2 * COUNT(ns_verb_options) + 3];
     struct option known[COUNT(ns_verb_options) + 1];
-
     describe(verb, letters, known);
     opterr = 0;
     int result = getopt_long(argc, argv, letters, known, NULL);
@@ -112,7 +111,6 @@ static void say_option(const char *command, char *const *argv, int result)
     /* Long options have values past the letters; getopt has already stepped over their word. */
     bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
     const char *option = is_letter ? letter : argv[optind - 1];
-
     if (result == ':')
         ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
     else if (optopt >= NS_OPTION_BASE)
@@ -124,7 +122,6 @@ static void say_option(const char *command, char *const *argv, int result)
 void ns_list_add(struct ns_list *list, char *word)
 {
     char **larger = reallocarray(list->words, list->n + 1, sizeof *larger);
-
     if (!larger)
         return;
     list->words = larger;
@@ -140,7 +137,6 @@ static bool take_number(const struct ns_verb_option *row, const struct ns_target
     bool is_pid = row->takes == NS_TAKES_PID, is_whole = is_pid || row->takes == NS_TAKES_NUMBER;
     double least = is_pid ? 1 : target->least, most = is_pid ? INT_MAX : target->most;
     char *end;
-
     *number = strtod(optarg, &end);
     /* No sign, no "inf", no hexadecimal number. */
     if (*optarg && *end == '\0' && *number >= least && *number <= most &&
@@ -159,7 +155,6 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
 {
     double number;
     char known[128];
-
     switch (row->takes) {
     case NS_TAKES_NOTHING:
         *(bool *)target->into = true;
@@ -194,11 +189,9 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
 bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets)
 {
     int option;
-
     while ((option = next_option(verb, argc, argv)) != -1) {
         const struct ns_verb_option *row = ns_verb_options;
         const struct ns_target *target = targets;
-
         while (row->verb && row->id != option)
             row++;
         while (target->id && target->id != option)
@@ -229,7 +222,6 @@ struct ns_word ns_words_at(enum ns_takes list, unsigned position)
             },
     };
     struct ns_word word = {.value = (int)position};
-
     if (list == NS_TAKES_SEND) {
         word.name = ns_send_name((enum ns_send)position);
     } else if (list == NS_TAKES_ACK) {
@@ -246,7 +238,6 @@ struct ns_word ns_words_at(enum ns_takes list, unsigned position)
 bool ns_words_find(enum ns_takes list, const char *wanted, int *value)
 {
     struct ns_word word;
-
     for (unsigned i = 0; (word = ns_words_at(list, i)).name; i++) {
         if (strcmp(word.name, wanted) == 0) {
             if (value)
@@ -261,7 +252,6 @@ char *ns_words_join(enum ns_takes list, char *buffer, size_t size)
 {
     size_t used = 0;
     struct ns_word word;
-
     buffer[0] = '\0';
     for (unsigned i = 0; (word = ns_words_at(list, i)).name && used < size; i++) {
         const char *before = ns_words_at(list, i + 1).name ? ", " : " or ";

@@ -21,7 +21,6 @@ enum { NOEXEC = 8 };
 static size_t length(const char *text)
 {
     size_t n = 0;
-
     while (text[n] != '\0')
         n++;
     return n;
@@ -73,7 +72,6 @@ static bool join(char path[PATH_MAX], const char *directory, const char *between
 {
     const char *parts[] = {directory, between, name, end};
     size_t n = 0;
-
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         for (const char *from = parts[i]; *from != '\0'; from++) {
             if (n == PATH_MAX - 1)
@@ -87,7 +85,6 @@ static bool join(char path[PATH_MAX], const char *directory, const char *between
 static const char *base_name(const char *path)
 {
     const char *base = path;
-
     for (; *path != '\0'; path++)
         if (*path == '/')
             base = path + 1;
@@ -99,11 +96,9 @@ static long copy_bytes(long from, long to)
 {
     static char buffer[65536];
     long n;
-
     while ((n = ns_raw_syscall(SYS_read, from, (long)buffer, sizeof(buffer), 0, 0)) > 0)
         for (long done = 0; done < n;) {
             long wrote = ns_raw_syscall(SYS_write, to, (long)(buffer + done), n - done, 0, 0);
-
             if (wrote < 0)
                 return wrote;
             done += wrote;
@@ -116,7 +111,6 @@ static long copy_bytes(long from, long to)
 static long write_new(long from, const char *path)
 {
     long error, to;
-
     /* Left by one that was ended half-way. */
     ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
     to = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -137,7 +131,6 @@ static int copy_file(const char *directory, const char *file)
     char path[PATH_MAX], new_path[PATH_MAX];
     const char *name = base_name(file);
     long error, from;
-
     if (!join(path, directory, "/", name, "") || !join(new_path, directory, "/.", name, ".new"))
         return failed("write into ", directory, -ENAMETOOLONG);
     from = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)file, O_RDONLY | O_CLOEXEC, 0, 0);
@@ -161,7 +154,6 @@ int copy_main(const long *stack)
     char *const *arguments = (char *const *)(stack + 1);
     struct statfs about;
     long error;
-
     if (stack[0] < 3) {
         say("usage: copy DIRECTORY FILE...\n");
         return 2;

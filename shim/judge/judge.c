@@ -373,7 +373,6 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
     bool ended = false;
     if (judge->verdict.looks > 0 && look->at < judge->last.at)
         return false; /* out of order, it would be misleading */
-
     /* A new connection: no hold continues across it. */
     if (starts_over(judge, look)) {
         judge->state = FREE;

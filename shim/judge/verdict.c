@@ -249,7 +249,6 @@ void ns_verdict_grade(struct ns_verdict *verdict)
 static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
 {
     uint64_t *to = &sum->looks;
-
     for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
         *to++ += *from;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++) {
@@ -343,6 +342,5 @@ const char *ns_grade_name(enum ns_grade grade)
 {
     static const char *const names[] = {"cannot tell", "none", "late but nobody waited", "likely",
                                         "proven"};
-
     return names[grade];
 }

@@ -32,7 +32,6 @@ static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint1
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
-
     if (family == AF_INET) {
         memcpy(&in.sin_addr, bytes, sizeof in.sin_addr);
         return ns_address_from((struct sockaddr *)&in, sizeof in);
@@ -54,7 +53,6 @@ struct ns_address ns_diag_remote(const struct ns_diag_key *key)
 int ns_diag_open(void)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-
     return fd < 0 ? -errno : fd;
 }
 
@@ -74,7 +72,6 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
     const struct inet_diag_msg *message = NLMSG_DATA(head);
     unsigned left = (unsigned)(head->nlmsg_len - NLMSG_LENGTH(sizeof *message));
     const struct rtattr *attribute = (const struct rtattr *)(message + 1);
-
     if (head->nlmsg_len < NLMSG_LENGTH(sizeof *message))
         return false;
     *out = (struct ns_diag_socket){
@@ -95,7 +92,6 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
 static int error_of(const struct nlmsghdr *head)
 {
     const struct nlmsgerr *answer = NLMSG_DATA(head);
-
     return head->nlmsg_len < NLMSG_LENGTH(sizeof answer->error) ? -EPROTO : answer->error;
 }
 
@@ -154,7 +150,6 @@ int ns_diag_list_next(struct ns_diag_list *list,
     uint64_t at = list->at;
     ssize_t n;
     unsigned left;
-
     do
         n = recv(list->fd, buffer, sizeof buffer, 0);
     while (n < 0 && errno == EINTR);
@@ -166,7 +161,6 @@ int ns_diag_list_next(struct ns_diag_list *list,
     for (const struct nlmsghdr *head = (const void *)buffer; NLMSG_OK(head, left);
          head = NLMSG_NEXT(head, left)) {
         struct ns_diag_socket seen;
-
         if (head->nlmsg_seq != list->sequence)
             continue; /* of an abandoned list */
         if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
@@ -188,7 +182,6 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
     struct iovec parts[NS_DIAG_AT_ONCE];
     uint64_t at = ns_clock_now(CLOCK_MONOTONIC);
     int n;
-
     first += NS_DIAG_AT_ONCE;
     memset(messages, 0, sizeof messages);
     for (size_t i = 0; i < n_keys; i++) {
@@ -208,7 +201,6 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
             unsigned length = messages[i].msg_len;
             struct ns_diag_socket seen;
             size_t position;
-
             if (!NLMSG_OK(head, length) || head->nlmsg_seq - first >= n_keys)
                 continue;
             position = head->nlmsg_seq - first;

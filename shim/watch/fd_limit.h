@@ -13,7 +13,6 @@ enum { NS_FD_LIMIT_FOR_READING = 16 };
 static inline void ns_fd_limit_raise(void)
 {
     struct rlimit limit;
-
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
     limit.rlim_cur = limit.rlim_max;
@@ -24,7 +23,6 @@ static inline void ns_fd_limit_raise(void)
 static inline bool ns_fd_limit_is_left(int fd)
 {
     struct rlimit limit;
-
     return getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
            (rlim_t)fd + NS_FD_LIMIT_FOR_READING < limit.rlim_cur;
 }

@@ -51,7 +51,6 @@ static int replace_sockets(void *argument)
     const struct entry *entry = argument;
     int there[SOCKETS];
     int error = enter(entry->network, entry->user);
-
     if (!error)
         error = open_sockets(there);
     for (int i = 0; i < SOCKETS && !error; i++)
@@ -66,7 +65,6 @@ static int open_there(int network, int user, int sockets[SOCKETS])
     static _Alignas(16) char stack[64 << 10];
     struct entry entry = {network, user, sockets};
     int error = open_sockets(sockets), status = 0;
-
     if (error)
         return error;
     pid_t child = clone(replace_sockets, stack + sizeof stack, CLONE_FILES | SIGCHLD, &entry);
@@ -84,7 +82,6 @@ static int open_netns(int directory, const struct stat *there, int sockets[SOCKE
 {
     struct stat own;
     int network, user, error;
-
     if (stat("/proc/self/ns/net", &own) == 0 && own.st_dev == there->st_dev &&
         own.st_ino == there->st_ino)
         return open_sockets(sockets);
@@ -105,7 +102,6 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
     struct ns_netns **larger = realloc(*namespaces, (*n_namespaces + 1) * sizeof **namespaces);
     struct ns_netns *netns;
     int sockets[SOCKETS], error;
-
     if (!larger)
         return -ENOMEM;
     *namespaces = larger;
@@ -136,7 +132,6 @@ int ns_netns_find(struct ns_netns ***namespaces, size_t *n_namespaces, int direc
 {
     struct stat there;
     int error;
-
     *found = NULL;
     if (fstatat(directory, "ns/net", &there, 0) != 0)
         return -errno;
@@ -155,7 +150,6 @@ uint64_t ns_netns_opened(const struct ns_netns *netns)
     char text[4096];
     ssize_t n = netns->snmp < 0 ? -1 : pread(netns->snmp, text, sizeof text - 1, 0);
     uint64_t active = 0, passive = 0;
-
     text[n > 0 ? n : 0] = '\0';
     /* The second line that begins with "Tcp:" has the values. */
     const char *line = strstr(text, "\nTcp: ");
@@ -179,7 +173,6 @@ static void end_netns(struct ns_netns *netns)
 void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, uint32_t round)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < *n_namespaces; i++)
         if ((int32_t)(round - namespaces[i]->round) > 1)
             end_netns(namespaces[i]);

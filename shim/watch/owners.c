@@ -23,7 +23,6 @@ enum { PLACES_FIRST = 1024, ROUNDS_KEPT = 64, READ_AT_ONCE = 32 };
 static size_t place_of(const struct ns_owners *owners, uint64_t inode)
 {
     size_t at = (size_t)(inode * 0x9e3779b97f4a7c15U >> 32) & (owners->room - 1);
-
     while (owners->places[at].inode && owners->places[at].inode != inode)
         at = (at + 1) & (owners->room - 1);
     return at;
@@ -34,7 +33,6 @@ static bool rebuild(struct ns_owners *owners)
 {
     struct ns_owned *old = owners->places;
     size_t old_room = owners->room, kept = 0;
-
 #define KEPT(place)                                                                                \
     ((place)->inode &&                                                                             \
      ((place)->connection || owners->stamp - (place)->stamp < (uint32_t)ROUNDS_KEPT))
@@ -61,7 +59,6 @@ static bool rebuild(struct ns_owners *owners)
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make)
 {
     struct ns_owned *place;
-
     if (owners->room == 0 && !(make && rebuild(owners)))
         return NULL;
     place = &owners->places[place_of(owners, inode)];
@@ -83,7 +80,6 @@ struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool 
 static int open_process(pid_t pid)
 {
     char path[32];
-
     snprintf(path, sizeof path, "/proc/%d", pid);
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return directory >= 0 ? directory : errno == ENOENT ? -ESRCH : -errno;
@@ -93,7 +89,6 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
     struct ns_watched_process *larger;
     int directory;
-
     for (size_t i = 0; i < owners->n_processes; i++)
         if (owners->processes[i].pid == pid)
             return 0;
@@ -115,7 +110,6 @@ static void name_owner(const struct ns_owners *owners, struct ns_owned *place)
     struct ns_state state;
     char exe[PATH_MAX];
     ssize_t n;
-
     if (ns_state_read(dirfd(owners->round.list), "../stat", &state) != 0)
         return;
     place->started = state.start;
@@ -134,7 +128,6 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     char target[64];
     uint64_t inode;
     ssize_t n = readlinkat(dirfd(owners->round.list), name, target, sizeof target - 1);
-
     target[n > 0 ? n : 0] = '\0';
     if (strncmp(target, "socket:[", 8) != 0)
         return;
@@ -160,7 +153,6 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
 static void count_failure(struct ns_owners *owners, int directory, int error)
 {
     struct ns_state state;
-
     if (error != -ESRCH && owners->round.chosen &&
         !(ns_state_read(directory, "stat", &state) == 0 &&
           (state.is_kernel_thread || strchr("ZX", state.letter))))
@@ -175,7 +167,6 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
                               : ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory,
                                               owners->stamp, &netns);
     int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
     owners->round.pid = pid;
     owners->round.list = fd < 0 ? NULL : fdopendir(fd);
     if (!owners->round.list) {
@@ -198,7 +189,6 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
     FILE *stream;
     pid_t pid;
     int fd;
-
     snprintf(path, sizeof path, "%s/children", thread);
     fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
     stream = fd < 0 ? NULL : fdopen(fd, "r");
@@ -209,7 +199,6 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
     }
     while (fscanf(stream, "%d", &pid) == 1) {
         int error = ns_owners_add(owners, pid);
-
         owners->round.denied += error != 0 && error != -ESRCH;
     }
     fclose(stream);
@@ -220,7 +209,6 @@ static void find_children(struct ns_owners *owners, int directory)
     int fd = openat(directory, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
-
     if (!tasks) {
         if (fd >= 0)
             close(fd);
@@ -262,7 +250,6 @@ static bool is_chosen(const struct ns_owners *owners, pid_t pid)
 static bool next_of_all(struct ns_owners *owners)
 {
     const struct dirent *entry;
-
     if (!owners->round.all)
         return false;
     do
@@ -280,7 +267,6 @@ static bool next_of_all(struct ns_owners *owners)
 static void read_some_descriptors(struct ns_owners *owners)
 {
     const struct dirent *entry = NULL;
-
     for (int i = 0; i < READ_AT_ONCE && (entry = readdir(owners->round.list)); i++)
         if (isdigit((unsigned char)entry->d_name[0]))
             take_descriptor(owners, entry->d_name);
@@ -315,7 +301,6 @@ static void end_round(struct ns_owners *owners)
 int ns_owners_step(struct ns_owners *owners, uint64_t until)
 {
     int error = owners->round.goes_on ? 0 : begin_round(owners);
-
     if (error)
         return error;
     do {

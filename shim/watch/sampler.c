@@ -48,7 +48,6 @@ static void take_look(const struct ns_sampler_call *call, struct ns_connection *
     bool moves = seen->unsent || seen->unacked ||
                  (connection->looks > 0 && (seen->sent_segments != connection->sent_segments ||
                                             seen->received != connection->received));
-
     connection->watched.traffic |= moves;
     if (moves)
         connection->watched.active_at = seen->at;
@@ -104,10 +103,8 @@ void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *c
 static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now)
 {
     size_t kept = 0, search = table->n_live < SEARCH_MOST ? table->n_live : SEARCH_MOST;
-
     for (size_t i = 0; i < sampler->n; i++) {
         struct ns_connection *connection = sampler->connections[i];
-
         connection->is_sampled = connection->suspect && kept < sampler->room;
         if (connection->is_sampled)
             sampler->connections[kept++] = connection;
@@ -115,7 +112,6 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
     sampler->n = kept;
     for (size_t i = 0; i < search && sampler->n < sampler->room; i++) {
         struct ns_connection *connection = table->live[sampler->cursor++ % table->n_live];
-
         if (table->n_live <= sampler->room || ns_sampler_is_busy(connection, now))
             bring(sampler, connection, now);
     }
@@ -134,7 +130,6 @@ static void take_answer(void *context, size_t position, const struct ns_diag_soc
     struct asking *asking = context;
     struct ns_connection *connection = asking->connections[position];
     struct ns_look look;
-
     if (!seen || seen->inode != connection->watched.inode)
         asking->gone[(*asking->n_gone)++] = connection;
     else if (ns_diag_look(seen, &look))
@@ -147,7 +142,6 @@ static size_t choose(struct ns_connection **due, size_t *n_due, struct ns_connec
 {
     struct ns_netns *netns = due[0]->netns;
     size_t n = 0, left = 0;
-
     for (size_t i = 0; i < *n_due; i++)
         if (n < NS_DIAG_AT_ONCE && due[i]->netns == netns)
             chosen[n++] = due[i];
@@ -163,11 +157,9 @@ static int ask(const struct ns_sampler_call *call, struct ns_connection **due, s
     struct ns_connection *chosen[NS_DIAG_AT_ONCE];
     const struct ns_diag_key *keys[NS_DIAG_AT_ONCE];
     int error = 0;
-
     while (n_due > 0 && !error) {
         size_t n = choose(due, &n_due, chosen);
         struct asking asking = {chosen, call, gone, n_gone};
-
         for (size_t i = 0; i < n; i++)
             keys[i] = &chosen[i]->key;
         error = ns_diag_ask(chosen[0]->netns->fd, keys, n, take_answer, &asking);
@@ -180,7 +172,6 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
                       size_t looks)
 {
     uint64_t each = took / looks, room;
-
     sampler->cost = sampler->cost ? (sampler->cost * 7 + each) / 8 : each;
     sampler->interval =
         (uint64_t)(table->n_live > sampler->room ? INTERVAL_MANY_MS : INTERVAL_MS) * MS;
@@ -199,7 +190,6 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *ca
     bool was_busy = !sampler->idle;
     uint64_t begin;
     int error;
-
     *n_gone = 0;
     if (now < ns_sampler_due(sampler))
         return 0;
@@ -230,6 +220,5 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *ca
 uint64_t ns_sampler_due(const struct ns_sampler *sampler)
 {
     uint64_t apart = sampler->interval * (sampler->idle ? IDLE_ROUNDS : 1);
-
     return sampler->last ? sampler->last + apart : 0;
 }

@@ -19,7 +19,6 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     int error = n < 0 ? -errno : 0;
-
     if (fd >= 0)
         close(fd);
     if (error)

@@ -13,7 +13,6 @@ static bool push(struct ns_connection ***list, size_t *n, size_t *room,
     if (*n == *room) {
         size_t more = *room ? *room * 2 : 64;
         struct ns_connection **larger = realloc(*list, more * sizeof *larger);
-
         if (!larger)
             return false;
         *list = larger;
@@ -28,7 +27,6 @@ static struct ns_connection **ends_of(struct ns_table *table, const struct ns_di
 {
     const struct inet_diag_sockid *id = &key->id;
     uint32_t mixed = (uint32_t)(id->idiag_sport ^ id->idiag_dport) * 0x9e37U;
-
     /* An IPv4-mapped address has its IPv4 address in the last word. */
     mixed ^= key->family == AF_INET ? id->idiag_src[0] ^ id->idiag_dst[0]
                                     : id->idiag_src[3] ^ id->idiag_dst[3];
@@ -38,7 +36,6 @@ static struct ns_connection **ends_of(struct ns_table *table, const struct ns_di
 static bool is_loopback(const struct ns_address *address)
 {
     static const uint8_t mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
-
     return IN6_IS_ADDR_LOOPBACK(&address->addr) ||
            memcmp(&address->addr, mapped, sizeof mapped) == 0;
 }
@@ -53,7 +50,6 @@ bool ns_table_is_peer(struct ns_table *table, const struct ns_netns *netns,
 {
     struct ns_connection *connection = *ends_of(table, key);
     struct ns_address local, remote;
-
     if (connection) {
         local = ns_diag_local(key);
         remote = ns_diag_remote(key);
@@ -78,7 +74,6 @@ static void find_closed_listener(const struct ns_table *table, struct ns_netns *
         return;
     for (size_t i = 0; i < table->n_live; i++) {
         const struct inet_diag_sockid *id = &table->live[i]->key.id;
-
         if (table->live[i]->netns == netns && id->idiag_sport == key->id.idiag_sport &&
             id->idiag_dport != key->id.idiag_dport && ntohs(id->idiag_dport) >= EPHEMERAL_FIRST)
             ns_netns_set_listened(netns, ntohs(key->id.idiag_sport));
@@ -88,7 +83,6 @@ static void find_closed_listener(const struct ns_table *table, struct ns_netns *
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
 {
     uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
-
     if (ns_netns_is_listened(netns, local) || ns_netns_is_listened(netns, remote))
         return ns_netns_is_listened(netns, local);
     return local < EPHEMERAL_FIRST && remote >= EPHEMERAL_FIRST;
@@ -99,7 +93,6 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
                                     uint64_t tick_ns, bool busy, bool *full)
 {
     struct ns_connection *connection = place->connection;
-
     *full = false;
     if (connection)
         return connection;
@@ -128,7 +121,6 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     place->connection = connection;
     if (place->chosen) {
         struct ns_connection **ends = ends_of(table, &connection->key);
-
         connection->next = *ends;
         *ends = connection;
     }
@@ -138,7 +130,6 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
 static void take_out(struct ns_table *table, struct ns_connection *connection)
 {
     struct ns_owned *place = ns_owners_place(&table->owners, connection->watched.inode, false);
-
     if (place && place->connection == connection)
         place->connection = NULL;
     for (struct ns_connection **at = ends_of(table, &connection->key); *at; at = &(*at)->next)

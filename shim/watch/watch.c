@@ -64,14 +64,12 @@ struct ns_watch {
 static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
 {
     uint64_t apart = pace->cost * share > least_ms * MS ? pace->cost * share : least_ms * MS;
-
     return pace->last && !pace->goes_on ? pace->last + apart : 0;
 }
 
 static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 {
     uint64_t end = ns_clock_now(CLOCK_MONOTONIC);
-
     /* Processor time, as rounds take longer on a busy machine without costing more. */
     pace->spent += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
     pace->goes_on = goes_on;
@@ -96,7 +94,6 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_owned *place;
     struct ns_look look;
     bool full;
-
     if (seen->state == TCP_LISTEN)
         ns_netns_set_listened(listing->netns, ntohs(seen->key.id.idiag_sport));
     /* Without an inode it was not accepted yet, or it is closed and still sending. */
@@ -158,10 +155,8 @@ static bool is_spare(const struct ns_watch *watch, const struct ns_connection *c
 static void end_netns(struct ns_watch *watch)
 {
     const struct ns_netns *netns = watch->table.owners.namespaces[watch->netns++];
-
     for (size_t i = 0; i < watch->table.n_live; i++) {
         struct ns_connection *connection = watch->table.live[i];
-
         if (connection->netns == netns && connection->watched.role == NS_ROLE_CLIENT &&
             !connection->was_held && ns_table_is_server(netns, &connection->key))
             connection->watched.role = NS_ROLE_SERVER;
@@ -172,7 +167,6 @@ static void end_netns(struct ns_watch *watch)
 static void drop_netns(struct ns_watch *watch)
 {
     struct ns_owners *owners = &watch->table.owners;
-
     for (size_t i = 0; i < watch->table.n_live; i++)
         watch->table.live[i]->netns->round = owners->stamp;
     ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
@@ -182,10 +176,8 @@ static void drop_netns(struct ns_watch *watch)
 static void end_list(struct ns_watch *watch)
 {
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
-
     for (size_t i = 0; i < watch->table.n_live;) {
         struct ns_connection *connection = watch->table.live[i];
-
         /* A removed one is replaced by the last one. */
         if (connection->list != watch->list) {
             end(watch, connection);
@@ -211,7 +203,6 @@ static int list_netns(struct ns_watch *watch)
                             1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
     struct ns_owners *owners = &watch->table.owners;
     int error;
-
     while (watch->netns < owners->n_namespaces && owners->namespaces[watch->netns]->fd < 0)
         watch->netns++;
     if (watch->netns == owners->n_namespaces)
@@ -225,7 +216,6 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more = 1;
-
     if (!watch->lists.goes_on) {
         watch->list++;
         watch->netns = 0;
@@ -234,7 +224,6 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
     }
     while (more > 0) {
         struct listing listing = {watch, watch->table.owners.namespaces[watch->netns], call};
-
         more = ns_diag_list_next(&watch->part, take_listed, &listing);
         if (more == 0) {
             end_netns(watch);
@@ -263,7 +252,6 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     struct ns_owners *owners = &watch->table.owners;
     bool goes_on = watch->descriptors.goes_on || watch->everyone.goes_on;
     int more;
-
     if (!goes_on) {
         watch->owners_wanted = false;
         owners->everyone = ns_clock_now(CLOCK_MONOTONIC) >= everyone_due(watch);
@@ -284,7 +272,6 @@ static uint64_t descriptors_due(const struct ns_watch *watch)
 {
     bool rare = watch->all && !watch->owners_wanted;
     uint64_t next = due(&watch->descriptors, rare ? OWNERS_MS : DESCRIPTORS_MS, SHARE);
-
     return next < everyone_due(watch) ? next : everyone_due(watch);
 }
 
@@ -313,7 +300,6 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     struct timespec tick;
     int error = watch ? 0 : -ENOMEM;
     bool all = pid == 0;
-
     if (error)
         return error;
     ns_fd_limit_raise();
@@ -358,7 +344,6 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
     struct ns_connection *gone[NS_SAMPLER_MOST];
     size_t n_gone = 0;
     int error;
-
     error = ns_sampler_look(&watch->sampler, &call, &watch->table, now, gone, &n_gone);
     for (size_t i = 0; i < n_gone; i++)
         end(watch, gone[i]);

@@ -17,7 +17,6 @@ static void note_digits(struct op *op, long value)
     char digits[24];
     char *at = digits + sizeof digits - 1;
     unsigned long rest = value < 0 ? 0UL - (unsigned long)value : (unsigned long)value;
-
     *at = '\0';
     do {
         *--at = (char)('0' + rest % 10);

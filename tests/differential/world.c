@@ -18,7 +18,6 @@ struct reply ask(int verb, int connection, int64_t number, int64_t extra)
         .verb = verb, .connection = connection, .number = number, .extra = extra};
     struct reply reply = {-1, -1};
     long result;
-
     do
         result = RAW(write, CONTROL_FD, &message, sizeof message, 0);
     while (result == -EINTR);

@@ -28,7 +28,6 @@ static long zombie(void)
 {
     siginfo_t info;
     pid_t child = fork();
-
     if (child == 0)
         _exit(0);
     return waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0 ? child : -1;
@@ -40,7 +39,6 @@ int main(int argc, char **argv)
     long number = 0;
     int failed = 0;
     pthread_t thread;
-
     if (strcmp(what, "filter") == 0)
         failed = !FORBID_NOTHING(false);
     else if (strcmp(what, "zombie") == 0)

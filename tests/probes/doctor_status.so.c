@@ -34,7 +34,6 @@ __attribute__((constructor)) static void begin(void)
 {
     static const char reason[] = "because\033[31m of\nthis";
     const char *kind = getenv("NS_TEST_STATUS");
-
     if (!kind)
         return;
     if (strcmp(kind, "hang") == 0)

@@ -10,7 +10,6 @@ static inline int loopback_listener(struct sockaddr_in *address)
 {
     socklen_t length = sizeof(*address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-
     *address =
         (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (fd < 0 || bind(fd, (struct sockaddr *)address, length) != 0 || listen(fd, 1) != 0 ||
@@ -22,7 +21,6 @@ static inline int loopback_listener(struct sockaddr_in *address)
 static inline int loopback_connect(const struct sockaddr_in *address)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-
     if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
         die_errno("connect");
     return fd;

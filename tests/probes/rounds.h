@@ -19,7 +19,6 @@ static bool hear_text(char *text);
 static void say(size_t number)
 {
     char text[MESSAGE_ROOM];
-
     snprintf(text, sizeof(text), "message %06zu\n", number % 1000000);
     if (in_pieces) {
         say_piece(text, FIRST_PIECE);
@@ -33,7 +32,6 @@ static void say(size_t number)
 static bool hear(size_t number)
 {
     char text[MESSAGE_ROOM] = "", expected[MESSAGE_ROOM];
-
     if (!hear_text(text))
         return false;
     snprintf(expected, sizeof(expected), "message %06zu\n", number % 1000000);
@@ -61,7 +59,6 @@ static void ask(int argc, char **argv)
     struct common common = COMMON_DEFAULTS;
     struct rounds rounds;
     int option, fd;
-
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         common_option(option, &common, "Usage: see the source\n");
     if (argc - optind != 3)

@@ -88,7 +88,6 @@ static void hand_over(int fd, int number, char **argv)
 {
     const char *preload = getenv("INETD_PRELOAD");
     const char *role = number == 0 ? "on-0-and-1" : "on-5";
-
     if (dup2(fd, number) != number || (number == 0 && dup2(fd, 1) != 1))
         die_errno("dup2");
     if (fd != number)
@@ -103,7 +102,6 @@ static int accept_only(const char *port)
 {
     int listener = listen_at(port);
     int fd = accept_one(listener);
-
     close(listener);
     return fd;
 }

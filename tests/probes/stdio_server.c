@@ -15,7 +15,6 @@ static void must_write(FILE *stream)
 static void take(FILE *stream, size_t number, size_t size)
 {
     static char body[BODY_LIMIT], expected[BODY_LIMIT];
-
     if (size > BODY_LIMIT || fread(body, 1, size, stream) != size)
         die("message %zu is not all there", number);
     fill_pattern(expected, size, number);
@@ -28,7 +27,6 @@ static void take(FILE *stream, size_t number, size_t size)
 static void give(FILE *stream, size_t number)
 {
     char message[STORED];
-
     fill_pattern(message, STORED, number);
     fprintf(stream, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", STORED);
     must_write(stream);
@@ -41,7 +39,6 @@ static bool serve_one(FILE *stream)
 {
     char line[LINE_LIMIT], method[8];
     size_t number, size = 0;
-
     if (fgets(line, sizeof(line), stream) == NULL)
         return false;
     if (sscanf(line, "%7[A-Z] /queue/%zu HTTP/1.1", method, &number) != 2)
@@ -60,7 +57,6 @@ int main(int argc, char **argv)
     struct socket_options none = {.sndbuf = -1};
     FILE *stream;
     int listener;
-
     if (argc != 2)
         usage_error("needs PORT");
     listener = listen_on(parse_number(argv[1], "PORT", 0, 65535), &none);

@@ -33,7 +33,6 @@ static inline int tun_open_driver(void)
     char own[] = "/tmp/tun-XXXXXX";
     char path[sizeof(own) + 4];
     int fd = open(node, O_RDWR | O_CLOEXEC);
-
     if (fd >= 0 || errno != ENOENT || mkdtemp(own) == NULL)
         return fd;
     snprintf(path, sizeof(path), "%s/tun", own);
@@ -54,7 +53,6 @@ static inline void tun_address(int control, struct ifreq *device, unsigned long 
                                const char *text)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
-
     if (inet_pton(AF_INET, text, &address.sin_addr) != 1) {
         errno = EINVAL;
         tun_fail(text, 2);
@@ -66,7 +64,6 @@ static inline void tun_address(int control, struct ifreq *device, unsigned long 
 static inline void tun_set_up(int control, const char *name)
 {
     struct ifreq device = {0};
-
     snprintf(device.ifr_name, sizeof(device.ifr_name), "%s", name);
     tun_ioctl(control, SIOCGIFFLAGS, &device, "SIOCGIFFLAGS");
     device.ifr_flags |= IFF_UP;
@@ -80,7 +77,6 @@ static inline int tun_create(const char *name, const char *own, const char *peer
     struct ifreq device = {.ifr_flags = IFF_TUN | IFF_NO_PI};
     int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int fd = tun_open_driver();
-
     if (fd < 0 || control < 0)
         tun_fail("/dev/net/tun", TUN_MISSING);
     snprintf(device.ifr_name, sizeof(device.ifr_name), "%s", name);

@@ -26,7 +26,6 @@ static int enter(void)
 {
     struct io_uring_cqe *done = NULL;
     int result;
-
     if (by_number) {
         /* io_uring_submit's own work, without its system call */
         unsigned tail = *ring.sq.ktail, mask = *ring.sq.kring_mask, count = 0;
@@ -98,7 +97,6 @@ static void check_nodelay(void)
 static void accept_at(const char *port)
 {
     int listener = listen_at(port);
-
     if (ring_connects) {
         io_uring_prep_accept(io_uring_get_sqe(&ring), listener, NULL, NULL, 0);
         if ((connection = enter()) < 0)
@@ -114,7 +112,6 @@ static int connect_by_ring(const char *host, const char *port)
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)parse_number(port, "PORT", 0, 65535))};
     int fd = socket(AF_INET, SOCK_STREAM, 0), result;
-
     inet_pton(AF_INET, host, &address.sin_addr);
     io_uring_prep_connect(io_uring_get_sqe(&ring), fd, (struct sockaddr *)&address,
                           sizeof(address));
@@ -133,7 +130,6 @@ int main(int argc, char **argv)
 {
     const char *how = getenv("URING_ENTER");
     int error;
-
     if (argc < 6)
         usage_error("needs a role, CONNECT, WRITE, READ and PIECES");
     ring_connects = strcmp(argv[2], "ring") == 0;

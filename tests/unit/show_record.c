@@ -21,7 +21,6 @@ int main(int argc, char **argv)
            diagnosis.missed, diagnosis.forgotten);
     for (size_t i = 0; i < diagnosis.n_processes; i++) {
         const struct ns_diagnosed_process *process = diagnosis.processes[i];
-
         printf("process %d name %s with %zu median %.3f without %zu median %.3f\n", process->pid,
                process->name, process->trial.done, process->trial.done_ms, process->trial.left,
                process->trial.left_ms);

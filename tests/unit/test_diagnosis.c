@@ -25,7 +25,6 @@ static void begin(void)
 static struct ns_address at(uint8_t last, uint16_t port)
 {
     struct ns_address address = {.known = true, .port = port};
-
     address.addr.s6_addr[10] = address.addr.s6_addr[11] = 0xff;
     address.addr.s6_addr[12] = 10;
     address.addr.s6_addr[15] = last;
@@ -35,7 +34,6 @@ static struct ns_address at(uint8_t last, uint16_t port)
 static struct ns_diagnosed_process *process(pid_t pid, const char *exe, const char *unreachable)
 {
     struct ns_diagnosed_process *made = ns_diagnosis_process(&diagnosis, pid, 0);
-
     snprintf(made->exe, sizeof made->exe, "/opt/%s", exe);
     snprintf(made->name, sizeof made->name, "%.60s", exe);
     snprintf(made->curable.reason, sizeof made->curable.reason, "%s", unreachable);
@@ -84,7 +82,6 @@ static void add(const struct ns_diagnosed_process *whose, enum ns_role role,
         .verdict = verdict,
         .pattern = "",
     };
-
     ns_diagnosis_add(&diagnosis, &connection);
 }
 
@@ -103,7 +100,6 @@ static const char *policy_of(void)
     char *text = ns_diagnosis_policy(&diagnosis, false);
     struct ns_policy *policy = NULL;
     struct ns_policy_error error;
-
     bool valid = !text || ns_policy_parse(text, strlen(text), &policy, &error) == 0;
     snprintf(copy, sizeof copy, "%s", !valid ? "not a policy" : text ? text : "");
     ns_policy_free(policy);
@@ -122,7 +118,6 @@ CHECK(check_stall)
     struct ns_verdict verdict = stalls();
     const struct ns_diagnosed *row;
     char text[1024];
-
     add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, &verdict);
     add(diagnosis.processes[0], NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
@@ -155,7 +150,6 @@ CHECK(check_unreachable)
 {
     begin();
     struct ns_verdict verdict = stalls();
-
     add(process(7, "go", "it is a Go program"), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
     const char *policy = policy_of();
@@ -170,7 +164,6 @@ CHECK(check_reused_pid)
 {
     begin();
     struct ns_diagnosed_process *one = ns_diagnosis_process(&diagnosis, 500, 1000);
-
     OK(ns_diagnosis_process(&diagnosis, 500, 1000) == one &&
            ns_diagnosis_process(&diagnosis, 500, 1001) != one,
        "a process that reuses a pid is another process");
@@ -180,7 +173,6 @@ CHECK(check_both_ends)
 {
     begin();
     struct ns_verdict held = stalls(), waits = receives();
-
     add(process(8, "server", ""), NS_ROLE_SERVER, &waits);
     add(process(7, "client", ""), NS_ROLE_CLIENT, &held);
     ns_diagnosis_finish(&diagnosis);
@@ -198,7 +190,6 @@ CHECK(check_receiving)
     begin();
     struct ns_verdict verdict = receives();
     char text[1024];
-
     add(process(8, "server", ""), NS_ROLE_SERVER, &verdict);
     ns_diagnosis_finish(&diagnosis);
     ns_diagnosis_headline(&diagnosis, text, sizeof text);
@@ -216,7 +207,6 @@ static enum ns_grade server_of(const struct ns_verdict *client)
 {
     begin();
     struct ns_verdict waits = receives();
-
     add(process(8, "server", ""), NS_ROLE_SERVER, &waits);
     add(process(9, "client", ""), NS_ROLE_CLIENT, client);
     diagnosis.rows[1].source = NS_SOURCE_INSIDE;
@@ -230,7 +220,6 @@ CHECK(check_peer)
     struct ns_verdict holds = stalls(), nothing = {.grade = NS_GRADE_NONE, .requests = 10},
                       late = {.grade = NS_GRADE_LATE, .late = 10},
                       unknown = {.grade = NS_GRADE_CANNOT_TELL};
-
     OK(server_of(&holds) == NS_GRADE_LIKELY && server_of(&unknown) == NS_GRADE_LIKELY,
        "a peer that may hold bytes may wait for our ACK");
     OK(server_of(&nothing) == NS_GRADE_NONE && server_of(&late) == NS_GRADE_NONE,
@@ -268,7 +257,6 @@ CHECK(check_experiments)
         struct ns_diagnosed_process *whose = process(9, "x", "");
         unsigned n_cured = 0;
         bool as_expected = true;
-
         whose->trial = (struct ns_trial){cases[i].what, 10, 10, cases[i].done_ms, 44, cases[i].p};
         add(whose, NS_ROLE_CLIENT, &holds);
         add(whose, NS_ROLE_SERVER, cases[i].other);
@@ -276,7 +264,6 @@ CHECK(check_experiments)
         for (size_t j = 0; j < 2; j++) {
             const struct ns_diagnosed *row = &diagnosis.rows[j];
             char text[1024];
-
             as_expected &= row->verdict.grade ==
                            (row->role == NS_ROLE_CLIENT ? cases[i].grade : cases[i].other_grade);
             as_expected &= !says(ns_diagnosis_proof(row, text, sizeof text), "--experiment");
@@ -327,7 +314,6 @@ CHECK(check_no_stall)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin();
         char text[1024];
-
         add(process(1, "x", ""), NS_ROLE_CLIENT, &cases[i].verdict);
         ns_diagnosis_finish(&diagnosis);
         ns_diagnosis_headline(&diagnosis, text, sizeof text);
@@ -348,7 +334,6 @@ CHECK(check_words)
     begin();
     struct ns_verdict verdict = stalls();
     char *next;
-
     add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
     next = ns_diagnosis_next(&words);
@@ -362,7 +347,6 @@ CHECK(check_holds)
 {
     begin();
     struct ns_verdict verdict = stalls(), other = {.grade = NS_GRADE_NONE};
-
     add(process(1, "quiet", ""), NS_ROLE_CLIENT, &other);
     add(process(2, "loud", ""), NS_ROLE_CLIENT, &verdict);
     for (unsigned i = 0; i < NS_DIAGNOSIS_HOLDS_MOST + 5; i++)

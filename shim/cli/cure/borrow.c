@@ -20,7 +20,6 @@ static int get(int fd, int option)
 {
     int value;
     socklen_t size = sizeof value;
-
     return getsockopt(fd, IPPROTO_TCP, option, &value, &size) == 0 ? value : -1;
 }
 
@@ -46,7 +45,6 @@ int ns_cure_least_delack(void)
 int ns_cure_open_process(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-
     if (fd >= 0)
         return fd;
     /* What a thread's id gets: EINVAL, and ENOENT since Linux 6.15. */
@@ -58,7 +56,6 @@ int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie)
     int process = ns_cure_open_process(pid), borrowed, error;
     uint64_t found;
     socklen_t size = sizeof found;
-
     if (process < 0)
         return process;
     borrowed = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
@@ -80,6 +77,5 @@ struct ns_cure_values ns_cure_get(int fd)
 int ns_cure_set(int fd, const struct ns_cure_values *values)
 {
     int error = values->nodelay >= 0 ? set(fd, TCP_NODELAY, values->nodelay) : 0;
-
     return !error && values->delack >= 0 ? set(fd, NS_DELACK_OPTION, values->delack) : error;
 }

@@ -54,7 +54,6 @@ static bool read_options(int argc, char **argv, struct options *options)
                                         {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0},
                                         {0}};
     bool good = false;
-
     if (!ns_verbs_read("cure", argc, argv, targets))
         return false;
     cure->port = (unsigned)port;
@@ -77,7 +76,6 @@ static bool read_policy(struct options *options)
 {
     struct ns_policy_found found = {.policy = ns_policy_builtin()};
     char text[2 * PATH_MAX];
-
     if (options->policy)
         ns_policy_read(options->policy, &found);
     options->cure.policy = found.policy;
@@ -110,7 +108,6 @@ static const char *plural(unsigned n)
 static const char *count(const struct ns_cure_row *row, char *text, size_t size)
 {
     char listeners[32] = "";
-
     if (row->listeners)
         snprintf(listeners, sizeof listeners, "%u listener%s", row->listeners,
                  plural(row->listeners));
@@ -125,7 +122,6 @@ static const char *count(const struct ns_cure_row *row, char *text, size_t size)
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
     char who[96], sockets[80], delack[64] = "";
-
     snprintf(who, sizeof who, row->pid ? "%s (pid %d)" : "%s", row->name, row->pid);
     if (row->delack && cure->undo)
         snprintf(delack, sizeof delack, ", limit of the delayed ACK restored on %u", row->delack);
@@ -147,7 +143,6 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 static void add_row(const struct ns_cure_row *row)
 {
     cJSON *entry = ns_output_entry("processes");
-
     if (!entry)
         return;
     if (row->pid)
@@ -185,7 +180,6 @@ static void print_limits(const struct ns_cure *cure)
 static int report(const struct ns_cure *cure)
 {
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0;
-
     ns_output_expect("processes");
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
@@ -217,7 +211,6 @@ static int report(const struct ns_cure *cure)
 static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row)
 {
     unsigned now = 0;
-
     for (int i = 0; i < NS_CURE_RESULTS; i++)
         now |= row->results[i] > 0 ? 1U << i : 0;
     if (now != row->told)
@@ -239,7 +232,6 @@ static bool is_due(const struct pace *pace)
 static void was_done(struct pace *pace, uint64_t before)
 {
     uint64_t spent = (ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - before) * SHARE;
-
     pace->next = ns_clock_now(CLOCK_MONOTONIC) + (spent > pace->interval ? spent : pace->interval);
 }
 
@@ -251,11 +243,9 @@ static int follow(struct ns_cure *cure, int signals)
                 rounds = {.interval = ROUND_MS * 1000000U};
     struct pollfd wake = {.fd = signals, .events = POLLIN};
     int error = 0;
-
     while (!error && !ns_cure_is_over(cure)) {
         uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
         bool round = is_due(&rounds);
-
         if (round)
             error = ns_cure_refresh(cure);
         if (!error && (round || (is_due(&lists) && ns_cure_has_opened(cure)))) {
@@ -275,7 +265,6 @@ static int cure_sockets(struct ns_cure *cure)
 {
     int signals = cure->follow ? ns_child_signals() : -1;
     int error = ns_cure_begin(cure);
-
     if (!error && cure->follow)
         error = follow(cure, signals);
     else if (!error)
@@ -288,7 +277,6 @@ static int cure_sockets(struct ns_cure *cure)
 int ns_cure_main(int argc, char **argv)
 {
     struct options options = {.cure = {.least_delack = ns_cure_least_delack()}};
-
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS) {

@@ -18,7 +18,6 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
     char *bytes = calloc(1, ARGUMENTS_BYTES + 1), *arguments[ARGUMENTS_MOST + 1];
     struct ns_ruleset *rules = calloc(1, sizeof *rules);
     size_t size = bytes ? ns_proc_words(proc, bytes, ARGUMENTS_BYTES) : 0, n = 0;
-
     for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
         arguments[n++] = bytes + at;
     arguments[n] = NULL;
@@ -39,7 +38,6 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
 static bool has_working_library(const struct ns_proc *proc)
 {
     struct ns_loaded loaded;
-
     ns_loaded_find(proc, &loaded);
     return loaded.shim == NS_SHIM_STARTING || loaded.shim == NS_SHIM_READY ||
            loaded.shim == NS_SHIM_WORKS;
@@ -49,7 +47,6 @@ static struct ns_cure_process *examine(const struct ns_policy *policy, const str
 {
     struct ns_cure_process *process = calloc(1, sizeof *process);
     struct ns_proc proc;
-
     if (!process || ns_proc_open(place->pid, &proc) != 0) {
         free(process);
         return NULL;
@@ -69,7 +66,6 @@ struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
                                         const struct ns_owned *place)
 {
     struct ns_cure_process *process = *list;
-
     while (process && (process->pid != place->pid || process->started != place->started))
         process = process->next;
     if (process)
@@ -86,7 +82,6 @@ void ns_cure_forget_processes(struct ns_cure_process **list)
 {
     while (*list) {
         struct ns_cure_process *process = *list;
-
         *list = process->next;
         if (process->rules)
             ns_ruleset_release(process->rules);
@@ -108,13 +103,11 @@ static bool take_if_of_unit(void *context, pid_t pid)
     size_t length = strlen(unit->name);
     bool found = false;
     FILE *stream;
-
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     stream = fopen(path, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
         for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/')) {
             const char *end = at + 1 + length;
-
             if (strncmp(at + 1, unit->name, length) != 0)
                 continue;
             end += strncmp(end, ".service", 8) == 0 ? 8 : 0;

@@ -29,7 +29,6 @@ struct ns_cure_socket {
 static struct ns_cure_socket *slot_of(struct ns_cure_socket *sockets, size_t room, uint64_t cookie)
 {
     size_t at = (size_t)(cookie * 0x9e3779b97f4a7c15U >> 32) & (room - 1);
-
     while (sockets[at].cookie && sockets[at].cookie != cookie)
         at = (at + 1) & (room - 1);
     return &sockets[at];
@@ -48,7 +47,6 @@ static bool make_room(struct listing *listing)
 {
     size_t room = listing->room ? listing->room * 2 : ROOM_FIRST;
     struct ns_cure_socket *larger = calloc(room, sizeof *larger);
-
     if (!larger)
         return false;
     for (size_t i = 0; i < listing->room; i++)
@@ -68,7 +66,6 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     uint64_t cookie = id->idiag_cookie[0] | (uint64_t)id->idiag_cookie[1] << 32;
     unsigned local = ntohs(id->idiag_sport), remote = ntohs(id->idiag_dport);
     struct ns_cure_socket *slot;
-
     if (seen->state == TCP_LISTEN)
         ns_netns_set_listened(listing->netns, (uint16_t)local);
     if (listing->n * 2 >= listing->room && !make_room(listing)) {
@@ -93,7 +90,6 @@ static int list_netns(struct listing *listing, bool mptcp)
         1U << TCP_ESTABLISHED | 1U << TCP_SYN_SENT | 1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
     struct ns_diag_list list = {.brief = true, .mptcp = mptcp};
     int more = ns_diag_list_begin(&list, listing->netns->list_fd, states);
-
     if (!more)
         do
             more = ns_diag_list_next(&list, take_listed, listing);
@@ -105,7 +101,6 @@ static int list_netns(struct listing *listing, bool mptcp)
 static uint64_t count_opened(const struct ns_cure *cure)
 {
     uint64_t opened = 0;
-
     for (size_t i = 0; i < cure->owners.n_namespaces; i++)
         opened += ns_netns_opened(cure->owners.namespaces[i]);
     return opened;
@@ -115,7 +110,6 @@ static int list_sockets(struct ns_cure *cure)
 {
     struct listing listing = {.cure = cure};
     int error = 0;
-
     cure->opened = count_opened(cure);
     for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
         listing.netns = cure->owners.namespaces[i];
@@ -156,7 +150,6 @@ static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_pro
     pid_t pid = cure->follow ? 0 : process->pid;
     const char *name = process->name;
     struct ns_cure_row *larger;
-
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
@@ -183,7 +176,6 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
         .local = ns_diag_local(&socket->key),
         .remote = ns_diag_remote(&socket->key)};
     bool settled;
-
     if (!process->rules)
         return NULL;
     return socket->listens ? ns_match_listener(process->rules, &facts.local, &settled)
@@ -201,7 +193,6 @@ static struct ns_cure_record *record_of(const struct ns_cure *cure,
                                        .listener_port = socket->listens ? port : 0};
     struct ns_cure_record *record =
         bsearch(&key, cure->records, cure->n_records, sizeof key, ns_cure_compare);
-
     if (record || socket->listens)
         return record;
     for (size_t i = 0; i < cure->n_records && cure->records[i].listener_port; i++) {
@@ -218,7 +209,6 @@ static struct ns_cure_values restored(const struct ns_cure_record *record,
                                       const struct ns_cure_values *now)
 {
     const struct ns_cure_values *before = &record->before, *after = &record->after;
-
     return (struct ns_cure_values){after->nodelay == now->nodelay ? before->nodelay : -1,
                                    after->delack == now->delack ? before->delack : -1};
 }
@@ -228,7 +218,6 @@ static struct ns_cure_values wanted(const struct ns_cure *cure, const struct ns_
                                     const struct ns_cure_values *now)
 {
     struct ns_cure_values then = {-1, -1};
-
     if (ns_send_modes[rule->send].nodelay && now->nodelay == 0)
         then.nodelay = 1;
     if (rule->ack == NS_ACK_BEFORE_WAIT && cure->least_delack > 0 &&
@@ -248,7 +237,6 @@ static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
         .before = {then->nodelay < 0 ? -1 : now->nodelay, then->delack < 0 ? -1 : now->delack},
         .after = *then};
     int error = cure->directory < 0 ? cure->directory : ns_cure_state_add(cure->directory, &record);
-
     cure->n_added++;
     if (error && !cure->is_unkept)
         ns_say("cure", "cannot write %s, which --undo needs: %s", ns_cure_state_path(),
@@ -262,7 +250,6 @@ static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int
 {
     struct ns_cure_values now = ns_cure_get(fd), then;
     struct ns_cure_record *record = cure->undo ? record_of(cure, socket, &now) : NULL;
-
     if (!rule && !record)
         return NS_CURE_NO_RULE;
     then = record ? restored(record, &now) : wanted(cure, rule, &now);
@@ -291,7 +278,6 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
 {
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
     int fd, result;
-
     if (process->has_library && !cure->undo)
         return NS_CURE_HAS_LIBRARY;
     if (cure->undo ? !record_of(cure, socket, NULL) : !rule)
@@ -319,7 +305,6 @@ static void treat_all(struct ns_cure *cure)
         const struct ns_owned *place;
         struct ns_cure_row *row;
         int result;
-
         if (!socket->cookie || socket->is_done || !socket->inode)
             continue;
         place = ns_owners_place(&cure->owners, socket->inode, false);
@@ -359,7 +344,6 @@ static int clean_state(struct ns_cure *cure)
 {
     size_t kept = 0;
     int error = 0;
-
     if (!cure->undo) {
         free(cure->records);
         error = ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
@@ -375,7 +359,6 @@ static int clean_state(struct ns_cure *cure)
 int ns_cure_begin(struct ns_cure *cure)
 {
     int error = 0;
-
     ns_fd_limit_raise();
     cure->n_added = SIZE_MAX / 2; /* an earlier run may have left records of closed sockets */
     cure->owners.all = cure->all || cure->port;
@@ -393,7 +376,6 @@ int ns_cure_begin(struct ns_cure *cure)
 static int scan(struct ns_cure *cure)
 {
     int error = list_sockets(cure);
-
     if (!error && has_new(cure))
         error = find_owners(cure);
     if (!error)
@@ -405,7 +387,6 @@ int ns_cure_scan(struct ns_cure *cure)
 {
     const bool writes = !cure->dry_run;
     int error = 0;
-
     cure->directory = writes || cure->undo ? ns_cure_state_lock() : -ENOENT;
     if (cure->undo)
         error = cure->directory < 0
@@ -435,7 +416,6 @@ bool ns_cure_has_opened(const struct ns_cure *cure)
 bool ns_cure_is_over(const struct ns_cure *cure)
 {
     struct pollfd ended = {.fd = cure->process, .events = POLLIN};
-
     return poll(&ended, 1, 0) > 0;
 }
 

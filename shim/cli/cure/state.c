@@ -24,7 +24,6 @@ static const char *directory_path(void)
 {
     static char path[PATH_MAX];
     const char *given = getenv("RUNTIME_DIRECTORY"), *own = getenv("XDG_RUNTIME_DIR");
-
     if (given && *given == '/')
         return given;
     snprintf(path, sizeof path, "%s/nagleshim",
@@ -35,7 +34,6 @@ static const char *directory_path(void)
 const char *ns_cure_state_path(void)
 {
     static char path[PATH_MAX];
-
     snprintf(path, sizeof path, "%s/" NAME, directory_path());
     return path;
 }
@@ -45,7 +43,6 @@ int ns_cure_state_lock(void)
     const char *path = directory_path();
     struct stat st;
     int fd;
-
     if (mkdir(path, 0755) != 0 && errno != EEXIST)
         return -errno;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -79,7 +76,6 @@ static int print_record(int fd, const struct ns_cure_record *record)
                      record->netns, record->listener_port, record->before.nodelay,
                      record->before.delack, record->after.nodelay, record->after.delack);
     ssize_t written = write(fd, line, (size_t)n);
-
     if (written == n)
         return 0;
     return written < 0 ? -errno : -ENOSPC;
@@ -89,7 +85,6 @@ int ns_cure_state_add(int directory, const struct ns_cure_record *record)
 {
     int fd = openat(directory, NAME, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     int error = fd < 0 ? -errno : print_record(fd, record);
-
     if (fd >= 0)
         close(fd);
     return error;
@@ -98,7 +93,6 @@ int ns_cure_state_add(int directory, const struct ns_cure_record *record)
 int ns_cure_compare(const void *one, const void *other)
 {
     const struct ns_cure_record *a = one, *b = other;
-
     if (!a->listener_port != !b->listener_port)
         return a->listener_port ? -1 : 1;
     return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
@@ -108,10 +102,8 @@ int ns_cure_compare(const void *one, const void *other)
 static size_t merge(struct ns_cure_record *records, size_t n)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < n; i++) {
         struct ns_cure_record *last = kept ? &records[kept - 1] : NULL;
-
         if (!last || ns_cure_compare(last, &records[i]) != 0) {
             records[kept++] = records[i];
             continue;
@@ -135,7 +127,6 @@ int ns_cure_state_read(int directory, struct ns_cure_record **records, size_t *n
     struct ns_cure_record record = {0}, *larger;
     char line[256];
     int error = 0;
-
     *records = NULL;
     *n = 0;
     if (!stream)
@@ -165,7 +156,6 @@ int ns_cure_state_write(int directory, const struct ns_cure_record *records, siz
     int fd =
         openat(directory, NEW_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int error = fd < 0 ? -errno : 0;
-
     for (size_t i = 0; i < n && !error; i++)
         error = print_record(fd, &records[i]);
     if (fd >= 0)

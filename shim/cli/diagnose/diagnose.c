@@ -31,7 +31,6 @@ enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
 static int columns(void)
 {
     struct winsize size;
-
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return 0;
     return size.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
@@ -45,7 +44,6 @@ static char *describe(const struct ns_diagnose_options *options)
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
-
     if (!stream)
         return NULL;
     if (options->all)
@@ -63,7 +61,6 @@ static int status_of(const struct ns_diagnose_options *options,
                      const struct ns_diagnosis *diagnosis)
 {
     double lost_ms = 0;
-
     if (!options->fail_on)
         return NS_EXIT_YES;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
@@ -99,7 +96,6 @@ static bool open_outputs(struct ns_outfile *outputs, const struct ns_diagnose_op
 {
     const char *const names[OUTPUTS] = {options->json, options->page, options->policy};
     bool good = true;
-
     for (int i = 0; i < OUTPUTS; i++)
         outputs[i].fd = -1;
     for (int i = 0; i < OUTPUTS && good; i++)
@@ -150,7 +146,6 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     int status = status_of(options, diagnosis);
     char command[PATH_MAX];
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
-
     ns_program_self(command, sizeof command);
     struct ns_report report = {
         .diagnosis = diagnosis,
@@ -163,7 +158,6 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     };
     bool written = write_policy(outputs, diagnosis, &report);
     char *next = ns_diagnosis_next(&report), *now = ns_diagnosis_now(diagnosis, command);
-
     report.next = next;
     report.now = now;
     ns_report_print(stderr, &report, columns());
@@ -187,7 +181,6 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
 static void stay(struct ns_child *child, int signals)
 {
     struct pollfd poll_ = {.fd = signals, .events = POLLIN};
-
     while (!ns_child_has_ended(child)) {
         poll(&poll_, 1, -1);
         ns_child_take_signals(signals, child);
@@ -204,7 +197,6 @@ static void note_starter(const char *program, struct ns_diagnose_end *end)
 {
     static const char *const starters[] = {"docker", "podman", "systemctl", "systemd-run",
                                            "sudo",   "su",     "runuser"};
-
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
         if (strcmp(ns_path_base(program), starters[i]) == 0)
             ns_diagnose_note(end,
@@ -218,7 +210,6 @@ static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile
                     struct ns_diagnose_end *end)
 {
     static struct ns_diagnosis diagnosis;
-
     ns_diagnose_watch(options, child, signals, &diagnosis, end);
     if (!end->failure)
         ns_observe_collect(observation, &diagnosis, end);
@@ -249,7 +240,6 @@ static int run(const struct ns_diagnose_options *options, struct ns_outfile *out
     struct ns_diagnose_end end = {0};
     struct ns_child child;
     int error = 0;
-
     if (options->program) {
         bool inside = ns_observe_begin(options, &observation, &end);
         struct ns_child_options wanted = {
@@ -258,7 +248,6 @@ static int run(const struct ns_diagnose_options *options, struct ns_outfile *out
             .to_stderr =
                 is_stdout(options->json) || is_stdout(options->page) || is_stdout(options->policy),
         };
-
         error = ns_child_fork(&child, &wanted);
     }
     if (error) {
@@ -279,14 +268,12 @@ static int run(const struct ns_diagnose_options *options, struct ns_outfile *out
 static bool exists(const char *file)
 {
     struct stat st;
-
     return file && stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
 }
 
 static bool is_clear(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
-
     if (subjects == 0)
         SAY("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
@@ -314,7 +301,6 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
                                         {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
                                         {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
                                         {0}};
-
     *options = (struct ns_diagnose_options){.verb = "diagnose", .max_lost_ms = -1};
     if (!ns_verbs_read("diagnose", argc, argv, targets))
         return false;
@@ -331,7 +317,6 @@ int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
     struct ns_outfile outputs[OUTPUTS];
-
     if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (!open_outputs(outputs, &options))

@@ -30,7 +30,6 @@ static void add_ms(cJSON *object, const char *name, uint64_t ns)
 static cJSON *add_object(cJSON *list)
 {
     cJSON *object = cJSON_CreateObject();
-
     cJSON_AddItemToArray(list, object);
     return object;
 }
@@ -38,7 +37,6 @@ static cJSON *add_object(cJSON *list)
 static void add_address(cJSON *object, const char *name, const struct ns_address *address)
 {
     char text[64];
-
     ns_output_text(object, name,
                    address->known ? ns_words_address(address, text, sizeof text) : NULL);
 }
@@ -55,7 +53,6 @@ static void add_reachable(cJSON *object, const struct ns_diagnosed_process *proc
 static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
 {
     cJSON *object = cJSON_AddObjectToObject(row, "process");
-
     add_number(object, "pid", process->pid);
     ns_output_text(object, "name", process->name);
     ns_output_text(object, "exe", process->exe[0] ? process->exe : NULL);
@@ -67,7 +64,6 @@ static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
 static void add_delays(cJSON *row_object, const struct ns_diagnosed *row)
 {
     cJSON *list = cJSON_AddArrayToObject(row_object, "besides");
-
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
         if (row->verdict.delays[delay] == 0)
             continue;
@@ -82,12 +78,10 @@ static void add_delays(cJSON *row_object, const struct ns_diagnosed *row)
 static void add_cures(cJSON *row_object, const struct ns_diagnosed *row)
 {
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
-
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
         const struct ns_diagnosed *at = cure->at;
         cJSON *entry = add_object(list);
-
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         add_number(entry, "from_ms", cure->from_ms);
@@ -100,7 +94,6 @@ static void add_cures(cJSON *row_object, const struct ns_diagnosed *row)
 static void add_waits(cJSON *row, const struct ns_verdict *verdict)
 {
     cJSON *list = cJSON_AddArrayToObject(row, "waits");
-
     for (unsigned i = 0; i < NS_VERDICT_BUCKETS; i++) {
         if (verdict->waits[i] == 0 && verdict->held_waits[i] == 0)
             continue;
@@ -114,7 +107,6 @@ static void add_waits(cJSON *row, const struct ns_verdict *verdict)
 static void add_counts(cJSON *object, const struct ns_diagnosed *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
-
     add_number(object, "looks", (double)verdict->looks);
     add_number(object, "requests", (double)verdict->requests);
     add_number(object, "stalled", (double)row->conclusion.stalled);
@@ -144,7 +136,6 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
     const char *role = ns_role_name(row->role);
     cJSON *object = add_object(rows);
     char text[TEXT_MOST];
-
     add_process(object, row->process);
     cJSON_AddStringToObject(object, "source",
                             row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
@@ -170,12 +161,10 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
 static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "holds");
-
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         const struct ns_diagnosed_hold *held = &diagnosis->holds[i];
         const struct ns_hold *hold = &held->hold;
         cJSON *entry = add_object(list);
-
         add_number(entry, "row", held->row ? (double)(held->row - diagnosis->rows) : 0);
         add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
         add_ms(entry, "ms", hold->end - hold->begin);
@@ -189,13 +178,11 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
 static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "experiments");
-
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
         const struct ns_diagnosed_process *process = diagnosis->processes[i];
         const struct ns_trial *trial = &process->trial;
         char text[TEXT_MOST];
         cJSON *entry;
-
         if (trial->what == NS_EXPERIMENT_NONE)
             continue;
         entry = add_object(list);
@@ -216,7 +203,6 @@ static void add_system(cJSON *object)
 {
     struct utsname name;
     char kernel[sizeof name.sysname + sizeof name.release + sizeof name.machine + 3];
-
     if (uname(&name) != 0)
         memset(&name, 0, sizeof name);
     snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
@@ -228,7 +214,6 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     char text[TEXT_MOST];
-
     ns_output_text(object, "subject", report->subject);
     add_system(object);
     ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof text));
@@ -272,7 +257,6 @@ char *ns_report_page(const char *json)
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-
     if (!stream)
         return NULL;
     fwrite(ns_page, 1, (size_t)(place - ns_page), stream);

@@ -29,7 +29,6 @@ static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagno
     const char *list = getenv("LD_PRELOAD");
     static struct ns_reach reach;
     char entry[PATH_MAX], off[128];
-
     if (options->outside)
         return true;
     if (ns_environment_off(off, sizeof off)) {
@@ -55,7 +54,6 @@ static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagno
 static bool is_memory(const char *directory)
 {
     struct statfs fs;
-
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
@@ -64,7 +62,6 @@ static void empty(int fd)
 {
     DIR *directory = fdopendir(dup(fd));
     struct dirent *entry;
-
     while (directory && (entry = readdir(directory)))
         if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
             unlinkat(fd, entry->d_name, 0);
@@ -75,7 +72,6 @@ static void empty(int fd)
 static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
 {
     const char *place = getenv("TMPDIR");
-
     if (!place || *place != '/' || strlen(place) > sizeof observation->directory - 32 ||
         !is_memory(place))
         place = "/dev/shm";
@@ -97,7 +93,6 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
                       struct ns_diagnose_end *end)
 {
     char library[PATH_MAX], reason[PATH_MAX];
-
     if (is_unfit(options, end))
         return false;
     if (!ns_preload_locate(NS_OBSERVER_NAME, library, reason)) {
@@ -162,7 +157,6 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
-
         if ((describes(other, row) && !sees_less(other, row)) ||
             (describes(row, other) && sees_less(row, other)))
             return true;
@@ -186,7 +180,6 @@ static void find_own_calls(const struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
         struct ns_diagnosed_process *process = diagnosis->processes[i];
-
         if (process->curable.yes && !process->in_container && is_seen_outside(diagnosis, process) &&
             !ns_elf_path_makes_sockets(process->exe))
             process->curable = (struct ns_curable){
@@ -198,7 +191,6 @@ static void find_own_calls(const struct ns_diagnosis *diagnosis)
 static void note_unrecorded(const struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
 {
     const struct ns_diagnosed_process *first = NULL;
-
     for (size_t i = 0; i < diagnosis->n_rows && !first; i++)
         if (diagnosis->rows[i].source == NS_SOURCE_OUTSIDE && !diagnosis->rows[i].is_peer &&
             diagnosis->rows[i].process->curable.yes)
@@ -215,7 +207,6 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
                         struct ns_diagnose_end *end)
 {
     size_t n_broken;
-
     if (!observation->directory[0])
         return;
     ns_recorded_read(observation->fd, diagnosis, &n_broken);

@@ -29,7 +29,6 @@ struct target {
 static bool is_cut(const struct ns_diagnosed_process *process)
 {
     size_t length = strlen(process->name);
-
     return length == sizeof(process->name) - 1 || (process->exe[0] == '\0' && length == 15);
 }
 
@@ -38,10 +37,8 @@ static bool is_cut(const struct ns_diagnosed_process *process)
 static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
 {
     size_t used = 0;
-
     for (const char *name = process->name; *name && used + 3 < size; name++) {
         unsigned char c = (unsigned char)*name;
-
         if (strchr("*[]\\", c)) /* but not '?', which may stand for a replaced character */
             pattern[used++] = '\\';
         pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
@@ -61,7 +58,6 @@ static struct target target_of(const struct ns_diagnosed *of)
 {
     const struct ns_diagnosed *row = own_end(of), *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
-
     if (row->process->curable.yes || !row->process->curable.reason[0])
         return target;
     target.process = other && other->process->curable.yes ? other->process : NULL;
@@ -81,7 +77,6 @@ static bool same_target(const struct target *one, const struct target *other)
 {
     const char *a = one->process ? one->process->exe : "";
     const char *b = other->process ? other->process->exe : "";
-
     return one->role == other->role && one->port == other->port && strcmp(a, b) == 0;
 }
 
@@ -89,7 +84,6 @@ static void write_name(const struct target *target, const char *pattern, char *n
 {
     const char *who = target->process ? pattern : "the other end";
     char port[24] = "";
-
     if (target->role != NS_ROLE_UNKNOWN)
         snprintf(port, sizeof port, "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
                  target->port);
@@ -101,7 +95,6 @@ static bool add_match(cJSON *rule, const struct target *target, const char *patt
     cJSON *match = cJSON_AddObjectToObject(rule, "match"), *list;
     char port[8];
     bool ok = match != NULL;
-
     if (target->process)
         ok = ok && cJSON_AddStringToObject(match, "process", pattern);
     if (target->role == NS_ROLE_UNKNOWN)
@@ -118,7 +111,6 @@ static bool add_rule(cJSON *rules, const struct target *target)
     cJSON *rule = cJSON_CreateObject();
     char pattern[512] = "", name[NAME_MOST + 1];
     bool ok = rule != NULL;
-
     if (target->process)
         write_pattern(target->process, pattern, sizeof pattern);
     write_name(target, pattern, name, sizeof name);
@@ -135,7 +127,6 @@ static bool add_rule(cJSON *rules, const struct target *target)
 static bool is_cured_there(const struct ns_diagnosed *row)
 {
     const struct ns_diagnosed *other = row->other;
-
     return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
            (other->process->curable.yes || !other->process->curable.reason[0]);
 }
@@ -145,7 +136,6 @@ static bool has_rule(const struct ns_diagnosis *diagnosis, size_t row, const str
 {
     for (size_t i = 0; i < row; i++) {
         struct target before = target_of(&diagnosis->rows[i]);
-
         if (diagnosis->rows[i].conclusion.stalls && same_target(&before, target))
             return true;
     }
@@ -158,13 +148,11 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
     cJSON *rules = NULL;
     bool ok = cJSON_AddNumberToObject(policy, "version", 1) != NULL;
     char *text = NULL;
-
     if (ok)
         rules = cJSON_AddArrayToObject(policy, "rules");
     for (size_t i = 0; rules && ok && i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
         struct target target = target_of(row);
-
         if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
             !has_rule(diagnosis, i, &target))
             ok = add_rule(rules, &target);
@@ -180,7 +168,6 @@ static void print_word(FILE *stream, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "%+,-./:=@_";
-
     if (*word != '\0' && strspn(word, plain) == strlen(word)) {
         fputs(word, stream);
         return;
@@ -239,7 +226,6 @@ static void print_other_end(FILE *stream, const struct target *target,
                             const struct ns_diagnosed *row, const struct ns_report *report)
 {
     char address[64];
-
     if (target->process) {
         print_start(stream, target->process, report);
         fputs("  # the other end", stream);
@@ -260,7 +246,6 @@ char *ns_diagnosis_next(const struct ns_report *report)
     char *text = NULL;
     size_t size = 0;
     FILE *stream;
-
     for (size_t i = 0; i < diagnosis->n_rows && !open; i++)
         if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].is_held)
             open = &diagnosis->rows[i];
@@ -271,7 +256,6 @@ char *ns_diagnosis_next(const struct ns_report *report)
         return NULL;
     if (!row->conclusion.stalls) {
         struct ns_address host = open->remote;
-
         host.port = 0;
         fprintf(stream, "nagleshim diagnose --all --for 10  # as root, on the host of %s",
                 ns_words_address(&host, address, sizeof address));
@@ -304,7 +288,6 @@ char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command
 {
     const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
     char *text;
-
     /* TCP_NODELAY helps only at the end that holds the bytes. */
     if (row && row->conclusion.stalls && !row->conclusion.holds)
         row = row->other;

@@ -17,7 +17,6 @@
 static bool has_shim(const struct ns_proc *proc)
 {
     static struct ns_loaded loaded;
-
     ns_loaded_find(proc, &loaded);
     return loaded.shim == NS_SHIM_READY || loaded.shim == NS_SHIM_WORKS;
 }
@@ -27,7 +26,6 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     static struct ns_elf elf;
     int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
     const char *reason = NULL;
-
     if (fd < 0)
         return;
     if (ns_elf_inspect(fd, &elf) == 0) {
@@ -46,10 +44,8 @@ static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *
 {
     FILE *stream = ns_proc_stream(proc, "cgroup");
     char line[1024];
-
     while (stream && fgets(line, sizeof line, stream)) {
         const char *slice = strstr(line, "/system.slice/"), *end;
-
         process->in_container |=
             strstr(line, "kubepods") || strstr(line, "libpod") || strstr(line, "docker");
         if (!slice || process->in_container)
@@ -66,7 +62,6 @@ static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *
 void ns_diagnosed_process_look(struct ns_diagnosed_process *process)
 {
     struct ns_proc proc;
-
     if (ns_proc_open(process->pid, &proc) != 0)
         return;
     process->has_other_number = ns_proc_has_other_number(&proc);

@@ -192,7 +192,6 @@ static uint64_t find_tick(uint64_t tick)
 
     while (n <= TIMES && now - begin < MOST_NS) {
         uint64_t next = ns_clock_now(CLOCK_MONOTONIC_COARSE), before = now;
-
         now = ns_clock_now(CLOCK_MONOTONIC);
         if (next != coarse && now - before < LATE_NS)
             seen[n++] = now % tick;
@@ -200,7 +199,6 @@ static uint64_t find_tick(uint64_t tick)
     }
     for (size_t i = 0; i < n; i++) {
         size_t behind = i == 0 ? USUAL : 0;
-
         for (size_t j = 1; j < n; j++)
             behind += (seen[j] + tick - seen[i]) % tick < tick / NS_PHASES;
         if (behind > most) {
@@ -218,7 +216,6 @@ static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot 
     static uint64_t place;
     static uint32_t known; /* of which tick */
     bool any = false;
-
     for (size_t i = 0; i < NS_PHASES; i++)
         any |= slot->phases[i] != 0;
     if (any && known != tick_ns) {

@@ -68,7 +68,6 @@ static bool is_in_row(const struct ns_diagnosed *row,
 {
     const struct ns_address *service = service_of(connection);
     bool both_unknown = !row->service.known && !service->known;
-
     return row->process == connection->process && row->source == connection->source &&
            row->role == connection->role &&
            (both_unknown || ns_address_is_same(&row->service, service) ||
@@ -105,7 +104,6 @@ int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
                      const struct ns_diagnosed_connection *connection)
 {
     const struct ns_diagnosed *row = row_of(diagnosis, connection);
-
     return row ? (int)row->id : -ENOMEM;
 }
 
@@ -118,7 +116,6 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
                       const struct ns_diagnosed_connection *connection)
 {
     struct ns_diagnosed *row = row_of(diagnosis, connection);
-
     if (!row)
         return;
     bool is_first = row->connections == 0;
@@ -139,7 +136,6 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)
 {
     struct ns_diagnosed_hold *list = NULL;
-
     if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST)
         list = grow(diagnosis->holds, diagnosis->n_holds, sizeof *list);
     if (!list) {
@@ -157,7 +153,6 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
     for (size_t i = 0; i < diagnosis->n_rows;) {
         unsigned id = diagnosis->rows[i].id;
         size_t kept = 0;
-
         if (!drop(diagnosis, &diagnosis->rows[i])) {
             i++;
             continue;
@@ -191,10 +186,8 @@ static const struct ns_diagnosed *other_end(const struct ns_diagnosis *diagnosis
                                             const struct ns_diagnosed *row)
 {
     const struct ns_diagnosed *found = NULL;
-
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
-
         if (other != row && are_ends(row, other))
             return other;
         if (other != row && !found && may_be_ends(row, other))
@@ -209,14 +202,12 @@ static void apply_experiment(struct ns_diagnosis *diagnosis,
                              const struct ns_diagnosed_process *process)
 {
     struct ns_diagnosed *found = NULL;
-
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         uint64_t tried = process->trial.what == NS_EXPERIMENT_PUSH
                              ? verdict->stalls + verdict->maybe + verdict->late
                              : verdict->receiving + verdict->delays[NS_DELAY_PEER];
-
         if (row->process != process || tried == 0)
             continue;
         if (found)
@@ -233,7 +224,6 @@ static void apply_experiment(struct ns_diagnosis *diagnosis,
 static bool may_hold(const struct ns_diagnosed *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
-
     return verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY ||
            verdict->grade == NS_GRADE_CANNOT_TELL ||
            (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0);
@@ -247,10 +237,8 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
         bool seen = false, held = false;
-
         for (size_t j = 0; j < diagnosis->n_rows; j++) {
             const struct ns_diagnosed *other = &diagnosis->rows[j];
-
             if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
                 continue;
             seen = true;
@@ -276,7 +264,6 @@ static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_di
         return false;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *other = &diagnosis->rows[i];
-
         if (is_called(other) && (are_ends(row, other) || may_be_ends(row, other)))
             return false;
     }
@@ -296,7 +283,6 @@ static int by_loss(const void *left, const void *right)
 {
     const struct ns_diagnosed *one = left, *other = right;
     uint64_t a = lost(&one->verdict), b = lost(&other->verdict);
-
     if (one->verdict.grade != other->verdict.grade)
         return one->verdict.grade > other->verdict.grade ? -1 : 1;
     if (a != b)
@@ -309,7 +295,6 @@ static int by_loss(const void *left, const void *right)
 static int by_time(const void *left, const void *right)
 {
     const struct ns_diagnosed_hold *one = left, *other = right;
-
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
@@ -320,7 +305,6 @@ static void finish_holds(struct ns_diagnosis *diagnosis)
         qsort(diagnosis->holds, diagnosis->n_holds, sizeof diagnosis->holds[0], by_time);
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         struct ns_diagnosed_hold *hold = &diagnosis->holds[i];
-
         for (size_t row = 0; row < diagnosis->n_rows; row++)
             if (diagnosis->rows[row].id == hold->id)
                 hold->row = &diagnosis->rows[row];
@@ -336,7 +320,6 @@ static void find_cures(struct ns_diagnosed *row)
     const struct ns_diagnosed *other = row->other;
     bool holds = row->conclusion.holds;
     double rtt = (double)row->verdict.rtt_us / 1e3;
-
     if (row->conclusion.stalled == 0)
         return;
     double stalled = row->conclusion.lost_ms / (double)row->conclusion.stalled + rtt;
@@ -345,7 +328,6 @@ static void find_cures(struct ns_diagnosed *row)
         bool pushes = here == holds;
         /* An experiment measures the cure at its own end. */
         const struct ns_trial *trial = here && row->is_cured ? row->trial : NULL;
-
         /* An ACK must travel to the other end before the held bytes can. */
         row->cures[i] = (struct ns_cure){
             .end = i == 0 ? "this end" : "other end",
@@ -376,14 +358,12 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     finish_holds(diagnosis);
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
-
         row->conclusion = ns_verdict_conclude(&row->verdict, row->is_cured ? row->trial : NULL);
         row->other = other_end(diagnosis, row);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_diagnosed *row = &diagnosis->rows[i];
         const struct ns_diagnosed *other = row->other;
-
         row->is_held = other && other->conclusion.stalls && other->conclusion.holds &&
                        !row->is_cured &&
                        !(row->verdict.grade == NS_GRADE_PROVEN && row->conclusion.holds);

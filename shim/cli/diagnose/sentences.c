@@ -16,7 +16,6 @@ void ns_words_add(char *buffer, size_t size, const char *format, ...)
 {
     size_t used = strlen(buffer);
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(buffer + used, size - used, format, arguments);
     va_end(arguments);
@@ -31,7 +30,6 @@ char *ns_words_address(const struct ns_address *address, char *buffer, size_t si
 {
     char text[INET6_ADDRSTRLEN] = "?";
     bool v4 = IN6_IS_ADDR_V4MAPPED(&address->addr);
-
     if (!address->known) {
         snprintf(buffer, size, "?");
         return buffer;
@@ -49,7 +47,6 @@ char *ns_words_address(const struct ns_address *address, char *buffer, size_t si
 char *ns_diagnosis_where(const struct ns_diagnosed *row, char *buffer, size_t size)
 {
     char address[64];
-
     snprintf(buffer, size, "%s %s",
              row->role == NS_ROLE_CLIENT   ? "client of"
              : row->role == NS_ROLE_SERVER ? "server on"
@@ -86,7 +83,6 @@ char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t ti
                          char *buffer, size_t size)
 {
     double each = (double)ns / MS / (double)times;
-
     if (delay == NS_DELAY_PEER && source == NS_SOURCE_OUTSIDE)
         snprintf(buffer, size,
                  "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why", times,
@@ -103,7 +99,6 @@ const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
 {
     static char text[400];
     char peer[64];
-
     switch (row->verdict.doubt) {
     case NS_DOUBT_PEER:
         snprintf(text, sizeof text,
@@ -135,7 +130,6 @@ char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *b
 {
     const struct ns_cure *cure = &row->cures[number];
     const struct ns_diagnosed_process *at = cure->at ? cure->at->process : NULL;
-
     snprintf(buffer, size, "%s", cure->end);
     if (number == 1 && at)
         ns_words_add(buffer, size, " (%s)", at->name);
@@ -160,7 +154,6 @@ static double mean_ms(uint64_t ns, uint64_t n)
 static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
-
     if (verdict->receiving == 0)
         snprintf(buffer, size,
                  "bytes were held %" PRIu64
@@ -192,7 +185,6 @@ static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
     };
     enum ns_effect effect = ns_verdict_effect(trial);
     bool pushes = trial->what == NS_EXPERIMENT_PUSH;
-
     if (effect == NS_EFFECT_UNKNOWN)
         ns_words_add(buffer, size, "too few waits with %s",
                      pushes ? "held bytes to push" : "received data to acknowledge");
@@ -216,7 +208,6 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
 {
     const struct ns_look *look = &hold->look;
     double held = (double)(hold->end - hold->begin) / MS, slack = (double)hold->slack / MS;
-
     snprintf(buffer, size,
              "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window "
              "(%" PRIu32 " bytes) and the congestion window (%" PRIu32 " segments) open, "
@@ -237,7 +228,6 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
 char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
-
     buffer[0] = '\0';
     if (row->is_held) {
         snprintf(buffer, size,
@@ -274,7 +264,6 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
 static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
     double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
-
     ns_words_add(buffer, size, "; %s%.0f ms were lost%s in %.*f s",
                  diagnosis->rows[0].conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
                  diagnosis->lost_ms > watched ? " by all connections together" : "",
@@ -287,7 +276,6 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
     const struct ns_verdict *verdict = &row->verdict;
     uint64_t stalled = row->conclusion.stalled;
     size_t others = 0;
-
     snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
         ns_words_add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
@@ -320,10 +308,8 @@ static void add_delay(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     enum ns_source source = NS_SOURCE_INSIDE;
     enum ns_delay most = 0;
     char text[200];
-
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
-
         if (row->verdict.delays[NS_DELAY_PEER] && row->source == NS_SOURCE_OUTSIDE)
             source = NS_SOURCE_OUTSIDE;
         for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
@@ -345,10 +331,8 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
     unsigned connections = 0;
     bool sampled = false;
     const struct ns_diagnosed *doubtful = diagnosis->rows;
-
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_diagnosed *row = &diagnosis->rows[i];
-
         requests += row->verdict.requests;
         sampled |= row->source == NS_SOURCE_OUTSIDE;
         late += row->verdict.late;

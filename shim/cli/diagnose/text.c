@@ -25,10 +25,8 @@ enum {
 static void print_words(FILE *stream, const char *text, int column, int indent, int width)
 {
     bool first = true;
-
     while (*text) {
         int length = (int)strcspn(text, " ");
-
         if (!first && column + 1 + length > width) {
             fprintf(stream, "\n%*s", indent, "");
             column = indent;
@@ -46,7 +44,6 @@ static void print_words(FILE *stream, const char *text, int column, int indent, 
 static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
 {
     const int indent = 12;
-
     fprintf(stream, "  %-*s", indent - 2, label);
     print_words(stream, text, indent, indent, width);
 }
@@ -67,7 +64,6 @@ static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
     const struct ns_conclusion *conclusion = &row->conclusion;
     double waited = (double)verdict->waited_ns / MS;
     char text[TEXT_MOST];
-
     snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
              row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
              verdict->requests == 1 ? "" : "s", conclusion->stalled);
@@ -89,9 +85,7 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     char text[TEXT_MOST];
-
     const char *begin = colour(stream, verdict->grade);
-
     fprintf(stream, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
             ns_diagnosis_where(row, text, sizeof text), begin, ns_diagnosed_grade(row),
             *begin ? NS_PLAIN : "");
@@ -119,7 +113,6 @@ static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
     const struct ns_verdict *verdict = &row->verdict;
     enum ns_delay most = 0;
     char line[2 * TEXT_MOST], text[TEXT_MOST];
-
     snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
              ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
     for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
@@ -154,7 +147,6 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int c
 {
     const int width = columns ? columns : WIDTH_DEFAULT;
     size_t full = 0, brief = 0, left = 0;
-
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
             print_full(stream, &diagnosis->rows[i], width);
@@ -180,7 +172,6 @@ static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis
 {
     unsigned n = 0;
     char text[TEXT_MOST];
-
     for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
             fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
@@ -193,7 +184,6 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
     const char *begin = colour(stream, diagnosis->grade);
     static const char title[] = "nagleshim diagnose: ";
     char text[TEXT_MOST];
-
     fputs(title, stream);
     fputs(begin, stream);
     print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,

@@ -43,7 +43,6 @@ struct session {
 void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
 {
     va_list arguments;
-
     if (end->n_notes == sizeof end->notes / sizeof end->notes[0])
         return;
     va_start(arguments, format);
@@ -56,7 +55,6 @@ void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
 static struct ns_diagnosed_process *process_of(struct session *session, struct ns_watched *watched)
 {
     struct ns_diagnosed_process *process = watched->owner;
-
     if (process)
         return process;
     process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
@@ -93,7 +91,6 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
     struct session *session = context;
     struct ns_diagnosed_connection connection = connection_of(session, watched);
     int row = connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : -ENOMEM;
-
     if (row >= 0)
         ns_diagnosis_add_hold(session->diagnosis, (unsigned)row, hold);
     else
@@ -111,7 +108,6 @@ static bool harvest(void *context, struct ns_watched *watched)
     struct session *session = context;
     struct ns_diagnosed_connection connection;
     struct ns_verdict verdict;
-
     if (!watched->ended && !session->final)
         return true;
     ns_judge_verdict(&watched->judge, &verdict);
@@ -131,7 +127,6 @@ static bool harvest(void *context, struct ns_watched *watched)
 static void do_due(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
-
     if (now >= session->next_process) {
         ns_watch_each(session->watch, know_process, session);
         ns_watch_tally(session->watch, &tally);
@@ -151,7 +146,6 @@ static void wait_until(uint64_t then, int signals)
     struct pollfd poll = {.fd = signals, .events = POLLIN};
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
     struct timespec timeout = {.tv_sec = (time_t)(left / SECOND), .tv_nsec = (long)(left % SECOND)};
-
     ppoll(&poll, 1, &timeout, NULL);
 }
 
@@ -159,7 +153,6 @@ static bool is_gone(pid_t pid)
 {
     char path[32];
     struct ns_state state;
-
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     return ns_state_read(AT_FDCWD, path, &state) != 0 || strchr("ZX", state.letter) ||
            state.is_exiting;
@@ -169,7 +162,6 @@ static bool is_gone(pid_t pid)
 static bool is_over(struct session *session, int signals, struct ns_diagnose_end *end)
 {
     bool asked = ns_child_take_signals(signals, session->child);
-
     end->interrupted = end->interrupted || asked;
     if (session->child)
         return ns_child_has_ended(session->child);
@@ -180,7 +172,6 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
 {
     for (bool over = false; !over;) {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
-
         over = is_over(session, signals, end) || (session->deadline && now >= session->deadline);
         ns_watch_look(session->watch, now, &next, take_hold, session);
         do_due(session, now);
@@ -202,7 +193,6 @@ struct left {
 static bool count_left(void *context, pid_t pid)
 {
     struct left *left = context;
-
     if (pid == left->program || is_gone(pid))
         return true;
     left->pid = pid;
@@ -214,7 +204,6 @@ static bool count_left(void *context, pid_t pid)
 static void note_left(const struct session *session, struct ns_diagnose_end *end)
 {
     struct left left = {.program = session->child ? session->child->pid : 0};
-
     if (!session->child || !session->child->ended)
         return;
     ns_watch_each_process(session->watch, count_left, &left);
@@ -230,7 +219,6 @@ static void note_left(const struct session *session, struct ns_diagnose_end *end
 static void take_tally(struct session *session, struct ns_diagnose_end *end)
 {
     struct ns_watch_tally tally;
-
     ns_watch_tally(session->watch, &tally);
     session->diagnosis->looks = tally.looks;
     session->diagnosis->missed = tally.missed;
@@ -259,7 +247,6 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
     const struct ns_diagnose_options *options = session->options;
     pid_t pid = session->child ? session->child->pid : options->pid;
     int error = ns_watch_open(pid, &session->watch);
-
     if (error) {
         session->watch = NULL;
         end->failure = ns_diagnosed_say_error(options->verb, options->pid, error);
@@ -272,7 +259,6 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
 {
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
-
     /* ns_watch_open takes the first samples, which may take a while. */
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;

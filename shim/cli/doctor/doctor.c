@@ -21,7 +21,6 @@ void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const 
 #undef NS_FINDING
     };
     va_list arguments;
-
     if (findings->n == NS_FINDINGS_MOST)
         return;
     struct ns_finding *finding = &findings->list[findings->n++];
@@ -34,7 +33,6 @@ void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const 
 const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
 {
     const struct ns_finding *unknown = NULL;
-
     for (unsigned i = 0; i < findings->n; i++) {
         if (findings->list[i].kind == NS_FINDING_IS_REASON)
             return &findings->list[i];
@@ -47,7 +45,6 @@ const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
 const char *ns_findings_works(const struct ns_findings *findings)
 {
     const struct ns_finding *verdict = ns_findings_verdict(findings);
-
     if (!verdict)
         return "yes";
     return verdict->kind == NS_FINDING_IS_REASON ? "no" : "unknown";
@@ -69,7 +66,6 @@ void ns_findings_conclude(const char *works, const char *format, ...)
 {
     char text[256];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -86,7 +82,6 @@ int ns_doctor_main(int argc, char **argv)
                                         {NS_DOCTOR_EVERY, &every, 0, 0},
                                         {NS_DOCTOR_PID, &pid, 0, 0},
                                         {0}};
-
     ns_output_expect("facts");
     if (!ns_verbs_read("doctor", argc, argv, targets))
         return NS_EXIT_ERROR;

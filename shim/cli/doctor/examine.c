@@ -27,7 +27,6 @@ enum { RULES_MOST = 1000 }; /* further ones are not read */
 static void inspect_program(struct ns_examination *examination)
 {
     int fd = openat(examination->proc.dir, "exe", O_RDONLY | O_CLOEXEC);
-
     examination->has_elf = fd >= 0 && ns_elf_inspect(fd, &examination->elf) == 0;
     if (fd >= 0)
         close(fd);
@@ -39,7 +38,6 @@ static void take_rule(struct ns_examination *examination, unsigned number,
 {
     cJSON *entry = cJSON_CreateObject();
     char name[128] = "";
-
     if (rule->name)
         ns_proc_text(&examination->proc, rule->name, name, sizeof name);
     cJSON_AddNumberToObject(entry, "number", number);
@@ -54,7 +52,6 @@ static void take_rules(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
     struct ns_status_rule rule;
-
     for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
         if (ns_proc_memory(&examination->proc, status->rules + i * sizeof rule, &rule,
                            sizeof rule) != 0) {
@@ -71,7 +68,6 @@ static void judge_age(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
     struct stat st;
-
     if (status->origin != NS_POLICY_NAMED && status->origin != NS_POLICY_IN_DIRECTORY)
         return;
     int fd = ns_proc_find_file(&examination->proc, examination->policy);
@@ -88,7 +84,6 @@ static void judge_age(struct ns_examination *examination)
 static void read_policy(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
-
     if (!status->policy)
         return;
     examination->has_policy = ns_proc_text(&examination->proc, status->policy, examination->policy,
@@ -107,7 +102,6 @@ static void judge_disabled(struct ns_examination *examination)
     const struct ns_status *status = &examination->loaded.status;
     size_t length = strlen(examination->policy);
     char reason[NS_FINDING_SIZE - 32] = "";
-
     if (!status->reason ||
         ns_proc_text(&examination->proc, status->reason, reason, sizeof reason) != 0)
         snprintf(reason, sizeof reason, "the reason is unknown");
@@ -129,7 +123,6 @@ static void judge_sockets(struct ns_examination *examination, bool has_ring)
 {
     bool liburing = false;
     const struct ns_loaded *loaded = &examination->loaded;
-
     take_rules(examination);
     if (has_ring && ns_proc_each_mapping(&examination->proc, is_not_liburing, &liburing) == 0 &&
         !liburing)
@@ -151,7 +144,6 @@ static void judge_sockets(struct ns_examination *examination, bool has_ring)
 static void judge_status(struct ns_examination *examination, bool has_ring)
 {
     const struct ns_loaded *loaded = &examination->loaded;
-
     if (strcmp(loaded->library, NS_VERSION) != 0)
         ADD(VERSION, "the shim in it is version %s, and this command is " NS_VERSION,
             loaded->library[0] ? loaded->library : "unknown");
@@ -175,7 +167,6 @@ static bool judge_program(struct ns_examination *examination)
     };
     enum ns_reach_verdict verdict = ns_reach_judge_elf(examination->proc.exe, &examination->elf);
     const char *reason = examination->has_elf ? ns_reach_reason(verdict) : NULL;
-
     if (reason)
         ns_findings_add(&examination->findings, ids[verdict], "it %s", reason);
     return reason != NULL;
@@ -186,7 +177,6 @@ static bool is_newer(int fd, const struct ns_proc *proc)
 {
     double started = ns_proc_started(proc);
     struct stat st;
-
     return started > 0 && fstat(fd, &st) == 0 && ns_proc_changed(&st) > started;
 }
 
@@ -197,7 +187,6 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     const char *where =
         ns_proc_lives_elsewhere(proc) ? " in the process's own root or mount namespace" : "";
     char reason[128], link[32];
-
     if (!strchr(entry, '/')) {
         ADD(MISSING, "%s names %s, which its loader did not load%s; write the full path", source,
             entry, where);
@@ -227,7 +216,6 @@ static bool judge_preload_file(struct ns_examination *examination)
     const char *libc = ns_reach_libc(examination->elf.interpreter);
     int fd = ns_proc_find_file(&examination->proc, NS_PRELOAD_FILE);
     char link[32], entry[PATH_MAX];
-
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     bool is_named = fd >= 0 && ns_preload_find_in_file(link, entry);
     if (!is_named)
@@ -252,7 +240,6 @@ static void judge_absent(struct ns_examination *examination)
 {
     const struct ns_proc *proc = &examination->proc;
     char *list = ns_proc_preload(proc), entry[PATH_MAX];
-
     if (judge_program(examination)) {
         ;
     } else if (examination->loaded.shim == NS_SHIM_OBSERVES) {
@@ -277,7 +264,6 @@ static void judge_absent(struct ns_examination *examination)
 static void judge(struct ns_examination *examination, bool has_ring)
 {
     const struct ns_loaded *loaded = &examination->loaded;
-
     if (loaded->shim == NS_SHIM_UNNAMED)
         ADD(UNREAD, "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
                     "searched for by its name");
@@ -309,7 +295,6 @@ static bool await(const struct ns_examination *examination)
 {
     double age = (double)ns_clock_now(CLOCK_REALTIME) / 1e9 - ns_proc_started(&examination->proc);
     bool has_started = examination->loaded.path[0] && examination->loaded.shim != NS_SHIM_STARTING;
-
     return !has_started && age < 1 && nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
 }
 
@@ -317,7 +302,6 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
 {
     struct ns_proc *proc = &examination->proc;
     bool has_ring;
-
     *examination = (struct ns_examination){0};
     examination->rules = cJSON_CreateArray();
     int error = ns_proc_open(pid, proc);

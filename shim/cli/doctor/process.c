@@ -32,7 +32,6 @@ static const char *denied_text(void)
 static void print_process(const struct ns_proc *proc, pid_t asked)
 {
     char exe[PATH_MAX], thread[64] = "";
-
     snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
     if (asked != proc->process)
         snprintf(thread, sizeof thread, " (%d is one of its threads)", asked);
@@ -47,7 +46,6 @@ static void print_library(const struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     char *list = ns_proc_preload(&examination->proc), entry[PATH_MAX];
-
     FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
          loaded->library);
     if (!list || !ns_preload_find(list, entry))
@@ -58,7 +56,6 @@ static void print_library(const struct ns_examination *examination)
 void ns_doctor_print_loader(const char *loader)
 {
     const char *libc = ns_reach_libc(loader);
-
     if (loader[0])
         FACT("loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "", libc ? ")" : "");
 }
@@ -76,14 +73,12 @@ static int number_of(const cJSON *object, const char *name)
 static void print_rules(const cJSON *rules)
 {
     const cJSON *rule;
-
     cJSON_ArrayForEach(rule, rules)
     {
         const char *name = text_of(rule, "name"), *quote = name ? "\"" : "";
         const char *send = text_of(rule, "send"), *ack = text_of(rule, "ack");
         int sockets = number_of(rule, "sockets");
         char title[160];
-
         snprintf(title, sizeof title, "rule %d%s%s%s%s", number_of(rule, "number"), name ? " " : "",
                  quote, name ? name : "", quote);
         FACT(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
@@ -95,7 +90,6 @@ static void print_counters(const struct ns_stats *stats)
 {
     char line[1024]; /* a counter is one or two words and at most 20 digits */
     size_t used = 0;
-
 #define NS_COUNTER(name, text)                                                                     \
     used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %" PRIu64, used ? ", " : "",   \
                              text, stats->name);
@@ -108,7 +102,6 @@ static void print_counters(const struct ns_stats *stats)
 static void print_status(const struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
-
     if (examination->policy[0])
         FACT("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
              status->n_rules == 1 ? "" : "s");
@@ -126,7 +119,6 @@ static int print(const struct ns_examination *examination, pid_t asked)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     const char *works = ns_findings_works(&examination->findings);
-
     print_process(&examination->proc, asked);
     if (loaded->path[0] == '\0')
         ns_doctor_print_loader(examination->elf.interpreter);
@@ -150,7 +142,6 @@ int ns_doctor_process(pid_t pid)
     static struct ns_examination examination;
     int status = NS_EXIT_ERROR;
     int error = ns_examine(&examination, pid, true);
-
     if (!error) {
         status = print(&examination, pid);
     } else if (is_denied(error)) {
@@ -190,7 +181,6 @@ static void print_row(const struct ns_examination *examination, const char *name
 {
     const struct ns_findings *findings = &examination->findings;
     const struct ns_finding *verdict = ns_findings_verdict(findings);
-
     printf("%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
            column(verdict));
     if (!verdict)
@@ -209,7 +199,6 @@ static void add_entry(struct ns_examination *examination, const char *name)
     const struct ns_loaded *loaded = &examination->loaded;
     const struct ns_findings *findings = &examination->findings;
     cJSON *entry = ns_output_entry("processes");
-
     cJSON_AddNumberToObject(entry, "pid", proc->process);
     ns_output_text(entry, "name", name);
     ns_output_text(entry, "exe", proc->exe[0] ? proc->exe : NULL);
@@ -227,7 +216,6 @@ static void add_entry(struct ns_examination *examination, const char *name)
     for (unsigned i = 0; i < findings->n; i++) {
         const struct ns_finding *finding = &findings->list[i];
         cJSON *one = cJSON_CreateObject();
-
         ns_output_text(one, "cause", finding->word);
         ns_output_text(one, "text", finding->text);
         cJSON_AddItemToArray(finding->kind == NS_FINDING_IS_REASON ? reasons : warnings, one);
@@ -238,7 +226,6 @@ static void list(struct census *census, struct ns_examination *examination)
 {
     const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
     char name[64];
-
     if (census->works + census->lacks + census->unknown + census->starting == 0)
         ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
     if (!verdict)
@@ -260,7 +247,6 @@ static bool visit(void *context, pid_t pid)
 {
     static struct ns_examination examination;
     struct census *census = context;
-
     if (pid == getpid())
         return true;
     int error = ns_examine(&examination, pid, false);
@@ -297,7 +283,6 @@ static void print_counts(const struct census *census)
 static int conclude(const struct census *census)
 {
     unsigned all = census->works + census->lacks + census->unknown;
-
     if (all + census->starting + census->others == 0 && census->denied > 0) {
         ns_findings_conclude("unknown", "no process could be read");
         return NS_EXIT_DENIED;
@@ -314,7 +299,6 @@ static int conclude(const struct census *census)
 int ns_doctor_all(bool every)
 {
     struct census census = {.every = every};
-
     ns_output_expect("processes");
     if (ns_proc_each(visit, &census) != 0) {
         SAY("/proc is not mounted or cannot be read");

@@ -30,10 +30,8 @@ static bool makes_sockets = true; /* by libc's functions, as far as can be seen 
 static int find_program(const char *word, const struct ns_reach *reach)
 {
     struct stat st;
-
     if (reach->program[0] == '\0') {
         int error = strchr(word, '/') && stat(word, &st) != 0 ? errno : ENOENT;
-
         if (strchr(word, '/') || *word == '\0')
             SAY("'%s': %s", word, strerror(error));
         else
@@ -52,7 +50,6 @@ static int find_program(const char *word, const struct ns_reach *reach)
 static void judge_file(const struct ns_reach *reach)
 {
     const char *reason = ns_reach_reason(reach->verdict);
-
     if (reach->is_script)
         FACT("program", "%s, a script for %s", reach->program,
              reach->file[0] ? reach->file : "an unknown interpreter");
@@ -74,7 +71,6 @@ static bool calls_libc(const char *program, const char *library)
 {
     const char *place = NULL;
     char path[PATH_MAX];
-
     if (ns_elf_path_makes_sockets(program))
         return true;
     while (ns_trial_next_file(&place, library, path))
@@ -87,7 +83,6 @@ static bool calls_libc(const char *program, const char *library)
 static void judge_loading(const struct ns_reach *reach, const char *library, bool is_preloaded)
 {
     char reason[512];
-
     if (reach->verdict != NS_REACH_YES)
         return;
     switch (
@@ -110,7 +105,6 @@ static bool judge_library(const struct ns_reach *reach)
 {
     const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader), *source = NULL;
     char library[PATH_MAX], reason[PATH_MAX];
-
     if (list && ns_preload_find(list, library))
         source = "LD_PRELOAD";
     else if (libc && strcmp(libc, "glibc") == 0 &&
@@ -133,10 +127,8 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
 {
     unsigned n = 0;
     char name[160];
-
     for (size_t i = 0; policy->enabled && i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
-
         if (!ns_match_process(rule, process))
             continue;
         n++;
@@ -152,7 +144,6 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
 static void judge_policy(const struct ns_subject *subject)
 {
     static struct ns_policy_found found;
-
     if (ns_subject_find_policy(subject, "doctor", NULL, &found))
         judge_rules(found.policy, &subject->process);
     else
@@ -163,7 +154,6 @@ static void judge_policy(const struct ns_subject *subject)
 int ns_doctor_program(char **words, unsigned n)
 {
     static struct ns_subject subject;
-
     ns_output_expect("tried");
     ns_subject_describe(&subject, words[0], words + 1, n - 1);
     int status = find_program(words[0], &subject.reach);

@@ -31,7 +31,6 @@ extern const char ns_cdi[] __attribute__((visibility("hidden")));
 static bool find_preload_file(const char *named, char file[PATH_MAX])
 {
     char here[PATH_MAX] = "", path[PATH_MAX + 64], entry[PATH_MAX];
-
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(path, sizeof path, "%s/../share/nagleshim/container/ld.so.preload", here);
@@ -49,7 +48,6 @@ static bool find_preload_file(const char *named, char file[PATH_MAX])
 static void set_host_path(cJSON *edits, int mount, const char *path)
 {
     cJSON *mounts = cJSON_GetObjectItemCaseSensitive(edits, "mounts");
-
     cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetArrayItem(mounts, mount), "hostPath",
                                            cJSON_CreateString(path));
 }
@@ -61,7 +59,6 @@ static bool print(const char *library, const char *preload_file)
     cJSON *all = cJSON_Parse(ns_cdi);
     cJSON *edits = cJSON_GetObjectItemCaseSensitive(all, "containerEdits");
     cJSON *devices = cJSON_GetObjectItemCaseSensitive(all, "devices");
-
     set_host_path(edits, 0, library);
     set_host_path(edits, 1, NS_POLICY_DIR_DEFAULT);
     if (access(NS_POLICY_DIR_DEFAULT "/.", F_OK) != 0) {
@@ -89,7 +86,6 @@ int ns_cdi_main(int argc, char **argv)
     char library[PATH_MAX], preload_file[PATH_MAX];
     const char *named = NULL;
     const struct ns_target targets[] = {{NS_CDI_PRELOAD_FILE, &named, 0, 0}, {0}};
-
     if (!ns_verbs_read("cdi", argc, argv, targets))
         return NS_EXIT_ERROR;
     return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&

@@ -23,7 +23,6 @@ char *ns_file_read(const char *path)
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     char *text = NULL;
     struct stat st;
-
     if (fd < 0)
         return NULL;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST)
@@ -40,7 +39,6 @@ char *ns_file_read(const char *path)
 static void make_directories(const char *path)
 {
     char directory[PATH_MAX];
-
     snprintf(directory, sizeof directory, "%s", path);
     for (char *slash = directory; (slash = strchr(slash + 1, '/'));) {
         *slash = '\0';
@@ -55,7 +53,6 @@ static bool remove_file(const char *path)
     char directory[PATH_MAX];
     bool removed = unlink(path) == 0;
     int error = errno;
-
     snprintf(directory, sizeof directory, "%s", path);
     rmdir(dirname(directory));
     errno = error;
@@ -66,7 +63,6 @@ static bool remove_file(const char *path)
 static bool replace(const char *path, const char *text)
 {
     char directory[PATH_MAX];
-
     make_directories(path);
     int error = -ns_outfile_replace(path, text, MODE);
     if (error) { /* the directory, unless it has other files */
@@ -81,7 +77,6 @@ int ns_change_make(struct ns_change *change)
 {
     struct stat st;
     bool is_link = lstat(change->path, &st) == 0 && S_ISLNK(st.st_mode);
-
     errno = 0;
     change->old = ns_file_read(change->path);
     if (!is_link && change->old && change->text && strcmp(change->old, change->text) == 0)

@@ -43,7 +43,6 @@ static bool parse(int argc, char **argv, struct host_options *options)
                                         {NS_HOST_ROOT, &options->root, 0, 0},
                                         {0}};
     char path[PATH_MAX];
-
     if (!ns_verbs_read("host", argc, argv, targets))
         return false;
     for (int i = ENABLE; optind < argc && i <= STATUS; i++)
@@ -71,7 +70,6 @@ static bool parse(int argc, char **argv, struct host_options *options)
 static bool is_clear(const struct host_options *options)
 {
     const char *library = options->library;
-
     if (options->preload && options->units.n > 0)
         SAY("--unit and --preload cannot be used together");
     else if (options->action == ENABLE && !options->preload && options->units.n == 0)
@@ -93,7 +91,6 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
 {
     static char own[PATH_MAX], root[PATH_MAX];
     const char *library = options->library;
-
     if (!library && options->action == ENABLE) {
         if (!ns_preload_take("host", own))
             return false;
@@ -113,7 +110,6 @@ static int enter(const struct host_options *options, struct ns_host *host)
     host->is_image = options->root != NULL;
     if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
         int error = errno;
-
         SAY("--root '%s': %s", options->root, strerror(error));
         return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
@@ -130,7 +126,6 @@ static int enter(const struct host_options *options, struct ns_host *host)
 bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
 {
     char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
-
     if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
         return false;
     snprintf(path, sizeof path, "%.*s", (int)length, entry);
@@ -145,7 +140,6 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
 static void block_signals(void)
 {
     sigset_t set;
-
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
@@ -158,12 +152,10 @@ static int disable(const struct ns_host *host, struct host_options *options)
 {
     int status = NS_EXIT_YES;
     bool changed = false;
-
     if (options->preload || options->units.n == 0)
         status = ns_host_preload_disable(host, &changed);
     if (!options->preload) {
         int units = ns_host_units_disable(host, options->units.words, options->units.n, &changed);
-
         status = units > status ? units : status;
     }
     if (status == NS_EXIT_YES && !changed && options->units.n == 0)
@@ -179,7 +171,6 @@ static bool print_enabled(const char *unit, const char *library)
 {
     cJSON *entry = ns_output_entry("enabled");
     char reason[512];
-
     ns_output_fact("facts", unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
     ns_output_text(entry, "library", library);
@@ -197,7 +188,6 @@ static int print_status(const struct ns_host *host)
     bool good = true;
     unsigned n = 0;
     glob_t found;
-
     ns_output_expect("facts");
     ns_output_expect("enabled");
     if (ns_preload_find_in_file(NS_PRELOAD_FILE, library)) {
@@ -226,7 +216,6 @@ int ns_host_main(int argc, char **argv)
 {
     static struct host_options options;
     static struct ns_host host;
-
     if (!parse(argc, argv, &options) || !is_clear(&options))
         return NS_EXIT_ERROR;
     if (options.action != STATUS && geteuid() != 0) {

@@ -21,7 +21,6 @@ static bool is_roots(const char *file)
 {
     char path[PATH_MAX], *at = path;
     struct stat st;
-
     for (snprintf(path, sizeof path, "%s", file);; at = dirname(at)) {
         if (stat(at, &st) != 0) {
             SAY("%s: %s", at, strerror(errno));
@@ -43,7 +42,6 @@ bool ns_host_judge_library(const struct ns_host *host)
     const char *library = host->library;
     char path[PATH_MAX], reason[1024];
     struct stat st;
-
     if (strpbrk(library, NS_PRELOAD_SEPARATORS "$#%\"\\"))
         SAY("'%s' has a character that LD_PRELOAD or a unit cannot express", library);
     else if (stat(library, &st) != 0 || !realpath(library, path))

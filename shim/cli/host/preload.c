@@ -20,11 +20,9 @@
 static bool remove_entries(const struct ns_host *host, char *text)
 {
     bool found = false;
-
     for (char *at = text; *at != '\0';) {
         size_t length = *at == '#' ? strcspn(at, "\n") : strcspn(at, NS_PRELOAD_SEPARATORS "#");
         size_t next = length + (at[length] != '\0' && at[length] != '#');
-
         if (*at == '#' || !ns_host_is_meant(host, at, length)) {
             at += next;
             continue;
@@ -38,7 +36,6 @@ static bool remove_entries(const struct ns_host *host, char *text)
 static bool is_musl(void)
 {
     static struct ns_reach reach;
-
     ns_reach_inspect("/bin/true", &reach);
     const char *libc = ns_reach_libc(reach.loader);
     return libc && strcmp(libc, "musl") == 0;
@@ -48,7 +45,6 @@ static bool is_musl(void)
 static int try_file(const struct ns_host *host, struct ns_change *change)
 {
     char reason[1024];
-
     if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
         SAY("/bin/true, started with the library, %s; %s", reason,
             ns_change_undo(change) ? "nothing was changed"
@@ -67,7 +63,6 @@ int ns_host_preload_enable(const struct ns_host *host)
 {
     struct ns_change change = {.path = NS_PRELOAD_FILE};
     int status = NS_EXIT_ERROR;
-
     if (is_musl()) {
         SAY("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
         return NS_EXIT_ERROR;
@@ -96,7 +91,6 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed)
 {
     struct ns_change change = {.path = NS_PRELOAD_FILE, .text = ns_file_read(NS_PRELOAD_FILE)};
     int status = NS_EXIT_YES;
-
     if (change.text && remove_entries(host, change.text)) {
         if (change.text[strspn(change.text, NS_PRELOAD_SEPARATORS)] == '\0') {
             free(change.text);

@@ -39,7 +39,6 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX])
     const char *dot = strrchr(word, '.');
     bool has_type = dot && strcmp(dot, ".service") == 0;
     size_t length = has_type ? (size_t)(dot - word) : strlen(word);
-
     if (length == 0 || length > NAME_MAX - 16 || strchr(".-", *word) ||
         word[strspn(word, allowed)] != '\0')
         SAY("'%s' is not the name of a unit", word);
@@ -73,7 +72,6 @@ static void take_environment(struct unit *unit, const char *list)
 {
     for (const char *at = list; (at = strstr(at, VARIABLE)); at++) {
         const char *value = at + strlen(VARIABLE);
-
         if (at == list || strchr(" \"", at[-1]))
             snprintf(unit->preload, sizeof unit->preload, "%.*s",
                      (int)strcspn(value, at > list && at[-1] == '"' ? "\"" : " "), value);
@@ -98,14 +96,12 @@ static void take_environment_files(struct unit *unit, char *value)
 {
     char *end = strstr(value, " (ignore_errors=");
     glob_t found;
-
     if (end)
         *end = '\0';
     if (glob(value, 0, NULL, &found) != 0)
         return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char *text = ns_file_read(found.gl_pathv[i]);
-
         if (text && mentions(text, VARIABLE, true))
             snprintf(unit->file, sizeof unit->file, "%s", found.gl_pathv[i]);
         free(text);
@@ -134,7 +130,6 @@ static bool ask(const char *name, struct unit *unit)
 {
     char command[NAME_MAX + 256], *line = NULL;
     size_t size = 0;
-
     /* No name has a quote, see ns_host_unit_path. */
     snprintf(command, sizeof command,
              "systemctl show -p LoadState -p Environment -p EnvironmentFiles -p UnsetEnvironment "
@@ -143,7 +138,6 @@ static bool ask(const char *name, struct unit *unit)
     FILE *stream = popen(command, "re");
     while (stream && getline(&line, &size, stream) > 0) {
         char *sign = strchr(line, '=');
-
         if (!sign)
             continue;
         *sign = '\0';
@@ -165,7 +159,6 @@ static void find_files(const char *name, glob_t *found)
     const char *at = strchr(name, '@');
     char template[NAME_MAX + 16], pattern[PATH_MAX];
     const char *const names[] = {name, template, "service"};
-
     snprintf(template, sizeof template, "%.*s.service", at ? (int)(at - name) + 1 : 0, name);
     *found = (glob_t){.gl_pathc = 0};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
@@ -183,13 +176,11 @@ static bool search(const char *name, struct unit *unit)
 {
     bool is_clear = true;
     glob_t found;
-
     find_files(name, &found);
     if (found.gl_pathc == 0)
         SAY("warning: %s: the image has no such unit", name);
     for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
         char *text = strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
-
         is_clear = !text || !mentions(text, "LD_PRELOAD", false);
         if (!is_clear)
             SAY("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
@@ -207,7 +198,6 @@ static char *write_text(const struct ns_host *host, const char *name, const stru
     char *list = ns_preload_join(unit->preload, host->library), *text = NULL;
     size_t size;
     FILE *stream = list ? open_memstream(&text, &size) : NULL;
-
     if (stream) {
         fprintf(stream,
                 MARK " 'nagleshim host disable --unit %s' removes it.\n"
@@ -228,7 +218,6 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
     static struct ns_dropin dropin;
     struct unit unit = {.hides_files = false};
     char name[NAME_MAX + 1];
-
     unit_of(change->path, name);
     if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin)) {
         SAY("%s: this command did not write it; nothing was changed", change->path);
@@ -257,7 +246,6 @@ static bool takes_effect(const struct ns_host *host, const char *path)
 {
     struct unit unit = {.hides_files = false};
     char name[NAME_MAX + 1], entry[PATH_MAX] = "";
-
     if (host->is_image)
         return true;
     if (!ask(unit_of(path, name), &unit))
@@ -280,7 +268,6 @@ static bool takes_effect(const struct ns_host *host, const char *path)
 static void undo(const struct ns_host *host, struct ns_change *changes, unsigned n)
 {
     bool undone = true;
-
     for (unsigned i = 0; i < n; i++)
         undone = ns_change_undo(&changes[i]) && undone;
     undone = reload(host) && undone;
@@ -291,7 +278,6 @@ static void undo(const struct ns_host *host, struct ns_change *changes, unsigned
 static void report(const struct ns_host *host, const struct ns_change *change)
 {
     char name[NAME_MAX + 1];
-
     unit_of(change->path, name);
     if (!change->done)
         ns_output_line("%s has the library already", name);
@@ -306,7 +292,6 @@ static void report(const struct ns_host *host, const struct ns_change *change)
 static int carry_out(const struct ns_host *host, struct ns_change *changes, unsigned n)
 {
     int status = NS_EXIT_YES;
-
     for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
         status = ns_change_make(&changes[i]);
     if (status == NS_EXIT_YES && !reload(host))
@@ -325,7 +310,6 @@ int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n)
 {
     struct ns_change *changes = calloc(n, sizeof *changes);
     bool good = changes && ns_host_judge_library(host);
-
     for (unsigned i = 0; i < n && good; i++)
         good = ns_host_unit_path(names[i], changes[i].path) && prepare(host, &changes[i]);
     int status = good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
@@ -340,7 +324,6 @@ bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
     char *text = ns_file_read(path);
     bool is_ours = text && strncmp(text, MARK, strlen(MARK)) == 0;
     char *list = is_ours ? strstr(text, VARIABLE) : NULL;
-
     unit_of(path, dropin->unit);
     dropin->library[0] = '\0';
     if (list) {
@@ -357,7 +340,6 @@ static int disable(const struct ns_host *host, const char *path, bool is_named, 
     struct ns_change change = {.text = NULL};
     struct ns_dropin dropin;
     bool exists = ns_dropin_read(path, &dropin);
-
     if (!exists || !ns_host_is_meant(host, dropin.library, strlen(dropin.library))) {
         if (is_named)
             ns_output_line("%s is not enabled%s%s", dropin.unit, host->only ? " with " : "",
@@ -379,7 +361,6 @@ int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, 
     int status = NS_EXIT_YES, one;
     char path[PATH_MAX];
     glob_t found;
-
     for (unsigned i = 0; i < n; i++) {
         ns_host_unit_path(names[i], path);
         one = disable(host, path, true, changed);

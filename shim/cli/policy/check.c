@@ -37,11 +37,9 @@ static void add_number(cJSON *entry, const char *name, unsigned number)
 static void say_error(void *context, const struct ns_policy_error *error)
 {
     struct check *check = context;
-
     check->n_errors++;
     if (ns_output_is_json()) {
         cJSON *entry = cJSON_CreateObject();
-
         add_number(entry, "line", error->line);
         add_number(entry, "column", error->line ? error->column : 0);
         ns_output_text(entry, "message", error->message);
@@ -58,10 +56,8 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
 {
     struct check *check = context;
     char name[160];
-
     if (ns_output_is_json()) {
         cJSON *entry = cJSON_CreateObject();
-
         add_number(entry, "rule", rule ? rule->index + 1 : 0);
         ns_output_text(entry, "name", rule ? rule->name : NULL);
         ns_output_text(entry, "message", text);
@@ -79,7 +75,6 @@ static void warn_of_writers(struct check *check, const char *path)
     const char *slash = strrchr(path, '/');
     char directory[PATH_MAX], text[64];
     struct stat st;
-
     if (stat(path, &st) == 0 && (st.st_mode & S_IWOTH)) {
         snprintf(text, sizeof text, "every user can change it (mode %04o)", st.st_mode & 07777);
         say_warning(check, NULL, text);
@@ -95,7 +90,6 @@ static void warn_of_writers(struct check *check, const char *path)
 static cJSON *begin(struct check *check, const char *name)
 {
     cJSON *entry = ns_output_entry("files");
-
     snprintf(check->name, sizeof check->name, "%s", name);
     ns_sanitize(check->name);
     check->errors = cJSON_AddArrayToObject(entry, "errors");
@@ -112,7 +106,6 @@ static void complete(cJSON *entry, const struct check *check, const struct ns_po
         [NS_POLICY_NAMED] = "file",
         [NS_POLICY_IN_DIRECTORY] = "directory",
     };
-
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     ns_output_text(entry, "origin", origins[found->origin]);
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
@@ -135,7 +128,6 @@ static int check_file(const char *file, enum ns_policy_origin origin)
     cJSON *entry = begin(&check, name[strspn(name, " \t\r\n")] == '{' && !file ? "NAGLESHIM_POLICY"
                                  : *name                                       ? name
                                                                                : "''");
-
     if (file)
         ns_policy_read_as(origin, file, &found, &all);
     else
@@ -165,7 +157,6 @@ static void say_builtin(const char *list)
 {
     const struct ns_rule *rule = &ns_policy_builtin()->rules[0];
     static struct check check;
-
     complete(begin(&check, ""), &check, &(struct ns_policy_found){.policy = ns_policy_builtin()});
     ns_output_line("no default.json in %s: programs without a file of their own get the built-in "
                    "policy (send %s, ack %s, every TCP socket)",
@@ -186,11 +177,9 @@ static int check_directories(const char *list, bool is_option)
     bool has_default = false, failed = false;
     const char *at;
     size_t length;
-
     while (ns_policy_next_directory(&directories, &at, &length)) {
         char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
         struct dirent **entries;
-
         snprintf(directory, sizeof directory, "%.*s", (int)length, at);
         int n = scandir(directory, &entries, is_policy_file, alphasort);
         if (n < 0 && (is_option || (errno != ENOENT && errno != ENOTDIR))) {
@@ -217,7 +206,6 @@ static int check_here(void)
 {
     const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     char off[128];
-
     if (ns_environment_off(off, sizeof off))
         ns_say("check", "warning: %s", off);
     ns_environment_judge("check");
@@ -231,7 +219,6 @@ int ns_check_main(int argc, char **argv)
     const char *list = NULL;
     const struct ns_target targets[] = {{NS_CHECK_DIR, &list, 0, 0}, {0}};
     int worst = NS_EXIT_YES;
-
     ns_output_expect("files");
     if (!ns_verbs_read("check", argc, argv, targets))
         return NS_EXIT_ERROR;
@@ -245,7 +232,6 @@ int ns_check_main(int argc, char **argv)
         return check_here();
     for (int i = optind; i < argc; i++) {
         int status = check_file(argv[i], NS_POLICY_NAMED);
-
         worst = status > worst ? status : worst;
     }
     return worst;

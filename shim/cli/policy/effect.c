@@ -15,7 +15,6 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     char text[512];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -42,7 +41,6 @@ void ns_effect_print(const struct ns_rule *rule)
         [NS_SOCKOPT_MIN] = "set as the application asks, but to at least ",
         [NS_SOCKOPT_MAX] = "set as the application asks, but to at most ",
     };
-
     say("send %s: %s", ns_send_name(rule->send), sends[rule->send]);
     if (ns_rule_holds(rule))
         say("max_delay_us: %u", rule->max_delay_us);
@@ -50,7 +48,6 @@ void ns_effect_print(const struct ns_rule *rule)
     for (size_t i = 0; i < rule->n_sockopts; i++) {
         const struct ns_sockopt_action *action = &rule->sockopts[i];
         char number[16] = "";
-
         if (action->verb >= NS_SOCKOPT_SET)
             snprintf(number, sizeof number, "%d", action->value);
         say("sockopt %s: %s%s", ns_sockopts[action->option].name, texts[action->verb], number);
@@ -71,7 +68,6 @@ void ns_effect_print_listener(const struct ns_ruleset *set, const struct ns_addr
     bool settled = false;
     const struct ns_rule *rule = ns_match_listener(set, local, &settled);
     char name[256], text[512];
-
     if (!local->known && set->needs_local)
         snprintf(text, sizeof text, "unknown without --local");
     else if (rule)

@@ -37,7 +37,6 @@ static bool parse_address(const char *text, struct ns_address *address)
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
     char host[INET6_ADDRSTRLEN], port[6], end;
     bool is_6 = sscanf(text, "[%45[^]]]:%5[0-9]%c", host, port, &end) == 2;
-
     if (!is_6 && sscanf(text, "%15[^:]:%5[0-9]%c", host, port, &end) != 2)
         return false;
     in.sin_port = in6.sin6_port = htons((uint16_t)atoi(port));
@@ -71,7 +70,6 @@ static bool take_options(int argc, char **argv, struct options *options)
                                         {NS_EXPLAIN_LOCAL, &options->local, 0, 0},
                                         {0}};
     int role = NS_ROLE_UNKNOWN;
-
     if (!ns_verbs_read("explain", argc, argv, targets) ||
         !take_address("--remote", options->remote, &facts->remote) ||
         !take_address("--local", options->local, &facts->local))
@@ -96,7 +94,6 @@ static void say_process(const struct ns_subject *subject, const char *word)
     const struct ns_reach *reach = &subject->reach;
     const char *reason = ns_reach_reason(reach->verdict), *exe = subject->process.exe;
     cJSON *entry = add_object("process");
-
     ns_output_text(entry, "asked", word);
     ns_output_text(entry, "path", exe);
     ns_output_text(entry, "script", reach->is_script ? reach->program : NULL);
@@ -118,7 +115,6 @@ static void say_process(const struct ns_subject *subject, const char *word)
 static void say_socket(const struct options *options)
 {
     cJSON *entry = add_object("socket");
-
     ns_output_text(entry, "role", options->role);
     ns_output_text(entry, "local", options->local);
     ns_output_text(entry, "remote", options->remote);
@@ -160,7 +156,6 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 {
     char name[256];
     unsigned undecided = 0;
-
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
         bool is_open;
@@ -168,7 +163,6 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
             explain_mismatch(ns_match_explain(rule, &subject->process, facts), facts, &is_open);
         const char *result = !why ? "matches" : is_open ? "undecided" : "does not match";
         cJSON *entry = ns_output_entry("rules");
-
         if (entry)
             cJSON_AddNumberToObject(entry, "number", rule->index + 1);
         ns_output_text(entry, "name", rule->name);
@@ -186,7 +180,6 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 static void say_rule(const struct ns_rule *rule)
 {
     cJSON *entry = add_object("rule");
-
     if (entry) {
         cJSON_AddNumberToObject(entry, "number", rule->index + 1);
         cJSON_AddNumberToObject(entry, "max_delay_us", rule->max_delay_us);
@@ -201,7 +194,6 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
                           const struct ns_socket_facts *facts)
 {
     struct ns_ruleset set;
-
     if (!policy->enabled) {
         ns_output_line("the policy is not enabled: every socket is left alone");
         return NS_EXIT_NO;
@@ -234,7 +226,6 @@ int ns_explain_main(int argc, char **argv)
     static const char *const lists[] = {"tried", "rules", "effects", "warnings"};
     char off[128];
     int status = NS_EXIT_ERROR;
-
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         ns_output_expect(lists[i]);
     if (!take_options(argc, argv, &options))

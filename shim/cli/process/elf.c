@@ -29,7 +29,6 @@ static bool has_go_note(int fd, const ElfW(Phdr) * segment)
     uint64_t offset = segment->p_offset, end = offset + segment->p_filesz;
     ElfW(Nhdr) note;
     char owner[4];
-
     while (offset < end && read_at(fd, &note, sizeof note, offset)) {
         offset += sizeof note;
         if (note.n_namesz == sizeof owner && read_at(fd, owner, sizeof owner, offset) &&
@@ -43,7 +42,6 @@ static bool has_go_note(int fd, const ElfW(Phdr) * segment)
 static void take_segment(int fd, const ElfW(Phdr) * segment, struct ns_elf *elf)
 {
     uint64_t end = segment->p_offset + segment->p_filesz;
-
     if (segment->p_type == PT_LOAD && end > elf->needs)
         elf->needs = end;
     if (segment->p_type == PT_NOTE && has_go_note(fd, segment))
@@ -59,7 +57,6 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-
     *elf = (struct ns_elf){0};
     if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
@@ -78,7 +75,6 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
 static bool find_symbols(int fd, ElfW(Shdr) * symbols, ElfW(Shdr) * names)
 {
     ElfW(Ehdr) header;
-
     if (!read_at(fd, &header, sizeof header, 0))
         return false;
     for (unsigned i = 0; i < header.e_shnum; i++)
@@ -96,11 +92,9 @@ bool ns_elf_path_makes_sockets(const char *path)
     ElfW(Shdr) symbols, names;
     bool known = fd >= 0 && find_symbols(fd, &symbols, &names), found = !known;
     uint64_t n = known ? symbols.sh_size / sizeof(ElfW(Sym)) : 0;
-
     for (uint64_t i = 0; i < n && !found; i++) {
         ElfW(Sym) symbol;
         char name[sizeof calls[0]] = "";
-
         if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
             break;
         if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0 ||
@@ -120,7 +114,6 @@ bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
     struct stat st;
     /* The name may be a FIFO's or a terminal's. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
     reason[0] = '\0';
     if (fd < 0 || fstat(fd, &st) != 0)
         snprintf(reason, size, "cannot be read: %s", strerror(errno));

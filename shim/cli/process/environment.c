@@ -30,11 +30,9 @@ static const char *const variables[] = {
 static bool is_mistake(const char *name, size_t length)
 {
     bool begins = false;
-
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         size_t known = strlen(variables[i]);
         bool same = strncmp(name, variables[i], known) == 0;
-
         if (same && length == known)
             return false;
         begins = begins || same;
@@ -46,7 +44,6 @@ static bool is_mistake(const char *name, size_t length)
 static bool can_write(const char *file)
 {
     char directory[PATH_MAX];
-
     snprintf(directory, sizeof directory, "%s", file);
     return access(file, W_OK) == 0 ||
            (errno == ENOENT && access(dirname(directory), W_OK | X_OK) == 0);
@@ -60,7 +57,6 @@ static bool has_directory(const char *list)
     char path[PATH_MAX];
     const char *at;
     size_t length;
-
     while (ns_policy_next_directory(&directories, &at, &length)) {
         snprintf(path, sizeof path, "%.*s/.", (int)length, at);
         if (access(path, F_OK) == 0 || errno == EACCES)
@@ -73,7 +69,6 @@ static bool has_directory(const char *list)
 static const char *value_of(const char *name)
 {
     const char *value = getenv(name);
-
     return value && *value ? value : NULL;
 }
 
@@ -81,7 +76,6 @@ __attribute__((format(printf, 2, 3))) static void warn(const char *command, cons
 {
     char text[PATH_MAX + 200];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -95,7 +89,6 @@ static void judge_names(const char *command)
 {
     for (char **entry = environ; *entry; entry++) {
         size_t length = strcspn(*entry, "=");
-
         if (is_mistake(*entry, length))
             warn(command, "unknown variable %.*s; see 'nagleshim help environment'", (int)length,
                  *entry);
@@ -107,7 +100,6 @@ void ns_environment_judge(const char *command)
     const char *level = value_of("NAGLESHIM_LOG"), *file = value_of("NAGLESHIM_LOG_FILE");
     const char *list = value_of("NAGLESHIM_POLICY_DIR");
     char known[64];
-
     judge_names(command);
     if (file && !can_write(file))
         warn(command, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
@@ -126,7 +118,6 @@ bool ns_environment_off(char *text, size_t size)
 {
     const char *off = value_of("NAGLESHIM_OFF");
     bool is_on = off && strcmp(off, "0") != 0;
-
     if (is_on)
         snprintf(text, size,
                  "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the shim is switched off",
@@ -139,7 +130,6 @@ bool ns_environment_policy_file(const char *command, const char *file, char path
     static struct ns_policy_found found;
     struct stat st;
     char text[PATH_MAX + sizeof found.where.message + 32];
-
     if (!realpath(file, path) || stat(path, &st) != 0) {
         ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
         return false;

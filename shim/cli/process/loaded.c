@@ -37,13 +37,11 @@ static uint64_t read_notes(const struct ns_proc *proc, uint64_t at, uint64_t siz
     static const char owner[] = NS_STATUS_NOTE;
     char bytes[NOTES_MOST];
     size_t from = 0;
-
     if (size > sizeof bytes || ns_proc_memory(proc, at, bytes, size) != 0)
         return 0;
     while (from + sizeof(ElfW(Nhdr)) <= size) {
         ElfW(Nhdr) note;
         int32_t distance;
-
         memcpy(&note, bytes + from, sizeof note);
         if (note.n_namesz > size || note.n_descsz > size)
             return 0;
@@ -66,7 +64,6 @@ static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *statu
     ElfW(Phdr) segments[SEGMENTS_MOST];
     uint64_t bias = base;
     int error = ns_proc_memory(proc, base, &header, sizeof header);
-
     if (error)
         return error;
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phnum > SEGMENTS_MOST ||
@@ -95,7 +92,6 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
     struct search *search = context;
     struct ns_loaded *loaded = search->loaded;
     const char *base = ns_path_base(mapping->path);
-
     if (search->status) { /* of the first copy, which is in use */
         search->is_data = mapping->writable && search->status >= mapping->start;
         return search->status >= mapping->end;
@@ -120,7 +116,6 @@ static enum ns_shim read_status(const struct ns_proc *proc, uint64_t at, struct 
     struct ns_status *status = &loaded->status;
     struct ns_stats *stats = &loaded->stats;
     int error = ns_proc_memory(proc, at, status, sizeof *status);
-
     loaded->error = error == -EFAULT ? 0 : error;
     if (error)
         return is_denied(error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
@@ -144,7 +139,6 @@ static enum ns_shim read_status(const struct ns_proc *proc, uint64_t at, struct 
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
 {
     struct search search = {.proc = proc, .loaded = loaded};
-
     *loaded = (struct ns_loaded){.shim = NS_SHIM_NO};
     int error = ns_proc_each_mapping(proc, visit_mapping, &search);
     if (error || loaded->error) {

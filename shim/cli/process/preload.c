@@ -19,7 +19,6 @@ static bool exists_in(const char *directory, const char *name, char path[PATH_MA
 {
     char candidate[PATH_MAX];
     int n = snprintf(candidate, sizeof candidate, "%s/%s", directory, name);
-
     return (size_t)n < sizeof candidate && access(candidate, R_OK) == 0 &&
            realpath(candidate, path);
 }
@@ -27,7 +26,6 @@ static bool exists_in(const char *directory, const char *name, char path[PATH_MA
 bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_MAX])
 {
     char here[PATH_MAX] = "", lib[PATH_MAX + 8], unfit[128];
-
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(lib, sizeof lib, "%s/../lib", here);
@@ -53,7 +51,6 @@ bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_M
 static bool has_base_name(const char *entry, size_t length, const char *name)
 {
     size_t own = strlen(name);
-
     return length >= own && memcmp(entry + length - own, name, own) == 0 &&
            (length == own || entry[length - own - 1] == '/');
 }
@@ -71,7 +68,6 @@ static bool is_sanitizer(const char *entry, size_t length)
     static const char *const patterns[] = {"lib[almt]san.so*", "libubsan.so*", "libhwasan.so*",
                                            "libclang_rt.*san[.-]*"};
     char path[PATH_MAX];
-
     snprintf(path, sizeof path, "/%.*s", (int)length, entry);
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
         if (fnmatch(patterns[i], strrchr(path, '/') + 1, 0) == 0)
@@ -95,7 +91,6 @@ static void add_entries(char *list, const char *old, bool sanitizers)
 char *ns_preload_join(const char *old, const char *library)
 {
     char *list = calloc(1, (old ? strlen(old) : 0) + strlen(library) + 3);
-
     if (!list)
         return NULL;
     add_entries(list, old ? old : "", true);
@@ -110,7 +105,6 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX])
 {
     while (*list != '\0') {
         size_t length = strcspn(list, NS_PRELOAD_SEPARATORS "#");
-
         if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
             snprintf(entry, PATH_MAX, "%.*s", (int)length, list);
             return true;
@@ -128,7 +122,6 @@ bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     ssize_t n = is_file ? read(fd, text, sizeof text - 1) : 0;
-
     text[n > 0 ? n : 0] = '\0';
     if (fd >= 0)
         close(fd);
@@ -139,7 +132,6 @@ bool ns_preload_take(const char *command, char path[PATH_MAX])
 {
     char reason[PATH_MAX];
     bool found = ns_preload_locate(NS_LIBRARY_NAME, path, reason);
-
     if (!found)
         ns_say(command, "%s", reason);
     return found;
@@ -148,6 +140,5 @@ bool ns_preload_take(const char *command, char path[PATH_MAX])
 char *ns_preload_list(const char *command)
 {
     char path[PATH_MAX];
-
     return ns_preload_take(command, path) ? ns_preload_join(getenv("LD_PRELOAD"), path) : NULL;
 }

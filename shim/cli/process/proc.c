@@ -30,12 +30,10 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
     DIR *dir = opendir("/proc");
     const struct dirent *entry;
     bool any = false, goes_on = true;
-
     if (!dir)
         return -errno;
     while (goes_on && (entry = readdir(dir))) {
         pid_t pid = atoi(entry->d_name);
-
         if (pid <= 0)
             continue;
         any = true;
@@ -48,7 +46,6 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
 static void take_status_line(struct ns_proc *proc, const char *line)
 {
     unsigned real, effective;
-
     if (strncmp(line, "Name:\t", 6) == 0)
         snprintf(proc->name, sizeof proc->name, "%.*s", (int)strcspn(line + 6, "\n"), line + 6);
     else if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
@@ -61,7 +58,6 @@ FILE *ns_proc_stream(const struct ns_proc *proc, const char *name)
 {
     int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC);
     FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
-
     if (fd >= 0 && !stream)
         close(fd);
     return stream;
@@ -71,7 +67,6 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];
     struct ns_state state;
-
     *proc = (struct ns_proc){.dir = -1, .pid = pid, .process = pid};
     snprintf(path, sizeof path, "/proc/%d", pid);
     proc->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -84,7 +79,6 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     FILE *status = ns_proc_stream(proc, "status");
     if (!status) {
         int error = errno == ENOENT ? ESRCH : errno;
-
         ns_proc_close(proc);
         return -error;
     }
@@ -109,7 +103,6 @@ void ns_proc_close(struct ns_proc *proc)
 bool ns_proc_is_gone(const struct ns_proc *proc)
 {
     struct ns_state state;
-
     return ns_state_read(proc->dir, "stat", &state) != 0 || strchr("ZX", state.letter) ||
            state.is_exiting;
 }
@@ -118,7 +111,6 @@ static int read_auxv(struct ns_proc *proc)
 {
     FILE *auxv = ns_proc_stream(proc, "auxv");
     unsigned long entry[2];
-
     if (!auxv)
         return -errno;
     while (fread(entry, sizeof entry, 1, auxv) == 1) {
@@ -136,7 +128,6 @@ int ns_proc_look(struct ns_proc *proc)
 {
     ssize_t n = readlinkat(proc->dir, "exe", proc->exe, sizeof proc->exe - 1);
     int error = n < 0 ? -errno : 0;
-
     proc->execfn[0] = '\0';
     proc->exe[n > 0 ? n : 0] = '\0';
     if (!error)
@@ -148,7 +139,6 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size)
 {
     int fd = openat(proc->dir, "cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, buffer, size);
-
     if (fd >= 0)
         close(fd);
     return n > 0 ? (size_t)n : 0;
@@ -160,7 +150,6 @@ char *ns_proc_preload(const struct ns_proc *proc)
     FILE *variables = ns_proc_stream(proc, "environ");
     char *entry = NULL, *value = NULL;
     size_t room = 0, length = strlen(name);
-
     while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0)
         if (strncmp(entry, name, length) == 0)
             value = strdup(entry + length);
@@ -191,7 +180,6 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
     FILE *maps = ns_proc_stream(proc, "maps");
     char *line = NULL;
     size_t room = 0;
-
     if (!maps)
         return errno == ENOENT ? -ESRCH : -errno;
     while (getline(&line, &room, maps) > 0) {
@@ -199,7 +187,6 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
         uint64_t inode = 0;
         char permissions[8] = "";
         int path = 0;
-
         line[strcspn(line, "\n")] = '\0';
         if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n",
                    &mapping.start, &mapping.end, permissions, &mapping.offset, &inode, &path) < 5)
@@ -221,7 +208,6 @@ static ssize_t read_memory(const struct ns_proc *proc, uint64_t address, void *b
     int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, buffer, size, (off_t)address);
     int error = errno;
-
     if (fd >= 0)
         close(fd);
     return n >= 0 ? n : error == EIO ? -EFAULT : -error;
@@ -230,14 +216,12 @@ static ssize_t read_memory(const struct ns_proc *proc, uint64_t address, void *b
 int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
     ssize_t n = read_memory(proc, address, buffer, size);
-
     return n < 0 ? (int)n : (size_t)n == size ? 0 : -EFAULT;
 }
 
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size)
 {
     ssize_t n = read_memory(proc, address, buffer, size - 1);
-
     buffer[n > 0 ? n : 0] = '\0';
     ns_sanitize(buffer);
     return n < 0 ? (int)n : 0;
@@ -249,13 +233,11 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     unsigned count = 0;
-
     *has_ring = false;
     if (!dir && fd >= 0)
         close(fd);
     while (dir && (entry = readdir(dir))) {
         char path[300], target[64] = "", protocol[32] = "";
-
         snprintf(path, sizeof path, "/proc/self/fd/%d/%s", fd, entry->d_name);
         if (readlink(path, target, sizeof target - 1) < 0)
             continue;
@@ -273,7 +255,6 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring)
 static bool same_file(int dir, const char *name, const char *own)
 {
     struct stat there, here;
-
     return fstatat(dir, name, &there, 0) == 0 && stat(own, &here) == 0 &&
            there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
@@ -298,7 +279,6 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
         .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT,
     };
     int at = openat(proc->dir, *path == '/' ? "root" : "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
     if (at < 0)
         return -errno;
     int fd = (int)syscall(SYS_openat2, at, path, &how, sizeof how); /* Linux 5.6 */
@@ -311,7 +291,6 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 double ns_proc_started(const struct ns_proc *proc)
 {
     struct timespec wall, up;
-
     if (proc->start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
         clock_gettime(CLOCK_BOOTTIME, &up) != 0)
         return 0;

@@ -30,7 +30,6 @@ static bool locate(const char *word, char *path, size_t size)
 {
     const char *entry = getenv("PATH");
     struct stat st;
-
     if (strchr(word, '/')) {
         snprintf(path, size, "%s", word);
         if (stat(path, &st) == 0)
@@ -56,7 +55,6 @@ static enum ns_reach_verdict judge_rights(const char *path)
 {
     struct stat st;
     struct statvfs fs;
-
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
         (statvfs(path, &fs) == 0 && (fs.f_flag & ST_NOSUID)) || stat(path, &st) != 0)
         return NS_REACH_YES;
@@ -73,7 +71,6 @@ static enum ns_reach_verdict judge_rights(const char *path)
 const char *ns_reach_libc(const char *loader)
 {
     const char *name = ns_path_base(loader);
-
     if (fnmatch("ld-musl-*.so*", name, 0) == 0)
         return "musl";
     /* ld-2.31.so, ld.so.1, ld64.so.2, ld-linux-x86-64.so.2, ld-linux-aarch64.so.1 */
@@ -102,7 +99,6 @@ static void follow_env(struct ns_reach *reach, char *words)
 {
     char *rest = NULL;
     char *word = strtok_r(words + (strncmp(words, "-S", 2) == 0 ? 2 : 0), " \t", &rest);
-
     while (word && (*word == '-' || strchr(word, '=')))
         word = strtok_r(NULL, " \t", &rest);
     reach->by_env = true;
@@ -115,7 +111,6 @@ static void follow_script(int fd, struct ns_reach *reach)
 {
     char line[SCRIPT_LINE_MOST + 1];
     ssize_t length = pread(fd, line, SCRIPT_LINE_MOST, 0);
-
     reach->is_script = true;
     line[length > 0 ? length : 0] = '\0';
     if (strncmp(line, "#!", 2) != 0) {
@@ -140,7 +135,6 @@ static bool judge_file(struct ns_reach *reach)
 {
     static struct ns_elf elf;
     struct stat st;
-
     reach->verdict = NS_REACH_UNKNOWN;
     if (stat(reach->file, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
@@ -203,7 +197,6 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
     struct ns_reach *reach = &subject->reach;
     struct ns_process *process = &subject->process;
     unsigned n = 0;
-
     ns_reach_inspect(word, reach);
     process->argv0 = word;
     process->execfn = reach->program[0] != '\0' ? reach->program : word;
@@ -227,14 +220,12 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
 static bool is_library_name(const char *path)
 {
     const char *base = ns_path_base(path);
-
     return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
 }
 
 bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script)
 {
     struct stat st;
-
     may_be_script = may_be_script && reach->is_script && !reach->by_shell;
     if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
         ns_say(command, "'%s' is %s, not a program", reach->program,
@@ -255,7 +246,6 @@ static void print_tried(void *context, const char *path, int error)
                          : error == -EINVAL ? "invalid"
                                             : ns_policy_error_reason(error);
     cJSON *entry = ns_output_entry("tried");
-
     (void)context;
     ns_output_text(entry, "path", path);
     ns_output_text(entry, "result", result);
@@ -266,10 +256,8 @@ static void print_policy(const struct ns_policy_found *found)
 {
     const struct ns_policy *policy = found->policy;
     bool is_builtin = found->origin == NS_POLICY_BUILTIN;
-
     if (ns_output_is_json()) {
         cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "policy");
-
         ns_output_text(entry, "path", is_builtin ? NULL : found->path);
         cJSON_AddBoolToObject(entry, "valid", policy != NULL);
         cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
@@ -293,7 +281,6 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
         .argv0 = subject->process.argv0,
         .exe = subject->process.exe,
     };
-
     if (file) {
         ns_policy_read(file, found);
         print_tried(NULL, found->path, found->error);
@@ -302,7 +289,6 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
     }
     if (!found->policy) {
         char text[PATH_MAX + sizeof found->where.message + 32];
-
         ns_say(command, "%s", ns_policy_error_text(found, text, sizeof text));
     }
     print_policy(found);
@@ -313,7 +299,6 @@ int ns_program_say_failure(const char *command, const char *word, int error)
 {
     char path[PATH_MAX];
     bool exists = locate(word, path, sizeof path);
-
     if (error == ENOENT && exists)
         ns_say(command, "cannot run '%s': its interpreter is missing", word);
     else if (error == ENOENT && !strchr(word, '/'))
@@ -331,7 +316,6 @@ void ns_program_self(char *path, size_t size)
                       stat(path, &found) == 0 && found.st_dev == own.st_dev &&
                       found.st_ino == own.st_ino;
     ssize_t n = is_in_path ? 0 : readlink("/proc/self/exe", path, size - 1);
-
     if (n <= 0)
         n = snprintf(path, size, "%s", name);
     path[n] = '\0';

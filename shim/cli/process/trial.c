@@ -40,7 +40,6 @@ static int run(char *const *words, const char *library, bool is_clean, char outp
 {
     int fd = memfd_create("nagleshim trial", MFD_CLOEXEC), status = -1;
     pid_t child = fd < 0 ? -1 : fork();
-
     if (child == 0) {
         become(words, library, is_clean, fd);
         _exit(CANNOT_EXECUTE);
@@ -57,7 +56,6 @@ static int run(char *const *words, const char *library, bool is_clean, char outp
 static bool is_trusted(const char *loader)
 {
     struct stat st;
-
     return stat(loader, &st) == 0 && S_ISREG(st.st_mode) &&
            (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
@@ -68,10 +66,8 @@ static char output[OUTPUT_MOST];
 bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX])
 {
     const char *line = *place ? *place : output;
-
     for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *arrow = strstr(line, " => "), *end = arrow ? strstr(arrow, " (0x") : NULL;
-
         if (!end || end > line + strcspn(line, "\n") || end - arrow - 4 >= PATH_MAX)
             continue;
         snprintf(path, PATH_MAX, "%.*s", (int)(end - arrow - 4), arrow + 4);
@@ -89,7 +85,6 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
 {
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
     char listed[PATH_MAX + 8];
-
     if (*loader == '\0' || !is_trusted(loader)) {
         snprintf(reason, size, "%s%s", loader,
                  *loader ? " belongs to another user than root, and was not run"
@@ -122,7 +117,6 @@ bool ns_trial_start(const char *program, const char *library, char *reason, size
 {
     char *const words[] = {(char *)program, NULL};
     int status = run(words, library, true, output);
-
     output[strcspn(output, "\n")] = '\0';
     if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_EXECUTE && !*output))
         snprintf(reason, size, "cannot be executed");

@@ -24,7 +24,6 @@ static void look_at(struct ns_top_process *process, uint64_t now)
     static struct ns_loaded loaded;
     struct ns_proc proc;
     bool opened = ns_proc_open(process->pid, &proc) == 0;
-
     process->looked = now;
     if (opened && (process->started == 0 || proc.start == process->started)) {
         process->shim = NS_SHIM_DENIED;
@@ -72,7 +71,6 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
 {
     const struct ns_address *service =
         watched->role == NS_ROLE_SERVER ? &watched->local : &watched->remote;
-
     for (size_t i = 0; i < top->n_rows; i++)
         if (is_of(top->rows[i]->process, watched) && top->rows[i]->role == watched->role &&
             ns_address_is_same(&top->rows[i]->service, service))
@@ -98,7 +96,6 @@ static void note_held(struct ns_top *top, const struct ns_watched *watched, uint
 {
     const struct ns_top_row *row = watched->owner;
     size_t i = 0;
-
     while (i < top->n_held && !(ns_address_is_same(&top->held[i].local, &watched->local) &&
                                 ns_address_is_same(&top->held[i].remote, &watched->remote)))
         i++;
@@ -114,7 +111,6 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
 {
     struct ns_top *top = context;
     struct ns_top_row *row = watched->owner ? watched->owner : find_row(top, watched);
-
     watched->owner = row;
     if (!row || !hold->waited)
         return;
@@ -127,10 +123,8 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
 static void take_from_peer(const struct ns_top *top, const struct ns_watched *watched)
 {
     struct ns_top_row *row = watched->owner;
-
     for (size_t i = 0; i < top->n_held; i++) {
         const struct ns_top_held *held = &top->held[i];
-
         if (watched->local.port == held->remote.port &&
             ns_address_is_same(&watched->local, &held->remote) &&
             ns_address_is_same(&watched->remote, &held->local)) {
@@ -149,7 +143,6 @@ static bool count_connection(void *context, struct ns_watched *watched)
 {
     struct ns_top *top = context;
     struct ns_top_row *row = watched->owner;
-
     if (!row || row->role != watched->role)
         row = find_row(top, watched);
     watched->owner = row;
@@ -169,7 +162,6 @@ static int compare_rows(const void *left, const void *right)
     const struct ns_top_row *a = *(const struct ns_top_row *const *)left;
     const struct ns_top_row *b = *(const struct ns_top_row *const *)right;
     int order = ns_top_is_shown(b) - ns_top_is_shown(a);
-
     if (order == 0)
         order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
     if (order == 0)
@@ -187,7 +179,6 @@ static int compare_rows(const void *left, const void *right)
 static void drop_empty(struct ns_top *top)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < top->n_processes; i++)
         top->processes[i]->used = false;
     for (size_t i = 0; i < top->n_rows; i++) {
@@ -212,7 +203,6 @@ static void drop_empty(struct ns_top *top)
 static void count_tally(struct ns_top *top)
 {
     struct ns_watch_tally before = top->tally;
-
     ns_watch_tally(top->watch, &top->tally);
     top->since = top->tally;
     top->since.looks -= before.looks;
@@ -224,7 +214,6 @@ static void count_tally(struct ns_top *top)
 void ns_top_refresh(struct ns_top *top, uint64_t now)
 {
     unsigned looked = 0;
-
     for (size_t i = 0; i < top->n_rows; i++)
         *top->rows[i] = (struct ns_top_row){.process = top->rows[i]->process,
                                             .role = top->rows[i]->role,
@@ -239,7 +228,6 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     top->begin = now;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_row *row = top->rows[i];
-
         row->holds_rate = top->seconds > 0 ? (double)row->holds / top->seconds : 0;
         row->lost_rate = top->seconds > 0 ? (double)row->lost_ns / 1e6 / top->seconds : 0;
         /* A hold may begin before the interval. A connection cannot lose more than the time. */

@@ -30,7 +30,6 @@ static void print_summary(FILE *out, const struct ns_top *top)
     unsigned stalling = 0;
     char clock[16];
     struct tm local;
-
     for (size_t i = 0; i < top->n_rows; i++)
         stalling += top->rows[i]->lost_rate > 0;
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
@@ -60,13 +59,11 @@ static const char *const shims[] = {
 static char *describe_peer(const struct ns_top_row *row, char *buffer, size_t size)
 {
     const struct ns_address *address = row->role == NS_ROLE_SERVER ? &row->peer : &row->service;
-
     buffer[0] = '\0';
     if (row->role == NS_ROLE_SERVER)
         ns_words_add(buffer, size, "port %u, ", row->service.port);
     if (row->role != NS_ROLE_SERVER || row->connections == 1) {
         char text[64];
-
         ns_words_add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
         if (row->connections > 1)
             ns_words_add(buffer, size, ", ");
@@ -82,7 +79,6 @@ static char *describe_peer(const struct ns_top_row *row, char *buffer, size_t si
 static int places(const char *text)
 {
     int n = 0;
-
     for (; *text; text++)
         n += ((unsigned char)*text & 0xC0) != 0x80;
     return n;
@@ -92,7 +88,6 @@ static void print_row(FILE *out, const struct ns_top_row *row, int width)
 {
     const char *role = ns_role_name(row->role);
     char peer[96];
-
     fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
             width - places(row->process->name), "", row->process->pid, role ? role : "?",
             row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
@@ -103,7 +98,6 @@ size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most
 {
     int width = NAME_LEAST;
     size_t left = 0;
-
     for (size_t i = 0; i < top->n_rows; i++)
         if (places(top->rows[i]->process->name) > width)
             width = places(top->rows[i]->process->name);
@@ -127,7 +121,6 @@ void ns_top_fill_json(const struct ns_top *top)
         const struct ns_top_row *row = top->rows[i];
         cJSON *entry = ns_output_entry("rows");
         char peer[96];
-
         ns_output_text(entry, "process", row->process->name);
         cJSON_AddNumberToObject(entry, "pid", row->process->pid);
         ns_output_text(entry, "role", ns_role_name(row->role));

@@ -45,7 +45,6 @@ static bool read_options(int argc, char **argv, struct options *options)
         {NS_TOP_ONCE, &options->once, 0, 0}, {NS_TOP_EVERY, &options->every, 0, 0},
         {NS_TOP_JSON, &options->json, 0, 0}, {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
         {NS_TOP_PID, &options->pid, 0, 0},   {0}};
-
     if (!ns_verbs_read("top", argc, argv, targets))
         return false;
     options->once = options->once || options->json;
@@ -58,7 +57,6 @@ static void wait_until(uint64_t then)
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
     uint64_t left = then > now ? then - now : 0;
     struct timespec timeout = {(time_t)(left / SECOND), (long)(left % SECOND)};
-
     ppoll(NULL, 0, &timeout, NULL);
 }
 
@@ -68,7 +66,6 @@ static int take_samples(struct ns_top *top, uint64_t end)
     uint64_t next;
     int error =
         ns_watch_look(top->watch, ns_clock_now(CLOCK_MONOTONIC), &next, ns_top_take_hold, top);
-
     if (!error)
         wait_until(next < end ? next : end);
     return error;
@@ -78,7 +75,6 @@ static int take_samples(struct ns_top *top, uint64_t end)
 static bool is_screen(void)
 {
     const char *type = getenv("TERM");
-
     return isatty(STDOUT_FILENO) && type && *type && strcmp(type, "dumb") != 0;
 }
 
@@ -87,7 +83,6 @@ static void print_cut(const char *text, unsigned columns)
 {
     for (unsigned column = 0; *text; text++) {
         bool begins = ((unsigned char)*text & 0xC0) != 0x80;
-
         column = *text == '\n' ? 0 : column + begins;
         if (column <= columns)
             putchar(*text);
@@ -100,7 +95,6 @@ static void print_screen(const struct ns_top *top, bool every)
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);
-
     if (!out)
         return;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col == 0)
@@ -115,7 +109,6 @@ static void print_screen(const struct ns_top *top, bool every)
 static void print_lines(const struct ns_top *top, const struct options *options)
 {
     size_t left = ns_top_print(stdout, top, options->every, SIZE_MAX);
-
     if (left)
         printf("and %zu more rows without traffic ('--every' prints them)\n", left);
     if (!options->once)
@@ -135,15 +128,12 @@ static bool is_over(const struct options *options)
 static int show(struct ns_top *top, const struct options *options)
 {
     bool screen = !options->once && is_screen();
-
     if (screen) /* a table is one write, so that it does not flicker */
         setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     do {
         uint64_t end = after(options->interval);
-
         while (!asked_to_end && ns_clock_now(CLOCK_MONOTONIC) < end) {
             int error = take_samples(top, end);
-
             if (error)
                 return ns_diagnosed_say_error("top", options->pid, error);
         }
@@ -166,7 +156,6 @@ static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = note_signal}, before;
-
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
@@ -176,7 +165,6 @@ int ns_top_main(int argc, char **argv)
 {
     struct options options = {.interval = 2};
     static struct ns_top top;
-
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     top.begin = ns_clock_now(CLOCK_MONOTONIC);

@@ -26,7 +26,6 @@ static int near_end, far_end;
 static void open_pipe(void)
 {
     int ends[2];
-
     if (pipe(ends) != 0)
         die_errno("pipe");
     far_end = ends[0];
@@ -44,10 +43,8 @@ static void open_tcp(void)
 static void empty(void)
 {
     char bytes[BATCH];
-
     for (size_t have = 0; have < BATCH;) {
         ssize_t got = read_directly(far_end, bytes, BATCH - have);
-
         if (got <= 0)
             die_errno("read");
         have += (size_t)got;
@@ -57,7 +54,6 @@ static void empty(void)
 static int64_t batch_of_writes(write_call call)
 {
     int64_t begun = now_ns();
-
     for (int i = 0; i < BATCH; i++)
         if (call(near_end, "x", 1) != 1)
             die_errno("write");
@@ -71,7 +67,6 @@ static int64_t batch_of_polls(poll_call call)
 {
     struct pollfd one = {.fd = near_end, .events = POLLOUT};
     int64_t begun = now_ns();
-
     for (int i = 0; i < BATCH; i++)
         if (call(&one, 1, -1) != 1)
             die_errno("poll");
@@ -89,15 +84,12 @@ static void compare(bool polls, size_t batches)
 {
     int64_t *direct = numbers(batches), *through = numbers(batches), *added = numbers(batches);
     uint32_t state = 1;
-
     for (size_t i = 0; i < batches; i++) {
         bool first;
-
         state = state * 1664525u + 1013904223u;
         first = (state >> 16 & 1) != 0;
         for (int turn = 0; turn < 2; turn++) {
             bool directly = (turn == 0) == first;
-
             (directly ? direct : through)[i] = run_batch(polls, directly);
         }
         added[i] = through[i] - direct[i];
@@ -115,7 +107,6 @@ int main(int argc, char **argv)
 {
     size_t batches;
     bool polls;
-
     if (argc < 3)
         usage_error("needs pipe|tcp|poll BATCHES [--plain]");
     polls = strcmp(argv[1], "poll") == 0;

@@ -11,11 +11,9 @@ static const struct socket_options options = {.sndbuf = -1};
 static void serve(int listener)
 {
     char request[REQUEST], answer[ANSWER];
-
     fill_pattern(answer, sizeof(answer), 1);
     for (;;) {
         int fd = accept_one(listener);
-
         if (read_all(fd, request, sizeof(request)))
             write_all(fd, answer, sizeof(answer));
         close(fd);
@@ -26,12 +24,10 @@ static void ask(const char *host, const char *port, size_t count)
 {
     char request[REQUEST], answer[ANSWER + 1];
     int64_t begun = now_ns();
-
     fill_pattern(request, sizeof(request), 2);
     for (size_t i = 0; i < count; i++) {
         int fd = connect_to(host, port, &options);
         size_t have = 0, got;
-
         write_all(fd, request, sizeof(request));
         while ((got = read_some(fd, answer + have, sizeof(answer) - have)) != 0)
             have += got;

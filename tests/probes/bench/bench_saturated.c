@@ -18,7 +18,6 @@ struct connection {
 static void answer(int fd, size_t pieces)
 {
     char request[QUESTION], piece[PIECE];
-
     if (!read_all(fd, request, sizeof(request))) {
         close(fd);
         return;
@@ -34,13 +33,11 @@ static void serve(long port, size_t pieces, const struct socket_options *options
     int fds[MOST_CONNECTIONS], epoll = epoll_create1(0);
     int listener = listen_on(port, options);
     struct epoll_event events[MOST_EVENTS];
-
     if (epoll < 0)
         die_errno("epoll_create1");
     watch(epoll, listener, (epoll_data_t){.ptr = NULL});
     for (size_t have = 0;;) {
         size_t ready = wait_for_some(epoll, events, MOST_EVENTS);
-
         for (size_t i = 0; i < ready; i++) {
             if (events[i].data.ptr != NULL) {
                 answer(*(int *)events[i].data.ptr, pieces);
@@ -58,7 +55,6 @@ static void serve(long port, size_t pieces, const struct socket_options *options
 static void ask(struct connection *one)
 {
     char request[QUESTION];
-
     fill_pattern(request, sizeof(request), 1);
     one->have = 0;
     one->begun = now_ns();
@@ -70,12 +66,10 @@ static bool take(struct connection *one, size_t pieces)
 {
     char data[MOST_PIECES * PIECE], expected[PIECE];
     size_t got = read_some(one->fd, data, pieces * PIECE - one->have);
-
     if (got == 0)
         die("the server closed the connection");
     for (size_t i = 0; i < got; i++) {
         size_t at = one->have + i;
-
         if (i == 0 || at % PIECE == 0)
             fill_pattern(expected, sizeof(expected), at / PIECE);
         if (data[i] != expected[at % PIECE])
@@ -91,7 +85,6 @@ static void run(struct connection *all, size_t connections, size_t pieces, size_
     int epoll = epoll_create1(0);
     int64_t *took = numbers(rounds), begun = now_ns();
     size_t asked = 0, done = 0;
-
     if (epoll < 0)
         die_errno("cannot begin");
     for (size_t i = 0; i < connections; i++)
@@ -100,10 +93,8 @@ static void run(struct connection *all, size_t connections, size_t pieces, size_
         ask(&all[asked]);
     while (done < rounds) {
         size_t ready = wait_for_some(epoll, events, MOST_EVENTS);
-
         for (size_t i = 0; i < ready; i++) {
             struct connection *one = events[i].data.ptr;
-
             if (!take(one, pieces))
                 continue;
             took[done++] = now_ns() - one->begun;
@@ -123,7 +114,6 @@ int main(int argc, char **argv)
     struct connection all[MOST_CONNECTIONS];
     struct socket_options options = {.sndbuf = -1};
     size_t connections;
-
     options.nodelay = argc == 5 && strcmp(argv[4], "nodelay") == 0;
     if ((argc == 4 || options.nodelay) && strcmp(argv[1], "server") == 0)
         serve(parse_number(argv[2], "PORT", 0, 65535),

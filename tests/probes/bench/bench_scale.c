@@ -35,7 +35,6 @@ static struct pair *open_pairs(size_t pairs)
     struct sockaddr_in address;
     struct pair *made = calloc(pairs, sizeof(*made));
     int listener = loopback_listener(&address);
-
     if (made == NULL)
         die("no memory");
     for (size_t i = 0; i < pairs; i++)
@@ -47,10 +46,8 @@ static struct pair *open_pairs(size_t pairs)
 static void empty(int fd, size_t bytes)
 {
     char taken[BATCH];
-
     while (bytes > 0) {
         ssize_t got = read_directly(fd, taken, bytes);
-
         if (got <= 0)
             die_errno("read");
         bytes -= (size_t)got;
@@ -60,7 +57,6 @@ static void empty(int fd, size_t bytes)
 static void *write_batches(void *argument)
 {
     const struct pair *pair = argument;
-
     for (size_t i = 0; i < count; i++) {
         for (int j = 0; j < BATCH; j++)
             if (write(pair->near, "x", 1) != 1 || poll(NULL, 0, 0) != 0)
@@ -73,7 +69,6 @@ static void *write_batches(void *argument)
 static void run_threads(size_t threads)
 {
     struct pair *pairs = open_pairs(threads);
-
     for (size_t i = 0; i < threads; i++)
         if (pthread_create(&pairs[i].thread, NULL, write_batches, &pairs[i]) != 0)
             die("pthread_create fails");
@@ -87,7 +82,6 @@ static void run_waits(size_t owed)
     struct epoll_event event = {.events = EPOLLIN};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     char byte;
-
     for (size_t i = 0; i < owed; i++)
         if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, pairs[i].near, &event) != 0)
             die_errno("epoll_ctl");
@@ -106,7 +100,6 @@ static void run_waits(size_t owed)
 int main(int argc, char **argv)
 {
     size_t sockets, also;
-
     if (argc != 5)
         usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
     sockets = parse_count(argv[2]);

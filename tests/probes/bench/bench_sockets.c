@@ -10,7 +10,6 @@ enum { TO_ONE_LISTENER = 20000 };
 static void exchange(int from, int to)
 {
     char byte = 'x';
-
     write_all(from, &byte, 1);
     if (!read_all(to, &byte, 1))
         die("the connection ended");
@@ -20,7 +19,6 @@ static void open_pair(int listener, const struct sockaddr_in *address)
 {
     int client = loopback_connect(address);
     int server = accept_one(listener);
-
     exchange(client, server);
     exchange(server, client);
 }
@@ -31,7 +29,6 @@ int main(int argc, char **argv)
     size_t count;
     int listener = -1;
     char byte;
-
     if (argc != 2)
         usage_error("needs COUNT");
     count = parse_count(argv[1]);

@@ -29,7 +29,6 @@ static struct cost run_once(char *program, char **environment)
     struct rusage used;
     int status;
     pid_t child;
-
     errno = posix_spawn(&child, program, NULL, NULL, arguments, environment);
     if (errno != 0)
         die_errno(program);
@@ -45,7 +44,6 @@ static struct cost fork_once(void)
     struct rusage used;
     int status;
     pid_t child = fork();
-
     if (child == 0)
         _exit(0);
     if (wait4(child, &status, 0, &used) != child || status != 0)
@@ -61,10 +59,8 @@ static double quantile_us(int64_t *values, size_t count, size_t percent)
 static int bench_fork(size_t runs)
 {
     int64_t *wall = numbers(runs), *faults = numbers(runs);
-
     for (size_t i = 0; i < runs; i++) {
         struct cost cost = fork_once();
-
         wall[i] = cost.wall;
         faults[i] = cost.faults;
     }
@@ -78,7 +74,6 @@ static char **with(char **variables, size_t more)
 {
     size_t count = 0;
     char **all;
-
     while (environ[count] != NULL)
         count++;
     all = calloc(count + more + 1, sizeof(*all));
@@ -105,7 +100,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < runs; i++) {
         struct cost without = run_once(argv[2], other);
         struct cost with_it = run_once(argv[2], environment);
-
         plain[i] = without.wall;
         loaded[i] = with_it.wall;
         added[i] = with_it.wall - without.wall;

@@ -22,12 +22,10 @@ static void read_streams(long port, size_t size)
 {
     int listener = listen_on(port, &no_options);
     char *data = malloc(size);
-
     if (data == NULL)
         die("no memory for %zu bytes", size);
     for (;;) {
         int fd = accept_one(listener);
-
         read_stream(fd, data, size);
         close(fd);
     }
@@ -38,7 +36,6 @@ static void write_stream(int fd, size_t count, size_t size, bool polls)
     char *data = malloc(size), answer;
     struct pollfd one = {.fd = fd, .events = POLLIN};
     int64_t begun;
-
     if (data == NULL)
         die("no memory for %zu bytes", size);
     fill_pattern(data, size, 1);
@@ -59,7 +56,6 @@ static void write_stream(int fd, size_t count, size_t size, bool polls)
 int main(int argc, char **argv)
 {
     struct socket_options options = no_options;
-
     if (argc == 4 && strcmp(argv[1], "reader") == 0)
         read_streams(parse_number(argv[2], "PORT", 0, 65535), parse_count(argv[3]));
     bool polls = false;

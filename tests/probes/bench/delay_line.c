@@ -37,7 +37,6 @@ struct direction {
 static int64_t now_ns(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -68,7 +67,6 @@ static bool has_room(const struct direction *direction)
 static bool is_lost(struct direction *direction)
 {
     uint64_t x = direction->chance;
-
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -81,7 +79,6 @@ static bool take(struct direction *direction, int64_t delay_ns)
 {
     struct packet *packet = &direction->packets[direction->end % SLOTS];
     ssize_t size;
-
     if (!has_room(direction))
         return false;
     size = read(direction->from, packet->bytes, ROOM);
@@ -101,7 +98,6 @@ static void deliver(struct direction *direction)
 {
     while (direction->first != direction->end) {
         const struct packet *packet = &direction->packets[direction->first % SLOTS];
-
         if (now_ns() < packet->due_ns)
             return;
         /* Refused is what no interface takes: a packet of a protocol that is switched off there. */
@@ -114,10 +110,8 @@ static void deliver(struct direction *direction)
 static int64_t next_due(const struct direction *both)
 {
     int64_t due = INT64_MAX;
-
     for (int i = 0; i < 2; i++) {
         const struct packet *first = &both[i].packets[both[i].first % SLOTS];
-
         if (both[i].first != both[i].end && first->due_ns < due)
             due = first->due_ns;
     }
@@ -130,10 +124,8 @@ static void wait_for_work(const struct direction *both)
     struct pollfd polled[2];
     struct timespec timeout = {0}, *limit = NULL;
     int64_t due = next_due(both);
-
     if (due != INT64_MAX) {
         int64_t left = due - now_ns();
-
         if (left <= 0)
             return;
         timeout.tv_sec = left / 1000000000;
@@ -161,7 +153,6 @@ static void carry(struct direction *both, int64_t delay_ns)
 static int open_far_end(void)
 {
     int control, fd;
-
     if (unshare(CLONE_NEWNET) != 0)
         tun_fail("a network namespace", TUN_MISSING);
     fd = tun_create("far", FAR_ADDRESS, NEAR_ADDRESS);
@@ -175,7 +166,6 @@ static int open_far_end(void)
 static void be_punctual(void)
 {
     struct sched_param least = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
-
     sched_setscheduler(0, SCHED_FIFO, &least);
 }
 
@@ -185,7 +175,6 @@ static void stay_on_this_processor(void)
 {
     int here = sched_getcpu();
     cpu_set_t one;
-
     CPU_ZERO(&one);
     if (here >= 0)
         CPU_SET((size_t)here, &one);
@@ -199,7 +188,6 @@ int main(int argc, char **argv)
     long delay_us = argc == 2 || argc == 3 ? strtol(argv[1], &after, 10) : -1;
     long loss = 0;
     int near, far;
-
     if (argc == 3 && *after == '\0')
         loss = strtol(argv[2], &after, 10);
     if (delay_us < 0 || *after != '\0' || loss < 0 || loss > 100) {

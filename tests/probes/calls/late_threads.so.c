@@ -47,7 +47,6 @@ int use_threads(void)
     void *value = NULL;
     pthread_t thread;
     thrd_t other;
-
     sem_init(&started, 0, 0);
     sem_init(&go_on, 0, 0);
     CHECK(sem_timedwait(&started, &past) == -1 && errno == ETIMEDOUT);

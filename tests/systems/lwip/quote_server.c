@@ -32,7 +32,6 @@ static err_t to_device(struct netif *from, struct pbuf *packet, const ip4_addr_t
 {
     char bytes[ROOM];
     u16_t size = pbuf_copy_partial(packet, bytes, sizeof(bytes), 0);
-
     (void)from;
     (void)to;
     return write(device, bytes, size) == size ? ERR_OK : ERR_IF;
@@ -51,7 +50,6 @@ static void answer(const struct quote_request *request)
 {
     uint32_t stock = ntohl(request->stock);
     struct quote quote = {.stock = request->stock, .price = htonl(price_of(stock))};
-
     if (client.data == NULL)
         die("a request came before the connection for its answer");
     fill_pattern(quote.name, sizeof(quote.name), stock);
@@ -63,7 +61,6 @@ static void answer(const struct quote_request *request)
 static void take(const char *bytes, size_t size)
 {
     struct quote_request request;
-
     if (size > sizeof(request) - client.have)
         die("a request is too long");
     memcpy(client.request + client.have, bytes, size);
@@ -92,7 +89,6 @@ static err_t received(void *argument, struct tcp_pcb *connection, struct pbuf *p
 {
     char bytes[ROOM];
     size_t used, size;
-
     if (error != ERR_OK)
         return error;
     if (packet == NULL) {
@@ -123,7 +119,6 @@ static void begin(void)
 {
     ip4_addr_t own, mask, gateway;
     struct tcp_pcb *listener;
-
     if (!ip4addr_aton(LWIP_ADDRESS, &own) || !ip4addr_aton("255.255.255.0", &mask) ||
         !ip4addr_aton(LINUX_ADDRESS, &gateway))
         die("an address is none");
@@ -149,7 +144,6 @@ static void from_device(void)
     char bytes[ROOM];
     ssize_t size = read(device, bytes, sizeof(bytes));
     struct pbuf *packet;
-
     if (size < 0 && errno != EAGAIN && errno != EINTR)
         die_errno("read");
     /* What the kernel says by itself over IPv6 is of no concern. */
@@ -165,7 +159,6 @@ static void from_device(void)
 int main(void)
 {
     struct pollfd polled = {.events = POLLIN};
-
     device = tun_create("lwip", LINUX_ADDRESS, LWIP_ADDRESS);
     tcpip_init(NULL, NULL);
     begin();
