@@ -39,10 +39,12 @@ void ns_delack_bound(int fd, struct ns_conn *conn)
 
 bool ns_delack_is_bound(int fd, struct ns_conn *conn)
 {
-    if (ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION) != NS_DELACK_US)
-        return false;
-    NS_PUT(conn, delack, NS_DELACK_OURS);
-    return true;
+    int limit = ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION);
+    if (limit == NS_DELACK_US)
+        NS_PUT(conn, delack, NS_DELACK_OURS);
+    else if (limit > 0 && limit != ns_delack_of_fresh())
+        NS_PUT(conn, delack, NS_DELACK_THEIRS);
+    return limit == NS_DELACK_US;
 }
 
 int ns_delack_of_fresh(void)

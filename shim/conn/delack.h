@@ -16,7 +16,7 @@ enum {
 /* Set the limit, unless the socket has one. */
 void ns_delack_bound(int fd, struct ns_conn *conn);
 
-/* Does fd have the library's limit already? Notes it in conn. */
+/* Does a socket that came from outside have the library's limit? Notes in conn whose it has. */
 bool ns_delack_is_bound(int fd, struct ns_conn *conn);
 
 /* Remove the library's limit. */

@@ -7,8 +7,6 @@
 #include "conn/fds.h"
 #include "conn/kernel.h"
 
-#include <errno.h>
-
 enum { SLAB_SIZE = 64 * 1024 };
 
 /* Options that any rule of this process rewrites: one bit for each index. */

@@ -246,8 +246,8 @@ static void choose(int fd, struct ns_conn *conn)
      * that handed it on, or on a listener from which it was accepted unseen, where the limit says
      * so: see ns_socket_mark_as_ours. */
     bool marked = NS_GET(conn, origin) & NS_HANDED_ON || atomic_load(&unseen);
-    bool ours = !NS_GET(conn, app_nodelay) &&
-                (NS_GET(conn, kernel_nodelay) || (marked && ns_delack_is_bound(fd, conn)));
+    bool bound = ns_delack_is_bound(fd, conn);
+    bool ours = !NS_GET(conn, app_nodelay) && (NS_GET(conn, kernel_nodelay) || (marked && bound));
     NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
     NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && !ours));
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
