@@ -14,7 +14,6 @@
 
 #include "judge/statistics.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,10 +77,9 @@ static bool take_policy(struct comparison *comparison)
 
 static bool take_library(struct comparison *comparison)
 {
-    char *list = ns_preload_list("compare");
-    if (!list || asprintf(&comparison->preload, "LD_PRELOAD=%s", list) < 0)
-        comparison->preload = NULL;
-    free(list);
+    char path[PATH_MAX];
+    if (ns_preload_take("compare", path))
+        comparison->preload = ns_preload_variable(path);
     return comparison->preload != NULL;
 }
 

@@ -67,15 +67,11 @@ enum { COLUMNS = 80 };
 /* The words that an option takes, below its text; further left if they are too long. */
 static void print_words(enum ns_takes takes, int indent)
 {
-    char text[COLUMNS] = "";
-    struct ns_word word;
-    size_t length = 0;
+    char text[COLUMNS];
     if (takes < NS_TAKES_SEND)
         return;
-    for (unsigned i = 0; (word = ns_words_at(takes, i)).name && length < sizeof text; i++)
-        length +=
-            (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : "", word.name);
-    indent = indent + (int)length > COLUMNS ? COLUMNS - (int)length : indent;
+    int length = (int)strlen(ns_words_join(takes, text, sizeof text));
+    indent = indent + length > COLUMNS ? COLUMNS - length : indent;
     printf("%*s%s\n", indent, "", text);
 }
 

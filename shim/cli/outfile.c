@@ -7,9 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,20 +68,4 @@ void ns_outfile_drop(struct ns_outfile *file)
     if (file->made)
         unlink(file->name);
     file->fd = -1;
-}
-
-int ns_outfile_replace(const char *path, const char *text, mode_t mode)
-{
-    char temporary[PATH_MAX + 8];
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    bool good = dprintf(fd, "%s", text) >= 0 && fchmod(fd, mode) == 0 && fsync(fd) == 0 &&
-                rename(temporary, path) == 0;
-    int error = good ? 0 : -errno;
-    close(fd);
-    if (!good)
-        unlink(temporary);
-    return error;
 }

@@ -5,7 +5,6 @@
 #define NS_OUTFILE_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct ns_outfile {
     const char *verb, *name;
@@ -23,8 +22,5 @@ bool ns_outfile_write(struct ns_outfile *file, const char *text);
 
 /* Write nothing, and leave no empty file behind. */
 void ns_outfile_drop(struct ns_outfile *file);
-
-/* Replaces a file as a whole: writes a temporary file, path.XXXXXX, and renames it. 0 or -errno. */
-int ns_outfile_replace(const char *path, const char *text, mode_t mode);
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "policy/scan.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,10 +47,7 @@ char *ns_sanitize(char *text)
 void ns_say(const char *command, const char *format, ...)
 {
     char text[TEXT_MOST];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    NS_FORMAT(text);
     ns_sanitize(text);
     if (command)
         fprintf(stderr, "nagleshim %s: %s\n", command, text);
@@ -96,6 +92,14 @@ void ns_output_text(cJSON *into, const char *name, const char *text)
     free(copy);
 }
 
+void ns_output_number(cJSON *into, const char *name, double number)
+{
+    if (number)
+        cJSON_AddNumberToObject(into, name, number);
+    else
+        cJSON_AddNullToObject(into, name);
+}
+
 static cJSON *list_of(const char *name)
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
@@ -133,10 +137,7 @@ void ns_output_list(const char *list, const char *text)
 void ns_output_fact(const char *list, const char *name, const char *format, ...)
 {
     char text[TEXT_MOST];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    NS_FORMAT(text);
     if (!object) {
         printf("%s: %s\n", name, text);
         return;
@@ -149,23 +150,17 @@ void ns_output_fact(const char *list, const char *name, const char *format, ...)
 void ns_output_item(const char *list, const char *word, const char *format, ...)
 {
     char text[TEXT_MOST];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    NS_FORMAT(text);
     ns_output_line("%s: %s", word, text);
     ns_output_list(list, text);
 }
 
 void ns_output_line(const char *format, ...)
 {
-    va_list arguments;
-    if (object)
-        return;
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    putchar('\n');
+    char text[TEXT_MOST];
+    NS_FORMAT(text);
+    if (!object)
+        puts(text);
 }
 
 void ns_output_start(const char *verb, bool printed)

@@ -6,6 +6,7 @@
 #define NS_OUTPUT_H
 
 #include <cJSON.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -20,6 +21,15 @@ char *ns_output_take(int status);
 
 /* Prints the object, if one is to be printed. Returns the status to exit with. */
 int ns_output_end(int status);
+
+/* Format the arguments of a variadic function, which follow its parameter `format`, in an array. */
+#define NS_FORMAT(text)                                                                            \
+    do {                                                                                           \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        vsnprintf(text, sizeof(text), format, arguments);                                          \
+        va_end(arguments);                                                                         \
+    } while (0)
 
 /* A line "name: text", or an entry with the members "name" and "text" in this list. */
 __attribute__((format(printf, 3, 4))) void ns_output_fact(const char *list, const char *name,
@@ -55,5 +65,8 @@ void ns_output_text(cJSON *object, const char *name, const char *text);
 
 /* The same as an item of a list. */
 void ns_output_add_text(cJSON *list, const char *text);
+
+/* A number as a member; 0 is null. */
+void ns_output_number(cJSON *object, const char *name, double number);
 
 #endif

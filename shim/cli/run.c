@@ -30,9 +30,7 @@ struct run_options {
 /* Can these options be used together? */
 static bool is_clear(const struct run_options *options)
 {
-    int send = NS_SEND_DEFAULT;
-    if (options->send)
-        ns_words_find(NS_TAKES_SEND, options->send, &send);
+    int send = options->send ? ns_words_find(NS_TAKES_SEND, options->send) : NS_SEND_DEFAULT;
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
@@ -110,10 +108,11 @@ static bool put_policy(const struct run_options *options)
 
 static bool put_library(void)
 {
-    char *list = ns_preload_list("run");
-    bool ok = list && put_environment("LD_PRELOAD", list);
-    free(list);
-    return ok;
+    char path[PATH_MAX];
+    if (!ns_preload_take("run", path))
+        return false;
+    char *variable = ns_preload_variable(path); /* stays in the environment */
+    return variable && putenv(variable) == 0;
 }
 
 static bool is_for(const struct ns_policy *policy, const struct ns_process *process)

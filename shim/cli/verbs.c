@@ -7,7 +7,6 @@
 
 #include "policy/policy.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -176,7 +175,7 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     case NS_TAKES_PROGRAM:
         break;
     default:
-        if (ns_words_find(row->takes, optarg, NULL))
+        if (ns_words_find(row->takes, optarg) >= 0)
             break;
         ns_say(row->verb, "--%s must be %s, not '%s'", row->name,
                ns_words_join(row->takes, known, sizeof known), optarg);
@@ -209,7 +208,7 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
     return false;
 }
 
-struct ns_word ns_words_at(enum ns_takes list, unsigned position)
+const char *ns_words_at(enum ns_takes list, unsigned position)
 {
     static const char *const words[][5] = {
         [NS_TAKES_GRADE] = {"likely", "proven"},
@@ -221,42 +220,35 @@ struct ns_word ns_words_at(enum ns_takes list, unsigned position)
 #undef NS_LEVEL
             },
     };
-    struct ns_word word = {.value = (int)position};
-    if (list == NS_TAKES_SEND) {
-        word.name = ns_send_name((enum ns_send)position);
-    } else if (list == NS_TAKES_ACK) {
-        word.name = ns_ack_name((enum ns_ack)position);
-    } else if (list == NS_TAKES_ROLE) {
-        word.value = NS_ROLE_CLIENT + (int)position;
-        word.name = ns_role_name((enum ns_role)word.value);
-    } else {
-        word.name = words[list][position];
+    switch (list) {
+    case NS_TAKES_SEND:
+        return ns_send_name((enum ns_send)position);
+    case NS_TAKES_ACK:
+        return ns_ack_name((enum ns_ack)position);
+    case NS_TAKES_ROLE:
+        return ns_role_name((enum ns_role)(NS_ROLE_CLIENT + position));
+    default:
+        return words[list][position];
     }
-    return word;
 }
 
-bool ns_words_find(enum ns_takes list, const char *wanted, int *value)
+int ns_words_find(enum ns_takes list, const char *wanted)
 {
-    struct ns_word word;
-    for (unsigned i = 0; (word = ns_words_at(list, i)).name; i++) {
-        if (strcmp(word.name, wanted) == 0) {
-            if (value)
-                *value = word.value;
-            return true;
-        }
-    }
-    return false;
+    const char *word;
+    for (unsigned i = 0; (word = ns_words_at(list, i)); i++)
+        if (strcmp(word, wanted) == 0)
+            return (int)i;
+    return -1;
 }
 
 char *ns_words_join(enum ns_takes list, char *buffer, size_t size)
 {
+    const char *word;
     size_t used = 0;
-    struct ns_word word;
     buffer[0] = '\0';
-    for (unsigned i = 0; (word = ns_words_at(list, i)).name && used < size; i++) {
-        const char *before = ns_words_at(list, i + 1).name ? ", " : " or ";
-        int n = snprintf(buffer + used, size - used, "%s%s", i == 0 ? "" : before, word.name);
-        used += n > 0 ? (size_t)n : 0;
+    for (unsigned i = 0; (word = ns_words_at(list, i)) && used < size; i++) {
+        const char *before = ns_words_at(list, i + 1) ? ", " : " or ";
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i == 0 ? "" : before, word);
     }
     return buffer;
 }

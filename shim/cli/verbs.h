@@ -89,15 +89,11 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
  * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */
 const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv);
 
-/* The words that an option may take as its value. */
-struct ns_word {
-    const char *name; /* NULL past the end of the list */
-    int value;        /* of the enumeration in policy.h */
-};
-struct ns_word ns_words_at(enum ns_takes list, unsigned position);
-
-/* True, and *value set unless value is NULL, if word is in the list. */
-bool ns_words_find(enum ns_takes list, const char *word, int *value);
+/* The word at this position of a list of values, NULL past its end; and the position of a word, -1
+ * if it is not there. For SEND and ACK it is the value in policy.h; roles begin at
+ * NS_ROLE_CLIENT. */
+const char *ns_words_at(enum ns_takes list, unsigned position);
+int ns_words_find(enum ns_takes list, const char *word);
 
 /* "a, b or c", cut to size. Returns buffer. */
 char *ns_words_join(enum ns_takes list, char *buffer, size_t size);

@@ -7,8 +7,6 @@
 #include "policy/scan.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 void ns_text_place(const char *text, size_t offset, struct ns_policy_error *error)
 {

@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262

@@ -4,8 +4,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
-
 #define MS 1000000U
 
 enum {

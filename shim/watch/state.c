@@ -37,3 +37,10 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     state->is_kernel_thread = flags & FLAG_KERNEL_THREAD;
     return 0;
 }
+
+bool ns_state_is_gone(int directory, const char *name)
+{
+    struct ns_state state;
+    return ns_state_read(directory, name, &state) != 0 || strchr("ZX", state.letter) ||
+           state.is_exiting;
+}

@@ -16,4 +16,7 @@ struct ns_state {
 /* name: the path of the file relative to directory. 0 or -errno. Not async-signal-safe. */
 int ns_state_read(int directory, const char *name, struct ns_state *state);
 
+/* Is the process exiting, a zombie, or gone? */
+bool ns_state_is_gone(int directory, const char *name);
+
 #endif

@@ -3,7 +3,6 @@
 #include "watch/table.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -143,12 +143,7 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 static void add_row(const struct ns_cure_row *row)
 {
     cJSON *entry = ns_output_entry("processes");
-    if (!entry)
-        return;
-    if (row->pid)
-        cJSON_AddNumberToObject(entry, "pid", row->pid);
-    else
-        cJSON_AddNullToObject(entry, "pid");
+    ns_output_number(entry, "pid", row->pid);
     ns_output_text(entry, "name", row->name);
     for (int i = 0; i < NS_CURE_RESULTS; i++)
         cJSON_AddNumberToObject(entry, results[i].name, row->results[i]);

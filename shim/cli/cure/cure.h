@@ -9,8 +9,6 @@
 #include "watch/netns.h"
 #include "watch/owners.h"
 
-#include <stdio.h>
-
 /* The two options that are set. A value of -1: the socket or kernel has no such option, or it is
  * not to be changed. */
 struct ns_cure_values {

@@ -7,6 +7,7 @@
 #include "cli/process/loaded.h"
 #include "cli/process/proc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,11 +10,9 @@
 #include "cli/diagnose/report.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
-#include "cli/process/proc.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

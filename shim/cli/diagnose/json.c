@@ -124,10 +124,7 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
     add_ms(object, "shortest_ms", verdict->shortest_ns);
     add_ms(object, "longest_ms", verdict->longest_ns);
     add_ms(object, "held_ms", verdict->held_ns);
-    if (verdict->rtt_us)
-        add_number(object, "rtt_us", verdict->rtt_us);
-    else
-        cJSON_AddNullToObject(object, "rtt_us");
+    ns_output_number(object, "rtt_us", verdict->rtt_us);
 }
 
 static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,

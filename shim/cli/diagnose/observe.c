@@ -4,16 +4,13 @@
  * async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/cli.h"
 #include "cli/process/environment.h"
 #include "cli/process/elf.h"
 #include "cli/process/preload.h"
-#include "cli/process/proc.h"
 #include "cli/process/reach.h"
 #include "judge/record.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -101,10 +98,7 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     }
     if (!make_directory(observation, end))
         return false;
-    char *list = ns_preload_join(getenv("LD_PRELOAD"), library);
-    if (!list || asprintf(&observation->preload, "LD_PRELOAD=%s", list) < 0)
-        observation->preload = NULL;
-    free(list);
+    observation->preload = ns_preload_variable(library);
     if (!observation->preload) {
         ns_observe_end(observation);
         return false;

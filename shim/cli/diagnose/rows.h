@@ -117,10 +117,6 @@ struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis
 /* Always adds one: after execve, a process is another program. */
 struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
-/* Fill in what /proc shows: name, executable, whether the library is loaded, whether a preload can
- * reach the process. Fields that cannot be read stay unchanged. */
-void ns_diagnosed_process_look(struct ns_diagnosed_process *process);
-
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_diagnosed_say_error(const char *verb, pid_t pid, int error);
 

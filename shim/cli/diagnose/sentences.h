@@ -7,7 +7,6 @@
 
 #include "cli/diagnose/rows.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Append to the text in buffer. */

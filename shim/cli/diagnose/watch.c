@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the loop of `nagleshim diagnose`: it takes samples when they are due, adds connections that
- * have ended to their rows, and decides when to stop. It must not stop or change what it watches.
- * Not async-signal-safe. */
+ * have ended to their rows, looks at their processes, and decides when to stop. It must not stop or
+ * change what it watches. Not async-signal-safe. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "base/clock.h"
+#include "cli/process/elf.h"
+#include "cli/process/loaded.h"
 #include "cli/process/reach.h"
 
 #include "watch/state.h"
@@ -51,6 +53,71 @@ void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
     va_end(arguments);
 }
 
+static bool has_shim(const struct ns_proc *proc)
+{
+    static struct ns_loaded loaded;
+    ns_loaded_find(proc, &loaded);
+    return loaded.shim == NS_SHIM_READY || loaded.shim == NS_SHIM_WORKS;
+}
+
+static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
+{
+    static struct ns_elf elf;
+    int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
+    const char *reason = NULL;
+    if (fd < 0)
+        return;
+    if (ns_elf_inspect(fd, &elf) == 0) {
+        reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
+        if (!reason && proc->secure)
+            reason = ns_reach_reason(NS_REACH_SET_ID);
+        curable->yes = !reason;
+        snprintf(curable->reason, sizeof curable->reason, "%s%s", reason ? "it " : "",
+                 reason ? reason : "");
+    }
+    close(fd);
+}
+
+/* The control group names the unit or the container of a process. */
+static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *process)
+{
+    FILE *stream = ns_proc_stream(proc, "cgroup");
+    char line[1024];
+    while (stream && fgets(line, sizeof line, stream)) {
+        const char *slice = strstr(line, "/system.slice/"), *end;
+        process->in_container |=
+            strstr(line, "kubepods") || strstr(line, "libpod") || strstr(line, "docker");
+        if (!slice || process->in_container)
+            continue;
+        slice += strlen("/system.slice/");
+        end = strstr(slice, ".service");
+        if (end && !memchr(slice, '/', (size_t)(end - slice)))
+            snprintf(process->unit, sizeof process->unit, "%.*s", (int)(end - slice), slice);
+    }
+    if (stream)
+        fclose(stream);
+}
+
+/* Fill in what /proc shows. Fields that cannot be read stay unchanged. */
+static void look_at(struct ns_diagnosed_process *process)
+{
+    struct ns_proc proc;
+    if (ns_proc_open(process->pid, &proc) != 0)
+        return;
+    process->has_other_number = ns_proc_has_other_number(&proc);
+    if (ns_proc_look(&proc) == 0) {
+        snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
+        process->has_shim = has_shim(&proc);
+        process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
+        if (process->words_size == sizeof process->words || process->words[0] == '\0')
+            process->words_size = 0;
+        take_group(&proc, process);
+        judge_reach(&proc, &process->curable);
+    }
+    ns_proc_name(&proc, process->name, sizeof process->name);
+    ns_proc_close(&proc);
+}
+
 /* The process of a connection. It is examined at once, since it may end the next moment. */
 static struct ns_diagnosed_process *process_of(struct session *session, struct ns_watched *watched)
 {
@@ -59,7 +126,7 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
         return process;
     process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
     if (process && !process->exe[0])
-        ns_diagnosed_process_look(process);
+        look_at(process);
     /* It may have ended already. */
     if (process && !process->name[0])
         snprintf(process->name, sizeof process->name, "%s",
@@ -152,10 +219,8 @@ static void wait_until(uint64_t then, int signals)
 static bool is_gone(pid_t pid)
 {
     char path[32];
-    struct ns_state state;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    return ns_state_read(AT_FDCWD, path, &state) != 0 || strchr("ZX", state.letter) ||
-           state.is_exiting;
+    return ns_state_is_gone(AT_FDCWD, path);
 }
 
 /* Is it time to stop? */
@@ -240,6 +305,24 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
                          "need root, and all need descriptors (ulimit -Hn)",
                          (unsigned long long)session->diagnosis->denied,
                          session->diagnosis->denied == 1 ? "" : "es");
+}
+
+int ns_diagnosed_say_error(const char *verb, pid_t pid, int error)
+{
+    if (error == -EPERM || error == -EACCES) {
+        ns_say(verb,
+               "permission denied: process %d is another user's, or protected; run this command as "
+               "that user, or as root",
+               pid);
+        return NS_EXIT_DENIED;
+    }
+    if (error == -ESRCH)
+        ns_say(verb, "there is no process %d", pid);
+    else if (error == -EPROTONOSUPPORT)
+        ns_say(verb, "this kernel has no INET_DIAG for TCP (the module tcp_diag)");
+    else
+        ns_say(verb, "cannot list TCP sockets: %s", strerror(-error));
+    return NS_EXIT_ERROR;
 }
 
 static bool open_watch(struct session *session, struct ns_diagnose_end *end)

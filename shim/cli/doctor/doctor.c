@@ -8,8 +8,6 @@
 #include "cli/verbs.h"
 
 #include <getopt.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
 
@@ -20,14 +18,11 @@ void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const 
 #include "cli/doctor/findings.def"
 #undef NS_FINDING
     };
-    va_list arguments;
     if (findings->n == NS_FINDINGS_MOST)
         return;
     struct ns_finding *finding = &findings->list[findings->n++];
     *finding = rows[id];
-    va_start(arguments, format);
-    vsnprintf(finding->text, sizeof finding->text, format, arguments);
-    va_end(arguments);
+    NS_FORMAT(finding->text);
 }
 
 const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
@@ -65,10 +60,7 @@ void ns_findings_print(const struct ns_findings *findings)
 void ns_findings_conclude(const char *works, const char *format, ...)
 {
     char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    NS_FORMAT(text);
     ns_output_line("verdict: %s", text);
     ns_output_text(ns_output_object(), "works", works);
     ns_output_text(ns_output_object(), "verdict", text);

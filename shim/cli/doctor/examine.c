@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "policy/find.h"
+#include "watch/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -326,7 +327,7 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
         judge(examination, has_ring);
     }
     /* If it is ending, a part of what was read may be missing. */
-    if (error == -ENOENT || (proc->dir >= 0 && ns_proc_is_gone(proc)))
+    if (error == -ENOENT || (proc->dir >= 0 && ns_state_is_gone(proc->dir, "stat")))
         return -ESRCH;
     return error;
 }

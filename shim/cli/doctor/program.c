@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
@@ -132,7 +131,7 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
         if (!ns_match_process(rule, process))
             continue;
         n++;
-        FACT(ns_effect_name(rule, name, sizeof name), "send %s, ack %s", ns_send_name(rule->send),
+        FACT(ns_rule_title(rule, name, sizeof name), "send %s, ack %s", ns_send_name(rule->send),
              ns_ack_name(rule->ack));
     }
     if (!policy->enabled)
@@ -164,8 +163,7 @@ int ns_doctor_program(char **words, unsigned n)
     judge_policy(&subject);
     ns_environment_judge(NULL);
     ns_findings_print(&findings);
-    if (ns_output_is_json())
-        cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
+    cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
     if (ns_findings_verdict(&findings)) {
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;

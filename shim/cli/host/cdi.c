@@ -8,7 +8,6 @@
 #include "policy/find.h"
 
 #include <cJSON.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
-#include "cli/outfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,30 +46,41 @@ static void make_directories(const char *path)
     }
 }
 
-/* Also removes the directory, unless it has other files. */
-static bool remove_file(const char *path)
+/* The directory of a file that is gone, unless it has other files. Keeps errno. */
+static void remove_directory(const char *path)
 {
     char directory[PATH_MAX];
-    bool removed = unlink(path) == 0;
     int error = errno;
     snprintf(directory, sizeof directory, "%s", path);
     rmdir(dirname(directory));
     errno = error;
-    return removed || error == ENOENT;
 }
 
-/* Neither systemd nor a loader reads a file with the name of the temporary one. */
+static bool remove_file(const char *path)
+{
+    bool removed = unlink(path) == 0 || errno == ENOENT;
+    remove_directory(path);
+    return removed;
+}
+
+/* Renames a temporary file. Neither systemd nor a loader reads one of that name. */
 static bool replace(const char *path, const char *text)
 {
-    char directory[PATH_MAX];
+    char temporary[PATH_MAX + 8];
     make_directories(path);
-    int error = -ns_outfile_replace(path, text, MODE);
-    if (error) { /* the directory, unless it has other files */
-        snprintf(directory, sizeof directory, "%s", path);
-        rmdir(dirname(directory));
-    }
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    bool good = fd >= 0 && dprintf(fd, "%s", text) >= 0 && fchmod(fd, MODE) == 0 &&
+                fsync(fd) == 0 && rename(temporary, path) == 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 && !good)
+        unlink(temporary);
     errno = error;
-    return !error;
+    if (!good)
+        remove_directory(path);
+    return good;
 }
 
 int ns_change_make(struct ns_change *change)

@@ -207,8 +207,7 @@ static int print_status(const struct ns_host *host)
         ns_output_line("nothing is enabled");
     else if (!host->is_image)
         ns_output_line("'nagleshim doctor --all' lists the processes that run with it");
-    if (ns_output_object())
-        cJSON_AddBoolToObject(ns_output_object(), "good", good);
+    cJSON_AddBoolToObject(ns_output_object(), "good", good);
     return good ? NS_EXIT_YES : NS_EXIT_NO;
 }
 

@@ -5,8 +5,8 @@
 #include "cli/cli.h"
 
 #include "cli/output.h"
-#include "cli/policy/effect.h"
 #include "cli/process/environment.h"
+#include "cli/process/reach.h"
 #include "cli/verbs.h"
 
 #include "policy/find.h"
@@ -28,20 +28,14 @@ struct check {
     unsigned n_errors;
 };
 
-/* 0 is null. */
-static void add_number(cJSON *entry, const char *name, unsigned number)
-{
-    cJSON_AddItemToObject(entry, name, number ? cJSON_CreateNumber(number) : cJSON_CreateNull());
-}
-
 static void say_error(void *context, const struct ns_policy_error *error)
 {
     struct check *check = context;
     check->n_errors++;
     if (ns_output_is_json()) {
         cJSON *entry = cJSON_CreateObject();
-        add_number(entry, "line", error->line);
-        add_number(entry, "column", error->line ? error->column : 0);
+        ns_output_number(entry, "line", error->line);
+        ns_output_number(entry, "column", error->line ? error->column : 0);
         ns_output_text(entry, "message", error->message);
         cJSON_AddItemToArray(check->errors, entry);
     } else if (error->line) {
@@ -58,13 +52,13 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
     char name[160];
     if (ns_output_is_json()) {
         cJSON *entry = cJSON_CreateObject();
-        add_number(entry, "rule", rule ? rule->index + 1 : 0);
+        ns_output_number(entry, "rule", rule ? rule->index + 1 : 0);
         ns_output_text(entry, "name", rule ? rule->name : NULL);
         ns_output_text(entry, "message", text);
         cJSON_AddItemToArray(check->warnings, entry);
     } else {
         fprintf(stderr, "%s: warning: %s%s%s\n", check->name,
-                rule ? ns_effect_name(rule, name, sizeof name) : "", rule ? ": " : "", text);
+                rule ? ns_rule_title(rule, name, sizeof name) : "", rule ? ": " : "", text);
     }
 }
 

@@ -6,15 +6,13 @@
 #include "cli/cli.h"
 
 #include "cli/output.h"
-#include "cli/policy/effect.h"
 #include "cli/process/environment.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
+#include "policy/sockopt.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,31 +67,23 @@ static bool take_options(int argc, char **argv, struct options *options)
                                         {NS_EXPLAIN_REMOTE, &options->remote, 0, 0},
                                         {NS_EXPLAIN_LOCAL, &options->local, 0, 0},
                                         {0}};
-    int role = NS_ROLE_UNKNOWN;
     if (!ns_verbs_read("explain", argc, argv, targets) ||
         !take_address("--remote", options->remote, &facts->remote) ||
         !take_address("--local", options->local, &facts->local))
         return false;
     if (options->role)
-        ns_words_find(NS_TAKES_ROLE, options->role, &role);
-    facts->role = (enum ns_role)role;
+        facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, options->role));
     if (options->process && *options->process)
         return true;
     SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
     return false;
 }
 
-/* NULL without --json. */
-static cJSON *add_object(const char *name)
-{
-    return ns_output_is_json() ? cJSON_AddObjectToObject(ns_output_object(), name) : NULL;
-}
-
 static void say_process(const struct ns_subject *subject, const char *word)
 {
     const struct ns_reach *reach = &subject->reach;
     const char *reason = ns_reach_reason(reach->verdict), *exe = subject->process.exe;
-    cJSON *entry = add_object("process");
+    cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "process");
     ns_output_text(entry, "asked", word);
     ns_output_text(entry, "path", exe);
     ns_output_text(entry, "script", reach->is_script ? reach->program : NULL);
@@ -114,7 +104,7 @@ static void say_process(const struct ns_subject *subject, const char *word)
 
 static void say_socket(const struct options *options)
 {
-    cJSON *entry = add_object("socket");
+    cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "socket");
     ns_output_text(entry, "role", options->role);
     ns_output_text(entry, "local", options->local);
     ns_output_text(entry, "remote", options->remote);
@@ -163,12 +153,11 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
             explain_mismatch(ns_match_explain(rule, &subject->process, facts), facts, &is_open);
         const char *result = !why ? "matches" : is_open ? "undecided" : "does not match";
         cJSON *entry = ns_output_entry("rules");
-        if (entry)
-            cJSON_AddNumberToObject(entry, "number", rule->index + 1);
+        cJSON_AddNumberToObject(entry, "number", rule->index + 1);
         ns_output_text(entry, "name", rule->name);
         ns_output_text(entry, "result", result);
         ns_output_text(entry, "why", why);
-        ns_output_line("%s: %s%s%s", ns_effect_name(rule, name, sizeof name), result,
+        ns_output_line("%s: %s%s%s", ns_rule_title(rule, name, sizeof name), result,
                        why ? ": " : "", why ? why : "");
         undecided += is_open;
         if (rule == last)
@@ -177,17 +166,80 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
     return undecided;
 }
 
+/* An indented line, or one in the list "effects". */
+__attribute__((format(printf, 1, 2))) static void say_effect(const char *format, ...)
+{
+    char text[512];
+    NS_FORMAT(text);
+    ns_output_line("  %s", text);
+    ns_output_list("effects", text);
+}
+
+/* What a rule does, in the kernel's terms; the texts of the modes are in modes.def. */
+static void print_effect(const struct ns_rule *rule)
+{
+    static const char *const sends[NS_SEND_COUNT] = {
+#define NS_SEND_MODE(id, word, nodelay, holds, effect) effect,
+#include "policy/modes.def"
+#undef NS_SEND_MODE
+    };
+    static const char *const acks[] = {
+#define NS_ACK_MODE(id, word, effect) effect,
+#include "policy/modes.def"
+#undef NS_ACK_MODE
+    };
+    static const char *const texts[] = {
+        [NS_SOCKOPT_PASS] = "set as the application asks",
+        [NS_SOCKOPT_IGNORE] = "not set; the application's call succeeds without effect",
+        [NS_SOCKOPT_SET] = "set when the socket is created, whatever the application asks, to ",
+        [NS_SOCKOPT_MIN] = "set as the application asks, but to at least ",
+        [NS_SOCKOPT_MAX] = "set as the application asks, but to at most ",
+    };
+    say_effect("send %s: %s", ns_send_name(rule->send), sends[rule->send]);
+    if (ns_rule_holds(rule))
+        say_effect("max_delay_us: %u", rule->max_delay_us);
+    say_effect("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]);
+    for (size_t i = 0; i < rule->n_sockopts; i++) {
+        const struct ns_sockopt_action *action = &rule->sockopts[i];
+        char number[16] = "";
+        if (action->verb >= NS_SOCKOPT_SET)
+            snprintf(number, sizeof number, "%d", action->value);
+        say_effect("sockopt %s: %s%s", ns_sockopts[action->option].name, texts[action->verb],
+                   number);
+    }
+}
+
+/* What the listener gets whose connections are accepted at local. */
+static void print_listener(const struct ns_ruleset *set, const struct ns_address *local)
+{
+    bool settled = false;
+    const struct ns_rule *rule = ns_match_listener(set, local, &settled);
+    char name[256], text[512];
+    if (!local->known && set->needs_local)
+        snprintf(text, sizeof text, "unknown without --local");
+    else if (rule)
+        snprintf(text, sizeof text, "gets %s; accepted sockets %s",
+                 ns_rule_title(rule, name, sizeof name),
+                 settled ? "get it, too" : "are matched one by one");
+    else if (settled)
+        snprintf(text, sizeof text, "left alone, as are its accepted sockets");
+    else
+        snprintf(text, sizeof text,
+                 "left alone, because a rule has \"remote\"; accepted sockets are matched one by "
+                 "one");
+    ns_output_line("listener: %s", text);
+    ns_output_text(ns_output_object(), "listener", text);
+}
+
 static void say_rule(const struct ns_rule *rule)
 {
-    cJSON *entry = add_object("rule");
-    if (entry) {
-        cJSON_AddNumberToObject(entry, "number", rule->index + 1);
-        cJSON_AddNumberToObject(entry, "max_delay_us", rule->max_delay_us);
-    }
+    cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "rule");
+    cJSON_AddNumberToObject(entry, "number", rule->index + 1);
+    cJSON_AddNumberToObject(entry, "max_delay_us", rule->max_delay_us);
     ns_output_text(entry, "name", rule->name);
     ns_output_text(entry, "send", ns_send_name(rule->send));
     ns_output_text(entry, "ack", ns_ack_name(rule->ack));
-    ns_effect_print(rule);
+    print_effect(rule);
 }
 
 static int explain_socket(const struct ns_policy *policy, const struct ns_subject *subject,
@@ -213,7 +265,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     else
         ns_output_line("no rule matches: the socket is left alone");
     if (facts->role == NS_ROLE_SERVER)
-        ns_effect_print_listener(&set, &facts->local);
+        print_listener(&set, &facts->local);
     ns_ruleset_release(&set);
     return rule ? NS_EXIT_YES : NS_EXIT_NO;
 }

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,10 +74,7 @@ static const char *value_of(const char *name)
 __attribute__((format(printf, 2, 3))) static void warn(const char *command, const char *format, ...)
 {
     char text[PATH_MAX + 200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    NS_FORMAT(text);
     if (command)
         ns_say(command, "warning: %s", text);
     else
@@ -104,7 +100,7 @@ void ns_environment_judge(const char *command)
     if (file && !can_write(file))
         warn(command, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
              strerror(errno));
-    if (level && !ns_words_find(NS_TAKES_LOG, level, NULL))
+    if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         warn(command, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
              ns_words_join(NS_TAKES_LOG, known, sizeof known), level);
     if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list))

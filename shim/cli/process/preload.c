@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 #include "cli/process/elf.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -137,8 +136,11 @@ bool ns_preload_take(const char *command, char path[PATH_MAX])
     return found;
 }
 
-char *ns_preload_list(const char *command)
+char *ns_preload_variable(const char *library)
 {
-    char path[PATH_MAX];
-    return ns_preload_take(command, path) ? ns_preload_join(getenv("LD_PRELOAD"), path) : NULL;
+    char *list = ns_preload_join(getenv("LD_PRELOAD"), library), *variable = NULL;
+    if (list && asprintf(&variable, "LD_PRELOAD=%s", list) < 0)
+        variable = NULL;
+    free(list);
+    return variable;
 }

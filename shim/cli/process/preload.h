@@ -41,7 +41,7 @@ bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_M
 /* The same for the library that cures, with one line on stderr in the name of command. */
 bool ns_preload_take(const char *command, char path[PATH_MAX]);
 
-/* The value of LD_PRELOAD with that library added to this command's own; NULL as above. */
-char *ns_preload_list(const char *command);
+/* "LD_PRELOAD=" with a library added to this command's own list; NULL as above. */
+char *ns_preload_variable(const char *library);
 
 #endif

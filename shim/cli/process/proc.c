@@ -100,13 +100,6 @@ void ns_proc_close(struct ns_proc *proc)
     proc->dir = -1;
 }
 
-bool ns_proc_is_gone(const struct ns_proc *proc)
-{
-    struct ns_state state;
-    return ns_state_read(proc->dir, "stat", &state) != 0 || strchr("ZX", state.letter) ||
-           state.is_exiting;
-}
-
 static int read_auxv(struct ns_proc *proc)
 {
     FILE *auxv = ns_proc_stream(proc, "auxv");

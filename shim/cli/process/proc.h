@@ -40,9 +40,6 @@ void ns_proc_close(struct ns_proc *proc);
 /* Read what only the same user and root may read. May be called again to refresh it. */
 int ns_proc_look(struct ns_proc *proc);
 
-/* Is it exiting, a zombie, or gone since ns_proc_open? */
-bool ns_proc_is_gone(const struct ns_proc *proc);
-
 /* The LD_PRELOAD that it was started with, to be freed; NULL if it was not set. */
 char *ns_proc_preload(const struct ns_proc *proc);
 

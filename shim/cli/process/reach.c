@@ -256,20 +256,18 @@ static void print_policy(const struct ns_policy_found *found)
 {
     const struct ns_policy *policy = found->policy;
     bool is_builtin = found->origin == NS_POLICY_BUILTIN;
-    if (ns_output_is_json()) {
-        cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "policy");
-        ns_output_text(entry, "path", is_builtin ? NULL : found->path);
-        cJSON_AddBoolToObject(entry, "valid", policy != NULL);
-        cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
-        cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
-    } else if (!policy) {
+    cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "policy");
+    ns_output_text(entry, "path", is_builtin ? NULL : found->path);
+    cJSON_AddBoolToObject(entry, "valid", policy != NULL);
+    cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
+    cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
+    if (!policy)
         ns_output_line("the shim is disabled: every socket is left alone");
-    } else if (is_builtin) {
+    else if (is_builtin)
         ns_output_line("policy: built in");
-    } else {
+    else
         ns_output_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
                        policy->n_rules == 1 ? "" : "s");
-    }
 }
 
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
@@ -293,6 +291,15 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
     }
     print_policy(found);
     return found->policy != NULL;
+}
+
+char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size)
+{
+    if (rule->name)
+        snprintf(buffer, size, "rule %u \"%s\"", rule->index + 1, rule->name);
+    else
+        snprintf(buffer, size, "rule %u", rule->index + 1);
+    return buffer;
 }
 
 int ns_program_say_failure(const char *command, const char *word, int error)

@@ -74,4 +74,7 @@ int ns_program_say_failure(const char *command, const char *word, int error);
 /* How to type this command: its name if PATH leads to it, else its path. */
 void ns_program_self(char *path, size_t size);
 
+/* 'rule 2 "quotes"', or 'rule 2' if it has no name. Returns buffer. */
+char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size);
+
 #endif

@@ -129,10 +129,7 @@ void ns_top_fill_json(const struct ns_top *top)
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
-        if (row->held_by)
-            cJSON_AddNumberToObject(entry, "held_by", row->held_by->pid);
-        else
-            cJSON_AddNullToObject(entry, "held_by");
+        ns_output_number(entry, "held_by", row->held_by ? row->held_by->pid : 0);
         ns_output_text(entry, "library", shims[row->process->shim]);
     }
 }

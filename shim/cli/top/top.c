@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 
