@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the programs that diagnose and compare start. A program must find the same signal mask,
- * ignored signals and limits as from a shell, and none of this command's descriptors. Not
- * async-signal-safe. */
+ * ignored signals and limits as from a shell, and none of this command's descriptors. */
 #include "cli/child.h"
 
 #include "cli/cli.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the nagleshim command share: its subcommands, their exit statuses and messages.
- * Nothing of this is linked into the library. */
+ * Nothing of this folder is linked into the library, and nothing of it is async-signal-safe. */
 #ifndef NS_CLI_H
 #define NS_CLI_H
 

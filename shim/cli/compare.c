@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim compare`: it runs a program without and with the library, and tests whether the
  * difference is significant. Both kinds of runs are watched from outside, so that watching makes no
- * difference. Not async-signal-safe. */
+ * difference. */
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/diagnose.h"
@@ -11,7 +11,6 @@
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
-
 #include "judge/statistics.h"
 
 #include <getopt.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim demo`: a server, and a client that writes each request in two pieces. diagnose
- * finds the stall, and the library ends it. Not async-signal-safe. */
+ * finds the stall, and the library ends it. */
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "base/clock.h"

@@ -70,7 +70,7 @@ static void print_words(enum ns_takes takes, int indent)
     char text[COLUMNS];
     if (takes < NS_TAKES_SEND)
         return;
-    int length = (int)strlen(ns_words_join(takes, text, sizeof text));
+    int length = (int)strlen(ns_words_join(takes, ", ", text, sizeof text));
     indent = indent + length > COLUMNS ? COLUMNS - length : indent;
     printf("%*s%s\n", indent, "", text);
 }

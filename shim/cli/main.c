@@ -3,7 +3,6 @@
  * subcommands' options. */
 #include "cli/child.h"
 #include "cli/cli.h"
-
 #include "cli/output.h"
 #include "cli/verbs.h"
 

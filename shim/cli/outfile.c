@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the files of outfile.h. It must not truncate or remove an existing file before there is
- * something to write. Not async-signal-safe. */
+ * something to write. */
 #include "cli/outfile.h"
 
 #include "cli/cli.h"

@@ -2,11 +2,10 @@
 /* Owns the command's messages on stderr, one line each, and the object of --json. That is printed
  * at the end, so that stdout is one valid JSON text whatever goes wrong. If memory is short, the
  * object lacks members; cJSON accepts NULL. It must never exit: the caller decides what a failure
- * means. Not async-signal-safe. */
+ * means. */
 #include "cli/output.h"
 
 #include "cli/cli.h"
-
 #include "policy/scan.h"
 
 #include <stdio.h>
@@ -54,6 +53,11 @@ void ns_say(const char *command, const char *format, ...)
     else
         fprintf(stderr, "nagleshim: %s\n", text);
     ns_output_list("messages", text);
+}
+
+const char *ns_plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 bool ns_output_has_colour(FILE *stream)

@@ -8,6 +8,7 @@
 #include <cJSON.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Switch to JSON: stdout gets nothing but the object. printed: ns_output_end prints it; otherwise
@@ -44,6 +45,9 @@ __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ..
 
 /* A text in a list of the object. */
 void ns_output_list(const char *list, const char *text);
+
+/* "" for 1, otherwise "s". */
+const char *ns_plural(uint64_t n);
 
 /* Is stream a terminal that shows colours? NO_COLOR (no-color.org) says no. */
 bool ns_output_has_colour(FILE *stream);

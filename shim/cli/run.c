@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim run`: it puts the library and the policy into the environment and executes the
  * program in its own place. It must not fork, leave a descriptor open, or touch signals: the
- * program starts as it would without this command. Not async-signal-safe. */
+ * program starts as it would without this command. */
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
@@ -9,7 +9,6 @@
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
-
 #include "policy/find.h"
 
 #include <errno.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the rows of verbs.def, what getopt_long gets from them, and the values that several options
- * share. Must not know what a verb or an option does. Not async-signal-safe. */
+ * share. Must not know what a verb or an option does. */
 #include "cli/verbs.h"
 
 #include "cli/cli.h"
-
 #include "policy/policy.h"
 
 #include <getopt.h>
@@ -178,7 +177,7 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
         if (ns_words_find(row->takes, optarg) >= 0)
             break;
         ns_say(row->verb, "--%s must be %s, not '%s'", row->name,
-               ns_words_join(row->takes, known, sizeof known), optarg);
+               ns_words_join(row->takes, " or ", known, sizeof known), optarg);
         return false;
     }
     *(const char **)target->into = optarg;
@@ -241,13 +240,13 @@ int ns_words_find(enum ns_takes list, const char *wanted)
     return -1;
 }
 
-char *ns_words_join(enum ns_takes list, char *buffer, size_t size)
+char *ns_words_join(enum ns_takes list, const char *last, char *buffer, size_t size)
 {
     const char *word;
     size_t used = 0;
     buffer[0] = '\0';
     for (unsigned i = 0; (word = ns_words_at(list, i)) && used < size; i++) {
-        const char *before = ns_words_at(list, i + 1) ? ", " : " or ";
+        const char *before = ns_words_at(list, i + 1) ? ", " : last;
         used += (size_t)snprintf(buffer + used, size - used, "%s%s", i == 0 ? "" : before, word);
     }
     return buffer;

@@ -20,13 +20,13 @@ int main(int argc, char **argv)
     printf("records %d broken %zu looks %lu lost %lu %lu\n", n, n_broken, diagnosis.looks,
            diagnosis.missed, diagnosis.forgotten);
     for (size_t i = 0; i < diagnosis.n_processes; i++) {
-        const struct ns_diagnosed_process *process = diagnosis.processes[i];
+        const struct ns_row_process *process = diagnosis.processes[i];
         printf("process %d name %s with %zu median %.3f without %zu median %.3f\n", process->pid,
                process->name, process->trial.done, process->trial.done_ms, process->trial.left,
                process->trial.left_ms);
     }
     for (size_t i = 0; i < diagnosis.n_rows; i++) {
-        const struct ns_diagnosed *row = &diagnosis.rows[i];
+        const struct ns_row *row = &diagnosis.rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         printf("connection of %s: role %s local %u remote %u connections %u calls %lu requests %lu "
                "grade \"%s\" stalls %lu maybe %lu late %lu certain_ms %.1f receiving %lu "

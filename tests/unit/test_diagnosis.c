@@ -31,9 +31,9 @@ static struct ns_address at(uint8_t last, uint16_t port)
     return address;
 }
 
-static struct ns_diagnosed_process *process(pid_t pid, const char *exe, const char *unreachable)
+static struct ns_row_process *process(pid_t pid, const char *exe, const char *unreachable)
 {
-    struct ns_diagnosed_process *made = ns_diagnosis_process(&diagnosis, pid, 0);
+    struct ns_row_process *made = ns_diagnosis_process(&diagnosis, pid, 0);
     snprintf(made->exe, sizeof made->exe, "/opt/%s", exe);
     snprintf(made->name, sizeof made->name, "%.60s", exe);
     snprintf(made->curable.reason, sizeof made->curable.reason, "%s", unreachable);
@@ -71,10 +71,10 @@ static struct ns_verdict receives(void)
     };
 }
 
-static void add(const struct ns_diagnosed_process *whose, enum ns_role role,
+static void add(const struct ns_row_process *whose, enum ns_role role,
                 const struct ns_verdict *verdict)
 {
-    struct ns_diagnosed_connection connection = {
+    struct ns_row_connection connection = {
         .process = whose,
         .role = role,
         .local = role == NS_ROLE_SERVER ? at(2, 7000) : at(1, 40000),
@@ -116,7 +116,7 @@ CHECK(check_stall)
 {
     begin();
     struct ns_verdict verdict = stalls();
-    const struct ns_diagnosed *row;
+    const struct ns_row *row;
     char text[1024];
     add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, &verdict);
     add(diagnosis.processes[0], NS_ROLE_CLIENT, &verdict);
@@ -163,7 +163,7 @@ CHECK(check_unreachable)
 CHECK(check_reused_pid)
 {
     begin();
-    struct ns_diagnosed_process *one = ns_diagnosis_process(&diagnosis, 500, 1000);
+    struct ns_row_process *one = ns_diagnosis_process(&diagnosis, 500, 1000);
     OK(ns_diagnosis_process(&diagnosis, 500, 1000) == one &&
            ns_diagnosis_process(&diagnosis, 500, 1001) != one,
        "a process that reuses a pid is another process");
@@ -254,7 +254,7 @@ CHECK(check_experiments)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin();
-        struct ns_diagnosed_process *whose = process(9, "x", "");
+        struct ns_row_process *whose = process(9, "x", "");
         unsigned n_cured = 0;
         bool as_expected = true;
         whose->trial = (struct ns_trial){cases[i].what, 10, 10, cases[i].done_ms, 44, cases[i].p};
@@ -262,7 +262,7 @@ CHECK(check_experiments)
         add(whose, NS_ROLE_SERVER, cases[i].other);
         ns_diagnosis_finish(&diagnosis);
         for (size_t j = 0; j < 2; j++) {
-            const struct ns_diagnosed *row = &diagnosis.rows[j];
+            const struct ns_row *row = &diagnosis.rows[j];
             char text[1024];
             as_expected &= row->verdict.grade ==
                            (row->role == NS_ROLE_CLIENT ? cases[i].grade : cases[i].other_grade);

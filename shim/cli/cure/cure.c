@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the options of `nagleshim cure`, its loop with --follow, and what it prints. Not
- * async-signal-safe. */
+/* Owns the options of `nagleshim cure`, its loop with --follow, and what it prints. */
 #include "cli/cure/cure.h"
 
 #include "base/clock.h"
@@ -99,20 +98,15 @@ static int say_error(const struct ns_cure *cure, int error)
     return error == -EPERM || error == -EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
-static const char *plural(unsigned n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* "3 connections", "1 listener", or both. */
 static const char *count(const struct ns_cure_row *row, char *text, size_t size)
 {
     char listeners[32] = "";
     if (row->listeners)
         snprintf(listeners, sizeof listeners, "%u listener%s", row->listeners,
-                 plural(row->listeners));
+                 ns_plural(row->listeners));
     if (row->connections)
-        snprintf(text, size, "%u connection%s%s%s", row->connections, plural(row->connections),
+        snprintf(text, size, "%u connection%s%s%s", row->connections, ns_plural(row->connections),
                  row->listeners ? " and " : "", listeners);
     else
         snprintf(text, size, "%s", listeners);
@@ -135,7 +129,7 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
     for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
             ns_output_line(
-                "%s: %u socket%s not changed: %s", who, row->results[i], plural(row->results[i]),
+                "%s: %u socket%s not changed: %s", who, row->results[i], ns_plural(row->results[i]),
                 cure->undo && i == NS_CURE_UNCHANGED ? "somebody has changed the options since"
                                                      : results[i].reason);
 }
@@ -196,7 +190,7 @@ static int report(const struct ns_cure *cure)
         print_limits(cure);
     if (total[NS_CURE_FAILED] > 0)
         SAY("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
-            plural(total[NS_CURE_FAILED]), strerror(-cure->error));
+            ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
     if (total[NS_CURE_FAILED] > 0)
         return NS_EXIT_ERROR;
     bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && cure->owners.denied);

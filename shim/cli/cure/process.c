@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim cure` knows of the processes whose sockets it changes: their rules, and
- * whether the library cures them already. It only reads. Not async-signal-safe. */
+ * whether the library cures them already. It only reads. */
 #include "cli/cure/cure.h"
 
 #include "base/path.h"
@@ -36,14 +36,6 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
     return rules;
 }
 
-static bool has_working_library(const struct ns_proc *proc)
-{
-    struct ns_loaded loaded;
-    ns_loaded_find(proc, &loaded);
-    return loaded.shim == NS_SHIM_STARTING || loaded.shim == NS_SHIM_READY ||
-           loaded.shim == NS_SHIM_WORKS;
-}
-
 static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)
 {
     struct ns_cure_process *process = calloc(1, sizeof *process);
@@ -56,7 +48,7 @@ static struct ns_cure_process *examine(const struct ns_policy *policy, const str
     process->started = place->started;
     ns_proc_look(&proc); /* without the right to do so, patterns do not match */
     ns_proc_name(&proc, process->name, sizeof process->name);
-    process->has_library = has_working_library(&proc);
+    process->has_library = ns_loaded_works(&proc);
     process->rules = build_rules(policy, &proc);
     ns_proc_close(&proc);
     return process;

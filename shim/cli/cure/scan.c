@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
  * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
- * once. Not async-signal-safe. */
+ * once. */
 #include "cli/cure/cure.h"
 
 #include "cli/cli.h"

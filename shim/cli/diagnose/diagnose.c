@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim diagnose`: takes its options, starts the program, has it watched, writes the
- * reports and chooses the exit status. Standard output belongs to the program. Not
- * async-signal-safe. */
+ * reports and chooses the exit status. Standard output belongs to the program. */
 #include "cli/diagnose/diagnose.h"
 
 #include "base/path.h"

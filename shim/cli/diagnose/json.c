@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the object of --json, which config/diagnosis.schema.json describes, and the page, which is
  * config/diagnosis.html with that object inserted. All members are always there; only without
- * memory some are missing. Not async-signal-safe. */
+ * memory some are missing. */
 #include "cli/diagnose/report.h"
 
 #include "cli/diagnose/sentences.h"
@@ -42,7 +42,7 @@ static void add_address(cJSON *object, const char *name, const struct ns_address
 }
 
 /* null: unknown, as without a process */
-static void add_reachable(cJSON *object, const struct ns_diagnosed_process *process)
+static void add_reachable(cJSON *object, const struct ns_row_process *process)
 {
     if (process && (process->curable.yes || process->curable.reason[0]))
         cJSON_AddBoolToObject(object, "reachable", process->curable.yes);
@@ -50,7 +50,7 @@ static void add_reachable(cJSON *object, const struct ns_diagnosed_process *proc
         cJSON_AddNullToObject(object, "reachable");
 }
 
-static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
+static void add_process(cJSON *row, const struct ns_row_process *process)
 {
     cJSON *object = cJSON_AddObjectToObject(row, "process");
     add_number(object, "pid", process->pid);
@@ -61,7 +61,7 @@ static void add_process(cJSON *row, const struct ns_diagnosed_process *process)
     ns_output_text(object, "reason", process->curable.reason[0] ? process->curable.reason : NULL);
 }
 
-static void add_delays(cJSON *row_object, const struct ns_diagnosed *row)
+static void add_delays(cJSON *row_object, const struct ns_row *row)
 {
     cJSON *list = cJSON_AddArrayToObject(row_object, "besides");
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
@@ -75,12 +75,12 @@ static void add_delays(cJSON *row_object, const struct ns_diagnosed *row)
     }
 }
 
-static void add_cures(cJSON *row_object, const struct ns_diagnosed *row)
+static void add_cures(cJSON *row_object, const struct ns_row *row)
 {
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
-        const struct ns_diagnosed *at = cure->at;
+        const struct ns_row *at = cure->at;
         cJSON *entry = add_object(list);
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
@@ -104,7 +104,7 @@ static void add_waits(cJSON *row, const struct ns_verdict *verdict)
     }
 }
 
-static void add_counts(cJSON *object, const struct ns_diagnosed *row)
+static void add_counts(cJSON *object, const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
     add_number(object, "looks", (double)verdict->looks);
@@ -127,8 +127,7 @@ static void add_counts(cJSON *object, const struct ns_diagnosed *row)
     ns_output_number(object, "rtt_us", verdict->rtt_us);
 }
 
-static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
-                    const struct ns_diagnosed *row)
+static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
     const char *role = ns_role_name(row->role);
     cJSON *object = add_object(rows);
@@ -141,7 +140,7 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis,
     add_address(object, "local", &row->local);
     add_address(object, "remote", &row->remote);
     add_number(object, "connections", row->connections);
-    cJSON_AddStringToObject(object, "grade", ns_diagnosed_grade(row));
+    cJSON_AddStringToObject(object, "grade", ns_row_grade(row));
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
     ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof text));
     add_counts(object, row);
@@ -159,7 +158,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "holds");
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
-        const struct ns_diagnosed_hold *held = &diagnosis->holds[i];
+        const struct ns_row_hold *held = &diagnosis->holds[i];
         const struct ns_hold *hold = &held->hold;
         cJSON *entry = add_object(list);
         add_number(entry, "row", held->row ? (double)(held->row - diagnosis->rows) : 0);
@@ -176,7 +175,7 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "experiments");
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
-        const struct ns_diagnosed_process *process = diagnosis->processes[i];
+        const struct ns_row_process *process = diagnosis->processes[i];
         const struct ns_trial *trial = &process->trial;
         char text[TEXT_MOST];
         cJSON *entry;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the view from inside: the library that only observes, which is preloaded into the program,
- * and the private directory for its records. The directory must not outlive the command. Not
- * async-signal-safe. */
+ * and the private directory for its records. The directory must not outlive the command. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/process/environment.h"
@@ -115,7 +114,7 @@ bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
 
 /* Are these rows about the same connections? From inside, an inherited socket has no role, and its
  * service is its peer. */
-static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
+static bool same_ends(const struct ns_row *inside, const struct ns_row *row)
 {
     if (inside->role == NS_ROLE_UNKNOWN && inside->service.port == 0)
         return row->local.port == inside->local.port;
@@ -130,7 +129,7 @@ static bool same_ends(const struct ns_diagnosed *inside, const struct ns_diagnos
 
 /* Does the record describe the connections of this row? In a container a process knows itself by
  * another pid. */
-static bool describes(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
+static bool describes(const struct ns_row *inside, const struct ns_row *row)
 {
     return inside->source == NS_SOURCE_INSIDE && row->source == NS_SOURCE_OUTSIDE &&
            (inside->process->pid == row->process->pid ||
@@ -140,17 +139,17 @@ static bool describes(const struct ns_diagnosed *inside, const struct ns_diagnos
 }
 
 /* From inside every hold is seen, unless the program waits without libc. */
-static bool sees_less(const struct ns_diagnosed *inside, const struct ns_diagnosed *row)
+static bool sees_less(const struct ns_row *inside, const struct ns_row *row)
 {
     return row->verdict.stalls > 2 * (inside->verdict.stalls + inside->verdict.maybe) + 1;
 }
 
 /* Of two rows about the same connections, one from inside and one from outside, the more exact one
  * stays. */
-static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *other = &diagnosis->rows[i];
+        const struct ns_row *other = &diagnosis->rows[i];
         if ((describes(other, row) && !sees_less(other, row)) ||
             (describes(row, other) && sees_less(row, other)))
             return true;
@@ -159,7 +158,7 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
 }
 
 static bool is_seen_outside(const struct ns_diagnosis *diagnosis,
-                            const struct ns_diagnosed_process *process)
+                            const struct ns_row_process *process)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (diagnosis->rows[i].process == process && !diagnosis->rows[i].is_peer &&
@@ -173,7 +172,7 @@ static bool is_seen_outside(const struct ns_diagnosis *diagnosis,
 static void find_own_calls(const struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
-        struct ns_diagnosed_process *process = diagnosis->processes[i];
+        struct ns_row_process *process = diagnosis->processes[i];
         if (process->curable.yes && !process->in_container && is_seen_outside(diagnosis, process) &&
             !ns_elf_path_makes_sockets(process->exe))
             process->curable = (struct ns_curable){
@@ -184,7 +183,7 @@ static void find_own_calls(const struct ns_diagnosis *diagnosis)
 /* A preload reaches these processes, but they have left no record of their connections. */
 static void note_unrecorded(const struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
 {
-    const struct ns_diagnosed_process *first = NULL;
+    const struct ns_row_process *first = NULL;
     for (size_t i = 0; i < diagnosis->n_rows && !first; i++)
         if (diagnosis->rows[i].source == NS_SOURCE_OUTSIDE && !diagnosis->rows[i].is_peer &&
             diagnosis->rows[i].process->curable.yes)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See report.h. `nagleshim check` must accept the policy without a warning, and it must match no
- * sockets that did not stall: each rule names a process, a role and a port. Not async-signal-safe.
- */
+ * sockets that did not stall: each rule names a process, a role and a port. */
 #include "cli/diagnose/report.h"
 
 #include "base/path.h"
@@ -19,14 +18,14 @@ enum { NAME_MOST = 64 };
 
 /* What a rule matches. */
 struct target {
-    const struct ns_diagnosed_process *process; /* NULL: an unknown process at the other end */
+    const struct ns_row_process *process; /* NULL: an unknown process at the other end */
     enum ns_role role;
     uint16_t port;
 };
 
 /* Is the name only the beginning of the real one? Of another user's process only the kernel's name
  * is known, which has at most 15 characters. */
-static bool is_cut(const struct ns_diagnosed_process *process)
+static bool is_cut(const struct ns_row_process *process)
 {
     size_t length = strlen(process->name);
     return length == sizeof(process->name) - 1 || (process->exe[0] == '\0' && length == 15);
@@ -34,7 +33,7 @@ static bool is_cut(const struct ns_diagnosed_process *process)
 
 /* The name as a pattern that matches nothing else. Characters that a policy may not contain become
  * question marks, which match them. */
-static void write_pattern(const struct ns_diagnosed_process *process, char *pattern, size_t size)
+static void write_pattern(const struct ns_row_process *process, char *pattern, size_t size)
 {
     size_t used = 0;
     for (const char *name = process->name; *name && used + 3 < size; name++) {
@@ -49,14 +48,14 @@ static void write_pattern(const struct ns_diagnosed_process *process, char *patt
 }
 
 /* The end that the user asked about. */
-static const struct ns_diagnosed *own_end(const struct ns_diagnosed *row)
+static const struct ns_row *own_end(const struct ns_row *row)
 {
     return row->is_peer && row->other ? row->other : row;
 }
 
-static struct target target_of(const struct ns_diagnosed *of)
+static struct target target_of(const struct ns_row *of)
 {
-    const struct ns_diagnosed *row = own_end(of), *other = row->other;
+    const struct ns_row *row = own_end(of), *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
     if (row->process->curable.yes || !row->process->curable.reason[0])
         return target;
@@ -68,7 +67,7 @@ static struct target target_of(const struct ns_diagnosed *of)
 }
 
 /* Is it known that no preload can reach either end? */
-static bool is_out_of_reach(const struct ns_diagnosed *row)
+static bool is_out_of_reach(const struct ns_row *row)
 {
     return row->process->curable.reason[0] && row->other && row->other->process->curable.reason[0];
 }
@@ -124,9 +123,9 @@ static bool add_rule(cJSON *rules, const struct target *target)
 }
 
 /* Does the rule for the other end cure this row, too? */
-static bool is_cured_there(const struct ns_diagnosed *row)
+static bool is_cured_there(const struct ns_row *row)
 {
-    const struct ns_diagnosed *other = row->other;
+    const struct ns_row *other = row->other;
     return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
            (other->process->curable.yes || !other->process->curable.reason[0]);
 }
@@ -151,7 +150,7 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
     if (ok)
         rules = cJSON_AddArrayToObject(policy, "rules");
     for (size_t i = 0; rules && ok && i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_row *row = &diagnosis->rows[i];
         struct target target = target_of(row);
         if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
             !has_rule(diagnosis, i, &target))
@@ -190,13 +189,13 @@ static void print_run(FILE *stream, const struct ns_report *report)
 }
 
 /* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
-static const char *program_of(const struct ns_diagnosed_process *process)
+static const char *program_of(const struct ns_row_process *process)
 {
     return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
 }
 
 /* The command that starts a running process with the library. */
-static void print_start(FILE *stream, const struct ns_diagnosed_process *process,
+static void print_start(FILE *stream, const struct ns_row_process *process,
                         const struct ns_report *report)
 {
     if (process->unit[0]) {
@@ -222,8 +221,8 @@ static void print_start(FILE *stream, const struct ns_diagnosed_process *process
 }
 
 /* The command for a cure at the other end. */
-static void print_other_end(FILE *stream, const struct target *target,
-                            const struct ns_diagnosed *row, const struct ns_report *report)
+static void print_other_end(FILE *stream, const struct target *target, const struct ns_row *row,
+                            const struct ns_report *report)
 {
     char address[64];
     if (target->process) {
@@ -240,7 +239,7 @@ static void print_other_end(FILE *stream, const struct target *target,
 char *ns_diagnosis_next(const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL, *open = NULL;
+    const struct ns_row *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL, *open = NULL;
     char address[64];
     struct target target;
     char *text = NULL;
@@ -286,7 +285,7 @@ char *ns_diagnosis_next(const struct ns_report *report)
 
 char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command)
 {
-    const struct ns_diagnosed *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
+    const struct ns_row *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
     char *text;
     /* TCP_NODELAY helps only at the end that holds the bytes. */
     if (row && row->conclusion.stalls && !row->conclusion.holds)

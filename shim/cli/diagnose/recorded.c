@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See ns_recorded_read. Trusts nothing in a record: too large counts make it broken, events with
  * numbers out of range are left out, unprintable characters are replaced. Files are read, not
- * mapped, since their writers may truncate them meanwhile. Not async-signal-safe. */
+ * mapped, since their writers may truncate them meanwhile. */
 #include "cli/diagnose/rows.h"
 
 #include "base/clock.h"
@@ -136,7 +136,7 @@ static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t 
 /* The state while the samples of a slot are judged. */
 struct replay {
     struct ns_diagnosis *diagnosis;
-    struct ns_diagnosed_connection connection;
+    struct ns_row_connection connection;
     unsigned row;                         /* its id */
     const struct ns_record_event *waited; /* the last WAIT after a write */
     bool has_stalled;
@@ -265,7 +265,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     ns_verdict_grade(sum);
 }
 
-static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_diagnosed_process *process,
+static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_row_process *process,
                       const struct record *record, uint32_t number, size_t *at)
 {
     const struct ns_record_slot *slot = &record->slots[number];
@@ -331,7 +331,7 @@ static void take_trial(struct ns_trial *trial, const struct record *record)
 static void take_record(struct ns_diagnosis *diagnosis, const struct record *record)
 {
     const struct ns_record_head *head = &record->head;
-    struct ns_diagnosed_process *process = ns_diagnosis_new_process(diagnosis, head->pid);
+    struct ns_row_process *process = ns_diagnosis_new_process(diagnosis, head->pid);
     size_t at = 0;
     if (!process)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See rows.h. Decides which connections form a row, and the order of rows. It must not judge:
- * verdicts and conclusions come from judge/verdict.h. Not async-signal-safe. */
+ * verdicts and conclusions come from judge/verdict.h. */
 #include "cli/diagnose/rows.h"
 
 #include <errno.h>
@@ -16,13 +16,12 @@ static void *grow(void *list, size_t n, size_t size)
     return reallocarray(list, n ? 2 * n : 1, size);
 }
 
-struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
+struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
 {
-    struct ns_diagnosed_process **list =
-        grow(diagnosis->processes, diagnosis->n_processes, sizeof *list);
+    struct ns_row_process **list = grow(diagnosis->processes, diagnosis->n_processes, sizeof *list);
     if (list)
         diagnosis->processes = list;
-    struct ns_diagnosed_process *process = list ? calloc(1, sizeof *process) : NULL;
+    struct ns_row_process *process = list ? calloc(1, sizeof *process) : NULL;
     if (!process)
         return NULL;
     process->pid = pid;
@@ -30,13 +29,13 @@ struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagn
     return process;
 }
 
-struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
-                                                  uint64_t started)
+struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                            uint64_t started)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         if (diagnosis->processes[i]->pid == pid && diagnosis->processes[i]->started == started)
             return diagnosis->processes[i];
-    struct ns_diagnosed_process *made = ns_diagnosis_new_process(diagnosis, pid);
+    struct ns_row_process *made = ns_diagnosis_new_process(diagnosis, pid);
     if (made)
         made->started = started;
     return made;
@@ -48,23 +47,21 @@ bool ns_address_is_same(const struct ns_address *one, const struct ns_address *o
            memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
-static const struct ns_address *service_of(const struct ns_diagnosed_connection *connection)
+static const struct ns_address *service_of(const struct ns_row_connection *connection)
 {
     return connection->role == NS_ROLE_SERVER ? &connection->local : &connection->remote;
 }
 
 /* Connections of unknown role to one local port are those of a service, whose peers have ephemeral
  * ports. */
-static bool is_same_peer(const struct ns_diagnosed *row,
-                         const struct ns_diagnosed_connection *connection)
+static bool is_same_peer(const struct ns_row *row, const struct ns_row_connection *connection)
 {
     return row->role == NS_ROLE_UNKNOWN && row->service.known && connection->remote.known &&
            row->local.known && row->local.port == connection->local.port &&
            memcmp(&row->service.addr, &connection->remote.addr, sizeof row->service.addr) == 0;
 }
 
-static bool is_in_row(const struct ns_diagnosed *row,
-                      const struct ns_diagnosed_connection *connection)
+static bool is_in_row(const struct ns_row *row, const struct ns_row_connection *connection)
 {
     const struct ns_address *service = service_of(connection);
     bool both_unknown = !row->service.known && !service->known;
@@ -74,8 +71,8 @@ static bool is_in_row(const struct ns_diagnosed *row,
             is_same_peer(row, connection));
 }
 
-static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
-                                   const struct ns_diagnosed_connection *connection)
+static struct ns_row *row_of(struct ns_diagnosis *diagnosis,
+                             const struct ns_row_connection *connection)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_in_row(&diagnosis->rows[i], connection)) {
@@ -83,12 +80,12 @@ static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
                 diagnosis->rows[i].service.port = 0;
             return &diagnosis->rows[i];
         }
-    struct ns_diagnosed *list = grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
+    struct ns_row *list = grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
     if (!list)
         return NULL;
     diagnosis->rows = list;
-    struct ns_diagnosed *row = &list[diagnosis->n_rows++];
-    *row = (struct ns_diagnosed){
+    struct ns_row *row = &list[diagnosis->n_rows++];
+    *row = (struct ns_row){
         .id = diagnosis->next_id++,
         .process = connection->process,
         .source = connection->source,
@@ -100,10 +97,9 @@ static struct ns_diagnosed *row_of(struct ns_diagnosis *diagnosis,
     return row;
 }
 
-int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
-                     const struct ns_diagnosed_connection *connection)
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
 {
-    const struct ns_diagnosed *row = row_of(diagnosis, connection);
+    const struct ns_row *row = row_of(diagnosis, connection);
     return row ? (int)row->id : -ENOMEM;
 }
 
@@ -112,10 +108,9 @@ static uint64_t lost(const struct ns_verdict *verdict)
     return verdict->most_ns + verdict->receiving_ns;
 }
 
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
-                      const struct ns_diagnosed_connection *connection)
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
 {
-    struct ns_diagnosed *row = row_of(diagnosis, connection);
+    struct ns_row *row = row_of(diagnosis, connection);
     if (!row)
         return;
     bool is_first = row->connections == 0;
@@ -135,7 +130,7 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
 
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)
 {
-    struct ns_diagnosed_hold *list = NULL;
+    struct ns_row_hold *list = NULL;
     if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST)
         list = grow(diagnosis->holds, diagnosis->n_holds, sizeof *list);
     if (!list) {
@@ -143,12 +138,11 @@ void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const st
         return;
     }
     diagnosis->holds = list;
-    list[diagnosis->n_holds++] = (struct ns_diagnosed_hold){.id = id, .hold = *hold};
+    list[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
 }
 
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
-                       bool (*drop)(const struct ns_diagnosis *diagnosis,
-                                    const struct ns_diagnosed *row))
+                       bool (*drop)(const struct ns_diagnosis *diagnosis, const struct ns_row *row))
 {
     for (size_t i = 0; i < diagnosis->n_rows;) {
         unsigned id = diagnosis->rows[i].id;
@@ -168,26 +162,26 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
 }
 
 /* Are these the two ends of a connection? */
-static bool are_ends(const struct ns_diagnosed *one, const struct ns_diagnosed *other)
+static bool are_ends(const struct ns_row *one, const struct ns_row *other)
 {
     return ns_address_is_same(&other->local, &one->remote) &&
            ns_address_is_same(&other->remote, &one->local);
 }
 
 /* Are they a client and a server of the same service? */
-static bool may_be_ends(const struct ns_diagnosed *one, const struct ns_diagnosed *other)
+static bool may_be_ends(const struct ns_row *one, const struct ns_row *other)
 {
     return ns_address_is_same(&other->service, &one->service) &&
            ((one->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
             (one->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT));
 }
 
-static const struct ns_diagnosed *other_end(const struct ns_diagnosis *diagnosis,
-                                            const struct ns_diagnosed *row)
+static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
+                                      const struct ns_row *row)
 {
-    const struct ns_diagnosed *found = NULL;
+    const struct ns_row *found = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *other = &diagnosis->rows[i];
+        const struct ns_row *other = &diagnosis->rows[i];
         if (other != row && are_ends(row, other))
             return other;
         if (other != row && !found && may_be_ends(row, other))
@@ -198,12 +192,11 @@ static const struct ns_diagnosed *other_end(const struct ns_diagnosis *diagnosis
 
 /* Apply an experiment to its row: the only one of its process with something to try. If there are
  * several, nobody knows whose waits were tried. */
-static void apply_experiment(struct ns_diagnosis *diagnosis,
-                             const struct ns_diagnosed_process *process)
+static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row_process *process)
 {
-    struct ns_diagnosed *found = NULL;
+    struct ns_row *found = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_diagnosed *row = &diagnosis->rows[i];
+        struct ns_row *row = &diagnosis->rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         uint64_t tried = process->trial.what == NS_EXPERIMENT_PUSH
                              ? verdict->stalls + verdict->maybe + verdict->late
@@ -221,7 +214,7 @@ static void apply_experiment(struct ns_diagnosis *diagnosis,
 }
 
 /* Did this end hold bytes until our ACK came? From outside, its waits are not known. */
-static bool may_hold(const struct ns_diagnosed *row)
+static bool may_hold(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
     return verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY ||
@@ -235,10 +228,10 @@ static bool may_hold(const struct ns_diagnosed *row)
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_diagnosed *row = &diagnosis->rows[i];
+        struct ns_row *row = &diagnosis->rows[i];
         bool seen = false, held = false;
         for (size_t j = 0; j < diagnosis->n_rows; j++) {
-            const struct ns_diagnosed *other = &diagnosis->rows[j];
+            const struct ns_row *other = &diagnosis->rows[j];
             if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
                 continue;
             seen = true;
@@ -252,18 +245,18 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
     }
 }
 
-static bool is_called(const struct ns_diagnosed *row)
+static bool is_called(const struct ns_row *row)
 {
     return row->verdict.grade == NS_GRADE_PROVEN || row->verdict.grade == NS_GRADE_LIKELY;
 }
 
 /* The row of a process at the other end is reported only if one of the two ends stalls. */
-static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_diagnosed *row)
+static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
     if (!row->is_peer || is_called(row))
         return false;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *other = &diagnosis->rows[i];
+        const struct ns_row *other = &diagnosis->rows[i];
         if (is_called(other) && (are_ends(row, other) || may_be_ends(row, other)))
             return false;
     }
@@ -272,7 +265,7 @@ static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_di
 
 /* Does a row make it unknown whether the program stalls? Too few samples of one connection say
  * nothing about the others. */
-static bool is_open(const struct ns_diagnosed *row)
+static bool is_open(const struct ns_row *row)
 {
     return row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.doubt != NS_DOUBT_NO_LOOKS &&
            !row->is_held;
@@ -281,7 +274,7 @@ static bool is_open(const struct ns_diagnosed *row)
 /* CANNOT_TELL is the lowest grade, and so comes last. */
 static int by_loss(const void *left, const void *right)
 {
-    const struct ns_diagnosed *one = left, *other = right;
+    const struct ns_row *one = left, *other = right;
     uint64_t a = lost(&one->verdict), b = lost(&other->verdict);
     if (one->verdict.grade != other->verdict.grade)
         return one->verdict.grade > other->verdict.grade ? -1 : 1;
@@ -294,7 +287,7 @@ static int by_loss(const void *left, const void *right)
 
 static int by_time(const void *left, const void *right)
 {
-    const struct ns_diagnosed_hold *one = left, *other = right;
+    const struct ns_row_hold *one = left, *other = right;
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
@@ -304,7 +297,7 @@ static void finish_holds(struct ns_diagnosis *diagnosis)
     if (diagnosis->n_holds)
         qsort(diagnosis->holds, diagnosis->n_holds, sizeof diagnosis->holds[0], by_time);
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
-        struct ns_diagnosed_hold *hold = &diagnosis->holds[i];
+        struct ns_row_hold *hold = &diagnosis->holds[i];
         for (size_t row = 0; row < diagnosis->n_rows; row++)
             if (diagnosis->rows[row].id == hold->id)
                 hold->row = &diagnosis->rows[row];
@@ -315,9 +308,9 @@ static void finish_holds(struct ns_diagnosis *diagnosis)
     }
 }
 
-static void find_cures(struct ns_diagnosed *row)
+static void find_cures(struct ns_row *row)
 {
-    const struct ns_diagnosed *other = row->other;
+    const struct ns_row *other = row->other;
     bool holds = row->conclusion.holds;
     double rtt = (double)row->verdict.rtt_us / 1e3;
     if (row->conclusion.stalled == 0)
@@ -357,13 +350,13 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     diagnosis->grade = diagnosis->n_rows ? diagnosis->rows[0].verdict.grade : NS_GRADE_CANNOT_TELL;
     finish_holds(diagnosis);
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_diagnosed *row = &diagnosis->rows[i];
+        struct ns_row *row = &diagnosis->rows[i];
         row->conclusion = ns_verdict_conclude(&row->verdict, row->is_cured ? row->trial : NULL);
         row->other = other_end(diagnosis, row);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_diagnosed *row = &diagnosis->rows[i];
-        const struct ns_diagnosed *other = row->other;
+        struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *other = row->other;
         row->is_held = other && other->conclusion.stalls && other->conclusion.holds &&
                        !row->is_cured &&
                        !(row->verdict.grade == NS_GRADE_PROVEN && row->conclusion.holds);
@@ -379,7 +372,7 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     }
 }
 
-const char *ns_diagnosed_grade(const struct ns_diagnosed *row)
+const char *ns_row_grade(const struct ns_row *row)
 {
     return row->is_held ? "held by the peer" : ns_grade_name(row->verdict.grade);
 }

@@ -20,7 +20,7 @@ struct ns_curable {
     char reason[256]; /* why not, as doctor says it; "" if yes or unknown */
 };
 
-struct ns_diagnosed_process {
+struct ns_row_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched; 0: unknown */
     char name[64];    /* see ns_proc_name */
@@ -37,16 +37,16 @@ struct ns_diagnosed_process {
 
 /* What one end can do, and how long a stalled request takes without and with it. */
 struct ns_cure {
-    const char *end;               /* "this end": that of a watched process; "other end" */
-    const struct ns_diagnosed *at; /* the row of that end; NULL: it was not watched */
-    const char *does;              /* "send adaptive", "ack before-wait" */
+    const char *end;         /* "this end": that of a watched process; "other end" */
+    const struct ns_row *at; /* the row of that end; NULL: it was not watched */
+    const char *does;        /* "send adaptive", "ack before-wait" */
     double from_ms, to_ms;
     bool measured; /* by an experiment; otherwise estimated */
 };
 
-struct ns_diagnosed {
+struct ns_row {
     unsigned id;
-    const struct ns_diagnosed_process *process;
+    const struct ns_row_process *process;
     enum ns_source source;
     enum ns_role role;
     bool is_peer;                    /* it is the other end of a connection of a watched process */
@@ -61,16 +61,16 @@ struct ns_diagnosed {
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
     struct ns_conclusion conclusion;
-    const struct ns_diagnosed *other; /* the row of the other end, or NULL */
-    bool is_repeated;                 /* it stalls, and so does its other end, an earlier row */
-    bool is_held;                     /* the other end stalls and holds what this one waits for */
-    struct ns_cure cures[2];          /* of "this end" first */
+    const struct ns_row *other; /* the row of the other end, or NULL */
+    bool is_repeated;           /* it stalls, and so does its other end, an earlier row */
+    bool is_held;               /* the other end stalls and holds what this one waits for */
+    struct ns_cure cures[2];    /* of "this end" first */
     unsigned n_cures;
 };
 
-struct ns_diagnosed_hold {
-    unsigned id;                    /* of its row */
-    const struct ns_diagnosed *row; /* set by ns_diagnosis_finish */
+struct ns_row_hold {
+    unsigned id;              /* of its row */
+    const struct ns_row *row; /* set by ns_diagnosis_finish */
     struct ns_hold hold;
 };
 
@@ -81,12 +81,12 @@ struct ns_diagnosis {
     double began;        /* CLOCK_REALTIME, seconds */
     uint64_t looks, missed, forgotten, denied;
     uint64_t idle; /* connections without traffic, which have no row */
-    struct ns_diagnosed *rows;
+    struct ns_row *rows;
     size_t n_rows;
     unsigned next_id;
-    struct ns_diagnosed_process **processes;
+    struct ns_row_process **processes;
     size_t n_processes;
-    struct ns_diagnosed_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
+    struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
     uint64_t holds_untold; /* further ones */
     /* Set by ns_diagnosis_finish: */
@@ -95,11 +95,11 @@ struct ns_diagnosis {
 };
 
 /* A connection to add to its row. */
-struct ns_diagnosed_connection {
-    const struct ns_diagnosed_process *process; /* of this diagnosis */
+struct ns_row_connection {
+    const struct ns_row_process *process; /* of this diagnosis */
     enum ns_source source;
     enum ns_role role;
-    bool is_peer; /* see struct ns_diagnosed */
+    bool is_peer; /* see struct ns_row */
     struct ns_address local, remote;
     unsigned connections; /* that the verdict is for; 0 counts as 1 */
     const struct ns_verdict *verdict;
@@ -111,23 +111,21 @@ bool ns_address_is_same(const struct ns_address *one, const struct ns_address *o
 
 /* The process with this pid and start; added with all other fields zero if it is not there. NULL
  * without memory. */
-struct ns_diagnosed_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
-                                                  uint64_t started);
+struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                            uint64_t started);
 
 /* Always adds one: after execve, a process is another program. */
-struct ns_diagnosed_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
+struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
-int ns_diagnosed_say_error(const char *verb, pid_t pid, int error);
+int ns_watch_say_error(const char *verb, pid_t pid, int error);
 
 /* The id of the row of such a connection, which is made if necessary; or -ENOMEM. Ignores verdict.
  */
-int ns_diagnosis_row(struct ns_diagnosis *diagnosis,
-                     const struct ns_diagnosed_connection *connection);
+int ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);
 
 /* Add a connection with its final verdict. Without memory it is left out. */
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis,
-                      const struct ns_diagnosed_connection *connection);
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
  * processes may still be writing. Another process wrote the records, so that everything in them is
@@ -142,10 +140,10 @@ void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const st
  * ns_diagnosis_finish. */
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
-                                    const struct ns_diagnosed *row));
+                                    const struct ns_row *row));
 
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
-const char *ns_diagnosed_grade(const struct ns_diagnosed *row);
+const char *ns_row_grade(const struct ns_row *row);
 
 /* Apply the experiments, sort rows (worst first) and holds (by time), and draw the conclusions. */
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);

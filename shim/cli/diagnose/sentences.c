@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* See sentences.h. A sentence must not claim more than the verdict: an upper bound is called "at
- * most". Not async-signal-safe. */
+ * most". */
 #include "cli/diagnose/sentences.h"
+
+#include "cli/output.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -19,11 +21,6 @@ void ns_words_add(char *buffer, size_t size, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(buffer + used, size - used, format, arguments);
     va_end(arguments);
-}
-
-static const char *s(uint64_t n)
-{
-    return n == 1 ? "" : "s";
 }
 
 char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
@@ -44,7 +41,7 @@ char *ns_words_address(const struct ns_address *address, char *buffer, size_t si
     return buffer;
 }
 
-char *ns_diagnosis_where(const struct ns_diagnosed *row, char *buffer, size_t size)
+char *ns_diagnosis_where(const struct ns_row *row, char *buffer, size_t size)
 {
     char address[64];
     snprintf(buffer, size, "%s %s",
@@ -86,7 +83,7 @@ char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t ti
     if (delay == NS_DELAY_PEER && source == NS_SOURCE_OUTSIDE)
         snprintf(buffer, size,
                  "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why", times,
-                 s(times), each);
+                 ns_plural(times), each);
     else if (times == 1)
         snprintf(buffer, size, "%s, once, %.1f ms", ns_delay_meaning(delay, source), each);
     else
@@ -95,7 +92,7 @@ char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t ti
     return buffer;
 }
 
-const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
+const char *ns_diagnosis_doubt(const struct ns_row *row)
 {
     static char text[400];
     char peer[64];
@@ -126,10 +123,10 @@ const char *ns_diagnosis_doubt(const struct ns_diagnosed *row)
     return "there was nothing to judge";
 }
 
-char *ns_diagnosis_cure(const struct ns_diagnosed *row, unsigned number, char *buffer, size_t size)
+char *ns_diagnosis_cure(const struct ns_row *row, unsigned number, char *buffer, size_t size)
 {
     const struct ns_cure *cure = &row->cures[number];
-    const struct ns_diagnosed_process *at = cure->at ? cure->at->process : NULL;
+    const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
     snprintf(buffer, size, "%s", cure->end);
     if (number == 1 && at)
         ns_words_add(buffer, size, " (%s)", at->name);
@@ -151,7 +148,7 @@ static double mean_ms(uint64_t ns, uint64_t n)
     return n ? (double)ns / MS / (double)n : 0;
 }
 
-static char *say_likely(const struct ns_diagnosed *row, char *buffer, size_t size)
+static char *say_likely(const struct ns_row *row, char *buffer, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
     if (verdict->receiving == 0)
@@ -198,7 +195,7 @@ static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
     return buffer;
 }
 
-char *ns_diagnosis_experiment(const struct ns_diagnosed_process *process, char *buffer, size_t size)
+char *ns_diagnosis_experiment(const struct ns_row_process *process, char *buffer, size_t size)
 {
     snprintf(buffer, size, "%s[%d]: ", process->name, process->pid);
     return add_trial(&process->trial, buffer, size);
@@ -212,8 +209,8 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
              "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window "
              "(%" PRIu32 " bytes) and the congestion window (%" PRIu32 " segments) open, "
              "TCP_NODELAY off; released after ",
-             look->unsent, s(look->unsent), look->unacked, s(look->unacked), look->window,
-             look->cwnd);
+             look->unsent, ns_plural(look->unsent), look->unacked, ns_plural(look->unacked),
+             look->window, look->cwnd);
     if (slack >= 0.5)
         ns_words_add(buffer, size, "%.0f to %.0f ms", fmax(0, held - slack), held + slack);
     else
@@ -225,7 +222,7 @@ static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer,
     return buffer;
 }
 
-char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t size)
+char *ns_diagnosis_proof(const struct ns_row *row, char *buffer, size_t size)
 {
     const struct ns_verdict *verdict = &row->verdict;
     buffer[0] = '\0';
@@ -247,11 +244,11 @@ char *ns_diagnosis_proof(const struct ns_diagnosed *row, char *buffer, size_t si
         return say_likely(row, buffer, size);
     case NS_GRADE_LATE:
         snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
-                 verdict->late, s(verdict->late));
+                 verdict->late, ns_plural(verdict->late));
         break;
     case NS_GRADE_NONE:
         snprintf(buffer, size, "in %" PRIu64 " sample%s Nagle's algorithm held no byte",
-                 verdict->looks, s(verdict->looks));
+                 verdict->looks, ns_plural(verdict->looks));
         break;
     case NS_GRADE_CANNOT_TELL:
         snprintf(buffer, size, "%s", ns_diagnosis_doubt(row));
@@ -272,7 +269,7 @@ static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t
 
 static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
 {
-    const struct ns_diagnosed *row = &diagnosis->rows[0];
+    const struct ns_row *row = &diagnosis->rows[0];
     const struct ns_verdict *verdict = &row->verdict;
     uint64_t stalled = row->conclusion.stalled;
     size_t others = 0;
@@ -309,7 +306,7 @@ static void add_delay(const struct ns_diagnosis *diagnosis, char *buffer, size_t
     enum ns_delay most = 0;
     char text[200];
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_row *row = &diagnosis->rows[i];
         if (row->verdict.delays[NS_DELAY_PEER] && row->source == NS_SOURCE_OUTSIDE)
             source = NS_SOURCE_OUTSIDE;
         for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
@@ -330,9 +327,9 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
     uint64_t requests = 0, late = 0;
     unsigned connections = 0;
     bool sampled = false;
-    const struct ns_diagnosed *doubtful = diagnosis->rows;
+    const struct ns_row *doubtful = diagnosis->rows;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_diagnosed *row = &diagnosis->rows[i];
+        const struct ns_row *row = &diagnosis->rows[i];
         requests += row->verdict.requests;
         sampled |= row->source == NS_SOURCE_OUTSIDE;
         late += row->verdict.late;
@@ -353,14 +350,14 @@ char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, 
     case NS_GRADE_LATE:
         snprintf(buffer, size,
                  "no stall: bytes were held %" PRIu64 " time%s, but nobody waited for them", late,
-                 s(late));
+                 ns_plural(late));
         break;
     case NS_GRADE_NONE:
         snprintf(buffer, size,
                  "no stall: %s%" PRIu64 " request%s on %u connection%s, and Nagle's algorithm held "
                  "none of them",
-                 sampled && requests ? "at least " : "", requests, s(requests), connections,
-                 s(connections));
+                 sampled && requests ? "at least " : "", requests, ns_plural(requests), connections,
+                 ns_plural(connections));
         break;
     case NS_GRADE_CANNOT_TELL:
         snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubtful));

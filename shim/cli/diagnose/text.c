@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the text report: the verdict first, then the stalling rows in full, the other rows on one
- * line each, and what to do. It must stay short. Not async-signal-safe. */
+ * line each, and what to do. It must stay short. */
 #include "cli/diagnose/report.h"
 
 #include "cli/diagnose/sentences.h"
@@ -58,7 +58,7 @@ static const char *colour(FILE *stream, enum ns_grade grade)
     return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
 }
 
-static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
+static void print_cost(FILE *stream, const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const struct ns_conclusion *conclusion = &row->conclusion;
@@ -66,7 +66,7 @@ static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
     char text[TEXT_MOST];
     snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
              row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-             verdict->requests == 1 ? "" : "s", conclusion->stalled);
+             ns_plural(verdict->requests), conclusion->stalled);
     if (conclusion->holds && verdict->longest_ns)
         ns_words_add(text, sizeof text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
                      (double)verdict->longest_ns / MS);
@@ -81,13 +81,13 @@ static void print_cost(FILE *stream, const struct ns_diagnosed *row, int width)
     print_wrapped(stream, "cost", text, width);
 }
 
-static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
+static void print_full(FILE *stream, const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     char text[TEXT_MOST];
     const char *begin = colour(stream, verdict->grade);
     fprintf(stream, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), begin, ns_diagnosed_grade(row),
+            ns_diagnosis_where(row, text, sizeof text), begin, ns_row_grade(row),
             *begin ? NS_PLAIN : "");
     print_cost(stream, row, width);
     if (row->pattern[0])
@@ -108,13 +108,13 @@ static void print_full(FILE *stream, const struct ns_diagnosed *row, int width)
                       width);
 }
 
-static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
+static void print_short(FILE *stream, const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     enum ns_delay most = 0;
     char line[2 * TEXT_MOST], text[TEXT_MOST];
     snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
-             ns_diagnosis_where(row, text, sizeof text), ns_diagnosed_grade(row));
+             ns_diagnosis_where(row, text, sizeof text), ns_row_grade(row));
     for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays_ns[delay] > verdict->delays_ns[most])
             most = delay;
@@ -129,7 +129,7 @@ static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
         ns_words_add(line, sizeof line, "; %s", ns_diagnosis_doubt(row));
     else
         ns_words_add(line, sizeof line, "; %" PRIu64 " request%s", verdict->requests,
-                     verdict->requests == 1 ? "" : "s");
+                     ns_plural(verdict->requests));
     if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
         verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
         ns_words_add(line, sizeof line, "; %s",
@@ -138,7 +138,7 @@ static void print_short(FILE *stream, const struct ns_diagnosed *row, int width)
     print_words(stream, line, 0, 2, width);
 }
 
-static bool is_full(const struct ns_diagnosed *row)
+static bool is_full(const struct ns_row *row)
 {
     return row->conclusion.stalls && !row->is_repeated && !row->is_held;
 }
@@ -165,7 +165,7 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int c
         fprintf(stream, "and %zu more rows; --json writes all of them\n", left);
     if (diagnosis->idle)
         fprintf(stream, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
-                diagnosis->idle, diagnosis->idle == 1 ? "" : "s");
+                diagnosis->idle, ns_plural(diagnosis->idle));
 }
 
 static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)

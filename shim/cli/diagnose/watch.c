@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the loop of `nagleshim diagnose`: it takes samples when they are due, adds connections that
  * have ended to their rows, looks at their processes, and decides when to stop. It must not stop or
- * change what it watches. Not async-signal-safe. */
+ * change what it watches. */
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/child.h"
@@ -10,7 +10,6 @@
 #include "cli/process/elf.h"
 #include "cli/process/loaded.h"
 #include "cli/process/reach.h"
-
 #include "watch/state.h"
 #include "watch/watch.h"
 
@@ -22,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SECOND UINT64_C(1000000000)
 
@@ -53,33 +51,21 @@ void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
     va_end(arguments);
 }
 
-static bool has_shim(const struct ns_proc *proc)
-{
-    static struct ns_loaded loaded;
-    ns_loaded_find(proc, &loaded);
-    return loaded.shim == NS_SHIM_READY || loaded.shim == NS_SHIM_WORKS;
-}
-
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
 {
     static struct ns_elf elf;
-    int fd = openat(proc->dir, "exe", O_RDONLY | O_CLOEXEC);
-    const char *reason = NULL;
-    if (fd < 0)
+    if (!ns_elf_inspect_exe(proc->dir, &elf))
         return;
-    if (ns_elf_inspect(fd, &elf) == 0) {
-        reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
-        if (!reason && proc->secure)
-            reason = ns_reach_reason(NS_REACH_SET_ID);
-        curable->yes = !reason;
-        snprintf(curable->reason, sizeof curable->reason, "%s%s", reason ? "it " : "",
-                 reason ? reason : "");
-    }
-    close(fd);
+    const char *reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
+    if (!reason && proc->secure)
+        reason = ns_reach_reason(NS_REACH_SET_ID);
+    curable->yes = !reason;
+    snprintf(curable->reason, sizeof curable->reason, "%s%s", reason ? "it " : "",
+             reason ? reason : "");
 }
 
 /* The control group names the unit or the container of a process. */
-static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *process)
+static void take_group(const struct ns_proc *proc, struct ns_row_process *process)
 {
     FILE *stream = ns_proc_stream(proc, "cgroup");
     char line[1024];
@@ -99,7 +85,7 @@ static void take_group(const struct ns_proc *proc, struct ns_diagnosed_process *
 }
 
 /* Fill in what /proc shows. Fields that cannot be read stay unchanged. */
-static void look_at(struct ns_diagnosed_process *process)
+static void look_at(struct ns_row_process *process)
 {
     struct ns_proc proc;
     if (ns_proc_open(process->pid, &proc) != 0)
@@ -107,7 +93,7 @@ static void look_at(struct ns_diagnosed_process *process)
     process->has_other_number = ns_proc_has_other_number(&proc);
     if (ns_proc_look(&proc) == 0) {
         snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
-        process->has_shim = has_shim(&proc);
+        process->has_shim = ns_loaded_works(&proc);
         process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
         if (process->words_size == sizeof process->words || process->words[0] == '\0')
             process->words_size = 0;
@@ -119,9 +105,9 @@ static void look_at(struct ns_diagnosed_process *process)
 }
 
 /* The process of a connection. It is examined at once, since it may end the next moment. */
-static struct ns_diagnosed_process *process_of(struct session *session, struct ns_watched *watched)
+static struct ns_row_process *process_of(struct session *session, struct ns_watched *watched)
 {
-    struct ns_diagnosed_process *process = watched->owner;
+    struct ns_row_process *process = watched->owner;
     if (process)
         return process;
     process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
@@ -139,10 +125,9 @@ static struct ns_diagnosed_process *process_of(struct session *session, struct n
     return process;
 }
 
-static struct ns_diagnosed_connection connection_of(struct session *session,
-                                                    struct ns_watched *watched)
+static struct ns_row_connection connection_of(struct session *session, struct ns_watched *watched)
 {
-    return (struct ns_diagnosed_connection){
+    return (struct ns_row_connection){
         .process = process_of(session, watched),
         .source = NS_SOURCE_OUTSIDE,
         .role = watched->role,
@@ -156,7 +141,7 @@ static struct ns_diagnosed_connection connection_of(struct session *session,
 static void take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
 {
     struct session *session = context;
-    struct ns_diagnosed_connection connection = connection_of(session, watched);
+    struct ns_row_connection connection = connection_of(session, watched);
     int row = connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : -ENOMEM;
     if (row >= 0)
         ns_diagnosis_add_hold(session->diagnosis, (unsigned)row, hold);
@@ -173,7 +158,7 @@ static bool know_process(void *context, struct ns_watched *watched)
 static bool harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
-    struct ns_diagnosed_connection connection;
+    struct ns_row_connection connection;
     struct ns_verdict verdict;
     if (!watched->ended && !session->final)
         return true;
@@ -307,7 +292,7 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
                          session->diagnosis->denied == 1 ? "" : "es");
 }
 
-int ns_diagnosed_say_error(const char *verb, pid_t pid, int error)
+int ns_watch_say_error(const char *verb, pid_t pid, int error)
 {
     if (error == -EPERM || error == -EACCES) {
         ns_say(verb,
@@ -332,7 +317,7 @@ static bool open_watch(struct session *session, struct ns_diagnose_end *end)
     int error = ns_watch_open(pid, &session->watch);
     if (error) {
         session->watch = NULL;
-        end->failure = ns_diagnosed_say_error(options->verb, options->pid, error);
+        end->failure = ns_watch_say_error(options->verb, options->pid, error);
     }
     return !error;
 }

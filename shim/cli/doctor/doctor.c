@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command line of `nagleshim doctor`, and how findings are kept and printed. Not
- * async-signal-safe. */
+/* Owns the command line of `nagleshim doctor`, and how findings are kept and printed. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the examination of a running process. It only reads, prints nothing, and trusts nothing that
- * it reads: the process may belong to any user. Not async-signal-safe. */
+ * it reads: the process may belong to any user. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/process/preload.h"
 #include "cli/process/reach.h"
-
 #include "base/clock.h"
 #include "policy/find.h"
 #include "watch/state.h"
@@ -24,15 +23,6 @@
 #define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, __VA_ARGS__)
 
 enum { RULES_MOST = 1000 }; /* further ones are not read */
-
-static void inspect_program(struct ns_examination *examination)
-{
-    int fd = openat(examination->proc.dir, "exe", O_RDONLY | O_CLOEXEC);
-    examination->has_elf = fd >= 0 && ns_elf_inspect(fd, &examination->elf) == 0;
-    if (fd >= 0)
-        close(fd);
-    ns_sanitize(examination->elf.interpreter);
-}
 
 static void take_rule(struct ns_examination *examination, unsigned number,
                       const struct ns_status_rule *rule)
@@ -322,7 +312,8 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
             error = ns_loaded_find(proc, &examination->loaded);
     } while (!error && wait && await(examination));
     if (!error) {
-        inspect_program(examination);
+        examination->has_elf = ns_elf_inspect_exe(proc->dir, &examination->elf);
+        ns_sanitize(examination->elf.interpreter);
         examination->sockets = ns_proc_sockets(proc, &has_ring);
         judge(examination, has_ring);
     }

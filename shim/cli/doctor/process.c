@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what `nagleshim doctor --pid` and `--all` print about processes; examine.c judges them. Not
- * async-signal-safe. */
+/* Owns what `nagleshim doctor --pid` and `--all` print about processes; examine.c judges them. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
@@ -82,7 +81,7 @@ static void print_rules(const cJSON *rules)
         snprintf(title, sizeof title, "rule %d%s%s%s%s", number_of(rule, "number"), name ? " " : "",
                  quote, name ? name : "", quote);
         FACT(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
-             ack ? ack : "unknown", sockets, sockets == 1 ? "" : "s");
+             ack ? ack : "unknown", sockets, ns_plural((unsigned)sockets));
     }
 }
 
@@ -104,7 +103,7 @@ static void print_status(const struct ns_examination *examination)
     const struct ns_status *status = &examination->loaded.status;
     if (examination->policy[0])
         FACT("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
-             status->n_rules == 1 ? "" : "s");
+             ns_plural(status->n_rules));
     else if (examination->has_policy)
         FACT("policy", "built in");
     if (status->state != NS_STATUS_ACTIVE)

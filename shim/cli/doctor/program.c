@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim doctor PROGRAM` finds about a program that does not run. It must not run it,
  * and must not judge by other means than reach.h, trial.h and the shim's own search for a policy.
- * Not async-signal-safe. */
+ * */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"

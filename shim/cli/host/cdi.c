@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
- * Device Interface, with the paths of this machine. Writes no file. Not async-signal-safe. */
+ * Device Interface, with the paths of this machine. Writes no file. */
 #include "cli/cli.h"
 #include "cli/process/preload.h"
 #include "cli/verbs.h"
-
 #include "policy/find.h"
 
 #include <cJSON.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim host`: its options and rights are checked before anything is
  * changed. With --root this process changes its root to the image. Also owns `host status`, which
- * changes nothing. Not async-signal-safe. */
+ * changes nothing. */
 #include "cli/host/host.h"
 
 #include "base/path.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of `nagleshim host` share. With --root this process has changed its root to the
  * image before any of these functions is called, so every path is one in the image. Functions that
- * fail print the reason, in one line. Not async-signal-safe. */
+ * fail print the reason, in one line. */
 #ifndef NS_HOST_H
 #define NS_HOST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the library's entry in /etc/ld.so.preload, which glibc's loader reads for every program, and
  * the judgement whether what a system starts may have the library. It must not change the other
- * entries. Not async-signal-safe. */
+ * entries. */
 #include "cli/host/host.h"
 
 #include "cli/cli.h"

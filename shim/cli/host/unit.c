@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the drop-ins of services: all that are named are written and take effect, or none is. It
  * must not imitate systemd, which alone knows how quotes, specifiers and the order of drop-ins
- * work: it asks systemctl. Not async-signal-safe. */
+ * work: it asks systemctl. */
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/process/preload.h"
-
 #include "policy/find.h"
 
 #include <glob.h>

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim check`: it reads policies as the shim does and prints what is wrong with them.
- * The errors and warnings are those of policy.h; only the access rights are judged here. Not
- * async-signal-safe. */
+ * The errors and warnings are those of policy.h; only the access rights are judged here. */
 #include "cli/cli.h"
-
 #include "cli/output.h"
 #include "cli/process/environment.h"
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
-
 #include "policy/find.h"
 
 #include <dirent.h>
@@ -135,7 +132,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
                 NS_POLICY_ERRORS_MOST);
     if (policy)
         ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
-                       policy->n_rules == 1 ? "" : "s",
+                       ns_plural(policy->n_rules),
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
     if (policy) {
         ns_policy_warnings(policy, say_warning, &check);

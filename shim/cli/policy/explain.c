@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim explain`: it finds the policy that a program would get, matches one socket, which
  * only the options describe, and says why. It must use the shim's own search and matcher, never a
- * copy of their rules, and must not resolve host names: the shim never sees them. Not
- * async-signal-safe. */
+ * copy of their rules, and must not resolve host names: the shim never sees them. */
 #include "cli/cli.h"
-
 #include "cli/output.h"
 #include "cli/process/environment.h"
 #include "cli/process/reach.h"

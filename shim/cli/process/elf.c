@@ -71,6 +71,15 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     return 0;
 }
 
+bool ns_elf_inspect_exe(int directory, struct ns_elf *elf)
+{
+    int fd = openat(directory, "exe", O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && ns_elf_inspect(fd, elf) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
 /* The section of dynamic symbols, with the names that it links to. */
 static bool find_symbols(int fd, ElfW(Shdr) * symbols, ElfW(Shdr) * names)
 {

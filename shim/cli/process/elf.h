@@ -20,6 +20,9 @@ struct ns_elf {
  * For a file that is not native, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
+/* The same for the file "exe" below the open directory of a process. False: it cannot be read. */
+bool ns_elf_inspect_exe(int directory, struct ns_elf *elf);
+
 /* Does the file import one of libc's functions that make or accept connections? True also if its
  * symbols cannot be read. */
 bool ns_elf_path_makes_sockets(const char *path);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the checks of the environment variables. It must change neither environment nor files. Not
- * async-signal-safe. */
+/* Owns the checks of the environment variables. It must change neither environment nor files. */
 #include "cli/process/environment.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
-
 #include "policy/find.h"
 
 #include <errno.h>
@@ -102,7 +100,7 @@ void ns_environment_judge(const char *command)
              strerror(errno));
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         warn(command, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-             ns_words_join(NS_TAKES_LOG, known, sizeof known), level);
+             ns_words_join(NS_TAKES_LOG, " or ", known, sizeof known), level);
     if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list))
         warn(command,
              "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the search for the library in a process's memory. It looks at memory, not at files: the file
  * may have been replaced, renamed, or be in another mount namespace. The process may hold anything
- * there, so every number is checked before it is used. Not async-signal-safe. */
+ * there, so every number is checked before it is used. */
 #include "cli/process/loaded.h"
 
 #include "base/path.h"
@@ -155,4 +155,12 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
                                        : NS_SHIM_NO;
     }
     return error;
+}
+
+bool ns_loaded_works(const struct ns_proc *proc)
+{
+    static struct ns_loaded loaded;
+    ns_loaded_find(proc, &loaded);
+    return loaded.shim == NS_SHIM_STARTING || loaded.shim == NS_SHIM_READY ||
+           loaded.shim == NS_SHIM_WORKS;
 }

@@ -4,7 +4,6 @@
 #define NS_LOADED_H
 
 #include "cli/process/proc.h"
-
 #include "report/stats.h"
 #include "report/status.h"
 
@@ -36,5 +35,8 @@ struct ns_loaded {
 
 /* 0, or -errno if the list of mappings cannot be read. Fills loaded in any case. */
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded);
+
+/* Does the library work there, or is it about to? */
+bool ns_loaded_works(const struct ns_proc *proc);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the search for the library and the order of LD_PRELOAD. It must not change the environment.
- * Not async-signal-safe. */
+ * */
 #include "cli/process/preload.h"
 
 #include "cli/cli.h"

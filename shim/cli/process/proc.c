@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of /proc/PID. It must not stop, trace or change the process, and trusts nothing
- * in its memory: lengths are bounded, texts are sanitized. Not async-signal-safe. */
+ * in its memory: lengths are bounded, texts are sanitized. */
 #include "cli/process/proc.h"
 
 #include "base/path.h"

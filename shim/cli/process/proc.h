@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A process as /proc shows it. Everything is read through one descriptor of its directory, so that
  * a process that ends is not confused with a later one that has the same number. Errors are -errno;
- * -ESRCH: it has ended; -EACCES or -EPERM: this user may not read it. Not async-signal-safe. */
+ * -ESRCH: it has ended; -EACCES or -EPERM: this user may not read it. */
 #ifndef NS_PROC_H
 #define NS_PROC_H
 

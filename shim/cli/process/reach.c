@@ -267,7 +267,7 @@ static void print_policy(const struct ns_policy_found *found)
         ns_output_line("policy: built in");
     else
         ns_output_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
-                       policy->n_rules == 1 ? "" : "s");
+                       ns_plural(policy->n_rules));
 }
 
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,

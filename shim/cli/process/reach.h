@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that does not run yet: where it is, whether the library can be preloaded into it, and
- * the process that it will be. Nothing here is async-signal-safe: PATH is read. */
+ * the process that it will be. */
 #ifndef NS_REACH_H
 #define NS_REACH_H
 
 #include "cli/process/elf.h"
-
 #include "policy/find.h"
 #include "policy/match.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the trials of the library in a child of this command. A program can name any file as its
  * loader: this file must not run one that a user other than root and the caller could have written.
- * Not async-signal-safe. */
+ * */
 #include "cli/process/trial.h"
 
 #include "base/path.h"

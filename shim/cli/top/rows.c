@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the rows of `nagleshim top`: which connections form one, what it lost, and what is known of
- * its process. Not async-signal-safe. */
+ * its process. */
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
@@ -244,14 +244,4 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     drop_empty(top);
     if (top->n_rows > 0)
         qsort(top->rows, top->n_rows, sizeof top->rows[0], compare_rows);
-}
-
-void ns_top_release(struct ns_top *top)
-{
-    for (size_t i = 0; i < top->n_rows; i++)
-        free(top->rows[i]);
-    for (size_t i = 0; i < top->n_processes; i++)
-        free(top->processes[i]);
-    free(top->rows);
-    free(top->processes);
 }

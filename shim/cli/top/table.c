@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what `nagleshim top` prints: the table and the object of --json. Names must be sanitized.
- * Not async-signal-safe. */
+/* Owns what `nagleshim top` prints: the table and the object of --json. Names must be sanitized. */
 #include "cli/top/top.h"
 
 #include "cli/diagnose/sentences.h"
@@ -34,7 +33,7 @@ static void print_summary(FILE *out, const struct ns_top *top)
         stalling += top->rows[i]->lost_rate > 0;
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
     fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
-            tally->connections, tally->connections == 1 ? "" : "s", tally->busy, stalling,
+            tally->connections, ns_plural(tally->connections), tally->busy, stalling,
             stalling == 1 ? " stalls" : "s stall");
     fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
             (double)since->busy_ns / 1e7 / seconds);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the options of `nagleshim top` and its loop: samples when they are due, and a table every
- * few seconds. Not async-signal-safe. */
+ * few seconds. */
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
@@ -134,7 +134,7 @@ static int show(struct ns_top *top, const struct options *options)
         while (!asked_to_end && ns_clock_now(CLOCK_MONOTONIC) < end) {
             int error = take_samples(top, end);
             if (error)
-                return ns_diagnosed_say_error("top", options->pid, error);
+                return ns_watch_say_error("top", options->pid, error);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->json)
@@ -169,10 +169,9 @@ int ns_top_main(int argc, char **argv)
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
     int error = ns_watch_open(options.pid, &top.watch);
     if (error)
-        return ns_diagnosed_say_error("top", options.pid, error);
+        return ns_watch_say_error("top", options.pid, error);
     catch_signals();
     int status = show(&top, &options);
-    ns_top_release(&top);
     ns_watch_close(top.watch);
     return status;
 }

@@ -5,7 +5,6 @@
 #define NS_TOP_H
 
 #include "cli/process/loaded.h"
-
 #include "watch/watch.h"
 
 #include <stdio.h>
@@ -65,7 +64,6 @@ bool ns_top_is_shown(const struct ns_top_row *row);
 
 /* End the interval: compute rates, add and remove rows, sort. */
 void ns_top_refresh(struct ns_top *top, uint64_t now);
-void ns_top_release(struct ns_top *top);
 
 /* Add what --json prints to the command's object (cli/output.h). */
 void ns_top_fill_json(const struct ns_top *top);
