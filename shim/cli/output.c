@@ -98,7 +98,7 @@ void ns_output_text(cJSON *into, const char *name, const char *text)
 
 void ns_output_number(cJSON *into, const char *name, double number)
 {
-    if (number)
+    if (number != 0)
         cJSON_AddNumberToObject(into, name, number);
     else
         cJSON_AddNullToObject(into, name);
