@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The client of Red Hat's example pair: a logical packet leaves as 15 writes of two bytes, and then
- * its answer is awaited. By default Nagle's algorithm holds 14 of them until the first is
- * acknowledged; no_delay and cork are the two cures that set an option. one_write is the third and
- * the best: the pieces are gathered in a buffer, and leave in one write. */
+/* The client of Red Hat's example pair: it sends a packet of 30 bytes in 15 writes and then waits
+ * for the answer. By default Nagle's algorithm holds 14 of them until the first is acknowledged.
+ * The cures by hand: no_delay and cork set an option once. join turns TCP_NODELAY off for the
+ * writes and on before the wait, so that 14 of them leave as one segment. one_write is the best: it
+ * gathers the pieces in a buffer. */
 #include "common.h"
 
 enum { WRITES = 15, PIECE = 2, PACKET = WRITES * PIECE };
 
-enum way { COALESCE, NO_DELAY, CORK, ONE_WRITE };
+enum way { COALESCE, NO_DELAY, CORK, JOIN, ONE_WRITE };
 
-static const char *const suffix[] = {"", " using TCP_NODELAY", " using TCP_CORK",
-                                     " using one write"};
+static const struct {
+    const char *word, *suffix;
+} ways[] = {{"", ""},
+            {"no_delay", " using TCP_NODELAY"},
+            {"cork", " using TCP_CORK"},
+            {"join", " using TCP_NODELAY before the wait"},
+            {"one_write", " using one write"}};
 
 static const char help[] =
-    "Usage: tcp_nodelay_client [OPTION]... HOST PORT COUNT [no_delay|cork|one_write]\n"
+    "Usage: tcp_nodelay_client [OPTION]... HOST PORT COUNT [no_delay|cork|join|one_write]\n"
     "Send COUNT packets of 30 bytes, each in 15 writes, and wait for the answer to each.\n"
     "  --warmup N   packets sent before those that count (0)\n"
     "  --stats      print a second line: rounds, times, stalls, segments\n"
@@ -22,6 +28,8 @@ static const char help[] =
 static void send_packet(int fd, const char *packet, enum way way)
 {
     char gathered[PACKET];
+    if (way == JOIN)
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 0, "TCP_NODELAY");
     for (int i = 0; i < WRITES; i++) {
         if (way == ONE_WRITE)
             memcpy(gathered + i * PIECE, packet + i * PIECE, PIECE);
@@ -30,6 +38,8 @@ static void send_packet(int fd, const char *packet, enum way way)
     }
     if (way == ONE_WRITE)
         write_all(fd, gathered, PACKET);
+    if (way == JOIN)
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     if (way == CORK) {
         set_option(fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
         set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");
@@ -53,13 +63,10 @@ static void run(int fd, enum way way, struct rounds *rounds)
 
 static enum way parse_way(const char *word)
 {
-    if (strcmp(word, "no_delay") == 0)
-        return NO_DELAY;
-    if (strcmp(word, "cork") == 0)
-        return CORK;
-    if (strcmp(word, "one_write") == 0)
-        return ONE_WRITE;
-    usage_error("the last argument must be no_delay, cork or one_write, not '%s'", word);
+    for (enum way way = NO_DELAY; way <= ONE_WRITE; way++)
+        if (strcmp(word, ways[way].word) == 0)
+            return way;
+    usage_error("the last argument must be no_delay, cork, join or one_write, not '%s'", word);
 }
 
 int main(int argc, char **argv)
@@ -87,7 +94,7 @@ int main(int argc, char **argv)
     run(fd, way, &rounds);
     ms = (double)(rounds.ended - rounds.begun) / 1e6;
     printf("%zu packets of %d bytes sent in %f ms: %f bytes/ms%s\n", rounds.done, PACKET, ms,
-           (double)rounds.done * PACKET / ms, suffix[way]);
+           (double)rounds.done * PACKET / ms, ways[way].suffix);
     if (stats)
         print_rounds(&rounds, fd);
     return 0;
