@@ -18,10 +18,12 @@
 #include <unistd.h>
 
 /* Set the options of a listener to what its application has set, since they would stay there. From
- * now on each connection that it accepts is treated by itself. */
+ * now on each connection that it accepts is treated by itself. A forked process leaves its parent's
+ * listener as it is, because the parent goes on to accept from it. */
 static void restore_listener(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED)
+    if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED ||
+        NS_GET(conn, whole) != atomic_load(&ns_process_generation))
         return;
     NS_DEBUG(fd,
              "listener given back as the program has it; what it accepts is treated one by one");
@@ -70,10 +72,7 @@ static void each_enforced(int fd, struct ns_conn *conn, void *context)
 /* Another program may get this socket. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
-    /* A listener that a forked process has from its parent stays as it is, since the parent goes on
-     * to accept from it. */
-    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER &&
-                   NS_GET(conn, whole) == atomic_load(&ns_process_generation);
+    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
     if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
         restore_listener(fd, conn);

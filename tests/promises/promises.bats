@@ -273,6 +273,10 @@ flows() {
     keeps descriptors made-by-number "$CORK" ''
 }
 
+@test "a filter that a forked child installs leaves its parent's listener as it is" {
+    keeps filters of-a-child
+}
+
 @test "after a filter nothing is done that it could kill on, and the sockets are as the program made them and told what it asked for" {
     keeps filters kills
     keeps filters permits

@@ -139,6 +139,23 @@ static void permits(bool by_number)
     close_conn(own);
 }
 
+/* The parent goes on to accept from its listener, and the library in it knows nothing of the filter. */
+SCENARIO("of-a-child")
+{
+    struct sockaddr_in address;
+    bool shimmed = getenv("LD_PRELOAD") != NULL;
+    int listener = seen_listener(&address);
+    EXPECT(has_nodelay(listener) == shimmed);
+    pid_t pid = fork();
+    if (pid == 0) {
+        EXPECT(FORBID_NOTHING(false));
+        _exit(results->wrong != 0);
+    }
+    child_ended(pid, 0);
+    EXPECT(has_nodelay(listener) == shimmed);
+    close(listener);
+}
+
 SCENE("permits", permits(false))
 SCENE("permits-by-number", permits(true))
 
