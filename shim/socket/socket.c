@@ -141,8 +141,9 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
 
 void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
-    struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || ns_process_is_disabled())
+    /* The kernel forgets with a connection the limit that says whose TCP_NODELAY is. */
+    struct ns_conn *conn = ns_process_is_disabled() ? NULL : ns_socket_use(fd, false);
+    if (!conn)
         return;
     uint8_t kind = NS_GET(conn, kind);
     /* After a failed connect a socket may be connected to another address. */
