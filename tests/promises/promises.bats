@@ -189,6 +189,9 @@ END_OF_PYTHON
         {"match": {"remote": "127.0.0.2"}, "send": "nodelay",
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}},
         {"match": {"remote": "127.0.0.3"}, "send": "app", "ack": "app"}]}'
+    keeps options of-a-closed-socket '{"version": 1, "rules": [
+        {"match": {"remote": "127.0.0.2"},
+            "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'
     keeps options of-a-listener '{"version": 1, "rules": [
         {"match": {"local": "127.0.0.4", "role": "server"},
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'

@@ -146,6 +146,9 @@ does_under() {
     local other='look other:write look other:nodelay=1 other:write look other:write look other:nodelay=0 other:write'
     does 'connected write*5 other*4 write*2 wait' \
         "write nodelay=1 write*2 nodelay=0 write*2 $other look write look write nodelay=1 other:nodelay=1 wait"
+    # For a big write it is not asked, because there may be room for a part of it.
+    does 'connected write*5 other-big write wait' \
+        'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 other:write write wait'
     does 'connected write*6 select' 'write nodelay=1 write*2 nodelay=0 write*3 nodelay=1 wait'
     does 'connected write*6 nap' 'write nodelay=1 write*2 nodelay=0 write*3 nodelay=1 nap'
     does 'connected write*6 empty-pipe' 'write nodelay=1 write*2 nodelay=0 write*3 look nodelay=1 pipe'

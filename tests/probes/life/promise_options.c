@@ -75,6 +75,20 @@ SCENARIO("undone")
     }
 }
 
+/* The library uses its object of a closed socket again. */
+SCENARIO("of-a-closed-socket")
+{
+    struct sockaddr_in nobody = loopback(1);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &nobody) == -1 && errno == ECONNREFUSED);
+    has(fd, governed, DEFAULT);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(told(fd, SOL_SOCKET, SO_SNDBUF) == in_kernel(fd, SOL_SOCKET, SO_SNDBUF));
+    has(fd, false, DEFAULT);
+    close(fd);
+}
+
 /* A listener's rule is for its connections too, as long as no other rule is. */
 SCENARIO("of-a-listener")
 {

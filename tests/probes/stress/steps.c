@@ -3,8 +3,8 @@
  * between the program's own calls. The peers are out of the library's sight (life.h). Words:
  *
  * - how the connection comes about, first of all: connected, accepted, raw;
- * - a write: write, send, more (with MSG_MORE), empty (of no bytes), big (of 100 000), other (on a
- *   second connection);
+ * - a write: write, send, more (with MSG_MORE), empty (of no bytes), big (of 100 000), other and
+ *   other-big (on a second connection);
  * - a read of what the peer has written: hear, try (non-blocking), whole (MSG_WAITALL), peek or
  *   vector;
  * - a wait: wait, look (a poll without time), nap (nanosleep), pipe (a read of one), count

@@ -27,13 +27,15 @@ SCENE("send", EXPECT(send(near.fd, "piece", 5, 0) == 5))
 SCENE("more", EXPECT(send(near.fd, "piece", 5, MSG_MORE) == 5))
 SCENE("empty", EXPECT(write(near.fd, "", 0) == 0))
 
-SCENARIO("big")
+static void write_big(int fd)
 {
     static char data[100000];
-    EXPECT(write(near.fd, data, sizeof data) == sizeof data);
+    EXPECT(write(fd, data, sizeof data) == sizeof data);
 }
 
+SCENE("big", write_big(near.fd))
 SCENE("other", EXPECT(write(far.fd, "piece", 5) == 5))
+SCENE("other-big", write_big(far.fd))
 
 static void write_from_nowhere(size_t size)
 {
