@@ -47,7 +47,7 @@ enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before
 
 bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
 {
-    if (look->pacing == 0 || look->pacing == UINT64_MAX)
+    if (look->pacing == 0) /* not reported; without a limit it is UINT64_MAX */
         return false;
     double seconds = (double)ns_hold_in_flight(look) / (double)look->pacing;
     return (double)held_ns < PACING_SLACK * seconds * 1e9;

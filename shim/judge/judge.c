@@ -394,7 +394,6 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
         note_delay(judge, look);
     if (may_begin(judge, look))
         begin_hold(judge, look);
-    judge->outstanding = judge->state == RELEASED;
     judge->last = *look;
     return ended;
 }
@@ -402,7 +401,7 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;
-    if (judge->outstanding && judge->last.at - judge->hold.end > prompt(judge))
+    if (judge->state == RELEASED && judge->last.at - judge->hold.end > prompt(judge))
         verdict->late++;
     if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
         ns_verdict_doubt(verdict);

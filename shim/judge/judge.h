@@ -29,7 +29,6 @@ struct ns_judge {
     uint32_t seen;                       /* samples with the hold */
     uint32_t first_segments, stuck_acks; /* stuck_acks: pure ACKs sent until stuck_at */
     uint8_t state, stuck;
-    bool outstanding; /* a released hold is not judged yet */
     bool spoke, answered_early;
 };
 

@@ -86,7 +86,6 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->longest_ns = hold->cost;
     verdict->stalls++;
     verdict->certain_ns += hold->cost;
-    verdict->held_ns += hold->cost;
     if (hold->cost > ns_verdict_trip(verdict) + tick_ns)
         verdict->late_acks++;
 }
@@ -159,7 +158,7 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
 {
     verdict->maybe += verdict->stalls;
     verdict->stalls = verdict->late_acks = 0;
-    verdict->certain_ns = verdict->held_ns = verdict->shortest_ns = verdict->longest_ns = 0;
+    verdict->certain_ns = verdict->shortest_ns = verdict->longest_ns = 0;
     verdict->proof.certain = false;
 }
 

@@ -72,7 +72,6 @@ struct ns_verdict {
     uint64_t certain_ns;    /* lost by the stalls */
     uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
-    uint64_t held_ns;       /* of the stalls */
     uint64_t receiving;     /* answers of the peer that our delayed ACK seems to have held back */
     uint64_t receiving_ns;  /* upper bound: what these cost */
     uint64_t gaps;          /* from outside: data that came just after a delayed ACK of this end */

@@ -61,7 +61,7 @@ static void check_verdict(const struct ns_judge *judge, const struct told *told)
          verdict.late == told->late + 1); /* one is not answered yet */
     MUST(verdict.most_ns == told->most_ns);
     MUST(verdict.certain_ns == (doubted ? 0 : told->certain_ns));
-    MUST(verdict.certain_ns <= verdict.most_ns && verdict.held_ns == verdict.certain_ns);
+    MUST(verdict.certain_ns <= verdict.most_ns);
     MUST(verdict.late_acks <= verdict.stalls && verdict.shortest_ns <= verdict.longest_ns);
     MUST(verdict.grade != NS_GRADE_PROVEN || (verdict.stalls > 0 && verdict.proof.certain));
     MUST((verdict.grade == NS_GRADE_CANNOT_TELL) == (verdict.doubt != NS_DOUBT_NOTHING));

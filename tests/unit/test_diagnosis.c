@@ -51,7 +51,6 @@ static struct ns_verdict stalls(void)
         .late_acks = 10,
         .certain_ns = 440ull * MS,
         .most_ns = 440ull * MS,
-        .held_ns = 440ull * MS,
         .shortest_ns = 40ull * MS,
         .longest_ns = 48ull * MS,
         .rtt_us = 20000,

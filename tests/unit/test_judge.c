@@ -10,6 +10,7 @@
  *   ack release   an ACK arrives for all that has left; what is held leaves
  *   go            both: an ACK arrives, and so the held bytes leave
  *   answer        the peer's answer, which acknowledges everything; receive: one that does not
+ *   own-ack       this end sends an ACK without data
  *   wait woke     samples before and after a wait of the program; up: after a wait that something
  *   next look     else ended; next: before the next write; look: a sample from outside
  *   wait:OPTION   that sample has a flag: nodelay, cork, pushed
@@ -102,6 +103,8 @@ static void act(struct talk *talk, const char *word)
         talk_answer(talk);
     else if (strcmp(word, "receive") == 0)
         talk_receive(talk, ANSWER);
+    else if (strcmp(word, "own-ack") == 0)
+        talk->now.sent_segments++;
     else if (strcmp(word, "retransmit") == 0)
         talk->now.retransmitted++;
     else if (strcmp(word, "early-ack") == 0)
@@ -151,6 +154,10 @@ static double value_of(const struct talk *talk, const struct ns_verdict *verdict
         {"shortest-ms", (double)verdict->shortest_ns / MS},
         {"longest-ms", (double)verdict->longest_ns / MS},
         {"waited-ms", (double)verdict->waited_ns / MS},
+        {"free-ms", (double)verdict->free_ns / MS},
+        {"held-waits-ms", (double)verdict->held_waits_ns / MS},
+        {"gaps", (double)verdict->gaps},
+        {"gaps-ms", (double)verdict->gaps_ns / MS},
         {"rtt", verdict->rtt_us},
         {"bucket-15", verdict->waits[15]},
         {"held-15", verdict->held_waits[15]},
@@ -222,7 +229,7 @@ static const struct {
     {"two writes and a wait of 44 ms, 20 times", "20( write wait +43.91 go " ANSWERED " )",
      "proven stalls=20 requests=20 late-acks=20 certain-ms=880~4 most-ms=880~4 waited=1 certain=1 "
      "by-ack=1 slack-ms=4 proof-unsent=480 proof-unacked=1 shortest-ms=44~4 longest-ms=44~4 "
-     "bucket-15=20 held-15=20 waited-ms=879~4"},
+     "bucket-15=20 held-15=20 waited-ms=879~4 held-waits-ms=879~4 free-ms=0"},
     {"an answer one tick after the release", "write wait +43.99 go +4 answer woke", "certain=1"},
     {"an answer two ticks after it may have waited for something else",
      "write wait +43.99 go +8 answer woke",
@@ -268,7 +275,8 @@ static const struct {
     {"a kernel that does not report unsent bytes",
      "flags=2 write unsent=0 wait unsent=480 +44 go " ANSWERED, "doubt:unsent"},
     /* One condition is missing, and the delay has another cause. */
-    {"TCP_NODELAY is on", "write wait:nodelay +44 go " ANSWERED, "none pacing=1 pacing-ms=44~1"},
+    {"TCP_NODELAY is on", "2( write wait:nodelay +44 go " ANSWERED " )",
+     "none pacing=2 free-ms=88~1"},
     {"TCP_CORK is on", "write wait:cork +44 go " ANSWERED, "none cork=1 cork-ms=44~1"},
     {"nothing is unsent", "write unsent=0 wait unsent=480 +44 go " ANSWERED,
      "none peer=1 peer-ms=44~1"},
@@ -293,6 +301,7 @@ static const struct {
      "none loss=1 loss-ms=44~1"},
     {"it recovers from a loss at the end", "write wait +44 go +0.06 answer congestion=3 woke",
      "none loss=1 loss-ms=44~1"},
+    {"a kernel that does not report the rate", "pacing=0 write wait +44 go " ANSWERED, "stalls=1"},
     {"pacing is that slow", "pacing=5000 write wait +44 go " ANSWERED,
      "none pacing=1 pacing-ms=44~1"},
 };
@@ -329,6 +338,10 @@ static const struct {
      "~10 write pacing=1000000 ~20 go answer ~10", "stalls=1"},
     {"a peer that takes 44 ms is slow, and the pause after it has no cause",
      "~10 send ack ~44 answer ~300", "none peer=1 peer-ms=44~4"},
+    {"data that comes with our delayed ACK was held by the peer, or came by chance",
+     "~10 receive 3( ~41 +1 own-ack receive look )", "gaps=3 gaps-ms=126~6"},
+    {"data that comes without an ACK of ours was not",
+     "own-ack ~42 receive look own-ack receive look 3( ~42 receive look )", "gaps=0"},
     {"one round trip is the path's", "min_rtt_us=50000 ~10 send ~50 answer ~10", "wire=1"},
     {"bytes that wait for 200 ms with nothing in flight are the program's own cork",
      "~10 send ack unsent=480 ~200 release answer ~10", "none cork=1 cork-ms=200~4"},

@@ -227,7 +227,7 @@ CHECK(check_unseen_waits)
        "waits with nothing unsent are requests");
     OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
        "long ones are delays of the peer, with their length");
-    OK(verdict.waited_ns == 135 * MS, "all of them count as time waited");
+    OK(verdict.waited_ns == 135 * MS && verdict.free_ns == 135 * MS && verdict.free == 103, "all of them count as time waited");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
