@@ -149,6 +149,14 @@ CHECK(check_busy_peer)
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
        "nor do answers of which many come a tick after the release");
+    weigh = (struct ns_weigh){0};
+    for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
+        struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
+                                         .length = 12 * TICK - 50 * US,
+                                         .since = MS / 2};
+        ns_weigh_answer(&weigh, &answer, TICK);
+    }
+    OK(!ns_weigh_doubts(&weigh, TICK, MS), "answers half a millisecond after the release prove it");
 }
 
 CHECK(check_lags)
@@ -206,6 +214,7 @@ CHECK(check_arrivals)
         {{3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2}, 60, 500, NS_GRADE_NONE, "at any time"},
         {{[8] = 12}, 60, 500, NS_GRADE_NONE, "a timer of the peer has another phase"},
         {{[2] = 4, [3] = 50}, 60, 500, NS_GRADE_NONE, "0.7 ms after it is another phase, too"},
+        {{[1] = 4, [2] = 50}, 60, 500, NS_GRADE_NONE, "mostly 0.5 ms after it is another phase"},
         {{[8] = 12}, 22000, 500, NS_GRADE_LIKELY, "unless a round trip of 5.5 ticks explains it"},
         {{[0] = 10, [8] = 2}, 60, 500, NS_GRADE_NONE, "most of it must have our phase"},
     };
@@ -227,7 +236,10 @@ CHECK(check_unseen_waits)
        "waits with nothing unsent are requests");
     OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
        "long ones are delays of the peer, with their length");
-    OK(verdict.waited_ns == 135 * MS && verdict.free_ns == 135 * MS && verdict.free == 103, "all of them count as time waited");
+    OK(verdict.waited_ns == 135 * MS && verdict.free_ns == 135 * MS && verdict.free == 103,
+       "all of them count as time waited");
+    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS, talk.judge.tick_ns);
+    OK(talk_verdict(&talk).free_ns == 270 * (uint64_t)MS, "also of several records");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
@@ -282,6 +294,10 @@ CHECK(check_no_slower)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         OK(beside(rows[i].free, rows[i].ms, rows[i].asks, rows[i].receiving) == rows[i].grade,
            "requests without a hold: %s", rows[i].what);
+    struct ns_verdict few = waits(5, eleven_ticks, at_once),
+                      fewer = {.free = 2, .asks = true, .free_ns = 2 * 43 * (uint64_t)MS};
+    ns_verdict_add(&few, &fewer);
+    OK(few.grade == NS_GRADE_PROVEN, "two requests without a hold are too few beside few stalls");
 }
 
 /* Ten holds of 44 ms whose answers came so long after the release, and requests without a hold. */
@@ -379,6 +395,7 @@ CHECK(check_gaps)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct ns_verdict verdict = gaps(rows[i].ms, rows[i].acks);
         OK(verdict.gaps == (rows[i].open ? 5 : 0) &&
+               verdict.gaps_ns == verdict.gaps * rows[i].ms * MS &&
                rows[i].open ==
                    (verdict.grade == NS_GRADE_CANNOT_TELL && verdict.doubt == NS_DOUBT_PEER),
            "data after %d ms: %s", (int)rows[i].ms, rows[i].what);
@@ -426,6 +443,11 @@ CHECK(check_sum)
                                    .grade = NS_GRADE_LIKELY};
     OK(ns_verdict_conclude(&stalls, NULL).certain && !ns_verdict_conclude(&other_end, NULL).certain,
        "the loss at the end that holds is measured, that of the other end is a bound");
+    struct ns_verdict both = stalls, maybe = {.maybe = 3};
+    both.receiving = 9;
+    OK(ns_verdict_conclude(&both, NULL).holds && ns_verdict_conclude(&maybe, NULL).holds &&
+           !ns_verdict_conclude(&other_end, NULL).holds,
+       "an end that holds bytes and receives late ones is said to hold");
     OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
            sum.most_ns == stalls.most_ns + slow.most_ns,
        "losses are added");
@@ -438,6 +460,9 @@ CHECK(check_sum)
     sum = late;
     ns_verdict_add(&sum, &late);
     OK(sum.grade == NS_GRADE_LATE, "late holds alone are graded late");
+    ns_verdict_add(&sum, &stalls);
+    OK(stalls.watched_ns > 0 && sum.watched_ns == stalls.watched_ns,
+       "the longest time watched is kept");
     OK(sum.delays[NS_DELAY_WIRE] == 4 && sum.delays_ns[NS_DELAY_WIRE] == 60 * MS,
        "other delays are added");
     const struct ns_trial helped = {NS_EXPERIMENT_PUSH, 20, 20, 0.1, 44, 1e-9};
