@@ -219,7 +219,7 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
     struct ns_look *held = &judge->held;
     bool same = look->sent == held->sent && !(look->flags & NS_LOOK_PUSHED) &&
                 ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
-    if (!same || look->unsent < held->unsent)
+    if (!same)
         return end_hold(judge, look, hold);
     if (look->kind == NS_LOOK_WRITE) { /* the program does not wait for an answer */
         judge->hold.look = *look;

@@ -289,6 +289,7 @@ CHECK(check_no_slower)
         {20, 43, 0, false, NS_GRADE_PROVEN, "of a server, or seen from outside only"},
         {80, 44, 0, false, NS_GRADE_CANNOT_TELL,
          "even there if the stalls are a small part of them"},
+        {80, 20, 0, false, NS_GRADE_PROVEN, "faster, of a server, and the stalls a small part"},
         {20, 43, 12, true, NS_GRADE_PROVEN, "of a peer that may wait for our ACK"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
