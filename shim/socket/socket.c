@@ -27,10 +27,13 @@ void ns_socket_open(const struct ns_ruleset *ruleset)
 
 void ns_socket_mark_as_ours(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, app_nodelay))
+    if (NS_GET(conn, app_nodelay)) {
+        if (!NS_GET(conn, delack))
+            ns_delack_is_bound(fd, conn); /* by a forked child */
         ns_delack_unbound(fd, conn);
-    else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
+    } else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT) {
         ns_delack_bound(fd, conn);
+    }
 }
 
 void ns_socket_changed(void)

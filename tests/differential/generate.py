@@ -167,6 +167,8 @@ class Maker:
                 line = "interrupted <o:flood full> {} <o:60000 60000 4000000>"
             else:
                 line = "<o:flood full> {} <o:60000 60000 4000000> <p:30:reset>"
+            if "TCP_NOTSENT_LOWAT" in self.script:
+                return  # how much is unsent depends on the segments
         self.say(start + line.format(slot))
 
     def make_burst(self):
@@ -270,6 +272,9 @@ class Maker:
                 self.has(slot, TCP)
 
     def make_copy(self):
+        # A thread with its own descriptor table makes copies that are not in the library's.
+        if "unshare" in self.script.lower():
+            return
         source = self.pick(ANY)
         copy = self.unused() if self.percent(70) else self.pick(ANY)
         line = self.weighted([(2, "dup {} {}"), (1, "dupfd {} {} <p:50:cloexec>"), (1, "dup2 {} {}"),
