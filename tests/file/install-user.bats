@@ -131,7 +131,7 @@ fails() {
     clone
     run --separate-stderr make_there install CJSON_DIR="$CJSON"
     [[ $status -ne 0 && -z $output ]]
-    [[ ${stderr_lines[0]} == "make: nobody must not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
+    [[ ${stderr_lines[0]} == "make: nobody may not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
 }
 
 @test "make install creates the policy directory, and make uninstall keeps it if it contains a policy" {
