@@ -76,13 +76,14 @@ static bool polls_room(const struct pollfd *fds, nfds_t count)
     return polls;
 }
 
-/* May be known before the call: only the kernel can tell a bad pointer. */
+/* Does the call wait for room, as far as is known before it? Only the kernel can recognise a bad
+ * pointer. */
 static bool asks_for_room(uintptr_t fds, nfds_t count)
 {
     return fds && ns_thread.room == part_of(fds) && polls_room((const struct pollfd *)fds, count);
 }
 
-/* After a call that was not known to ask for room. */
+/* After a call that was not known to wait for room. */
 static int note_poll(int found, const struct pollfd *fds, nfds_t count)
 {
     if (found <= 0 || !polls_room(fds, count))
@@ -113,7 +114,7 @@ static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
     return true;
 }
 
-/* As PROBE_THEN_WAIT, for a call that asks for room and may wait. ROOM: did it find nothing else?
+/* As PROBE_THEN_WAIT, for a call that waits for room and may block. ROOM: did it find nothing else?
  */
 #define WAIT_FOR_ROOM(ROOM, PROBE, CALL)                                                           \
     do {                                                                                           \

@@ -226,7 +226,8 @@ NS_EXPORT int unshare(int flags)
     return result;
 }
 
-/* A filter may kill the process at a setsockopt, and even at a call that asks whether it would. */
+/* A filter may kill the process at a setsockopt, and also at a call that would check for such a
+ * filter. */
 void ns_before_filter(void)
 {
     if (!ns_has_other_fds())

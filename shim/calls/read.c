@@ -6,8 +6,8 @@
 
 #include <limits.h>
 
-/* After a read without waiting. Returns true if there was no data: then errno is saved again, and
- * the caller makes the read as asked. */
+/* After a read without waiting. Returns true if there was no data. Then errno is saved again, and
+ * the caller makes the read as the program asked. */
 static bool found_nothing(ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
@@ -27,7 +27,7 @@ static inline void before_other_read(int fd)
 }
 
 /* A complete read. conn: NULL if no rule governs fd. PROBE is the call made without waiting, CALL
- * the call as asked. Its value is the result. */
+ * the call as the program asked. Its value is the result. */
 #define PROBE_THEN_READ(fd, conn, flags, PROBE, CALL)                                              \
     ({                                                                                             \
         ssize_t count;                                                                             \

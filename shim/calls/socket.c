@@ -79,7 +79,7 @@ NS_EXPORT int close(int fd)
     return NS_REAL(close)(fd);
 }
 
-/* CLOSE_RANGE_CLOEXEC closes nothing, nor does an invalid call. */
+/* CLOSE_RANGE_CLOEXEC and invalid calls close nothing. */
 void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
     if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_has_other_fds())

@@ -36,7 +36,7 @@ static struct ns_conn *_Atomic *chunk_of(unsigned number)
     return number < NS_FD_CHUNK ? ns_fd_first : atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
 }
 
-/* The entry of fd; NULL if there is none, and none is needed for said, or there is no memory. */
+/* The entry of fd, which is allocated if said needs one. NULL: there is no entry, or no memory. */
 static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
 {
     unsigned number = (unsigned)fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See process.h. Owns what is known of children that share this memory. */
+/* See process.h. Owns the knowledge about children that share this memory. */
 #include "conn/process.h"
 
 #include "base/system.h"

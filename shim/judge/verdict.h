@@ -21,7 +21,7 @@ enum ns_grade {
 
 /* Other reasons why a wait took long or bytes stayed unsent. */
 enum ns_delay {
-    NS_DELAY_PEER,   /* nothing was unsent: the peer, or what the peer waits for, took long */
+    NS_DELAY_PEER,   /* nothing was unsent: the peer, or something that it waits for, was slow */
     NS_DELAY_WINDOW, /* the peer's receive window was full */
     NS_DELAY_LOSS,   /* segments were lost and retransmitted */
     NS_DELAY_WIRE,   /* no longer than the round trip */
@@ -155,11 +155,11 @@ void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
                       uint64_t waited_ns, uint64_t tick_ns);
 
-/* Evidence that our own delayed ACK holds the peer back. It consists of waits of at least 30 ms
- * that began while we owed the peer an ACK, ended with data, and were answered before the next
- * wait. phases[i] counts those whose data came in the i-th sixteenth of the tick; waited_ns is
- * their total length. A delayed ACK is sent on a tick of our kernel, so the data that it releases
- * comes a round trip after a tick. The phase is CLOCK_MONOTONIC modulo the tick. */
+/* Evidence that this end's delayed ACK delays the peer. It consists of waits of at least 30 ms that
+ * began with a pending ACK for the peer, ended with data, and were answered before the next wait.
+ * phases[i] counts those whose data came in the i-th sixteenth of the tick; waited_ns is their
+ * total length. A delayed ACK is sent on a tick of this kernel, so the data that it releases comes
+ * a round trip after a tick. The phase is CLOCK_MONOTONIC modulo the tick. */
 void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
                          uint64_t waited_ns, uint64_t tick_ns);
 

@@ -112,6 +112,6 @@ int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const c
     int kept = errno;
     *root = cJSON_ParseWithLength(text, len);
     errno = kept;
-    cJSON_InitHooks(NULL); /* the command makes trees of its own, outside the arena */
+    cJSON_InitHooks(NULL); /* the command makes its own trees, outside the arena */
     return *root ? 0 : -ENOMEM;
 }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Set the options of a listener to what its application has set, since they would stay there. From
- * now on each connection that it accepts is treated by itself. */
+ * now on each accepted connection is treated separately. */
 static void restore_listener(int fd, struct ns_conn *conn)
 {
     if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED)
@@ -70,8 +70,8 @@ static void each_enforced(int fd, struct ns_conn *conn, void *context)
 /* Another program may get this socket. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
-    /* A listener that a forked process has from its parent stays as it is, since the parent goes on
-     * to accept from it. */
+    /* A listener that a forked process has from its parent is not changed, because the parent still
+     * accepts from it. */
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER &&
                    NS_GET(conn, whole) == atomic_load(&ns_process_generation);
     int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
