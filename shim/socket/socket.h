@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A TCP socket from its creation to its close: chooses its rule and sets the rule's options.
- * Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
+/* Follows a TCP socket from its creation to its close: chooses its rule and sets the rule's
+ * options. Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
  * async-signal-safe. */
 #ifndef NS_SOCKET_H
 #define NS_SOCKET_H

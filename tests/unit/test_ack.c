@@ -12,7 +12,7 @@
 struct end {
     struct ns_ack_state state;
     unsigned epoch, tick;
-    bool tests; /* the kernel bounds its delayed ACKs */
+    bool tests; /* the kernel can limit delayed ACKs */
 };
 
 static void act(struct end *end, const char *script, char *seen)
@@ -47,7 +47,7 @@ static void expect(const char *script, const char *wanted, const char *what)
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
 }
 
-/* Acts count times. Returns how often that was seen. */
+/* Plays the script count times. Returns how often the result was the wanted one. */
 static int times(struct end *end, int count, const char *script, const char *wanted)
 {
     char seen[256];
@@ -97,7 +97,7 @@ static void check_test(const char *script, const char *wanted, const char *what)
     OK(times(&end, 1000, "r.rw", "A") == 1000, "without a bound none is skipped");
 }
 
-/* The kernel's state need not come from writes that the library saw. */
+/* The kernel's mode may come from writes that the library has not seen. */
 CHECK(check_others)
 {
     struct end end = {.state = {.interactive = 1}};
@@ -119,7 +119,7 @@ CHECK(check_others)
     OK(!ns_ack_asks(end.state, true), "unless the answer is known");
 }
 
-/* Every wait finds something else. */
+/* No wait blocks. */
 CHECK(check_old)
 {
     struct end end = {0};
@@ -128,8 +128,8 @@ CHECK(check_old)
     OK(ns_ack_is_old(end.state, end.epoch + NS_ACK_OLD), "and is sent although no wait blocks");
 }
 
-/* How many of so many reads with MSG_WAITALL, which take so many ticks each, begin with the
- * kernel acknowledging at once. */
+/* The number of reads with MSG_WAITALL, of reads that take ticks each, that begin with immediate
+ * ACKs of the kernel. */
 static int at_once(struct ns_whole *whole, unsigned ticks, int reads)
 {
     int count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows made by hand in; conclusions, sentences, a policy and the next command out. */
+/* Makes rows by hand, and checks the conclusions, sentences, policy and next command. */
 #include "cli/diagnose/rows.h"
 #include "cli/diagnose/report.h"
 #include "cli/diagnose/sentences.h"
@@ -14,7 +14,7 @@
 
 #define MS 1000000u
 
-static struct ns_diagnosis diagnosis; /* the present check's */
+static struct ns_diagnosis diagnosis; /* of the current check */
 
 static void begin(void)
 {
@@ -59,7 +59,7 @@ static struct ns_verdict stalls(void)
     };
 }
 
-/* Ten answers that our delayed ACK held back for 44 ms. */
+/* Ten answers that this end's delayed ACK delayed for 44 ms. */
 static struct ns_verdict receives(void)
 {
     return (struct ns_verdict){

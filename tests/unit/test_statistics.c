@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* statistics.h, compared with values counted by hand, or those of R's wilcox.test. */
+/* statistics.h, compared with values computed by hand, or by R's wilcox.test. */
 #include "judge/statistics.h"
 
 #include "unit.h"

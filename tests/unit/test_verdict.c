@@ -45,8 +45,8 @@ static uint64_t later(int i)
     return i == 3 ? at_once(i) : (uint64_t)(20 + i % 3) * MS;
 }
 
-/* A peer that begins with the first segment and needs 45.2 ms, whenever the second one comes. busy:
- * every third answer waits for a processor, and so comes shortly after a tick. */
+/* A peer that starts with the first segment and needs 45.2 ms, whenever the second one comes. busy:
+ * every third answer waits for a CPU, and so comes shortly after a tick. */
 static struct ns_verdict thinks(int n, bool busy)
 {
     struct talk talk;
@@ -235,7 +235,7 @@ CHECK(check_unseen_waits)
     OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
-/* The grade of twenty stalls of 44 ms and some requests without a hold that took this long. */
+/* The grade of twenty stalls of 44 ms, and of requests without a hold that took ms milliseconds. */
 static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t receiving)
 {
     struct ns_verdict sum = waits(20, eleven_ticks, at_once),
@@ -284,7 +284,7 @@ CHECK(check_no_slower)
            "requests without a hold: %s", rows[i].what);
 }
 
-/* Ten holds of 44 ms whose answers came so long after the release, and requests without a hold. */
+/* Ten holds of 44 ms whose answers came after_ms after the release, and requests without a hold. */
 static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, uint64_t early)
 {
     struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
@@ -341,8 +341,8 @@ CHECK(check_early)
     OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
 }
 
-/* From outside: five times data of the peer so long after earlier data, with a pure ACK meanwhile.
- */
+/* From outside: five times data of the peer ms milliseconds after earlier data, with a pure ACK in
+ * between. */
 static struct ns_verdict gaps(uint64_t ms, bool acks)
 {
     struct talk talk;
