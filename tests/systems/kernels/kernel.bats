@@ -91,7 +91,7 @@ END_OF_PROGRAM
     tests/bench/run --quick --json "$T/scale.json" \
         --only 'a write and a poll: *, 1 threads' --only 'each of 1 pending' --only 'each of 100 pending' \
         --only 'memory: added, 100000'
-    # Prints the figures also if the test passes. The targets are the bench's.
+    # Prints the figures even if the test passes. The targets are those of the bench.
     python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
 import json, sys
 
