@@ -187,7 +187,7 @@ END
 }
 
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
-    # Servers take data with a SYN only if they are told to.
+    # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then
         echo 3 >/proc/sys/net/ipv4/tcp_fastopen
         before=$(tcp_counter TCPFastOpenPassive)

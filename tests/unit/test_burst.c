@@ -94,10 +94,10 @@ CHECK(check_doubt)
             OK(i < 2, "with unseen waits bursts are not joined any more, after %d stalls", i + 1);
     }
     OK(talk.burst.doubt == 1 && ns_burst_threshold(&talk.burst) == 8,
-       "bursts of four are not, longer ones are");
+       "after it, bursts of four are not joined, longer ones are");
     for (int i = 0; i < NS_BURST_TIMELY; i++)
         say(&talk, "wwww.", seen);
-    OK(talk.burst.doubt == 0, "after many bursts in time they are tried again");
+    OK(talk.burst.doubt == 0, "after many bursts in time, bursts are joined again");
     talk = (struct talk){.now = 1};
     for (int i = 0; i < 2; i++) {
         say(&talk, i ? "wwwwwwww4." : "wwww4.", seen);

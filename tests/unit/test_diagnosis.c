@@ -194,8 +194,8 @@ CHECK(check_receiving)
     ns_diagnosis_finish(&diagnosis);
     ns_diagnosis_headline(&diagnosis, text, sizeof text);
     OK(says(text, "it may stall: 10 times the peer of server seems to have waited"),
-       "a likely stall is called one");
-    OK(says(text, "at most 440 ms"), "and its price is an upper bound");
+       "a likely stall is reported as possible");
+    OK(says(text, "at most 440 ms"), "the price of a likely stall is an upper bound");
     OK(strcmp(diagnosis.rows[0].cures[0].does, "ack before-wait") == 0 &&
            strcmp(diagnosis.rows[0].cures[1].does, "send adaptive") == 0,
        "this end can acknowledge, and the other can push");
@@ -221,9 +221,9 @@ CHECK(check_peer)
                       late = {.grade = NS_GRADE_LATE, .late = 10},
                       unknown = {.grade = NS_GRADE_CANNOT_TELL};
     OK(server_of(&holds) == NS_GRADE_LIKELY && server_of(&unknown) == NS_GRADE_LIKELY,
-       "a peer that may hold bytes may wait for our ACK");
+       "a peer that may hold bytes may wait for this end's ACK");
     OK(server_of(&nothing) == NS_GRADE_NONE && server_of(&late) == NS_GRADE_NONE,
-       "a peer that was seen to hold nothing that matters does not");
+       "a peer whose holds do not matter does not wait for it");
 }
 
 /* A process has a row that holds and another row, and an experiment. */
@@ -320,7 +320,7 @@ CHECK(check_no_stall)
         OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
         OK(next_command() == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
-           "and it has no price, no policy and no next command (%zu)", i + 1);
+           "another delay has no price, no policy and no next command (%zu)", i + 1);
     }
 }
 

@@ -7,7 +7,7 @@
  *   +MS ~MS       time passes; with ~ a sample is taken every 2 ms
  *   write         two writes: the first one leaves, the second one is held
  *   send          one write, which leaves
- *   ack release   an ACK arrives for all that has left; what is held leaves
+ *   ack release   an ACK arrives for all sent bytes; the held bytes leave
  *   go            both: an ACK arrives, and so the held bytes leave
  *   answer        the peer's answer, which acknowledges everything; receive: one that does not
  *   wait woke     samples before and after a wait of the program; up: after a wait that something

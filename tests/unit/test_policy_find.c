@@ -145,7 +145,7 @@ CHECK(test_directories)
     unlink(in_dir("near/real.json"));
     snprintf(list, sizeof list, "%s/none:%s/far/app.json:%s/far", dir, dir, dir);
     OK(is(find_in(list, "app", NULL), "far/app.json") && ns_policy_has_directory(list),
-       "what is missing or no directory is skipped: %s", trace);
+       "a missing file, and a file instead of a directory, are skipped: %s", trace);
     snprintf(list, sizeof list, "%s/none:%s/neither", dir, dir);
     OK(!ns_policy_has_directory(list), "a list without a directory");
     memset(long_list, 'x', sizeof long_list);
@@ -228,7 +228,7 @@ CHECK(test_named)
        "a missing file ends the search");
     OK(is(find(" \n{\"version\":1,\"rules\":[{\"name\":\"inline\"}]}", "app", NULL), "inline") &&
            found.origin == NS_POLICY_INLINE && is(found.path, "NAGLESHIM_POLICY") && is(trace, ""),
-       "or it is the policy itself");
+       "NAGLESHIM_POLICY is the policy itself");
     char text[PATH_MAX + 600];
     find("{\"version\":2}", "app", NULL);
     OK(is(ns_policy_error_text(&found, text, sizeof text),

@@ -113,8 +113,8 @@ CHECK(check_overflow)
     struct ns_diagnosis all = read_all(&n_broken);
     OK(all.looks == NS_RECORD_EVENTS && all.missed == 10, "samples without room are counted: %lu",
        all.missed);
-    OK(all.forgotten == 3 && given == NS_RECORD_SLOTS, "and connections: %lu of %u", all.forgotten,
-       given);
+    OK(all.forgotten == 3 && given == NS_RECORD_SLOTS,
+       "connections without room are counted: %lu of %u", all.forgotten, given);
     ns_diagnosis_release(&all);
 }
 

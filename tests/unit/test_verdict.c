@@ -85,7 +85,8 @@ CHECK(check_weighing)
     verdict = thinks(4, false);
     OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are four");
     verdict = thinks(32, true);
-    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor if some come on a tick");
+    OK(verdict.stalls == 0 && verdict.maybe > 20,
+       "answers that follow the write are not stalls if some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
        "and no loss is certain");
     verdict = waits(20, eleven_ticks, later);
@@ -148,7 +149,7 @@ CHECK(check_busy_peer)
         ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
-       "nor do answers of which many come a tick after the release");
+       "answers of which many come a tick after the release prove nothing");
 }
 
 CHECK(check_lags)
@@ -253,11 +254,12 @@ CHECK(check_parts)
     ns_verdict_parts(&talk.judge.verdict, 20, 880 * (uint64_t)MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.delays[NS_DELAY_PEER] == 20 && verdict.delays_ns[NS_DELAY_PEER] / MS == 880,
-       "a peer that answers in two parts took long");
+       "a peer that answers in two parts counts as slow");
     talk_begin(&talk);
     ns_verdict_arrivals(&talk.judge.verdict, on_tick, 500 * (uint64_t)MS, talk.judge.tick_ns);
     ns_verdict_parts(&talk.judge.verdict, 12, 500 * (uint64_t)MS);
-    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our delayed ACKs held it back");
+    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0,
+       "it does not if this end's delayed ACKs delayed it");
 }
 
 CHECK(check_no_slower)
@@ -331,14 +333,14 @@ CHECK(check_early)
     OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0,
        "answers that wait for held bytes are stalls");
     ns_verdict_add(&sum, &as_many);
-    OK(sum.grade == NS_GRADE_PROVEN, "as many early answers do not refute them");
+    OK(sum.grade == NS_GRADE_PROVEN, "the same number of early answers does not refute them");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
-       "but a peer that mostly answers early follows a clock of its own");
+       "a peer that mostly answers early follows its own clock");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &inside);
-    OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
+    OK(sum.grade == NS_GRADE_PROVEN, "from inside, early answers do not count");
 }
 
 /* From outside: five times data of the peer ms milliseconds after earlier data, with a pure ACK in
@@ -444,7 +446,7 @@ CHECK(check_sum)
     OK(!ns_verdict_try(&late, &helped) && late.grade != NS_GRADE_PROVEN,
        "an experiment proves nothing about a connection that held nothing to try");
     OK(ns_verdict_try(&stalls, &helped) && stalls.grade == NS_GRADE_PROVEN,
-       "it proves the cure of one that did");
+       "an experiment proves the cure of a connection that did");
     const struct ns_trial few = {NS_EXPERIMENT_PUSH, 4, 4, 0.1, 44, 1e-9},
                           fewer = {NS_EXPERIMENT_PUSH, 3, 20, 0.1, 44, 1e-9},
                           slower = {NS_EXPERIMENT_PUSH, 20, 20, 44, 0.1, 1e-9};
@@ -452,7 +454,7 @@ CHECK(check_sum)
            ns_verdict_effect(&fewer) == NS_EFFECT_UNKNOWN,
        "four waits of either kind are enough for an experiment, and three are not");
     OK(!ns_verdict_try(&stalls, &slower) && stalls.grade != NS_GRADE_PROVEN,
-       "an experiment that makes the waits longer takes the proof away");
+       "an experiment that makes the waits longer removes the proof");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&

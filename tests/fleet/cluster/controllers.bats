@@ -10,7 +10,7 @@ setup_file() {
     apply_policies
 }
 
-# pods_of NAMESPACE LABEL COUNT: waits for so many, and puts the first into $T/pod.json.
+# pods_of NAMESPACE LABEL COUNT: waits for COUNT pods, and writes the first one to $T/pod.json.
 pods_of() {
     cluster_until 30 has_pods "$@"
     jq '.items[0]' "$T/pods.json" >"$T/pod.json"
