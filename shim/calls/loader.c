@@ -17,7 +17,7 @@ static _Atomic bool opened_deep;
 /* The _init of every object that is linked with glibc's crti.o calls this function, if some object
  * exports it. No libc does. */
 void __gmon_start__(void);
-/* Of objects that are initialized before ThreadSanitizer's runtime, too. */
+/* Also called for objects that are initialized before ThreadSanitizer's runtime. */
 __attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 {
     /* Nothing is done without rules or after a seccomp filter. */

@@ -17,7 +17,8 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* Before a read of something else than a ruled connection. It may wait, unless it is a file. */
+/* Before a read of anything but a connection that a rule governs. It may wait, unless it is a file.
+ */
 static inline void before_other_read(int fd)
 {
     if (!ns_pending_any() || !ns_pending_kinds())
@@ -95,7 +96,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     return result;
 }
 
-/* Before a read of which there is no form that does not wait. */
+/* Before a read that has no form without waiting. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
     if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PROBE_FIRST)

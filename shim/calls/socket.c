@@ -19,7 +19,7 @@ NS_EXPORT int socket(int domain, int type, int protocol)
     return fd;
 }
 
-/* accept waits for a connection, unless there is one. */
+/* accept waits unless a connection is ready. */
 void ns_before_accept(int fd)
 {
     ns_epoch_ends();

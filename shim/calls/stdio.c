@@ -56,8 +56,7 @@ typedef long (*function)(long, long, long, long, long);
     }
 EACH_READER(READER)
 
-/* Is this the first time for this caller? Those that come after MOST others are never redirected.
- */
+/* Is this the first time for this caller? Callers after the first MOST are never redirected. */
 static bool is_new(const void *caller)
 {
     enum { MOST = 8 };

@@ -22,9 +22,9 @@ static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, i
 }
 
 /* An invalid address that is passed with held bytes. A connected TCP socket ignores it (tcp_sendmsg
- * never reads msg_name). Anything else that the descriptor may have become unseen refuses the call
- * before it takes a byte, above all UDP, where MSG_MORE would merge datagrams. So no extra call has
- * to check that the descriptor is still TCP. */
+ * never reads msg_name). If the descriptor was replaced unseen, the call fails before it takes a
+ * byte. This matters most for UDP, where MSG_MORE would merge datagrams. So no additional call is
+ * needed to check that the descriptor is still TCP. */
 static const sa_family_t hold_address = 0xffff;
 
 /* Is it an errno value of a held write to something else than a connected TCP socket? */
@@ -77,7 +77,7 @@ static bool writev_held(struct ns_write *one, const struct iovec *vector, int co
         return is_held(one, *result, saved);
     errno = saved;
     ns_held_after(one, *result);
-    /* writev reports it by SIGPIPE, and with no bytes not at all */
+    /* writev raises SIGPIPE for it, and without bytes does not report it */
     one->holds = false;
     return false;
 }

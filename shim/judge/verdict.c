@@ -32,7 +32,7 @@ static const double concentrated = 0.8;
 enum { TRIED_LEAST = 4 };
 #define NO_GAIN 0.9
 
-/* So often by chance: data that comes as late as if the peer had waited for our delayed ACK. */
+/* By chance data may come this often as late as if the peer had waited for a delayed ACK. */
 enum { GAPS_LEAST = 3 };
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
@@ -136,7 +136,7 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     }
     if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)
         return;
-    /* Our delayed ACK never takes longer; the peer's own cork does, for 200 ms. */
+    /* This end's delayed ACK never takes longer; the peer's own cork does, for 200 ms. */
     if (waited_ns / all > (uint64_t)LATE_ACK_MOST_MS * MS + ns_verdict_trip(verdict))
         return;
     /* A timer of the peer may follow a tick, too, but not the phase of this kernel's tick. */
@@ -192,7 +192,7 @@ static bool is_coincidence(const struct ns_verdict *verdict)
 }
 
 /* Do answers take as long after the release as they take for requests without a hold? Then they
- * seem to have waited for it: a peer that works on the first piece would take as long as ever from
+ * seem to have waited for it: a peer that works on the first piece would take its usual time from
  * the first write on. */
 static bool follows_release(const struct ns_verdict *verdict)
 {

@@ -14,8 +14,9 @@ enum ns_grade {
     NS_GRADE_CANNOT_TELL, /* see enum ns_doubt */
     NS_GRADE_NONE,
     NS_GRADE_LATE,   /* bytes were held, but no answer depended on them */
-    NS_GRADE_LIKELY, /* signs, but no proof: the peer seems to wait for our delayed ACK, or bytes
-                        were held and their answers took as long after the release as others take */
+    NS_GRADE_LIKELY, /* signs, but no proof: the peer seems to wait for this end's delayed ACK, or
+                        bytes were held and their answers took as long after the release as others
+                        take */
     NS_GRADE_PROVEN,
 };
 
@@ -36,7 +37,7 @@ enum ns_doubt {
     NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
     NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
     NS_DOUBT_ANSWERS, /* bytes were held, and their answers came later than the release explains */
-    NS_DOUBT_PEER,    /* data came as late as if the peer had waited for our delayed ACK */
+    NS_DOUBT_PEER,    /* data came as late as if the peer had waited for this end's delayed ACK */
 };
 
 /* A hold, from the sample that first saw it to its release. */
@@ -73,7 +74,7 @@ struct ns_verdict {
     uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
     uint64_t held_ns;       /* of the stalls */
-    uint64_t receiving;     /* answers of the peer that our delayed ACK seems to have held back */
+    uint64_t receiving;     /* answers that this end's delayed ACK seems to have delayed */
     uint64_t receiving_ns;  /* upper bound: what these cost */
     uint64_t gaps;          /* from outside: data that came just after a delayed ACK of this end */
     uint64_t gaps_ns;       /* how long after earlier data */
