@@ -339,7 +339,7 @@ LIBRARY = $(LIBDIR)/libnagleshim.so
 OBSERVER = $(LIBDIR)/libnagleshim-observe.so
 install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagleshim (also honours DESTDIR and LIBDIR)
 	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
-		echo "make: $$(id -un) must not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
+		echo "make: $$(id -un) may not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
 		exit 1; }
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The server of the programs in chatty/: each message is a line of JSON, which may come in any
- * number of pieces, and is answered by its number. The number of segments that they came in is what
- * tells how the client wrote. */
+/* The server of the programs in chatty/: each message is a line of JSON, which may arrive in any
+ * number of pieces. The answer is the message's number. The number of received segments shows how
+ * the client has written. */
 #include "common.h"
 
 enum { LINE_LIMIT = 256 };
@@ -38,8 +38,8 @@ static void check_message(const char *line, size_t size, size_t number)
         die("message %zu is not the one expected: %.*s", number, (int)size, line);
 }
 
-/* Read the next line, which is the last that the client has sent; false at the end of the stream.
- */
+/* Read the next line, which must be the last one that the client has sent; false at the end of the
+ * stream. */
 static bool read_message(int fd, char *line, size_t *size)
 {
     *size = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What every example needs and none is about: sockets opened over IPv4 and IPv6, whole reads and
- * writes, a pattern that shows lost or mixed bytes, and the line of results.
+/* Shared by all examples: sockets over IPv4 and IPv6, complete reads and writes, a pattern that
+ * shows lost or mixed bytes, and the line of results.
  *
- * Included first by each program, so that one `gcc program.c` builds it. It sets no socket option
- * that its caller did not ask for, and nothing in it is async-signal-safe. */
+ * Included first by each program, so that one `gcc program.c` builds it. It sets only socket
+ * options that the caller asks for. Nothing in it is async-signal-safe. */
 #ifndef EXAMPLES_COMMON_H
 #define EXAMPLES_COMMON_H
 
-/* The value gcc gives it under -D_GNU_SOURCE, so that the two may meet. */
+/* The same value as with gcc's -D_GNU_SOURCE, so that both definitions are allowed. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-/* Not netinet/tcp.h: glibc's struct tcp_info ends before the counters of segments. */
+/* Not netinet/tcp.h, because glibc's struct tcp_info lacks the counters of segments. */
 #include <linux/tcp.h>
 
 /* A delayed ACK takes 40 ms or more and an ordinary round far less than one. */
@@ -42,10 +42,10 @@ struct socket_options {
 struct common {
     struct socket_options socket;
     size_t warmup;      /* rounds at the start that are not counted */
-    size_t connections; /* of a server: how many it serves, 0 for ever */
+    size_t connections; /* of a server: the number of connections to serve; 0: no limit */
 };
 
-/* clang-format takes a brace in a macro for a block. */
+/* clang-format would format the brace in a macro as a block. */
 /* clang-format off */
 #define COMMON_DEFAULTS {.socket = {.sndbuf = -1}, .connections = 1}
 #define ALL_OPTIONS \
@@ -55,13 +55,13 @@ struct common {
 #define END_OF_OPTIONS {NULL, 0, NULL, 0}
 /* clang-format on */
 
-/* Segments that a socket sent: those with data, and the others, which are acknowledgements. */
+/* Segments that a socket has sent: those with data, and pure ACKs. */
 struct traffic {
     uint32_t data;
     uint32_t acks;
 };
 
-/* The time that each counted round took, and what was sent in them. */
+/* The time of each counted round, and the segments sent in them. */
 struct rounds {
     size_t warmup;
     size_t wanted;
@@ -72,7 +72,7 @@ struct rounds {
     int64_t round_begun;
     struct traffic before;
     int64_t *ns;
-    bool whole; /* only the time of all of them is taken: reading the clock costs some, too */
+    bool whole; /* only the total time is measured, because reading the clock costs time, too */
 };
 
 __attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int status,
@@ -107,8 +107,8 @@ static inline size_t parse_count(const char *text)
     return (size_t)parse_number(text, "COUNT", 1, INT_MAX);
 }
 
-/* Take one result of getopt_long if it is one of the options above; it ends the program after
- * --help and after a mistake that getopt_long has already named. */
+/* Handle a result of getopt_long if it is one of the options above. Ends the program after --help,
+ * and after an error that getopt_long has printed. */
 static inline bool common_option(int option, struct common *common, const char *help)
 {
     switch (option) {
@@ -152,8 +152,8 @@ static inline void apply_options(int fd, const struct socket_options *options)
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
 }
 
-/* Listen on PORT for IPv6 and IPv4 together, or IPv4 alone where there is nothing else, and say on
- * standard output which port it is. */
+/* Listen on PORT for IPv6 and IPv4, or for IPv4 only if there is no IPv6, and print the port on
+ * standard output. */
 static inline int listen_on(long port, const struct socket_options *options)
 {
     struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
@@ -288,7 +288,7 @@ static inline bool read_all(int fd, void *data, size_t size)
     return true;
 }
 
-/* Text that differs from seed to seed and does not repeat within a message. */
+/* Text that differs for each seed and does not repeat within a message. */
 static inline void fill_pattern(void *data, size_t size, uint64_t seed)
 {
     uint32_t state = (uint32_t)(seed * 2654435761u + 1);
@@ -314,7 +314,7 @@ static inline struct traffic traffic_since(struct traffic before, struct traffic
     return (struct traffic){after.data - before.data, after.acks - before.acks};
 }
 
-/* Takes all its memory now: a round must contain no call that the program does not need. */
+/* Allocates and touches all memory now, so that a round contains no additional call. */
 static inline void rounds_prepare(struct rounds *rounds, size_t wanted, size_t warmup)
 {
     *rounds = (struct rounds){.warmup = warmup, .wanted = wanted};
@@ -377,7 +377,7 @@ static inline struct summary summarise(int64_t *ns, size_t count)
     return summary;
 }
 
-/* A server's count of what it sent after its warm-up. */
+/* A server's count of segments after its warm-up. */
 struct meter {
     size_t warmup;
     size_t answered;
@@ -397,7 +397,7 @@ static inline void print_traffic(struct traffic sent, size_t count)
            count > 0 ? (double)sent.data / (double)count : 0.0, sent.acks);
 }
 
-/* The line of results that all servers end a connection with. */
+/* The line of results that a server prints at the end of a connection. */
 static inline void print_meter(const struct meter *meter, int fd)
 {
     bool counted = meter->answered > meter->warmup;
@@ -408,7 +408,7 @@ static inline void print_meter(const struct meter *meter, int fd)
     fflush(stdout);
 }
 
-/* The line of results that all clients end with. */
+/* The line of results that a client prints at its end. */
 static inline void print_rounds(const struct rounds *rounds, int fd)
 {
     struct summary summary = summarise(rounds->ns, rounds->done);

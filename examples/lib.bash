@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# What the scripts that measure the examples share: a network of their own, and a server whose port is
-# known. Sourced, never run; it ends only processes that it started.
+# Shared by the scripts that measure the examples: their own network namespace, and a server whose port is known. It is
+# sourced, never run, and ends only processes that it started.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 programs=$root/build/examples
 library=${NAGLESHIM_LIBRARY:-$root/build/libnagleshim.so}
-# What is built in, said here so that a policy of this machine does not change the result.
+# The built-in policy, set here so that a policy of this machine does not change the result.
 policy='{"version": 1, "rules": [{"name": "every TCP socket"}]}'
 
 fail() {
@@ -21,8 +21,8 @@ require() {
     done
 }
 
-# Run the script again in a network namespace whose loopback has segments of an ordinary size. An ordinary
-# user keeps the name as well as the rights: tcpdump insists on becoming someone else if it finds itself root.
+# Run the script again in a network namespace whose loopback has segments of an ordinary size. An ordinary user keeps the
+# user id, because tcpdump as root would change to another user.
 enter_namespace() {
     if [[ ${EXAMPLES_NAMESPACE-} != entered ]]; then
         local as=()
@@ -32,7 +32,7 @@ enter_namespace() {
     ip link set lo mtu 1500 up
 }
 
-# wait_for SECONDS FILE REGEX: until a line of FILE matches.
+# wait_for SECONDS FILE REGEX: wait until a line of FILE matches.
 wait_for() {
     local end=$((SECONDS + $1))
     until grep -aqE -- "$3" "$2" 2>/dev/null; do
@@ -41,14 +41,14 @@ wait_for() {
     done
 }
 
-# Make a directory for this run, in $work, which is removed at the end as is what still runs.
+# Make a directory for this run, in $work. At the end it is removed, and remaining processes are killed.
 make_work() {
     work=$(mktemp -d)
     started=()
     trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 }
 
-# start_server PROGRAM [OPTION]...: sets port.
+# start_server PROGRAM [OPTION]...: start it, and set port.
 start_server() {
     : >"$work/server"
     "$programs/$1" "${@:2}" >"$work/server" &
@@ -58,13 +58,13 @@ start_server() {
     port=$(sed -n 's/^listening on port //p' "$work/server")
 }
 
-# Wait for everything that was started to end.
+# Wait until all started processes have ended.
 finish() {
     wait "${started[@]}" || true
     started=()
 }
 
-# shimmed PROGRAM [ARGUMENT]...: with the shim, under its built-in policy.
+# shimmed PROGRAM [ARGUMENT]...: run it with the library and its built-in policy.
 shimmed() {
     env -u NAGLESHIM_OFF NAGLESHIM_POLICY="$policy" LD_PRELOAD="$library${LD_PRELOAD:+:$LD_PRELOAD}" "$@"
 }

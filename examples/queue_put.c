@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Puts messages into a queue over HTTP as many client libraries do: the headers of the POST in one
- * write, its body in another, then the wait for the answer. Nagle's algorithm holds the body until
- * the headers are acknowledged, and the server does not answer before it has the body. */
+/* Puts messages into a queue over HTTP as many client libraries do: it writes the headers of the
+ * POST in one write, the body in another one, and waits for the answer. Nagle's algorithm holds the
+ * body until the headers are acknowledged, and the server does not answer before it has the body.
+ */
 #include "common.h"
 
 enum { HEAD_ROOM = 512, BODY = 480 };
@@ -20,7 +21,7 @@ struct request {
     bool get;
 };
 
-/* As long as the headers of the storage services that this imitates. */
+/* The headers are as long as those of the storage services that this program imitates. */
 static size_t write_head(char *head, const struct request *request, size_t number)
 {
     int length;
@@ -43,7 +44,7 @@ static size_t write_head(char *head, const struct request *request, size_t numbe
     return (size_t)length;
 }
 
-/* Read one answer, which must be EXPECTED to the last byte. */
+/* Read one answer, which must be exactly EXPECTED. */
 static void read_answer(int fd, const char *expected, size_t number)
 {
     char answer[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue of messages over HTTP/1.1 with kept connections: 201 for a POST, once its whole body is
- * there, 200 and a message for a GET. Each answer is one write; nothing is stored. */
+/* A queue of messages over HTTP/1.1 with persistent connections: 201 for a POST after its whole
+ * body has arrived, 200 and a message for a GET. Each answer is one write; nothing is stored. */
 #include "common.h"
 
 enum { HEAD_LIMIT = 8192, BODY_LIMIT = 1 << 20, STORED = 480 };
@@ -15,7 +15,7 @@ static const char help[] =
 
 static struct common common = COMMON_DEFAULTS;
 
-/* What has been read of the connection and not been used yet. */
+/* The bytes that were read from the connection and not used yet. */
 struct input {
     char bytes[HEAD_LIMIT + BODY_LIMIT + 1];
     size_t have;
@@ -24,11 +24,11 @@ struct input {
 struct request {
     bool get;
     size_t number;
-    size_t head; /* with the empty line */
+    size_t head; /* including the empty line */
     size_t body;
 };
 
-/* Read until the empty line that ends a head is there; false at the end of the stream. */
+/* Read up to the empty line that ends a head; false at the end of the stream. */
 static bool read_head(int fd, struct input *input)
 {
     for (;;) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the quote client and the quote server say to each other. No code that does I/O.
+/* The protocol of the quote client and the quote server. No code for I/O.
  *
- * A connection begins with one byte that tells what it is for. Each request is answered by a quote.
- */
+ * The first byte of a connection is its purpose. Each request is answered by a quote. */
 #ifndef EXAMPLES_QUOTE_H
 #define EXAMPLES_QUOTE_H
 

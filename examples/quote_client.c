@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks quote_server for a quote on one connection and waits for it on another, one request at a
- * time. Each direction is one-way, so no answer carries an acknowledgement, and a request waits in
- * the kernel for that of the request before it. */
+/* Requests a quote from quote_server on one connection and waits for it on another, one request at
+ * a time. Each connection is one-way, so no answer carries an ACK, and a request waits in the
+ * kernel for the ACK of the previous request. */
 #include "common.h"
 #include "quote.h"
 

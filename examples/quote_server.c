@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives stock quotes to a client that asks on one connection and gets the answers on another. What
- * comes back on the command connection is acknowledgements alone; with --winsock-ack they are
- * delayed, as Winsock does it, and Nagle's algorithm holds the client's next request. */
+/* Gives stock quotes to a client that asks on one connection and gets the answers on another. On
+ * the command connection the server sends only ACKs. With --winsock-ack they are delayed as by
+ * Winsock, and Nagle's algorithm holds the client's next request. */
 #include "common.h"
 #include "quote.h"
 
@@ -30,7 +30,7 @@ static void set_quickack(int fd)
         set_option(fd, IPPROTO_TCP, TCP_QUICKACK, quickack, "TCP_QUICKACK");
 }
 
-/* Wait for the connections of one client, in whichever order they come. */
+/* Wait for the connections of one client, in any order. */
 static struct client accept_client(int listener)
 {
     struct client client = {-1, -1};
@@ -47,7 +47,7 @@ static struct client accept_client(int listener)
     return client;
 }
 
-/* Read one request as it comes, which is mostly in one receive; false at the end of the stream. */
+/* Read one request, usually in one receive; false at the end of the stream. */
 static bool read_request(int fd, struct quote_request *request)
 {
     size_t have = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a record, which its sender and its receiver share. No code that does I/O.
+/* The format of a record, shared by sender and receiver. No code for I/O.
  *
- * A stream is a row of records, each with its length in front. A batch has a header before it,
- * which looks like a record of length zero and tells how many records follow. */
+ * A stream is a sequence of records, each with its length first. A batch begins with a header: a
+ * record of length zero with the number of records that follow. */
 #ifndef EXAMPLES_RECORD_H
 #define EXAMPLES_RECORD_H
 
@@ -11,9 +11,9 @@
 
 enum { RECORD_LEAST = 20, RECORD_MOST = 100 };
 
-/* In host byte order: both ends read one clock, so they are on one machine. */
+/* In host byte order, because both ends use the same clock and so are on one machine. */
 struct record {
-    uint16_t length; /* of all of it */
+    uint16_t length; /* of the whole record */
     uint16_t zero;
     uint32_t number;
     int64_t made_ns; /* CLOCK_MONOTONIC when it was produced */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Receives the records of record_sender and never writes, so that nothing carries its
- * acknowledgements. Linux acknowledges at once to a peer that only sends; with --winsock-ack it
- * delays each acknowledgement as Winsock does, though by 40 ms and not by 200. */
+/* Receives the records of record_sender and never writes, so no data carries its ACKs. Linux
+ * acknowledges at once on a connection that only receives. With --winsock-ack each ACK is delayed
+ * as by Winsock, but by 40 ms instead of 200. */
 #include "common.h"
 #include "record.h"
 
@@ -23,7 +23,7 @@ struct stream {
     char buffer[READ_SIZE + RECORD_MOST];
     size_t have;
     uint32_t next;       /* number of the record that must come next */
-    uint32_t batch_left; /* records still due of the batch whose header came last */
+    uint32_t batch_left; /* records that are still missing from the current batch */
     uint64_t bytes;      /* of counted records */
     uint64_t receives;   /* from the first counted record on */
     int64_t begun;
@@ -60,7 +60,7 @@ static void check_record(const struct stream *stream, const struct record *recor
         die("record %u arrived with other bytes than were sent", stream->next);
 }
 
-/* Use the record or batch header at AT; the bytes it takes, or 0 if it is not all there yet. */
+/* Use the record or batch header at AT. Returns its size, or 0 if it is not complete yet. */
 static size_t take_one(struct stream *stream, const char *at, size_t have, int64_t now)
 {
     struct batch_header header;

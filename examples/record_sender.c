@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sends records of 20 to 100 bytes one way to record_receiver, each with one blocking send. With
- * --sndbuf 0 --winsock-send it does what Winsock does to a program that has set its send buffer to
- * zero: a send is complete when the peer has acknowledged it, and the peer is in no hurry. */
+ * --sndbuf 0 --winsock-send it behaves like a Winsock program with a send buffer of zero: a send
+ * returns when the peer has acknowledged it, and the peer delays its ACKs. */
 #include "common.h"
 #include "record.h"
 
@@ -34,8 +34,8 @@ struct sender {
     uint32_t records;
 };
 
-/* The least buffer that the kernel grants is under Winsock's default, and its own default is not.
- * SO_MEMINFO tells what the kernel has; SO_SNDBUF would do as well. */
+/* The kernel's smallest buffer is below Winsock's default, and the kernel's default is above it.
+ * SO_MEMINFO returns the kernel's value; SO_SNDBUF would, too. */
 static bool buffer_is_at_minimum(int fd)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
@@ -60,7 +60,7 @@ static void wait_until(int64_t ns)
         ;
 }
 
-/* Put the next record at AT; its size is the result. */
+/* Write the next record to AT. Returns its size. */
 static size_t produce(char *at, uint32_t number)
 {
     struct record record = {.length = record_length(number), .number = number};
@@ -109,7 +109,8 @@ static void run(int fd, struct sender *sender, struct rounds *rounds)
     }
 }
 
-/* The receiver tells at the end how much it got, which also means that all of it has left. */
+/* At the end the receiver sends the number of records that it got. This also shows that all bytes
+ * have left. */
 static void check_receipt(int fd, uint32_t records)
 {
     uint32_t received = 0;

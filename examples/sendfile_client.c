@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks sendfile_server for its file, over and over on one connection, and reads header and content
- * before it asks again. Its request is one write: what stalls is the answer. */
+/* Requests the file of sendfile_server repeatedly on one connection, and reads header and content
+ * before the next request. A request is one write: the answer stalls. */
 #include "common.h"
 
 static const char help[] = "Usage: sendfile_client [OPTION]... HOST PORT COUNT\n"
@@ -10,7 +10,7 @@ static const char help[] = "Usage: sendfile_client [OPTION]... HOST PORT COUNT\n
 
 enum { SIZE = 400 };
 
-/* Read a header; what came with it is in CONTENT, and its length is the result. */
+/* Read a header. The content that arrived with it is put into CONTENT; returns its length. */
 static size_t read_header(int fd, size_t number, char content[SIZE])
 {
     char header[128];

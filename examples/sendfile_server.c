@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Answers each request, which is a line, with a header by write() and a file by sendfile(), over a
- * kept connection. Nagle's algorithm holds the end of the file until the header is acknowledged,
- * and the client, which has only half of its answer, has nothing to send that would acknowledge it.
- */
+ * persistent connection. Nagle's algorithm holds the end of the file until the header is
+ * acknowledged. The client, which has only half of its answer, sends nothing that would carry the
+ * ACK. */
 #include "common.h"
 
 #include <sys/mman.h>

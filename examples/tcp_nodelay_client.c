@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The client of Red Hat's example pair: it sends a packet of 30 bytes in 15 writes and then waits
  * for the answer. By default Nagle's algorithm holds 14 of them until the first is acknowledged.
- * The cures by hand: no_delay and cork set an option once. join turns TCP_NODELAY off for the
- * writes and on before the wait, so that 14 of them leave as one segment. one_write is the best: it
- * gathers the pieces in a buffer. */
+ * There are four hand-written fixes: no_delay and cork set an option once. join clears TCP_NODELAY
+ * for the writes and sets it before the wait, so that 14 of them leave as one segment. one_write is
+ * the best: it collects the pieces in a buffer. */
 #include "common.h"
 
 enum { WRITES = 15, PIECE = 2, PACKET = WRITES * PIECE };

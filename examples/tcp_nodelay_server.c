@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The server of Red Hat's example pair: reads packets of 30 bytes, however they arrive, and answers
- * each with one write. It never writes before it has a whole packet, so while it waits for the rest
- * of one there is nothing that could carry an acknowledgement. */
+ * each with one write. It never writes before it has a whole packet. While it waits for the rest of
+ * a packet, no data can carry an ACK. */
 #include "common.h"
 
 enum { PACKET = 30 };
@@ -21,7 +21,8 @@ static void serve(int fd)
 {
     struct meter meter = {.warmup = common.warmup};
     char packet[PACKET], expected[PACKET];
-    /* To the end of the stream even when COUNT is reached: the last answer has left only then. */
+    /* Reads to the end of the stream even after COUNT packets, because only then the last answer
+     * has left. */
     while (read_all(fd, packet, PACKET)) {
         if (count > 0 && meter.answered == count)
             die("the client sent more than %zu packets", count);

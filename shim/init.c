@@ -24,8 +24,8 @@
 static struct ns_ruleset rules;
 static bool working;
 
-/* What patterns and the search for a policy compare. exe has room for PATH_MAX. musl passes no
- * arguments to constructors. */
+/* The process's names for patterns and for the search for a policy. exe has room for PATH_MAX. musl
+ * passes no arguments to constructors. */
 static void process_facts(struct ns_process *process, char *exe, int argc, char **argv)
 {
     ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);

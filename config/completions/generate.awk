@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Writes the completion of one shell (-v shell=bash, zsh or fish) from what the preprocessor makes of verbs.in. It
-# must know no verb and no option; those are rows of shim/cli/verbs.def.
+# Writes the completion of one shell (-v shell=bash, zsh or fish) from the preprocessed verbs.in. It contains no verb
+# and no option; these are rows of shim/cli/verbs.def.
 
 { all = all $0 " " }
 
-# A record: bare words, then strings in double quotes. The words are in word[], the strings in text[].
+# A record has unquoted words and then strings in double quotes. The words go to word[], the strings to text[].
 function take(record, parts, n, i) {
     delete word
     delete text
@@ -25,7 +25,7 @@ function take_option(v, i) {
     sub(/:$/, "", about[v, i])
 }
 
-# In single quotes, as this shell has them.
+# Quotes the text in single quotes for this shell.
 function quote(s) {
     if (shell == "fish")
         gsub(/'/, "\\'", s)
@@ -34,7 +34,7 @@ function quote(s) {
     return "'" s "'"
 }
 
-# "-p --policy", or what stands between them
+# "-p --policy", or with another separator
 function spelled(v, i, between) {
     return (letter[v, i] ? "-" letter[v, i] between : "") "--" name[v, i]
 }
@@ -85,7 +85,7 @@ function bash(v, i, j, options, valued, done) {
     print "        case $verb in"
     for (j = 1; j <= n_verbs; j++) {
         v = verbs[j]
-        # A word of a list stands directly behind the verb.
+        # A word of a list directly follows the verb.
         print "        " v ") " (operands[v] in words ? "((COMP_CWORD > 2)) && action=nothing || " : "") \
             bash_values(operands[v]) " ;;"
     }

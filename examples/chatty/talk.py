@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Sends messages with json.dump, which writes a piece for each name, value and bracket. What comes of it
-# depends on the file: "text" is socket.makefile("w", buffering=1), where the text layer keeps the pieces
-# until the flush; "codec" is what many wrote before there was a text layer, and writes each at once.
+# Sends messages with json.dump, which writes a piece for each name, value and bracket. The result depends on the file:
+# "text" is socket.makefile("w", buffering=1), whose text layer keeps the pieces until the flush; "codec", from the time
+# before the text layer, writes each piece at once.
 # Usage: talk.py text|codec PORT WARMUP COUNT
 import codecs
 import json

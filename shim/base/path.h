@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The part behind the last slash; all of it if there is none. */
+/* The part after the last slash; the whole path if there is no slash. */
 static inline const char *ns_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

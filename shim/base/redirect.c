@@ -25,7 +25,7 @@ struct redirect {
     struct ns_object exports; /* this library */
     struct ns_object object;
     const struct dl_phdr_info *info;
-    uintptr_t sealed, sealed_end; /* what the loader has made read-only after relocation */
+    uintptr_t sealed, sealed_end; /* memory that the loader has made read-only after relocation */
     bool unsealed;
 };
 
@@ -35,7 +35,7 @@ struct target {
     uint32_t hash;
     uintptr_t now;
     bool libc;      /* libc defines it at this address */
-    bool elsewhere; /* so does something that is neither libc nor this library */
+    bool elsewhere; /* an object other than libc and this library defines it, too */
 };
 
 /* Before 2.34 glibc had the calls of threads and others in further libraries. */
@@ -80,7 +80,7 @@ static bool unseal(struct redirect *redirect, uintptr_t slot)
     return redirect->unsealed;
 }
 
-/* What is to be called instead of a function; 0: what is called now. */
+/* The function to call instead of the named one; 0: do not replace it. */
 static uintptr_t instead(const struct redirect *redirect, const char *name, uint32_t hash)
 {
     for (size_t i = 0; i < redirect->count; i++)
@@ -113,8 +113,8 @@ static void relocate(struct redirect *redirect, const ElfW(Rela) * entry)
         __atomic_store_n(slot, wrapper, __ATOMIC_RELAXED);
 }
 
-/* The relocations in a table of the dynamic section. skipped: says how many at its beginning have
- * no symbol. */
+/* The relocations in a table of the dynamic section. skipped: the entry with the number of leading
+ * relocations without a symbol. */
 static void relocate_all(struct redirect *redirect, const ElfW(Dyn) * entry, ElfW(Sxword) table,
                          ElfW(Sxword) size, ElfW(Sxword) skipped)
 {

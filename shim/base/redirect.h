@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* A function of libc, and what is called instead. */
+/* A function of libc, and its replacement. */
 struct ns_redirection {
     const char *name;
     void (*to)(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Relaxed access to atomic members that are hints or counts of their own and order nothing else. */
+/* Relaxed access to atomic members that are independent hints or counts and order nothing else. */
 #ifndef NS_RELAXED_H
 #define NS_RELAXED_H
 

@@ -12,8 +12,8 @@
 
 #define NS_SYSTEM(...) NS_REAL(syscall)(__VA_ARGS__)
 
-/* Move a descriptor that was just made above 2, since 0 to 2 are the application's, closed or not.
- * Returns -1 if fd is negative or no descriptor is left; then fd is closed. */
+/* Move a new descriptor to a number above 2, because 0 to 2 belong to the application even if they
+ * are closed. Returns -1 if fd is negative or no descriptor is left; then fd is closed. */
 static inline int ns_system_high(long fd)
 {
     if (fd < 0 || fd > 2)

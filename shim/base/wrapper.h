@@ -43,8 +43,8 @@ static inline bool ns_futex_waits(int operation)
 }
 
 /* Does a call of seccomp() or prctl() install a filter? strict and filter: which of the two modes
- * it asks for. Programs also ask whether there are filters at all, with a filter that is NULL,
- * which the kernel refuses. */
+ * it asks for. A call with the filter NULL fails; programs use it to find out whether the kernel
+ * supports filters. */
 static inline bool ns_sets_filter(bool strict, bool filter, long program)
 {
     return strict || (filter && program);

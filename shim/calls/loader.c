@@ -11,16 +11,16 @@
 
 #include <dlfcn.h>
 
-/* Of some dlopen. Stays set, since nothing tells when that call ends. */
+/* Set by any dlopen. Stays set, because the library cannot see when that call ends. */
 static _Atomic bool opened_deep;
 
 /* The _init of every object that is linked with glibc's crti.o calls this function, if some object
  * exports it. No libc does. */
 void __gmon_start__(void);
-/* Of objects that are initialized before ThreadSanitizer's runtime, too. */
+/* Also called for objects that are initialized before ThreadSanitizer's runtime. */
 __attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 {
-    /* Not without rules, nor after a seccomp filter. */
+    /* Nothing is done without rules or after a seccomp filter. */
     if (__builtin_expect(atomic_load_explicit(&opened_deep, memory_order_relaxed), 0) &&
         ns_fd_is_open(0) && !ns_process_is_disabled())
         ns_redirect_calls(__builtin_return_address(0), NULL, 0);
@@ -68,7 +68,7 @@ __asm__(".text\n"
         ".type dlopen, %function\n"
         "dlopen:\n"
         "    .cfi_startproc\n"
-        "    hint #25\n" /* paciasp where there is pointer authentication, nothing elsewhere */
+        "    hint #25\n" /* paciasp if the CPU has pointer authentication, otherwise a no-op */
         "    .cfi_negate_ra_state\n"
         "    stp x29, x30, [sp, #-32]!\n"
         "    .cfi_adjust_cfa_offset 32\n"

@@ -127,7 +127,7 @@ static void controls(const long a[6], long result)
     ns_after_fcntl((int)a[0], (int)a[1], a[2], (int)result);
 }
 
-/* Not ns_socket_use, which may itself ask for the option. */
+/* ns_socket_use is not called here, because it may read the option itself. */
 static void answers(const long a[6], long result)
 {
     const struct ns_conn *conn = ns_fd_conn((int)a[0]);

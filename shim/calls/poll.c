@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The exported waits for descriptors. If nothing is pending, each costs one load. Otherwise held
  * bytes are pushed. If ACKs are pending, the call is first made with zero timeout (a probe): if
- * something is ready it is returned, and only if nothing is ready the ACKs are sent. As
+ * something is ready, its result is returned. The ACKs are sent only if nothing is ready. As
  * async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
@@ -55,9 +55,9 @@ static int after_probe(int result, bool waits)
 
 /* --- a wait for room ---
  *
- * A stream may ask before each write whether there is room for it (poll with POLLOUT, select with
- * writes). If room is all that such a call finds, it was not a wait for an answer: the burst goes
- * on. It is a probe: what has not grown since the one before is pushed. */
+ * A stream may poll for room before each write (poll with POLLOUT, select with writes). If such a
+ * call finds only room, it was not a wait for an answer, and the burst continues. It counts as a
+ * probe: bursts that have not grown since the previous probe are pushed. */
 
 /* A few bits of an address; the lowest two are 0 in every structure. Never 0, which is no address.
  */
@@ -76,13 +76,14 @@ static bool polls_room(const struct pollfd *fds, nfds_t count)
     return polls;
 }
 
-/* May be known before the call: only the kernel can tell a bad pointer. */
+/* Does the call wait for room, as far as is known before it? Only the kernel can recognise a bad
+ * pointer. */
 static bool asks_for_room(uintptr_t fds, nfds_t count)
 {
     return fds && ns_thread.room == part_of(fds) && polls_room((const struct pollfd *)fds, count);
 }
 
-/* After a call that was not known to ask for room. */
+/* After a call that was not known to wait for room. */
 static int note_poll(int found, const struct pollfd *fds, nfds_t count)
 {
     if (found <= 0 || !polls_room(fds, count))
@@ -94,7 +95,7 @@ static int note_poll(int found, const struct pollfd *fds, nfds_t count)
     return found;
 }
 
-/* Input of a regular file is always there. */
+/* A regular file is always ready for reading. */
 static bool polled_room(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; i < count; i++)
@@ -113,7 +114,7 @@ static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
     return true;
 }
 
-/* As PROBE_THEN_WAIT, for a call that asks for room and may wait. ROOM: did it find nothing else?
+/* As PROBE_THEN_WAIT, for a call that waits for room and may block. ROOM: did it find nothing else?
  */
 #define WAIT_FOR_ROOM(ROOM, PROBE, CALL)                                                           \
     do {                                                                                           \
@@ -200,7 +201,7 @@ NS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespe
     return ppoll(fds, count, timeout, mask);
 }
 
-/* select overwrites its sets. Before a first look without waiting they are saved. */
+/* select overwrites its sets. They are saved before a probe. */
 struct sets {
     fd_set reads, writes, errors;
 };

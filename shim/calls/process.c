@@ -71,7 +71,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
     return pid;
 }
 
-/* What is pending in a child of vfork is its parent's, which sends it itself. */
+/* Pending work in a child of vfork belongs to its parent, which sends it itself. */
 void ns_before_exec(void)
 {
     if (!ns_has_other_fds())
@@ -187,7 +187,7 @@ int *ns_before_clone(unsigned long flags, bool clears)
         ns_before_child(false);
     else if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
         return NULL;
-    else if ((flags & SUSPENDED) == CLONE_VFORK) /* as vfork: this thread waits, and it alone */
+    else if ((flags & SUSPENDED) == CLONE_VFORK) /* as with vfork, only this thread waits */
         ns_vfork_parent = getpid();
     else
         return ns_process_shares(clears);
@@ -226,7 +226,8 @@ NS_EXPORT int unshare(int flags)
     return result;
 }
 
-/* A filter may kill the process at a setsockopt, and even at a call that asks whether it would. */
+/* A filter may kill the process at a setsockopt, and also at a call that would check for such a
+ * filter. */
 void ns_before_filter(void)
 {
     if (!ns_has_other_fds())

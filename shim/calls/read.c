@@ -6,8 +6,8 @@
 
 #include <limits.h>
 
-/* After a read without waiting. Returns true if there was no data: then errno is saved again, and
- * the caller makes the read as asked. */
+/* After a read without waiting. Returns true if there was no data. Then errno is saved again, and
+ * the caller makes the read as the program asked. */
 static bool found_nothing(ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
@@ -17,7 +17,8 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* Before a read of something else than a ruled connection. It may wait, unless it is a file. */
+/* Before a read of anything but a connection that a rule governs. It may wait, unless it is a file.
+ */
 static inline void before_other_read(int fd)
 {
     if (!ns_pending_any() || !ns_pending_kinds())
@@ -27,7 +28,7 @@ static inline void before_other_read(int fd)
 }
 
 /* A complete read. conn: NULL if no rule governs fd. PROBE is the call made without waiting, CALL
- * the call as asked. Its value is the result. */
+ * the call as the program asked. Its value is the result. */
 #define PROBE_THEN_READ(fd, conn, flags, PROBE, CALL)                                              \
     ({                                                                                             \
         ssize_t count;                                                                             \
@@ -95,7 +96,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     return result;
 }
 
-/* Before a read of which there is no form that does not wait. */
+/* Before a read that has no form without waiting. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
     if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PROBE_FIRST)

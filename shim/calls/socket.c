@@ -19,7 +19,7 @@ NS_EXPORT int socket(int domain, int type, int protocol)
     return fd;
 }
 
-/* accept waits for a connection, unless there is one. */
+/* accept waits unless a connection is ready. */
 void ns_before_accept(int fd)
 {
     ns_epoch_ends();
@@ -79,7 +79,7 @@ NS_EXPORT int close(int fd)
     return NS_REAL(close)(fd);
 }
 
-/* CLOSE_RANGE_CLOEXEC closes nothing, nor does an invalid call. */
+/* CLOSE_RANGE_CLOEXEC and invalid calls close nothing. */
 void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
     if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_has_other_fds())

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Functions that read, and which of their parameters is the stream. __uflow is what is left of
- * getc_unlocked in a program. */
+/* Functions that read, and which of their parameters is the stream. getc_unlocked is compiled to a
+ * call of __uflow. */
 #define EACH_READER(_)                                                                             \
     _(fgets, c)                                                                                    \
     _(fgets_unlocked, c)                                                                           \
@@ -31,8 +31,8 @@
 enum { EACH_READER(INDEX) READER_COUNT };
 static void *readers[READER_COUNT];
 
-/* Such a read may wait for several segments in one call. TCP_QUICKACK=1 has the kernel acknowledge
- * each by itself, until the next write (tcp_cleanup_rbuf, net/ipv4/tcp.c). */
+/* Such a read may wait for several segments in one call. With TCP_QUICKACK=1 the kernel
+ * acknowledges each one at once, until the next write (tcp_cleanup_rbuf, net/ipv4/tcp.c). */
 static void before(const FILE *stream)
 {
     if (stream->_IO_read_ptr < stream->_IO_read_end)
@@ -44,7 +44,7 @@ static void before(const FILE *stream)
     ns_acknowledge_from_now_on(stream->_fileno, conn, true);
 }
 
-/* Registers that a function does not use are passed on all the same. */
+/* All five argument registers are passed on, also to functions with fewer parameters. */
 typedef long (*function)(long, long, long, long, long);
 #define READER(name, stream)                                                                       \
     static long read_by_##name(long a, long b, long c, long d, long e)                             \
@@ -56,8 +56,7 @@ typedef long (*function)(long, long, long, long, long);
     }
 EACH_READER(READER)
 
-/* Is this the first time for this caller? Those that come after MOST others are never redirected.
- */
+/* Is this the first time for this caller? Callers after the first MOST are never redirected. */
 static bool is_new(const void *caller)
 {
     enum { MOST = 8 };

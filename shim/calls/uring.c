@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported functions of liburing, which enters the kernel without libc's functions. Those that
- * make a ring mark the process. Those that may wait are waits. The submitted requests show what is
- * written, read, connected and closed. Must never change a request. */
+/* The exported functions of liburing, which makes system calls without libc. Those that make a ring
+ * mark the process. Those that may wait are waits. The submitted requests show what is written,
+ * read, connected and closed. Must never change a request. */
 #include "base/symbol.h"
 #include "calls/calls.h"
 
@@ -145,8 +145,9 @@ static void makes(unsigned flags)
     ns_handover_all_unseen();
 }
 
-/* Registers that a function does not use are passed on all the same; liburing returns an int. A
- * program may ask whether there is such a function, and then has no liburing. */
+/* All six argument registers are passed on, also to functions with fewer parameters. liburing
+ * returns an int. A program without liburing may look up such a function; then there is nothing to
+ * call. */
 #define WRAPPER(name, before, after)                                                               \
     long name(long a, long b, long c, long d, long e, long f);                                     \
     NS_EXPORT long name(long a, long b, long c, long d, long e, long f)                            \
@@ -160,7 +161,7 @@ static void makes(unsigned flags)
         return result;                                                                             \
     }
 #define NS_URING(name, before) WRAPPER(name, before, )
-/* Only if it has made the ring: where io_uring is forbidden, programs ask for one in vain. Nor can
- * the pointer to the flags be bad then. */
+/* The flags are only read if the ring was made. Otherwise io_uring may be forbidden, or the pointer
+ * to the flags bad. */
 #define NS_URING_MAKE(name, flags) WRAPPER(name, , if ((int)result >= 0) makes(flags))
 #include "base/calls.def"

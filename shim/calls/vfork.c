@@ -40,7 +40,7 @@ __asm__(".text\n"
         ".type vfork, %function\n"
         "vfork:\n"
         "    .cfi_startproc\n"
-        "    hint #25\n" /* paciasp where there is pointer authentication, nothing elsewhere */
+        "    hint #25\n" /* paciasp if the CPU has pointer authentication, otherwise a no-op */
         "    .cfi_negate_ra_state\n"
         "    stp x29, x30, [sp, #-16]!\n"
         "    .cfi_adjust_cfa_offset 16\n"

@@ -22,9 +22,9 @@ static inline struct ns_write begin(int fd, struct ns_conn *conn, size_t size, i
 }
 
 /* An invalid address that is passed with held bytes. A connected TCP socket ignores it (tcp_sendmsg
- * never reads msg_name). Anything else that the descriptor may have become unseen refuses the call
- * before it takes a byte, above all UDP, where MSG_MORE would merge datagrams. So no extra call has
- * to check that the descriptor is still TCP. */
+ * never reads msg_name). If the descriptor was replaced unseen, the call fails before it takes a
+ * byte. This matters most for UDP, where MSG_MORE would merge datagrams. So no additional call is
+ * needed to check that the descriptor is still TCP. */
 static const sa_family_t hold_address = 0xffff;
 
 /* Is it an errno value of a held write to something else than a connected TCP socket? */
@@ -35,8 +35,8 @@ static bool is_stale(int error)
            error == ENOPROTOOPT;
 }
 
-/* After a held write. Returns false if fd is no connected TCP socket: nothing was sent, errno is
- * saved again, and the caller makes the call as the application asked. */
+/* After a held write. Returns false if fd is not a connected TCP socket. Then nothing was sent,
+ * errno is saved again, and the caller makes the call as the application asked. */
 static bool is_held(struct ns_write *one, ssize_t result, int saved)
 {
     if (__builtin_expect(result >= 0 || !is_stale(errno), 1)) {
@@ -77,12 +77,12 @@ static bool writev_held(struct ns_write *one, const struct iovec *vector, int co
         return is_held(one, *result, saved);
     errno = saved;
     ns_held_after(one, *result);
-    /* writev reports it by SIGPIPE, and with no bytes not at all */
+    /* writev raises SIGPIPE for it, and without bytes does not report it */
     one->holds = false;
     return false;
 }
 
-/* The message must not be changed, nor read, since the pointer may be bad. So the kernel is asked
+/* The message must not be changed or read, since the pointer may be bad. So the kernel is asked
  * what fd is. */
 static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssize_t *result)
 {
@@ -95,16 +95,15 @@ static bool sendmsg_held(struct ns_write *one, const struct msghdr *message, ssi
     return true;
 }
 
-/* Is conn, the table's entry, nothing that the library governs, with nothing pending? Such writes
- * end in a jump to libc, without saving registers, since a return is mispredicted after a system
- * call. */
+/* Does no rule govern conn, the table's entry, and is nothing pending? Such writes end in a jump to
+ * libc and save no registers, since a return is mispredicted after a system call. */
 static inline bool passes(const struct ns_conn *conn)
 {
     return (!ns_fd_is_conn(conn) || !ns_conn_is_ours(conn)) && !ns_pending_any();
 }
 
-/* One more write of a held burst. If fd has become something else unseen, the write is made as
- * asked; errno may then be changed although the call works. */
+/* One more write of a held burst. If fd was replaced unseen, the write is made as the application
+ * asked; errno may then change although the call succeeds. */
 __attribute__((noinline)) static ssize_t send_more(int fd, const void *data, size_t size, int flags)
 {
     ssize_t result = NS_NEXT(send)(fd, data, size, flags | MSG_MORE);
@@ -301,7 +300,7 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
     return result;
 }
 
-/* --- formatted output, which libc writes by itself --- */
+/* --- formatted output, which libc writes without calling write() --- */
 
 NS_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {

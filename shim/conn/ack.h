@@ -10,7 +10,7 @@
  *
  * An ACK before a wait is useful only if the peer waits for it. The library finds out in two ways:
  * if answers follow the ACKs and no data does, they were needless; if data follows them, one ACK is
- * skipped as a test, and the time until more data comes tells whether the peer had waited. */
+ * skipped as a test, and the time until more data comes shows whether the peer had waited. */
 #ifndef NS_ACK_H
 #define NS_ACK_H
 
@@ -20,25 +20,25 @@
 struct ns_ack_state {
     uint32_t interactive : 1; /* the kernel delays its ACKs here */
     uint32_t heard : 1;       /* data was read since the last write */
-    uint32_t pending : 1;     /* and neither answered nor acknowledged */
+    uint32_t pending : 1;     /* data was read and neither answered nor acknowledged */
     uint32_t sent : 1;        /* it was acknowledged, and nothing came or went since */
-    uint32_t again : 1;       /* more came after an ACK, without an answer in between */
+    uint32_t again : 1;       /* more data came after an ACK, without an answer in between */
     uint32_t pieces : 1;      /* the peer did wait for an ACK that was skipped: never skip again */
-    uint32_t seen : 1;        /* nothing more was found since it was read */
+    uint32_t seen : 1;        /* a read has found no more data since */
     uint32_t answers : 1;     /* the library has seen a write to the socket */
-    uint32_t testing : 1;     /* the ACK of what was read is skipped as a test */
+    uint32_t testing : 1;     /* the pending ACK is skipped as a test */
     uint32_t needless : 5;    /* ACKs in a row that an answer followed, and no data */
     uint32_t helped : 5;      /* ACKs after which more data came; before the first write: reads */
-    uint32_t epoch : 3;       /* of the thread that read, its low bits */
-    uint32_t at : 10;         /* when it was read, or the test began: ticks, their low bits */
+    uint32_t epoch : 3;       /* the low bits of the reading thread's epoch */
+    uint32_t at : 10;         /* the low bits of the tick of the read, or of the test's begin */
 };
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint32_t), "loaded and stored as one word");
 
 enum {
-    NS_ACK_NEEDLESS = 31, /* after so many needless ACKs in a row, ACKs are skipped */
-    NS_ACK_HELPED = 31,   /* after so many that seemed to help, one is skipped as a test */
-    NS_ACK_ASKED = 16,    /* the kernel may be asked for its mode before so many reads */
-    NS_ACK_OLD = 4,       /* after so many waits that all found something, an ACK is sent */
+    NS_ACK_NEEDLESS = 31, /* after this many needless ACKs in a row, ACKs are skipped */
+    NS_ACK_HELPED = 31,   /* after this many that seemed to help, one is skipped as a test */
+    NS_ACK_ASKED = 16,    /* the kernel may be asked for its mode before this many reads */
+    NS_ACK_OLD = 4,       /* after this many waits that did not block, an ACK is sent */
     NS_ACK_TICK_MS = 4,
     /* Ticks. Data that waited for a delayed ACK comes after 8 ms (the library's limit) or about 40
      * ms (the kernel's). Later data waited for something else. */
@@ -65,7 +65,7 @@ static inline bool ns_ack_is_pending(struct ns_ack_state state)
     return state.pending && !state.testing && !ns_ack_is_skipped(state);
 }
 
-/* Is the ACK still pending after NS_ACK_OLD waits, which all found something else to do? */
+/* Is the ACK still pending after NS_ACK_OLD waits that did not block? */
 static inline bool ns_ack_is_old(struct ns_ack_state state, unsigned epoch)
 {
     return ns_ack_is_pending(state) && ((epoch - state.epoch) & 7) >= NS_ACK_OLD;
@@ -78,8 +78,8 @@ static inline bool ns_ack_is_timed(struct ns_ack_state state)
 }
 
 /* May the connection be in interactive mode because of writes that the library cannot see? unseen:
- * such writes are known to happen here. Not at the first read, so that a connection with one
- * request and one answer costs no system call. */
+ * such writes are known to happen here. Otherwise false at the first read, so that a connection
+ * with one request and one answer costs no system call. */
 static inline bool ns_ack_asks(struct ns_ack_state state, bool unseen)
 {
     bool first = !state.answers && state.helped > 0 && state.helped < NS_ACK_ASKED;
@@ -137,7 +137,7 @@ static inline void ns_ack_wrote(struct ns_ack_state *state)
     state->testing = 0;
 }
 
-/* Have so many ACKs seemed to help that one may be skipped as a test? */
+/* Have enough ACKs seemed to help, so that one may be skipped as a test? */
 static inline bool ns_ack_may_skip(struct ns_ack_state state)
 {
     return !state.pieces && state.helped == NS_ACK_HELPED;
@@ -150,8 +150,8 @@ static inline void ns_ack_skip(struct ns_ack_state *state, unsigned tick)
     state->at = tick & 0x3ff;
 }
 
-/* The pending ACK is sent. Returns whether the kernel is to leave its interactive mode with it: the
- * peer sends on and on, and then the kernel acknowledges by itself. */
+/* The pending ACK is sent. Returns whether it should end the kernel's interactive mode: the peer
+ * sends continuously, and outside this mode the kernel acknowledges at once. */
 static inline bool ns_ack_send(struct ns_ack_state *state)
 {
     bool ends = state->again && state->answers;
@@ -163,9 +163,9 @@ static inline bool ns_ack_send(struct ns_ack_state *state)
     return ends;
 }
 
-/* --- reads with MSG_WAITALL: after a first part they wait inside the kernel, where nobody but the
- * kernel can acknowledge that part. It does so at once after TCP_QUICKACK=1, at the price of one or
- * two segments for each read, so this is done only where such reads were late. --- */
+/* --- reads with MSG_WAITALL: after a first part they wait inside the kernel, where only the kernel
+ * can acknowledge that part. It does so at once after TCP_QUICKACK=1. This costs one or two
+ * segments for each read, so it is done only if such reads were late. --- */
 
 struct ns_whole {
     uint8_t step : 2;
@@ -176,22 +176,22 @@ _Static_assert(sizeof(struct ns_whole) == 1, "loaded and stored as one byte");
 
 enum ns_whole_step {
     NS_WHOLE_UNKNOWN,
-    NS_WHOLE_ON,     /* the kernel acknowledges at once; does it help? */
+    NS_WHOLE_ON,     /* the kernel acknowledges at once; it is not known yet if this helps */
     NS_WHOLE_NEEDED, /* it does */
     NS_WHOLE_OFF,    /* it does not: the peer takes its time */
 };
 
 enum { NS_WHOLE_TRIES = 3, NS_WHOLE_COUNT = 15 };
 
-/* Before such a read: is the kernel to acknowledge at once? After NS_WHOLE_COUNT reads in time it
- * is left out once, as a test. */
+/* Before such a read: should the kernel acknowledge at once? After NS_WHOLE_COUNT reads in time
+ * this is skipped once, as a test. */
 static inline bool ns_whole_begins(struct ns_whole whole)
 {
     return whole.step == NS_WHOLE_NEEDED ||
            (whole.step == NS_WHOLE_ON && whole.count < NS_WHOLE_COUNT);
 }
 
-/* After such a read, which took so many ticks. */
+/* After such a read, which took this many ticks. */
 static inline void ns_whole_ended(struct ns_whole *whole, unsigned ticks)
 {
     bool late = ticks >= NS_ACK_LATE && ticks <= NS_ACK_LATEST;

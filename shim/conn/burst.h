@@ -22,11 +22,11 @@ _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored a
 
 enum {
     NS_BURST_LONG = 4,  /* writes that make a burst long */
-    NS_BURST_SURE = 2,  /* after so many long bursts the next is joined from its first write on */
+    NS_BURST_SURE = 2,  /* after this many long bursts the next one is joined at its first write */
     NS_BURST_PAUSE = 8, /* ms: the shortest delayed ACK that the peer may have waited for */
     NS_BURST_DOUBT_MOST = 8,
-    NS_BURST_STREAM = 64, /* so many joined writes are a stream, whose pauses are not doubted */
-    NS_BURST_TIMELY = 32, /* so many long bursts cancel one late end */
+    NS_BURST_STREAM = 64, /* this many joined writes are a stream, in which pauses do not count */
+    NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
 };
 
 /* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
@@ -77,8 +77,8 @@ static inline bool ns_burst_is_timed(const struct ns_burst *burst, bool joins)
 
 enum ns_burst_step {
     NS_BURST_GO_ON, /* nothing to do */
-    NS_BURST_JOIN,  /* take TCP_NODELAY off before this write */
-    NS_BURST_LATE,  /* set it again: what was joined has waited for too long */
+    NS_BURST_JOIN,  /* clear TCP_NODELAY before this write */
+    NS_BURST_LATE,  /* set it again: the joined bytes have waited too long */
 };
 
 /* Counts one more write. now: milliseconds, only needed if ns_burst_is_timed. joins: TCP_NODELAY is
@@ -105,7 +105,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, bool joi
     } else if (burst->writes == 2) {
         burst->at = now;
     } else if (burst->writes == ns_burst_threshold(burst)) {
-        /* So few writes in so long a time are no stream: the program waits unseen. */
+        /* This is too slow for a stream: the program waits unseen. */
         if (ns_burst_paused(burst, now, (unsigned)NS_BURST_PAUSE << burst->doubt))
             burst->writes = 1;
         else
@@ -138,17 +138,17 @@ _Static_assert(sizeof(struct ns_cork) == sizeof(uint64_t), "loaded and stored as
 enum {
     NS_CORK_MANY = UINT8_MAX,
     /* Late bursts in a row after which the connection stops holding. A thread that loses its CPU in
-     * the middle of a burst makes one late; three in a row mean that the program waits where the
-     * library cannot see it. */
+     * the middle of a burst makes one burst late. Three in a row mean that the program waits where
+     * the library cannot see it. */
     NS_CORK_LATE_MOST = 3,
     NS_CORK_VERY_LATE_MS = 100, /* one burst this late proves such a wait */
-    NS_CORK_STREAM = 64,        /* a burst of so many writes is a stream, which is never late */
+    NS_CORK_STREAM = 64,        /* a burst of this many writes is a stream, which is never late */
 };
 
 /* A burst begins, and nothing is held. */
 static inline void ns_cork_begin(struct ns_cork *cork)
 {
-    if (cork->writes) { /* none of it was held */
+    if (cork->writes) { /* no byte of it was held */
         cork->expected = cork->writes == cork->before ? cork->writes : 0;
         cork->before = cork->writes;
     }
@@ -171,8 +171,8 @@ static inline bool ns_cork_write(struct ns_cork *cork, bool small)
         return false;
     if (cork->writes != cork->expected)
         return true;
-    /* The last write of a burst like the two before it takes the others with it and saves the push.
-     * If the burst goes on, that costs one more segment. */
+    /* The last write of a burst like the two before it is sent with the held ones and saves the
+     * push. If the burst continues, this costs one more segment. */
     cork->predicted = 1;
     cork->writes = 0;
     cork->late = 0;
@@ -180,7 +180,7 @@ static inline bool ns_cork_write(struct ns_cork *cork, bool small)
 }
 
 /* The held bytes of a burst were pushed, late_ms milliseconds after they were due; 0: in time.
- * Returns whether the connection is to stop holding. */
+ * Returns whether the connection must stop holding. */
 static inline bool ns_cork_pushed(struct ns_cork *cork, uint64_t late_ms)
 {
     bool known = !late_ms && cork->writes < NS_CORK_MANY;

@@ -8,8 +8,8 @@
  * that need an order say so. The memory of an object only ever holds such objects: a thread that
  * still uses a released one at worst reads and writes hints of another connection.
  *
- * The states of burst.h and ack.h are members, which is why these pure decision tables are in this
- * folder. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+ * The pure decision tables burst.h and ack.h are in this folder, because their states are members
+ * here. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_CONN_H
 #define NS_CONN_H
 
@@ -63,13 +63,13 @@ struct ns_conn {
     _Atomic uint32_t burst_epoch;
     _Atomic uint32_t listed_by;  /* token of the thread on whose list it is; 0: none */
     _Atomic uint32_t references; /* descriptors that name it; 0: it is free */
-    union {                      /* what is kept from one write to the next; send says which */
+    union {                      /* the state from one write to the next, by send */
         _Atomic uint64_t burst;  /* adaptive and flush-before-read: struct ns_burst */
         _Atomic uint64_t cork;   /* auto-cork: struct ns_cork */
     };
-    /* auto-cork: CLOCK_MONOTONIC nanoseconds after which held bytes are late; 0: none are held.
-     * Stored after the call that held them and cleared before the push, sequentially consistent
-     * both, so that a push either covers the bytes or leaves the mark. */
+    /* auto-cork: CLOCK_MONOTONIC nanoseconds after which held bytes are late; 0: none are held. It
+     * is stored after the call that held them and cleared before the push. Both stores are
+     * sequentially consistent, so that a push either covers the bytes or leaves the mark. */
     _Atomic uint64_t held_until;
     const struct ns_rule *_Atomic rule;
     /* NULL until a rule rewrites an option here. Never freed, since a thread may be reading it. */

@@ -10,8 +10,8 @@
 /* Microseconds that a new socket has; 0: this kernel has no such option; -1: not asked yet. */
 static _Atomic int delack_default = -1;
 
-/* MPTCP answers -EOPNOTSUPP, which says nothing of the next socket: only a TCP socket's answer is
- * kept. */
+/* MPTCP returns -EOPNOTSUPP, which does not hold for other sockets. So only a TCP socket's result
+ * is kept. */
 void ns_delack_bound(int fd, struct ns_conn *conn)
 {
     int unlimited = atomic_load_explicit(&delack_default, memory_order_relaxed);
@@ -20,8 +20,7 @@ void ns_delack_bound(int fd, struct ns_conn *conn)
     if (unlimited < 0)
         unlimited = ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION);
     if (unlimited == -EOPNOTSUPP || (unlimited > 0 && unlimited <= NS_DELACK_US)) {
-        /* Nor does a limit that the process that made the socket has set, perhaps by the library.
-         */
+        /* A limit that another process has set, perhaps by the library, is not kept either. */
         NS_PUT(conn, delack, unlimited == NS_DELACK_US ? NS_DELACK_OURS : NS_DELACK_THEIRS);
         return;
     }

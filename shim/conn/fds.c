@@ -36,7 +36,7 @@ static struct ns_conn *_Atomic *chunk_of(unsigned number)
     return number < NS_FD_CHUNK ? ns_fd_first : atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
 }
 
-/* The entry of fd; NULL if there is none, and none is needed for said, or there is no memory. */
+/* The entry of fd, which is allocated if said needs one. NULL: there is no entry, or no memory. */
 static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
 {
     unsigned number = (unsigned)fd;
@@ -80,7 +80,7 @@ void ns_fd_fill(int fd, struct ns_conn *said)
 struct ns_conn *ns_fd_make(int fd)
 {
     struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NS_FD_UNKNOWN;
-    return ns_fd_set(fd, conn) ? conn : NULL; /* also without memory the old entry goes */
+    return ns_fd_set(fd, conn) ? conn : NULL; /* even without memory the old entry is removed */
 }
 
 void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void *context)
@@ -118,7 +118,7 @@ void ns_fd_refresh(int fd, struct ns_conn *conn)
         return;
     NS_DEBUG(fd, "a call failed as it does on no TCP socket: asked again what it is");
     if (!ns_process_is_disabled() && ns_kernel_ask(fd).tcp)
-        /* A kernel that does not take held writes: from now on plain ones. */
+        /* This kernel rejects held writes: from now on plain ones are made. */
         NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
     else
         ns_fd_set(fd, NS_FD_UNKNOWN);

@@ -63,7 +63,7 @@ static inline struct ns_conn *ns_fd_conn(int fd)
  * have closed fd, and the object may be another connection's. */
 static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
 {
-    return ns_fd_lookup(fd) == conn; /* the table is never closed, nor is a chunk given back */
+    return ns_fd_lookup(fd) == conn; /* the table is never closed, and no chunk is freed */
 }
 
 /* Was there ever a connection? */
@@ -87,9 +87,9 @@ static inline bool ns_fd_is_known(int fd)
     return ns_fd_is_open(fd) && ns_fd_lookup(fd) != NS_FD_UNKNOWN;
 }
 
-/* Set the entry of fd: to a connection, whose reference the caller gives away, or to one of the
- * values above. What fd named before loses a reference. Returns false if the table has no room for
- * fd; said has lost its reference then. */
+/* Set the entry of fd to a connection, whose reference the caller gives away, or to one of the
+ * values above. The connection that fd named before loses a reference. Returns false if the table
+ * has no room for fd; then said has lost its reference. */
 bool ns_fd_set(int fd, struct ns_conn *said);
 
 /* The same only if fd is NS_FD_UNKNOWN. Otherwise said loses its reference. For lookups that two

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See process.h. Owns what is known of children that share this memory. */
+/* See process.h. Owns the knowledge about children that share this memory. */
 #include "conn/process.h"
 
 #include "base/system.h"
@@ -48,7 +48,7 @@ bool ns_process_has_threads(void)
     int saved = errno;
     if (ns_process_is_disabled())
         return false;
-    /* A directory's link count is that of its subdirectories, and two. */
+    /* A directory's link count is the number of its subdirectories plus two. */
     long result = NS_SYSTEM(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
     bool has = result == 0 && tasks.st_nlink > 3;
     errno = saved;
@@ -61,7 +61,7 @@ void ns_process_forked(bool shares)
         uint8_t next = (uint8_t)(ns_process_generation + 1);
         atomic_store(&ns_process_generation, next ? next : 1);
     }
-    if (atomic_load(&ns_clone_children)) /* its parent's: they have that one's memory */
+    if (atomic_load(&ns_clone_children)) /* the parent's children share the parent's memory */
         atomic_store(&ns_clone_children, 0);
     if (ns_vfork_parent && ns_vfork_parent != NS_PROCESS_NONE)
         ns_vfork_parent = 0;

@@ -18,14 +18,15 @@ enum { NS_PROCESS_NONE = -1 };
 
 /* Children made by clone() with CLONE_VM that may use this memory. Low half: 1 while one such child
  * does; the kernel sets it to 0 when the child ends or becomes another program
- * (CLONE_CHILD_CLEARTID, clone(2)). High half: 1 for good after a child whose end the kernel does
- * not report. */
+ * (CLONE_CHILD_CLEARTID, clone(2)). High half: always 1 after a child whose end the kernel does not
+ * report. */
 extern _Atomic uint64_t ns_clone_children;
 
 bool ns_process_has_other_fds(void);
 
-/* Before a clone() whose child shares this memory. clears: the kernel may be told where to store 0
- * when the child is done with it. Returns that address, or NULL: not for this child. */
+/* Before a clone() whose child shares this memory. clears: the call can pass the kernel an address
+ * at which it stores 0 when the child no longer uses the memory. Returns that address; NULL: none
+ * for this child. */
 int *ns_process_shares(bool clears);
 
 /* Does the caller use a different descriptor table? Two loads, and a getpid() while memory is
@@ -60,7 +61,7 @@ void ns_process_forked(bool shares);
  * modulo 256. */
 extern _Atomic uint8_t ns_process_generation;
 
-/* Was this process forked, with what it knows of its sockets? Its parent may write to them. */
+/* Was this process forked, with its knowledge of the sockets? Its parent may write to them. */
 static inline bool ns_process_is_child(void)
 {
     return atomic_load_explicit(&ns_process_generation, memory_order_relaxed) != 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The only program of nagleshim's image: copies files into a directory that other containers see.
- * Usage: copy DIRECTORY FILE...
+/* The first program of nagleshim's image: it copies files into a directory that other containers
+ * see. Usage: copy DIRECTORY FILE...
  *
- * A file is there whole or not at all, and one that is there already is replaced at once: a program
- * may have it mapped. What goes wrong is one line on standard error and exit status 1. It is built
- * without a C library, since the image holds nothing else, and must not need one: no allocation, no
- * library's function, no errno. */
+ * A file appears complete or not at all, and an existing file is replaced by a rename, because a
+ * program may have it mapped. An error is printed in one line on standard error, with exit status
+ * 1. The program is built without a C library, which the image lacks: it must not use allocation,
+ * library functions or errno. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
@@ -66,7 +66,7 @@ static int failed(const char *what, const char *path, long error)
     return 1;
 }
 
-/* Joins them into path; false where they are longer than a path can be. */
+/* Join the parts into path. False if the result is too long. */
 static bool join(char path[PATH_MAX], const char *directory, const char *between, const char *name,
                  const char *end)
 {
@@ -91,7 +91,7 @@ static const char *base_name(const char *path)
     return base;
 }
 
-/* All bytes that are left in one go to the other. 0 or -errno. */
+/* Copy all remaining bytes from one descriptor to the other. 0 or -errno. */
 static long copy_bytes(long from, long to)
 {
     static char buffer[65536];
@@ -106,12 +106,11 @@ static long copy_bytes(long from, long to)
     return n;
 }
 
-/* From what is open to the path, which is made anew, and readable for everyone whatever the umask
- * is. */
+/* Copy an open file to a new file at path, which every user can read, whatever the umask is. */
 static long write_new(long from, const char *path)
 {
     long error, to;
-    /* Left by one that was ended half-way. */
+    /* An earlier copy that was killed may have left the file. */
     ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
     to = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                         0444, 0);
@@ -148,7 +147,7 @@ static int copy_file(const char *directory, const char *file)
 
 int copy_main(const long *stack);
 
-/* What the kernel hands a program: the number of arguments, and the arguments. */
+/* stack: the number of arguments, and the arguments, as the kernel passes them. */
 int copy_main(const long *stack)
 {
     char *const *arguments = (char *const *)(stack + 1);

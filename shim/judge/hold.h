@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a single sample says: does Nagle's algorithm hold bytes, and if bytes wait for another
- * reason, for which. Pure. */
+/* The meaning of a single sample: does Nagle's algorithm hold bytes, and if not, why are bytes
+ * unsent? Pure. */
 #ifndef NS_HOLD_H
 #define NS_HOLD_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See judge.h. Owns the state of a connection between samples: free, held, or released and not yet
- * answered. hold.c decides what a single sample means, verdict.c what all of them mean. Between two
- * samples it assumes the times that cost least, so that it never claims more than they show. */
+ * answered. hold.c judges a single sample, verdict.c all of them. Between two samples it assumes
+ * the times that cost least, so that it never claims more than they show. */
 #include "judge/judge.h"
 
 #include "judge/hold.h"
@@ -246,7 +246,7 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
     return false;
 }
 
-/* Does a delayed ACK of Linux take so long (40 ms, or 200 ms at most), within two samples? */
+/* Is this time, within two samples, that of a delayed ACK of Linux (40 ms, or 200 ms at most)? */
 static bool is_like_delayed_ack(uint64_t ns)
 {
     return (ns >= 30 * (uint64_t)MS && ns <= 56 * (uint64_t)MS) ||
@@ -266,7 +266,8 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
     if (judge->verdict.looks > 1 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
         bool counts = judge->stuck != NS_DELAY_PEER || (answered && judge->spoke);
-        /* The peer held this data until our ACK came, or it sent it by itself just then. */
+        /* The peer held this data until this end's ACK came, or sent it at this moment by chance.
+         */
         if (judge->state == FREE && answered && pure_acks(look) != judge->stuck_acks &&
             is_like_delayed_ack(length)) {
             judge->verdict.gaps++;

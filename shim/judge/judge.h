@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns samples of a connection into a verdict. Pure: it asks no kernel and knows neither sockets
- * nor clocks, so that unit tests and a fuzzer can feed it any sequence. Nothing here blocks,
- * allocates or fails. Not async-signal-safe.
+/* Turns samples of a connection into a verdict. Pure: it uses no kernel, sockets or clocks, so that
+ * unit tests and a fuzzer can feed it any sequence. Nothing here blocks, allocates or fails. Not
+ * async-signal-safe.
  *
  * A stall is a hold by Nagle's algorithm (RFC 896) for which the program waits. Bytes are unsent
  * although the window and the congestion window are open and nothing is retransmitted or paced.
  * They are less than a segment and wait because earlier bytes are not acknowledged, with
- * TCP_NODELAY and TCP_CORK off. Meanwhile the program waits for an answer, which comes at once
- * when the bytes have been sent. The peer's delayed ACK ends the hold. */
+ * TCP_NODELAY and TCP_CORK off. Meanwhile the program waits for an answer, which comes at once when
+ * the bytes have been sent. The peer's delayed ACK ends the hold. */
 #ifndef NS_JUDGE_H
 #define NS_JUDGE_H
 

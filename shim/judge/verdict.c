@@ -17,9 +17,9 @@ enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
 /* Twice the kernel's TCP_DELACK_MIN; its adaptive delay seldom exceeds this. */
 enum { LATE_ACK_MOST_MS = 80 };
 /* Fewer waits without a hold, or less than a quarter of the number with one, are no reference: they
- * may be slow for reasons of their own. */
+ * may be slow for other reasons. */
 enum { FREE_LEAST = 3, FREE_PART = 4 };
-/* With so many waits without a hold for one with it, a few holds may be coincidences. */
+/* With this many waits without a hold for each one with a hold, a few holds may be coincidences. */
 enum { FEW = 4 };
 /* Phases before the tick that count as behind it: one processor advances the coarse clock, and the
  * timers of another may fire shortly before. */
@@ -32,7 +32,7 @@ static const double concentrated = 0.8;
 enum { TRIED_LEAST = 4 };
 #define NO_GAIN 0.9
 
-/* So often by chance: data that comes as late as if the peer had waited for our delayed ACK. */
+/* By chance data may come this often as late as if the peer had waited for a delayed ACK. */
 enum { GAPS_LEAST = 3 };
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
@@ -135,10 +135,10 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     }
     if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)
         return;
-    /* Our delayed ACK never takes longer; the peer's own cork does, for 200 ms. */
+    /* This end's delayed ACK never takes longer; the peer's own cork does, for 200 ms. */
     if (waited_ns / all > (uint64_t)LATE_ACK_MOST_MS * MS + ns_verdict_trip(verdict))
         return;
-    /* A timer of the peer may follow a tick, too, but not the phase of ours. */
+    /* A timer of the peer may follow a tick, too, but not the phase of this kernel's tick. */
     if ((double)behind < concentrated * (double)all)
         return;
     verdict->receiving += all;
@@ -163,7 +163,7 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
 }
 
 /* Do requests without a hold take as long as those with one? Then the hold makes no difference: the
- * peer needs that long, or follows a clock of its own. */
+ * peer needs that long, or follows its own clock. */
 static bool is_no_slower(const struct ns_verdict *verdict)
 {
     uint64_t held = 0;
@@ -191,7 +191,7 @@ static bool is_coincidence(const struct ns_verdict *verdict)
 }
 
 /* Do answers take as long after the release as they take for requests without a hold? Then they
- * seem to have waited for it: a peer that works on the first piece would take as long as ever from
+ * seem to have waited for it: a peer that works on the first piece would take its usual time from
  * the first write on. */
 static bool follows_release(const struct ns_verdict *verdict)
 {
@@ -219,8 +219,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
-    /* A peer that answers before it has received the held bytes follows a clock of its own. This
-     * only counts from outside, where few answers are seen. */
+    /* A peer that answers before it has received the held bytes follows its own clock. This only
+     * counts from outside, where few answers are seen. */
     if (verdict->stalls > 0 && (is_no_slower(verdict) || is_coincidence(verdict) ||
                                 (verdict->calls == 0 && verdict->early > verdict->stalls)))
         ns_verdict_doubt(verdict);
@@ -308,7 +308,7 @@ bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
         ns_verdict_clear_receiving(verdict);
         return false;
     }
-    /* The bytes were held all the same, but no answer waited for them. */
+    /* The bytes were held, but no answer waited for them. */
     ns_verdict_doubt(verdict);
     verdict->late += verdict->maybe;
     verdict->maybe = verdict->most_ns = 0;

@@ -14,14 +14,15 @@ enum ns_grade {
     NS_GRADE_CANNOT_TELL, /* see enum ns_doubt */
     NS_GRADE_NONE,
     NS_GRADE_LATE,   /* bytes were held, but no answer depended on them */
-    NS_GRADE_LIKELY, /* signs, but no proof: the peer seems to wait for our delayed ACK, or bytes
-                        were held and their answers took as long after the release as others take */
+    NS_GRADE_LIKELY, /* signs, but no proof: the peer seems to wait for this end's delayed ACK, or
+                        bytes were held and their answers took as long after the release as others
+                        take */
     NS_GRADE_PROVEN,
 };
 
 /* Other reasons why a wait took long or bytes stayed unsent. */
 enum ns_delay {
-    NS_DELAY_PEER,   /* nothing was unsent: the peer, or what the peer waits for, took long */
+    NS_DELAY_PEER,   /* nothing was unsent: the peer, or something that it waits for, was slow */
     NS_DELAY_WINDOW, /* the peer's receive window was full */
     NS_DELAY_LOSS,   /* segments were lost and retransmitted */
     NS_DELAY_WIRE,   /* no longer than the round trip */
@@ -36,7 +37,7 @@ enum ns_doubt {
     NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
     NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
     NS_DOUBT_ANSWERS, /* bytes were held, and their answers came later than the release explains */
-    NS_DOUBT_PEER,    /* data came as late as if the peer had waited for our delayed ACK */
+    NS_DOUBT_PEER,    /* data came as late as if the peer had waited for this end's delayed ACK */
 };
 
 /* A hold, from the sample that first saw it to its release. */
@@ -72,7 +73,7 @@ struct ns_verdict {
     uint64_t certain_ns;    /* lost by the stalls */
     uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
-    uint64_t receiving;     /* answers of the peer that our delayed ACK seems to have held back */
+    uint64_t receiving;     /* answers that this end's delayed ACK seems to have delayed */
     uint64_t receiving_ns;  /* upper bound: what these cost */
     uint64_t gaps;          /* from outside: data that came just after a delayed ACK of this end */
     uint64_t gaps_ns;       /* how long after earlier data */
@@ -154,11 +155,11 @@ void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
                       uint64_t waited_ns, uint64_t tick_ns);
 
-/* Evidence that our own delayed ACK holds the peer back. It consists of waits of at least 30 ms
- * that began while we owed the peer an ACK, ended with data, and were answered before the next
- * wait. phases[i] counts those whose data came in the i-th sixteenth of the tick; waited_ns is
- * their total length. A delayed ACK is sent on a tick of our kernel, so the data that it releases
- * comes a round trip after a tick. The phase is CLOCK_MONOTONIC modulo the tick. */
+/* Evidence that this end's delayed ACK delays the peer. It consists of waits of at least 30 ms that
+ * began with a pending ACK for the peer, ended with data, and were answered before the next wait.
+ * phases[i] counts those whose data came in the i-th sixteenth of the tick; waited_ns is their
+ * total length. A delayed ACK is sent on a tick of this kernel, so the data that it releases comes
+ * a round trip after a tick. The phase is CLOCK_MONOTONIC modulo the tick. */
 void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PHASES],
                          uint64_t waited_ns, uint64_t tick_ns);
 

@@ -9,9 +9,9 @@ enum { LEAST = 4 };
 /* Answers that follow a release come within a sixteenth of a tick. Measured with a tick of 4 ms:
  * 0.05 to 0.15 ms; for a peer that takes 44 ms at least 0.55 ms. */
 enum { NARROW = 16 };
-/* From outside: only answers whose place is known to three quarters of a tick count. With at least
- * so many of them, this percentage at one place speaks for the release. Answers at random times
- * have two thirds at the fullest place, as samples are half a tick apart. */
+/* From outside: only answers whose place is known to three quarters of a tick count. If there are
+ * at least PLACED_LEAST of them, FULL percent at one place are evidence for the release. Answers at
+ * random times have two thirds at the fullest place, as samples are half a tick apart. */
 enum { PLACED_LEAST = 16, FULL = 90 };
 /* If a quarter of the answers is somewhat too late to be certain, the others may be the early part
  * of the same distribution. */

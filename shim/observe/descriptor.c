@@ -10,7 +10,7 @@ enum { MOST = 1 << 16 };
 
 enum { UNASKED, OTHER, CONNECTION };
 
-/* By descriptor: what is known of the socket with that cookie. */
+/* By descriptor: the socket's cookie, and what is known about that socket. */
 static struct {
     _Atomic uint64_t cookie;
     _Atomic uint32_t number; /* of its connection in the record; a guess */
@@ -73,8 +73,8 @@ struct ns_observed *ns_descriptor_known(int fd)
     return conn && cookie && NS_GET(conn, cookie) == cookie ? conn : NULL;
 }
 
-/* This thread, and how often it has waited: what the kernel said of a socket is believed until the
- * next wait. */
+/* The thread and the number of its waits. The kernel's result for a socket is used until the next
+ * wait. */
 static _Thread_local uint64_t epoch;
 
 static void begin_thread(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See observe.h. Owns ns_observed.flags and each thread's list of the connections that its next
- * wait samples. Must never change a socket, except where an experiment was asked for.
+ * wait samples. Must never change a socket, unless an experiment was asked for.
  *
  * A wait that follows a write asks what is unsent (one ioctl, and none if TCP_NODELAY is on). The
  * connection is sampled (TCP_INFO) only if bytes are unsent: before that wait (WAIT), after it
@@ -30,10 +30,10 @@ enum {
 enum {
     SAME_NS = 1000000,     /* see is_same_wait */
     STREAM_NS = 100000000, /* see is_piece_of_stream */
-    PIECES = 16,           /* so many samples of a request that is written in pieces: is_stream */
-    PIECE_NS = 4000000,    /* and from then on one in so long */
+    PIECES = 16,           /* a request written in pieces has this many samples: is_stream */
+    PIECE_NS = 4000000,    /* and then one sample in this time */
     LATE_NS = 30000000,    /* sooner no delayed ACK is sent on its timer (TCP_DELACK_MIN, 40 ms) */
-    LONG_NS = 5000000,     /* more than a tick: worth a sample of what took so long */
+    LONG_NS = 5000000,     /* more than a tick: a sample shows the cause */
     NS_PER_US = 1000,
 };
 
@@ -53,7 +53,7 @@ static _Thread_local struct {
     uint32_t token;            /* names this thread in ns_observed.owner; 0: not yet */
     uint64_t passed_at;        /* when they were sampled last */
     uint64_t woke_at;          /* when the last wait was over */
-    struct ns_observed *other; /* what a read of this thread waits for */
+    struct ns_observed *other; /* the connection that a read of this thread waits for */
     const struct ns_record_slot *heard; /* during the samples after a wait: where data came from */
 } mine;
 
@@ -161,11 +161,11 @@ static void note_writes(const struct ns_observed *conn, struct ns_record_slot *s
         NS_PUT(slot, sizes[i], NS_GET(conn, sizes[i]));
 }
 
-/* Before a wait. Returns whether the connection is to be sampled again afterwards. */
+/* Before a wait. Returns whether the connection must be sampled again afterwards. */
 static bool before(struct ns_observed *conn)
 {
     uint8_t flags = NS_GET(conn, flags);
-    if ((flags & (WAITING | WROTE)) == WAITING) /* the same wait goes on: see is_same_wait */
+    if ((flags & (WAITING | WROTE)) == WAITING) /* the same wait continues: see is_same_wait */
         return true;
     if (!(flags & (WROTE | HELD | READ)))
         return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is sampled around the writes, reads and waits of the connections of an observed process, and
- * what is recorded of it. Sets nothing on a socket, unless an experiment was asked for. Nothing
- * here blocks, allocates with malloc or takes a lock; errno is unchanged; everything but
- * ns_observe_open is async-signal-safe. */
+/* Takes the samples around the writes, reads and waits of an observed process's connections, and
+ * records them. Sets nothing on a socket, unless an experiment was asked for. Nothing here blocks,
+ * allocates with malloc or takes a lock; errno is unchanged; everything but ns_observe_open is
+ * async-signal-safe. */
 #ifndef NS_OBSERVE_H
 #define NS_OBSERVE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See record_file.h. Owns the directory's name. Must never write to memory that the file system may
- * refuse to back (SIGBUS, mmap(2)), nor use up room that others need. In memory (tmpfs) a page that
- * was backed once stays so; on btrfs, ZFS or a network it may not. */
+ * refuse to back (SIGBUS, mmap(2)), and must never fill the file system. In memory (tmpfs) a page
+ * that was backed once stays so; on btrfs, ZFS or a network it may not. */
 #include "observe/record_file.h"
 
 #include "base/clock.h"

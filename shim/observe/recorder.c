@@ -24,7 +24,7 @@ enum { PIECE_UNKNOWN, PIECE_BACKED, PIECE_REFUSED };
 struct recorder {
     struct ns_record_head *head; /* of the mapped file */
     uint32_t generation;
-    _Atomic uint32_t turn; /* where the search for a slot that is free again begins */
+    _Atomic uint32_t turn; /* where the search for a slot that has become free begins */
     _Atomic uint8_t pieces[NS_RECORD_PIECES];
     struct ns_observed conns[NS_RECORD_SLOTS];
 };
@@ -136,7 +136,7 @@ void ns_recorder_make(void)
     char path[PATH_MAX] = "";
     int saved = errno;
     struct recorder *made = make(path);
-    if (made) /* release: with what it was made with */
+    if (made) /* release: with its contents */
         atomic_store_explicit(&state->recorder, made, memory_order_release);
     else
         log_failure(path);

@@ -3,7 +3,7 @@
  * observed, gives each connection a slot and each sample a place. Nothing here allocates with
  * malloc or takes a lock. Nothing blocks, except that threads wait for the one that makes the file.
  * errno is unchanged; everything but ns_recorder_open is async-signal-safe. If no record can be
- * made, nothing is recorded, and the program goes on. */
+ * made, nothing is recorded, and the program continues. */
 #ifndef NS_RECORDER_H
 #define NS_RECORDER_H
 
@@ -24,11 +24,11 @@ struct ns_observed {
     _Atomic uint32_t life;       /* connections that have used the slot, with this one */
     _Atomic uint64_t wait_began; /* a wait that followed a write, with nothing unsent; 0: none */
     _Atomic uint64_t read_at;    /* when data was read last, if nothing was written since; 0 */
-    _Atomic uint64_t late_ns;    /* the last data came so long after what was read before; 0 */
+    _Atomic uint64_t late_ns;    /* time from the previous data to the last; 0 */
     _Atomic uint32_t late_phase; /* and in this part of the tick */
     _Atomic uint64_t received;   /* bytes, at the last WAIT */
     _Atomic uint64_t sampled_at; /* when the last sample was taken */
-    _Atomic uint64_t held_at;    /* when what is unsent was sampled first */
+    _Atomic uint64_t held_at;    /* when the unsent bytes were sampled first */
     _Atomic uint32_t mss;        /* of the last sample; 0: none yet */
     _Atomic uint32_t unanswered; /* samples before a wait since data was read last */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait */

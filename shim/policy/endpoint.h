@@ -6,8 +6,8 @@
 
 #include "policy/policy.h"
 
-/* Returns 0 or -EINVAL. In the latter case problem says what is wrong and what is allowed, as the
- * end of "... is not an endpoint: ...". */
+/* Returns 0 or -EINVAL. On -EINVAL, problem is the end of "... is not an endpoint: ...": the
+ * mistake, and what is allowed. */
 int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a process's policy comes from: the search order of nagleshim-policy(5). Reads files; reads
- * no environment (the caller passes what it found there). Allocates; not async-signal-safe. */
+/* Finds a process's policy in the search order of nagleshim-policy(5). Reads files, but no
+ * environment: the caller passes its values. Allocates; not async-signal-safe. */
 #ifndef NS_POLICY_FIND_H
 #define NS_POLICY_FIND_H
 
@@ -56,7 +56,7 @@ bool ns_policy_next_directory(struct ns_policy_directories *directories, const c
 bool ns_policy_has_directory(const char *list);
 
 /* Called for each file that is tried. error: 0 if the file is used, or -errno; after -ENOENT and
- * -ENOTDIR the search goes on. */
+ * -ENOTDIR the search continues. */
 typedef void ns_policy_tried(void *context, const char *path, int error);
 
 /* Find and compile the policy of a process. tried may be NULL. Always sets found. The caller frees

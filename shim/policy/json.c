@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what a policy may contain: each key of keys.def, its kind and its range. Turns a cJSON tree
+/* Owns the contents of a policy: each key of keys.def, its kind and its range. Turns a cJSON tree
  * into a struct ns_policy, completely or not at all. Never prints, exits or aborts, since it runs
  * in other programs' processes. Allocates; not async-signal-safe. */
 #include "policy/policy.h"

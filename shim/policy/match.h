@@ -62,8 +62,9 @@ const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
                                       const struct ns_socket_facts *facts);
 
 /* The rule of a listener on local: the first one that an accepted socket could match; NULL if there
- * is none, or if that rule depends on "remote". *settled: every accepted socket has this rule, or
- * none, so that they need not be matched. A listener on 0.0.0.0 or :: could match any "local". */
+ * is none, or if that rule depends on "remote". *settled: all accepted sockets have this rule, or
+ * all have none, so they need not be matched. A listener on 0.0.0.0 or :: could match any "local".
+ */
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
                                         const struct ns_address *local, bool *settled);
 

@@ -105,7 +105,7 @@ struct ns_policy {
 /* Where a text is wrong. line and column count from 1; a column counts bytes. */
 struct ns_policy_error {
     unsigned line, column;
-    char message[512]; /* what is wrong and what is allowed, without a newline */
+    char message[512]; /* the mistake, and what is allowed, without a newline */
 };
 
 /* Callback that receives every error, at most NS_POLICY_ERRORS_MOST. Missing keys come last. A text

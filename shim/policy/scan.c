@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See scan.h. Owns the rules of JSON, since cJSON takes numbers such as 007 and 1., raw control
- * characters and half surrogates, and does not say where a text is wrong. Refuses also NUL, and
- * nesting over 8, since this and cJSON recurse. Never allocates. */
+/* See scan.h. Owns the rules of JSON, because cJSON accepts numbers such as 007 and 1., raw control
+ * characters and half surrogates, and does not report the place of an error. Also rejects NUL, and
+ * nesting over 8, because this code and cJSON recurse. Never allocates. */
 #include "policy/scan.h"
 
 #include "policy/policy.h"

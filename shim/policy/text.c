@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See text.h. cJSON parses what scan.c has found to be JSON. It keeps no positions, so for an error
- * they are found by walking the text together with the tree. Knows nothing of the content of a
- * policy. */
+/* See text.h. cJSON parses the text after scan.c has checked it. cJSON keeps no positions, so the
+ * place of an error is found by walking the text together with the tree. Does not depend on the
+ * contents of a policy. */
 #include "policy/text.h"
 
 #include "policy/scan.h"
@@ -112,6 +112,6 @@ int ns_text_parse(const char *text, size_t len, struct ns_arena *memory, const c
     int kept = errno;
     *root = cJSON_ParseWithLength(text, len);
     errno = kept;
-    cJSON_InitHooks(NULL); /* the command makes trees of its own, outside the arena */
+    cJSON_InitHooks(NULL); /* the command makes its own trees, outside the arena */
     return *root ? 0 : -ENOMEM;
 }

@@ -112,7 +112,7 @@ static int stderr_again(void)
     return -1;
 }
 
-/* May a line be written to stderr? Not if that is a TCP connection (inetd), nor if the write would
+/* May a line be written to stderr? Not if stderr is a TCP connection (inetd), or if the write would
  * wait or raise SIGPIPE. */
 static bool takes_line(void)
 {

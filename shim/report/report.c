@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. Owns what was counted before a fork, and whether the line was written. Must never
- * write it twice, nor for another process. */
+/* See report.h. Owns the counts from before a fork, and whether the line was written. Must never
+ * write it twice, or for another process. */
 #include "report/report.h"
 
 #include "base/large.h"
@@ -84,7 +84,7 @@ static void add_policy(struct ns_line *line)
         ns_line_add(line, (const char *)(uintptr_t)ns_status.policy);
 }
 
-/* The rules that took sockets, and their policy. */
+/* The rules that matched sockets, and their policy. */
 static void add_rules(struct ns_line *line)
 {
     enum { MOST = 8 };

@@ -13,7 +13,7 @@
 void ns_report_open(const char *program);
 
 /* The process ends: write the line, unless it has been written. A child that shares its parent's
- * memory writes none, nor, below debug, does a process without a TCP socket. */
+ * memory writes none. A process without a TCP socket writes one at the level debug only. */
 void ns_report_end(void);
 
 /* The process needs no line at its end: an earlier message has said the same. */
@@ -22,7 +22,7 @@ void ns_report_is_written(void);
 /* The library is disabled from now on, and no system call may follow: write the line now. */
 void ns_report_disabled(void);
 
-/* In a child that has its own memory: what was counted before is its parent's. */
+/* In a child that has its own memory: the earlier counts belong to its parent. */
 void ns_report_forked(void);
 
 /* A TCP socket was made that is not in the table. */

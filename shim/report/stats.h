@@ -12,7 +12,7 @@
 #define NS_COUNTERS(NS_COUNTER)                                                                    \
     NS_COUNTER(sockets, "sockets")       /* TCP sockets that got a rule */                         \
     NS_COUNTER(left_alone, "left alone") /* TCP sockets that no rule matched */                    \
-    NS_COUNTER(joined, "bursts joined")  /* adaptive: TCP_NODELAY was taken off */                 \
+    NS_COUNTER(joined, "bursts joined")  /* adaptive: TCP_NODELAY was cleared */                   \
     NS_COUNTER(bursts, "bursts held") /* auto-cork: whose first bytes were sent with MSG_MORE */   \
     NS_COUNTER(pushes, "pushes")      /* before a wait */                                          \
     NS_COUNTER(late, "late pushes")   /* of bytes held for too long */                             \
@@ -20,7 +20,7 @@
     NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */  \
     NS_COUNTER(unheld, "stopped holding")  /* connections, since bursts were late there */
 
-/* After so many connections have stopped holding, new ones do not hold either. */
+/* After this many connections have stopped holding, new ones do not hold either. */
 enum { NS_UNHELD_MOST = 3 };
 
 struct ns_stats {

@@ -12,20 +12,20 @@
 
 #include <stdatomic.h>
 
-/* The owner of the note; status.c says what its descriptor is. */
+/* The owner of the note; its descriptor is explained in status.c. */
 #define NS_STATUS_NOTE "nagleshim"
 
 enum { NS_STATUS_NOTE_TYPE = 1 };
 
-/* Goes up when a member changes its meaning or its place. Members may be appended without that:
- * size shows whether they are there. */
+/* Increases when a member changes its meaning or its place. Members may be appended without a new
+ * version: size shows whether they exist. */
 enum { NS_STATUS_VERSION = 1 };
 
 #define NS_STATUS_MAGIC UINT64_C(0x4e53737461747573)
 
 enum ns_status_state {
     NS_STATUS_OFF = 1,  /* NAGLESHIM_OFF */
-    NS_STATUS_DISABLED, /* reason says why */
+    NS_STATUS_DISABLED, /* for the reason in reason */
     NS_STATUS_ACTIVE,
 };
 
@@ -42,7 +42,7 @@ struct ns_status_rule {
 
 /* Addresses are those of the process, as numbers; texts end with a zero byte. */
 struct ns_status {
-    /* These four stay as they are in every version. */
+    /* These four never change between versions. */
     _Atomic uint64_t magic; /* stored last; 0 until start-up has ended */
     uint32_t version, size;
     char library[16]; /* the library's version, cut */
@@ -59,8 +59,8 @@ struct ns_status {
 
 extern struct ns_status ns_status;
 
-/* Before the search for the policy. The time is kept, since the age of a process does not show
- * whether a file is newer than what was read: it may exec long after it was forked. */
+/* Before the search for the policy, whose time is stored. The age of a process does not show
+ * whether a file has changed since the search, because a process may exec long after its fork. */
 void ns_status_looking(void);
 
 /* The policy's source. path must stay as it is. */

@@ -17,9 +17,9 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-/* Set the options of a listener to what its application has set, since they would stay there. From
- * now on each connection that it accepts is treated by itself. A forked process leaves its parent's
- * listener as it is, because the parent goes on to accept from it. */
+/* Set the options of a listener to the application's values, since the library's would stay there.
+ * From now on each accepted connection is treated separately. A forked process does not change its
+ * parent's listener, because the parent still accepts from it. */
 static void restore_listener(int fd, struct ns_conn *conn)
 {
     if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED ||
@@ -57,7 +57,7 @@ void ns_handover_unseen(int fd)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
     push_and_enforce(fd, conn);
-    /* And limit the ACKs of waits that will not be seen, either. */
+    /* Later waits are not seen either, so delayed ACKs are limited. */
     if (NS_GET(conn, kind) == NS_CONN_RULED)
         ns_socket_mark_as_ours(fd, conn);
 }

@@ -25,8 +25,8 @@ void ns_handover_all_unseen(void);
  * replaced: another program will use the sockets, perhaps without the library. */
 void ns_handover_begins(bool replaced);
 
-/* Push what is held and undo what was set. From then on every socket is left alone, and the library
- * makes no system call. */
+/* Push held bytes and undo options. From then on every socket is left alone, and the library makes
+ * no system call. */
 void ns_handover_disable(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See option.h. Owns what the application has set: TCP_NODELAY, TCP_CORK and others. Must never
- * write through the application's const pointers; reads a value only if the kernel would accept its
- * length. */
+/* See option.h. Owns the values that the application has set: TCP_NODELAY, TCP_CORK and others.
+ * Must never write through the application's const pointers; reads a value only if the kernel would
+ * accept its length. */
 #include "socket/option.h"
 
 #include "base/real.h"
@@ -50,7 +50,7 @@ static void note_quickack(struct ns_conn *conn, int value)
     ns_conn_ack_put(conn, state);
 }
 
-/* A program that sets the option after a message and clears it again pushes by itself: Nagle's
+/* A program that sets the option after a message and clears it again does its own pushes: Nagle's
  * algorithm stays on for its next message, until a wait. */
 static void note_nodelay(int fd, struct ns_conn *conn, bool on)
 {
@@ -64,12 +64,12 @@ static void note_nodelay(int fd, struct ns_conn *conn, bool on)
         ns_conn_burst_put(conn, burst);
     }
     if (on)
-        NS_PUT(conn, joins, 0); /* what was joined has left */
+        NS_PUT(conn, joins, 0); /* the joined bytes have left */
     else if (adaptive && flushed && !NS_GET(conn, immediate) && !NS_GET(conn, app_corks))
         ns_join_mark(fd, conn);
 }
 
-/* After the kernel took the application's value. */
+/* After the kernel has accepted the application's value. */
 static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
 {
     switch (option) {

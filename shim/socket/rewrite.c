@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See rewrite.h. Owns ns_view: what getsockopt answers, and what the application asked for before
- * its socket's rule was known. */
+/* See rewrite.h. Owns ns_view: the values that getsockopt returns, and those that the application
+ * set before its socket's rule was known. */
 #include "socket/rewrite.h"
 
 #include "base/pages.h"
@@ -54,14 +54,15 @@ static bool is_deferred(const struct ns_view *view, int index)
     return view && NS_GET(view, deferred) & UINT32_C(1) << index;
 }
 
-/* From now on getsockopt answers value. */
+/* From now on getsockopt returns value. */
 static void tell(struct ns_view *view, int index, int value)
 {
     atomic_store_explicit(&view->value[index], value, memory_order_relaxed);
     atomic_fetch_or(&view->hidden, UINT32_C(1) << index);
 }
 
-/* From now on getsockopt answers what it would after the application's own setsockopt. */
+/* From now on getsockopt returns the value that it would return after the application's own
+ * setsockopt. */
 static void tell_as_asked(int fd, struct ns_view *view, int index, int asked)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
@@ -133,7 +134,7 @@ static void undo(int fd, struct ns_view *view, int index)
     const struct ns_sockopt *row = &ns_sockopts[index];
     int value = atomic_load_explicit(&view->value[index], memory_order_relaxed);
     atomic_fetch_and(&view->hidden, ~(UINT32_C(1) << index));
-    /* Except for values that the kernel computes by itself until they are set. */
+    /* Except for values that the kernel computes until they are set. */
     if (index != NS_SOCKOPT_SO_SNDBUF && index != NS_SOCKOPT_SO_RCVBUF &&
         index != NS_SOCKOPT_TCP_MAXSEG && index != NS_SOCKOPT_TCP_WINDOW_CLAMP)
         ns_kernel_set(fd, row->level, row->option, value);

@@ -14,17 +14,17 @@ void ns_rewrite_open(const struct ns_ruleset *rules);
 bool ns_rewrite_has(int level, int option);
 
 /* The application sets an option for which ns_rewrite_has is true. Returns 0 or -errno, the
- * application's result; or 1: the caller makes the call as asked. */
+ * application's result; or 1: the caller makes the call as the application asked. */
 int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int value);
 
-/* Does getsockopt answer another value than the kernel's? Then *answer is set. */
+/* Does getsockopt return another value than the kernel's? Then *answer is set. */
 bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer);
 
-/* The rule of fd is known now (NULL: none): set what the application asked for earlier, as the rule
- * changes it, and what the rule sets by itself. */
+/* The rule of fd is known now (NULL: none). Set the options that the application set earlier, with
+ * the rule's changes, and the options that the rule itself sets. */
 void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
 
-/* conn was accepted from the listener from: take over what its getsockopt answers. */
+/* conn was accepted from the listener from: its getsockopt returns the listener's values. */
 void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from);
 
 /* Another process or program may get the sockets: set every option that still waits for a rule. */

@@ -117,7 +117,7 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
         ns_socket_changed();
     if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
         ns_delack_bound(fd, conn);
-    else if (!listens && atomic_load(&unseen)) /* nor will its reads be seen */
+    else if (!listens && atomic_load(&unseen)) /* its reads will not be seen either */
         ns_socket_mark_as_ours(fd, conn);
     count(conn, rule);
     NS_DEBUG_RULE(fd, rule, listens);
@@ -207,8 +207,8 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
     return ns_match_socket(rules, &facts);
 }
 
-/* A new connection object for fd, about which the table says nothing, with one reference; or what
- * the table is to say of it otherwise. */
+/* The new entry for fd, which the table does not know: a new connection object with one reference
+ * or, if it is not a TCP socket, one of the values of fds.h. */
 static struct ns_conn *found(int fd, uint8_t origin)
 {
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
@@ -233,7 +233,7 @@ void ns_socket_arrived(int fd, bool handed_on)
         ns_fd_set(fd, NS_FD_UNKNOWN);
     else if (handed_on)
         ns_fd_set(fd, found(fd, NS_HANDED_ON));
-    else /* made, or duplicated, where the library did not see it */
+    else /* made or duplicated without the library's knowledge */
         ns_fd_fill(fd, found(fd, 0));
 }
 
@@ -246,9 +246,9 @@ static void choose(int fd, struct ns_conn *conn)
         return;
     }
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    /* Has the library set the option? Before the socket was connected unseen; or in the program
-     * that handed it on, or on a listener from which it was accepted unseen, where the limit says
-     * so: see ns_socket_mark_as_ours. */
+    /* Has the library set the option? It may have done so before the socket was connected unseen.
+     * If the socket was handed on, or accepted unseen from a listener, the limit shows it: see
+     * ns_socket_mark_as_ours. */
     bool marked = NS_GET(conn, origin) & NS_HANDED_ON || atomic_load(&unseen);
     bool bound = ns_delack_is_bound(fd, conn);
     bool ours = !NS_GET(conn, app_nodelay) && (NS_GET(conn, kernel_nodelay) || (marked && bound));
@@ -328,7 +328,8 @@ void ns_socket_closing(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
     bool held = conn && ns_conn_hold(conn);
-    /* First, so that what is pending from now on is listed under other numbers. */
+    /* This comes first, so that work that becomes pending from now on is listed under other
+     * numbers. */
     if (ns_fd_is_open(fd))
         ns_fd_set(fd, NS_FD_UNKNOWN);
     if (!held)
@@ -336,7 +337,7 @@ void ns_socket_closing(int fd)
     NS_DEBUG(fd, "closed");
     /* The last close of a socket sends held bytes with its FIN, but this one may not be the last: a
      * duplicate, a child or a thread inside a read may keep the socket open. And a close with
-     * unread data is a reset (RFC 2525, 2.17), which drops what was not sent. */
+     * unread data is a reset (RFC 2525, 2.17), which drops unsent bytes. */
     ns_push(fd, conn);
     if (NS_GET(conn, references) > 1 && ns_conn_pending(conn))
         ns_acknowledge(fd, conn); /* it is on no list of the other descriptors */

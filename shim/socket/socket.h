@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A TCP socket from its creation to its close: when its rule is chosen, and what the rule sets.
- * Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
+/* Follows a TCP socket from its creation to its close: chooses its rule and sets the rule's
+ * options. Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
  * async-signal-safe. */
 #ifndef NS_SOCKET_H
 #define NS_SOCKET_H
@@ -16,7 +16,7 @@ void ns_socket_open(const struct ns_ruleset *rules);
 /* After socket() returned fd. The other arguments are socket's. */
 void ns_socket_created(int fd, int domain, int type, int protocol);
 
-/* Before connect(). Chooses the rule and sets what has to be set before the handshake. */
+/* Before connect(). Chooses the rule and sets the options that must be set before the handshake. */
 void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len);
 
 /* Before listen(). */
@@ -49,12 +49,12 @@ void ns_socket_changed(void);
 bool ns_socket_take_changed(void);
 
 /* From now on bytes are neither held nor joined on new connections, since something may write to
- * them unseen. Connections that exist are the caller's to change. Returns whether that was so
- * before. */
+ * them unseen. Existing connections are changed by the caller. Returns whether this was already the
+ * case. */
 bool ns_socket_all_unseen(void);
 
-/* A socket that is neither connected nor listening may be connected unseen: sets now what its rule
- * will set, if no rule asks for an address. */
+/* A socket that is neither connected nor listening may be connected unseen. Sets the options of its
+ * rule now, if no rule asks for an address. */
 void ns_socket_expect_unseen(int fd, struct ns_conn *conn);
 
 /* The connection object of fd; NULL if fd is not a known TCP socket. Chooses the rule of a

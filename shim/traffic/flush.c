@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See flush.h. Owns nothing: what is pending is kept in the thread's list and in the connections.
- */
+/* See flush.h. Owns nothing: the thread's list and the connections have the pending work. */
 #include "traffic/flush.h"
 
 #include "base/real.h"

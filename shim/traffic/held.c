@@ -21,7 +21,7 @@ bool ns_held_wants(int fd, struct ns_conn *conn, size_t size, int flags)
     if (NS_GET(conn, burst_epoch) != ns_thread.epoch && !NS_GET(conn, held_until))
         ns_cork_begin(&cork);
     bool small = size && size < NS_LARGE && !(flags & NS_NEVER_HELD);
-    if (small && ns_has_other_fds()) /* nothing would push what a child of vfork holds */
+    if (small && ns_has_other_fds()) /* nothing would push bytes that a child of vfork holds */
         small = false;
     if (small && !NS_GET(conn, kernel_nodelay))
         ns_enforce_nodelay(fd, conn); /* what cannot be pushed must not be held */
@@ -42,7 +42,7 @@ void ns_held_expect(int fd, struct ns_conn *conn)
     ns_pending_add(fd, conn);
 }
 
-/* The write was not made: only what was held before is still held. */
+/* The write was not made: only the bytes that were held before are still held. */
 static void forget_expected(struct ns_conn *conn)
 {
     uint64_t pushing = NS_HELD_PUSHING;
@@ -81,7 +81,7 @@ void ns_held_after(const struct ns_write *one, ssize_t result)
     NS_PUT(conn, wrote, 1);
     mark_held(conn);
     while (!holding(fd)) {
-        ns_held_turn_to(fd); /* push what a signal handler has held since */
+        ns_held_turn_to(fd); /* push bytes that a signal handler has held since */
         int none = 0;
         atomic_compare_exchange_strong(&ns_thread.holding, &none, fd + 1);
     }

@@ -27,8 +27,8 @@ enum {
     NS_LARGE = 16 * 1024,
     /* The size of a vector, which only the kernel can measure: the pointer may be bad. */
     NS_UNKNOWN_SIZE = 1,
-    /* Writes with these flags are not held: the application corks by itself, or the bytes must not
-     * be merged with others. */
+    /* Writes with these flags are not held: the application itself corks, or the bytes must not be
+     * merged with others. */
     NS_NEVER_HELD = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY,
 };
 
@@ -62,8 +62,8 @@ static inline void ns_held_turn_to(int fd)
 /* Is this thread inside a held burst on fd, and may one more write of size bytes be held? Then it
  * is counted here, and the caller sends it with MSG_MORE and calls ns_held_went_on. fd is not
  * checked again: every libc call that replaces a descriptor ends the burst. A replacement by a raw
- * system call or io_uring is not noticed. A shortcut of ns_held_wants: see ns_out_passes for what
- * it saves. */
+ * system call or io_uring is not noticed. A shortcut of ns_held_wants; ns_out_passes has its
+ * savings. */
 static inline bool ns_held_goes_on(int fd, struct ns_conn *conn, size_t size)
 {
     if (NS_GET(conn, send) != NS_SEND_AUTO_CORK || NS_GET(conn, burst_epoch) != ns_thread.epoch ||

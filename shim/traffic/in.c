@@ -46,9 +46,9 @@ static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
     ns_pending_add(fd, conn);
 }
 
-/* Data is there, and was there before, and this thread has not waited since. If nothing was found
- * in between, it waited unseen. Otherwise it may have read what was there in two parts; from then
- * on the time between such reads tells. */
+/* Two reads of this thread have found data without a wait in between. If another read in between
+ * found no data, the thread has waited unseen. Otherwise it may have read the same data in two
+ * parts; from then on the time between such reads decides. */
 static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
 {
     uint8_t origin = NS_GET(conn, origin);
@@ -61,7 +61,8 @@ static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
     NS_PUT(conn, origin, origin);
 }
 
-/* Does the program wait after reads that took data, where no later call can send the ACK? */
+/* Does the program wait unseen after reads that took data, so that no later call can send the ACK?
+ */
 static bool waits_after_read(uint8_t origin)
 {
     const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
@@ -72,7 +73,7 @@ static bool waits_after_read(uint8_t origin)
 static void took(int fd, struct ns_conn *conn, int flags)
 {
     NS_PUT(conn, heard, 1);
-    NS_PUT(conn, burst_epoch, 0); /* what is written next is a new burst */
+    NS_PUT(conn, burst_epoch, 0); /* the next write begins a new burst */
     if (NS_GET(conn, joins))
         ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
@@ -98,7 +99,7 @@ static void took(int fd, struct ns_conn *conn, int flags)
     bool timed = ns_ack_is_timed(state) || origin & NS_READS_AGAIN;
     ns_ack_read(&state, ns_thread.epoch, timed ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
-    if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
+    if (ns_ack_is_skipped(state)) /* the kernel's own delay applies again */
         ns_delack_unbound(fd, conn);
     list_ack(fd, conn, state);
     if (waits_after_read(origin) && ns_ack_is_pending(state)) {
@@ -114,15 +115,15 @@ void ns_in_took_unseen(int fd, struct ns_conn *conn)
 
 void ns_in_nothing(int fd, struct ns_conn *conn)
 {
-    /* The application looked for the answer to what is held here. A stream looks for input now and
-     * then, too: what Nagle's algorithm joins goes only at a second look without a write between.
-     */
+    /* The application has tried to read the answer to bytes that are held here. A stream also tries
+     * to read now and then, so joined bytes are pushed only at a second try without a write in
+     * between. */
     bool waits = ns_probe_begins();
     if (((waits && NS_GET(conn, joins)) || NS_GET(conn, held_until)) &&
         NS_GET(conn, listed_by) == ns_thread.token)
         ns_push(fd, conn);
-    /* An event loop reads once more to find the end of the data. Two such reads are a busy poll,
-     * and no wait will come that sends the ACK, nor one that is seen where waits are unseen. */
+    /* An event loop reads once more to find the end of the data. Two such reads are a busy poll: no
+     * later wait will send the ACK. If waits are unseen, none will either. */
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.pending)
         return;

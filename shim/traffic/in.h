@@ -26,7 +26,7 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
 /* The application has taken data in a way that the library does not see. */
 void ns_in_took_unseen(int fd, struct ns_conn *conn);
 
-/* The application was told that there is no data. */
+/* The application's read has found no data. */
 void ns_in_nothing(int fd, struct ns_conn *conn);
 
 #endif

@@ -10,8 +10,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
-/* A write to a blocking socket waits if the send buffer is full. Then what is pending on other
- * connections is flushed. For more than BIG bytes nobody can say whether there is room, and the
+/* A write to a blocking socket waits if the send buffer is full. Then the pending work of other
+ * connections is flushed. For more than BIG bytes it is not known whether there is room, and the
  * call itself costs more than the flush. */
 static void flush_others(int fd, const struct ns_conn *conn, size_t size, int flags)
 {
@@ -34,8 +34,8 @@ void ns_join_mark(int fd, struct ns_conn *conn)
     ns_pending_add(fd, conn);
 }
 
-/* Take TCP_NODELAY off, so that Nagle's algorithm joins the bytes of a burst into segments until
- * the thread's next wait pushes the rest. */
+/* Clear TCP_NODELAY, so that Nagle's algorithm joins the bytes of a burst into segments until the
+ * thread's next wait pushes the rest. */
 static void join(int fd, struct ns_conn *conn)
 {
     /* Mark first: a signal handler may jump away as soon as the kernel has the option. */

@@ -26,7 +26,7 @@ static void thread_exits(void *unused)
     _Atomic int *more = atomic_exchange(&ns_thread.more, NULL);
     if (more)
         munmap((void *)more, MORE_SIZE);
-    /* What a later destructor writes is the kernel's to send. */
+    /* The kernel sends the bytes that a later destructor writes. */
 }
 
 void ns_pending_open(void (*exits)(void))
@@ -34,8 +34,8 @@ void ns_pending_open(void (*exits)(void))
     flush_at_exit = exits;
 }
 
-/* Have thread_exits called when this thread ends. Without libpthread no thread can end. Two threads
- * that make the key at the same time waste one. */
+/* Arrange that thread_exits is called when this thread ends. Without libpthread no thread can end.
+ * If two threads make the key at the same time, one key is wasted. */
 static void hear_of_exit(void)
 {
     int (*create)(unsigned *, void (*)(void *)) = NULL;
@@ -150,7 +150,7 @@ static void drop(unsigned index, int fd, struct ns_conn *conn, uint32_t pending)
     bool again = conn && ns_conn_pending(conn);
     int listed = fd;
     if (!again && atomic_compare_exchange_strong(entry_at(index), &listed, mover)) {
-        if (conn) /* a handler may have listed it just there */
+        if (conn) /* a handler may have listed it here */
             unlist(conn);
         if (atomic_compare_exchange_strong(&ns_thread.pending, &pending, changed(pending, last)))
             return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread has to send before it waits: bytes that are held back (pushes), and ACKs of data
- * that it read and did not answer. Each thread has a list of descriptors. Whether an entry is still
- * pending is a property of the connection, since any thread may have sent it.
+/* The pending work of a thread, which must be sent before it waits: bytes that are held back
+ * (pushes), and ACKs of data that it read and did not answer. Each thread has a list of
+ * descriptors. Whether an entry is still pending is a property of the connection, since any thread
+ * may have sent it.
  *
  * Nothing here blocks, sends or takes a lock; errno is unchanged; all is async-signal-safe except
  * ns_pending_open. */

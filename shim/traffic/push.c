@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See push.h. Owns ns_conn.joins, which out.c sets. Must never push what the application itself
- * corks. */
+/* See push.h. Owns ns_conn.joins, which out.c sets. Must never push bytes that the application
+ * itself corks. */
 #include "traffic/push.h"
 
 #include "base/clock.h"
@@ -50,7 +50,7 @@ static int set(int fd, struct ns_conn *conn, int option, int value)
 void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 {
     int wanted = ns_conn_wants_nodelay(conn);
-    /* Not so while they are pushed: a thread that joins may have taken the option off again. */
+    /* Unless they are being pushed: a thread that joins may have cleared the option again. */
     bool joins = NS_GET(conn, joins) == 1;
     if (wanted == NS_GET(conn, kernel_nodelay) || joins || ns_process_is_disabled())
         return;
@@ -70,11 +70,11 @@ void ns_nodelay_failed(int fd, struct ns_conn *conn, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_fd_refresh(fd, conn);
-    else /* a filter or an LSM: what cannot be pushed must not be held */
+    else /* a filter or an LSM: bytes that cannot be pushed must not be held */
         NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
 }
 
-/* Setting TCP_NODELAY sends at once what is held, also while corked and also if it is on already
+/* Setting TCP_NODELAY sends held bytes at once, even while corked and even if it is set already
  * (tcp(7); __tcp_sock_set_nodelay, net/ipv4/tcp.c). ends: the burst ends here. */
 static void push_joined(int fd, struct ns_conn *conn, bool ends)
 {

@@ -21,17 +21,17 @@ uint16_t ns_push_clock(void);
  * stands still while all processors are idle. */
 unsigned ns_push_tick(void);
 
-/* auto-cork: were bursts late on so many connections that new ones do not hold? */
+/* auto-cork: were bursts late on NS_UNHELD_MOST connections, so that new ones do not hold? */
 bool ns_push_holds_no_more(void);
 
-/* Make the kernel's TCP_NODELAY what the connection's rule wants, unless a burst is joined there.
- */
+/* Set the kernel's TCP_NODELAY to the value that the connection's rule requires, unless a burst is
+ * joined there. */
 void ns_enforce_nodelay(int fd, struct ns_conn *conn);
 
 /* Setting TCP_NODELAY failed with error (-errno): find out why. */
 void ns_nodelay_failed(int fd, struct ns_conn *conn, int error);
 
-/* Send what is held on fd, if anything is. */
+/* Send the bytes that are held on fd, if any. */
 void ns_push(int fd, struct ns_conn *conn);
 
 /* The same after a pause in a joined burst, during which the thread neither waited nor read. */
@@ -43,8 +43,8 @@ void ns_push_turned(int held);
 /* Send the ACK that is pending on fd, if one is. */
 void ns_acknowledge(int fd, struct ns_conn *conn);
 
-/* Let the kernel acknowledge by itself what has arrived on fd and what will arrive, until the
- * application writes again. unseen: it may have written without the library's knowledge. */
+/* Let the kernel acknowledge all past and later data on fd at once, until the application writes
+ * again. unseen: it may have written without the library's knowledge. */
 void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen);
 
 #endif

@@ -34,7 +34,7 @@ void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *c
 /* Does its first sample show recent traffic? */
 bool ns_sampler_was_busy(const struct ns_look *look);
 bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now);
-/* Can so many be sampled without turns? */
+/* Can this many be sampled without turns? */
 static inline bool ns_sampler_has(const struct ns_sampler *sampler, size_t connections)
 {
     return connections <= sampler->room;

@@ -53,7 +53,7 @@ bool ns_table_is_peer(struct ns_table *table, const struct ns_netns *netns,
         local = ns_diag_local(key);
         remote = ns_diag_remote(key);
     }
-    /* Each namespace has loopback addresses of its own. */
+    /* Each namespace has its own loopback addresses. */
     while (connection && !(is_same(&connection->watched.local, &remote) &&
                            is_same(&connection->watched.remote, &local) &&
                            (connection->netns == netns || !is_loopback(&local))))

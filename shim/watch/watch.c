@@ -7,9 +7,9 @@
  *   - samples: single connections every 2 ms, first those that may be held (sampler.h).
  *
  * TCP_NODELAY and TCP_CORK are not read. sock_diag(7) does not report them, and pidfd_getfd(2) with
- * getsockopt(2) would make this process an owner of the socket, so that a close by the program
- * would not send the FIN before ours. The judge does not need them: with TCP_NODELAY a small
- * segment is sent at once, and corked bytes are not sent when the ACK comes. */
+ * getsockopt(2) would make this process an owner of the socket, so that the program's close would
+ * not send the FIN before this process's close. The judge does not need them: with TCP_NODELAY a
+ * small segment is sent at once, and corked bytes are not sent when the ACK comes. */
 #include "watch/watch.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Usage: many_sockets.py SOCKETS BUSY: opens so many TCP sockets on loopback, both ends counted, in as many processes
+"""Usage: many_sockets.py SOCKETS BUSY: opens this many TCP sockets on loopback, both ends counted, in as many processes
 as that needs. If BUSY is 1, the connections exchange a request and an answer in turn, 1 000 a second in all. Prints
 "ready" when all are open; ends when its standard input does."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that need no cure: the shim must not make them slower. And what it costs a program to be observed."""
+"""Programs that need no cure, which the shim must not slow down; and the cost of being observed."""
 
 import functools
 import os
@@ -107,7 +107,7 @@ def saturated(bench, place, policy, cure, pieces):
 
 
 def bench_saturated(bench):
-    """A server whose waits always find something, with the shim on the server only."""
+    """A server whose waits never block, with the shim on the server only."""
     for pieces in (2, 20):
         name = f"saturated server, {pieces} writes, 8 clients: round / TCP_NODELAY"
         for cpus, place in bench.places.items() if bench.wanted(name) else ():
@@ -126,7 +126,7 @@ def bench_observed(bench):
                 runs = bench.by_turns([functools.partial(small_writes, bench, place, (NO_SHIM, client), [cure], rounds)
                                        for client in (OBSERVED, NO_SHIM)], bench.pairs(11))
             bench.add_ratio(name, cpus, *(column(one, 0) for one in runs), 1.10)
-    # Sockets that nothing is written to are not sampled.
+    # Sockets without writes are not sampled.
     add_flat(bench, [(f"added to a write and a poll, observed: {sockets} sockets",
                       lambda sockets=sockets: added(bench, "calls", sockets, 1, 10, OBSERVED) / 100)
                      for sockets in dict.fromkeys(most_sockets(n) for n in (10, 10000))])

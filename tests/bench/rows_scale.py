@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the shim costs a process by its size: instructions that it adds to a call, which are the same in every run,
-unlike times; memory; the start of a program; and the processor time of `nagleshim top`."""
+"""The shim's costs in large processes: the instructions that it adds to a call, which are the same in every run, unlike
+times; memory; the start of a program; and the CPU time of `nagleshim top`."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def bench_start(bench):
 
 
 def bench_process(bench):
-    """Against a preloaded library with nothing in it, side by side."""
+    """Compared with an empty preloaded library, side by side."""
     empty, place = PROBES / "empty.so", bench.places["1"][0]
     name = "process: posix_spawn of `true`, of an empty library"
     if bench.wanted(name):
@@ -131,7 +131,7 @@ def private_dirty(bench, policy, sockets):
         smaps = pathlib.Path(f"/proc/{pid}/smaps").read_text()
     sizes = [[int(kib) for kib in re.findall(rf"^{key}: +(\d+) kB", smaps, re.MULTILINE)]
              for key in ("Private_Dirty", "Anonymous")]
-    # A page of a file that was written a moment ago counts as dirty, too; it is not the process's.
+    # A page of a recently written file also counts as dirty, although it does not belong to the process.
     return sum(map(min, *sizes))
 
 
@@ -184,7 +184,7 @@ def bench_top(bench):
 
 
 def bench_cure(bench):
-    """What `nagleshim cure --follow` takes once it has treated all sockets."""
+    """The CPU time of `nagleshim cure --follow` after it has treated all sockets."""
     for sockets in (10, 1000, 10000):
         name = f"nagleshim cure --follow: {sockets} sockets"
         if not bench.wanted(name):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What 15 small writes, and quotes on two connections, cost in every mode of the shim, next to the cures by hand."""
+"""The cost of 15 small writes, and of quotes on two connections, in every mode of the shim and with the cures by hand."""
 
 import functools
 
 from side_by_side import BUILT_IN, EXAMPLES, NO_SHIM, column, field, modes
 
-# Mode -> the cure by hand that it is compared with, the most that the ratio may be with both ends on one CPU and on
-# two, and the most segments for a round.
+# Mode -> the cure by hand that it is compared with, the highest ratio allowed with both ends on one CPU and on two, and
+# the most segments for a round.
 SMALL_WRITES = {
     "nodelay": ("no_delay", {"1": 1.03, "2": 1.03}, None),
     "auto-cork": ("cork", {"1": 1.00, "2": 1.00}, 1.02),

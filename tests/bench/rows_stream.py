@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that write continuously and wait for nothing: with the shim they must be as fast as without it, and send
+"""Programs that write continuously without a wait: with the shim they must be as fast as without it, and send
 as many segments. The kernel's own batching is on, as by default; the MTU is that of Ethernet and that of loopback."""
 
 import functools

@@ -4,7 +4,7 @@
 # shellcheck disable=SC2154 # bats sets $output and $stderr
 # shellcheck disable=SC2030,SC2031 # each test is a subshell
 # shellcheck disable=SC2016 # for the inner shell
-# `nagleshim cdi`, and podman with what it prints, where that is installed.
+# Runs `nagleshim cdi`, and podman, if it is installed, with the printed specification.
 
 load ../helpers/doctor
 
@@ -17,7 +17,7 @@ cdi() {
     run --separate-stderr "$NS" cdi "$@"
 }
 
-# truth EXPRESSION: in Python, of the object o that was printed.
+# truth EXPRESSION: this Python expression is true for the printed object o.
 truth() {
     python3 -c 'import json, sys
 o = json.loads(sys.argv[1])
@@ -77,7 +77,7 @@ edits() {
     expect 2 stderr has "nagleshim cdi: the library would not load: $T/libnagleshim.so is truncated"
 }
 
-# contained DEVICE COMMAND...: in a container of podman's whose root is a small system; its LD_PRELOAD is another library.
+# contained DEVICE COMMAND...: runs it in a podman container with a small root, whose LD_PRELOAD is another library.
 contained() {
     run --separate-stderr unshare --mount bash -c '
         umount /sys/fs/cgroup/unified 2>/dev/null
@@ -92,7 +92,7 @@ contained() {
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
 }
 
-@test "podman gives the shim to a container that asks for it, and keep-env leaves it its own LD_PRELOAD" {
+@test "podman gives the shim to a container that asks for it, and keep-env keeps the container's LD_PRELOAD" {
     type -P podman >/dev/null || cannot_here "podman is not installed"
     [[ $EUID -eq 0 ]] || cannot_here "only root has the cgroups off"
     mkdir -p "$T/system"/{bin,etc,lib,proc,sys,dev,tmp,run}

@@ -17,18 +17,18 @@ setup() {
     TOPICS=$(printf '%s\n' environment policy "$VERBS" | sort)
 }
 
-# The words that the command's own message offers instead of a wrong one: "must be A, B or C", "followed by A, B or C".
+# Prints the words that the command's message offers instead of a wrong one: "must be A, B or C", "followed by A, B or C".
 told() {
     { "$NS" "$@" nothing-like-that 2>&1 || true; } | sed -nE 's/.*(must be|followed by) ([a-z, ]*)[,;].*/\2/p' |
         sed 's/, \| or /\n/g' | sort
 }
 
-# The options of a verb's help, in both spellings.
+# Prints the options in a verb's help, in both spellings.
 options_of() {
     "$NS" "$1" --help | sed -n '/^options:/,/^$/p' | grep -oE '^  (-[a-z], )?--[-a-z]+' | tr -d ' ' | tr ',' '\n' | sort
 }
 
-# The words that an option takes, where its help lists them.
+# Prints the words that an option takes, if its help lists them.
 words_of() {
     "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n' | sort
 }
@@ -40,7 +40,7 @@ same() {
     diff <(printf '%s\n' "$2") <(printf '%s\n' "$3")
 }
 
-# bash_offers WORD...: what bash offers for the last of these words.
+# bash_offers WORD...: prints what bash offers for the last of these words.
 bash_offers() {
     COMP_WORDS=(nagleshim "$@")
     COMP_CWORD=$#
@@ -87,7 +87,7 @@ bash_offers() {
     same --policy "$T/policy.json" "$(bash_offers run --policy "$T/policy")"
     same -p "$T/policy.json" "$(bash_offers run -p "$T/policy")"
     [[ $(bash_offers run --log info prin) == *printenv* ]]
-    # After the program come its own words.
+    # The words after the program are its own.
     _command_offset() { COMPREPLY=("offset $1"); }
     same program 'offset 2' "$(bash_offers run printenv --)"
     same program 'offset 5' "$(bash_offers run --log info -- printenv -)"

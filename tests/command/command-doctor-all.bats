@@ -16,7 +16,7 @@ setup() {
     "${alone[@]}" true 2>/dev/null || cannot_here "no PID namespace of one's own"
 }
 
-# What a scene may use. start NAME COMMAND...: a server in the background, in pid[NAME]; it listens when this returns.
+# Functions for a scene. start NAME COMMAND...: starts a server, sets pid[NAME], and waits until the server listens.
 prelude='declare -A pid=()
 start() {
     local name=$1
@@ -34,13 +34,13 @@ serve() {
 with=LD_PRELOAD=$LIBRARY
 '
 
-# scene COMMANDS: as the first process of a namespace; $output, $stderr and $status are of the last command in it.
+# scene COMMANDS: runs them as the first process of a namespace; sets output, stderr and status of the last command.
 scene() {
-    # The shell itself stays, and is a process like any other.
+    # The shell itself is one of the listed processes.
     run --separate-stderr "${alone[@]}" bash -c "$prelude$1"$'\nexit'
 }
 
-# row NAME SHIM SOCKETS TEXT: the row of a server, which no other has.
+# row NAME SHIM SOCKETS TEXT: the table has exactly one row for this server, and it has these values.
 row() {
     local pid line
     pid=$(cat "$T/$1.pid")

@@ -45,7 +45,7 @@ setup() {
     examine p pause env LD_PRELOAD="$LIBRARY"
     expect_works p
     expect_no_part output "warning: "
-    # Until the clock of files has advanced.
+    # Wait until the clock of file times has advanced.
     local end=$((SECONDS + 10))
     until policy policies/default '{"send": "app"}' && doctor_of p && [[ $output == *"warning: "* ]]; do
         ((SECONDS < end)) || break
@@ -187,7 +187,7 @@ setup() {
     expect_works r
 }
 
-# doctor_without_memory PID: doctor in a sandbox that answers pread64 with EPERM, as Yama forbids only the reading of memory.
+# doctor_without_memory PID: runs doctor in a sandbox in which pread64 fails with EPERM, as under Yama.
 doctor_without_memory() {
     run --separate-stderr python3 -c 'import ctypes, os, platform, struct, sys
 number = {"x86_64": 17, "aarch64": 67}[platform.machine()]
@@ -232,7 +232,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
     for kind in older newer; do
         examine "$kind" pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS="$kind"
         expect_status 2
-        # What another version calls itself cannot drive the terminal.
+        # The name of another version cannot control the terminal.
         expect_part output "warning: the status of its shim has a form that this command does not know; use the command of version 9.9?]0;x"
     done
     examine garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage

@@ -74,7 +74,7 @@ END
     ld -m elf_i386 -o "$T/small" "$T/small.o"
     doctor "$T/small"
     expect 1 output has "reason: it is built for another kind of machine than the shim"
-    # A kernel may be built without them.
+    # A kernel may be built without support for 32-bit programs.
     ns_start p env LD_PRELOAD="$LIBRARY" "$T/small"
     local end=$((SECONDS + 10))
     until [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || ! kill -0 "${NS_PID[p]}"; do
@@ -124,10 +124,10 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails s "$T/bad/libnagleshim.so is built for another kind of machine"
 }
 
-@test "doctor says that the library was put there after the process was started" {
+@test "doctor says that the library was installed after the process was started" {
     patient p pause env LD_PRELOAD="$T/late/libnagleshim.so"
     mkdir "$T/late"
-    # Until the clock of files has advanced.
+    # Wait until the clock of file times has advanced.
     local end=$((SECONDS + 10))
     until cp "$LIBRARY" "$T/late" && doctor_of p && [[ $output == *"after the process was started"* ]]; do
         ((SECONDS < end)) || break
@@ -185,7 +185,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     unset NAGLESHIM_POLICY_DIR
     cp "$LIBRARY" "$root/opt"
     patient=/patient patient p pause "${enter[@]}" "$root"
-    # Until the clock of files is past the start, which is known to a tick.
+    # Wait until the clock of file times is past the process's start, whose time is rounded to a tick.
     until holds "$(cut -d ' ' -f 1 /proc/uptime) > $(awk '{ print $22 / 100 }' "/proc/${NS_PID[p]}/stat") + 0.1"; do
         sleep 0.01
     done

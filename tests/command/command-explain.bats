@@ -145,7 +145,7 @@ CASES
     policy policies/default '{}'
     explain --process cat
     expect_status 2
-    expect_no_part output default.json # the search does not go on
+    expect_no_part output default.json # the search ends here
     explain -p "$T/none.json" --process cat
     expect 2 stderr has "nagleshim explain: $T/none.json: cannot be read: No such file or directory"
 }
@@ -209,7 +209,7 @@ CASES
     expect_part output 'rule 2: undecided: it has "local", and --local is not given'
     expect_part output 'rule 3: does not match: "role" is different'
     expect_part output 'rule 4: does not match: "role" is different'
-    # It cannot match, whatever its local address is.
+    # The rule cannot match, whatever the local address is.
     expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
     expect_part output 'warning: 1 rule is undecided; the following holds if it does not match'
     explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5 --local 10.0.0.3:81

@@ -11,7 +11,7 @@ run_touch() {
     run --separate-stderr "$NS" run "$@" -- touch "$T/ran"
 }
 
-# The program ran, and this one line was said.
+# The program ran, and only this line was printed.
 expect_warning() {
     expect 0 output is "" stderr is "nagleshim run: warning: $1"
     [[ -e $T/ran ]]
@@ -28,7 +28,7 @@ expect_nothing() {
     [[ $(wc -l <"$T/lines") -ge 5 ]]
     run grep -E '[^ =]:[^ ]*libnagleshim' "$T/lines"
     expect_whole output ""
-    # What builds on what is there keeps it.
+    # A value that extends the variable keeps its old entries.
     grep -q 'libnagleshim.so${LD_PRELOAD:+:$LD_PRELOAD}' config/container/Containerfile.fragment
     LD_PRELOAD=/no/x.so run --separate-stderr bash -c 'source examples/lib.bash 2>/dev/null; policy="{}" library=ours; shimmed printenv LD_PRELOAD'
     [[ $output == *"ours:/no/x.so" ]]
@@ -42,7 +42,7 @@ expect_nothing() {
     expect_warning "NAGLESHIM_LOG_FILE '$T/file/log' cannot be written, and the log is lost: Not a directory"
     NAGLESHIM_LOG_FILE=$T/new run_touch
     expect_nothing
-    [[ ! -e $T/new ]] # the shim makes it when it has something to say
+    [[ ! -e $T/new ]] # the library creates it when it first logs something
     cd "$T"
     NAGLESHIM_LOG_FILE=new run_touch
     expect_nothing
@@ -77,7 +77,7 @@ expect_nothing() {
     expect 0 stderr is "nagleshim check: warning: NAGLESHIM_POLICY_DIR '/nosuch' $said"
     NAGLESHIM_POLICY_DIR=/nosuch run --separate-stderr "$NS" explain --process cat
     expect_part output "warning: NAGLESHIM_POLICY_DIR '/nosuch' $said"
-    # One of several may be missing.
+    # One of several directories may be missing.
     NAGLESHIM_POLICY_DIR=/nosuch:$T/policies: run_touch
     expect_nothing
     # The directory is not read if a policy is named.
@@ -96,7 +96,7 @@ expect_nothing() {
     expect_status 0
     expect_part stderr "nagleshim run: warning: the shim does nothing, because its policy is broken or cannot be read: $T/policies/touch.json:2:21: "
     [[ ${#stderr_lines[@]} -eq 1 && -e $T/ran ]]
-    # What is said on the command line comes before it.
+    # Options on the command line take precedence.
     run_touch --send app
     expect_nothing
     run_touch -p "$(policy p '{}')"
@@ -148,14 +148,14 @@ CASES
 @test "run starts nothing with a truncated library" {
     local size
     cp "$NS" "$T/nagleshim"
-    # Much of the file is not loaded: debug information, for instance.
+    # Much of the file, for example debug information, is not loaded.
     size=$(($(readelf -lW "$LIBRARY" | awk '$1 == "LOAD" { print $2 }' | tail -1) - 4096))
     head -c "$size" "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" run -- touch "$T/ran"
     expect_status 125
     [[ $stderr == "nagleshim run: the library would not load: $T/libnagleshim.so is truncated: it has $size bytes and needs "*"; install it again" ]]
     [[ ! -e $T/ran ]]
-    # The loader would map it, and the program would end.
+    # The control: the loader maps the truncated file, and the program is killed.
     run --separate-stderr env LD_PRELOAD="$T/libnagleshim.so" true
     expect_status 135 # SIGBUS
 }

@@ -5,7 +5,7 @@
 
 load ../helpers/system
 
-# with_fault FAULT WORDS...: `nagleshim host` WORDS with a fault that strace injects into a system call.
+# with_fault FAULT WORDS...: runs `nagleshim host` WORDS with a fault that strace injects into a system call.
 with_fault() {
     local fault=$1
     shift
@@ -47,7 +47,7 @@ with_fault() {
     [[ -e $R/etc/ld.so.preload && $(<"$T/out") == *"every program that starts from now on loads it" ]]
 }
 
-@test "killed half-way, it leaves nothing that systemd or a loader reads, and can be run again" {
+@test "after it is killed half-way, systemd and the loader find no incomplete file, and it can be run again" {
     local fault
     unit a.service
     unit b.service
@@ -72,7 +72,7 @@ with_fault() {
 @test "it reports if not everything could be restored" {
     unit a.service
     unit b.service
-    # The rename of the second drop-in, and then the removal of the first.
+    # The rename of the second drop-in fails, and then the removal of the first.
     with_fault rename:error=ENOSPC:when=2 enable --unit a b --root "$R" --library /usr/lib/libnagleshim.so
     refused "b.service.d/zz-nagleshim.conf cannot be written: No space left on device"
     expect_part stderr "nothing was changed"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host enable --unit` adds the library to a service's LD_PRELOAD, as systemctl shows it, and refuses units where it would have no effect.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
-# Mostly on a small system in a directory: an image, or one in which a stub of systemctl answers.
+# Most tests run on a small system in a directory: an image, or a system with a stub of systemctl.
 
 load ../helpers/system
 
@@ -124,14 +124,14 @@ LoadState=not-found|app.service: systemctl reports LoadState=not-found; only a l
 LoadState=masked|app.service: systemctl reports LoadState=masked
 LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes, backslashes or %
 CASES
-    # Shown only after the drop-in is there: another one is read later.
+    # systemctl shows this value once the drop-in exists, because another drop-in is read later.
     printf 'LoadState=loaded\nEnvironment=LD_PRELOAD=/lib/late.so\n' | tee "$R/show/app.service.after" >"$R/show/app.service"
     : >"$R/log"
     live enable --unit good app
     refused "app.service: its LD_PRELOAD is '/lib/late.so' even with the drop-in: a drop-in that is read later sets it, see 'systemctl cat app.service'"
     expect_part stderr "nothing was changed"
     [[ $(grep -c daemon-reload "$R/log") -eq 2 ]]
-    # What beats the drop-in, or seems to.
+    # These settings override the drop-in, or seem to.
     printf 'A=b LD_PRELOAD=/lib/x.so\n# LD_PRELOAD=/lib/x.so\n' >"$R/etc/harmless"
     printf 'LD_PRELOAD=/usr/lib/libnagleshim.so\n' >"$R/etc/sets-1"
     printf 'A=b\n  LD_PRELOAD="/lib/a.so /lib/b.so"\n' >"$R/etc/sets-2"

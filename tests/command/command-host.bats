@@ -3,7 +3,7 @@
 # Promise: `nagleshim host` enables the library for services or for a whole system, refuses what would break it, and undoes it.
 # shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # shellcheck disable=SC2016 # for the inner shell
-# Mostly on a small system in a directory: an image, or one in which a stub of systemctl answers.
+# Most tests run on a small system in a directory: an image, or a system with a stub of systemctl.
 
 load ../helpers/system
 
@@ -20,7 +20,7 @@ load ../helpers/system
     enable --preload
     expect 0 output has "names /usr/lib/libnagleshim.so already"
     snapshot | diff "$T/enabled" -
-    # Another installation's library gives way.
+    # The library of another installation is replaced.
     mkdir "$R/opt"
     cp "$LIBRARY" "$R/opt"
     library=/opt/libnagleshim.so enable --preload
@@ -88,7 +88,7 @@ ours.service will not have the library at its next start"
 --preload|/etc/ld.so.preload does not name
 |nothing is enabled with
 CASES
-    # The file is gone, and the path is one outside of the image.
+    # The file is missing, and the path is outside the image.
     rm "$R$other"
     host disable --library "$R$other" --root "$R"
     expect_whole output "/etc/ld.so.preload no longer names $other
@@ -201,7 +201,7 @@ CASES
     [[ $(dropin app.service) == *"LD_PRELOAD=$library\"" ]]
     enable --preload
     [[ $(cat "$R/etc/ld.so.preload") == "$library" ]]
-    # An absolute link of the image is one in it.
+    # An absolute link is resolved inside the image.
     ln -sfn /opt/app/2 "$R/opt/app/current"
     host status --root "$R"
     expect_status 0
@@ -212,7 +212,7 @@ CASES
     expect_untouched
 }
 
-@test "without the rights the status is 3" {
+@test "without permission the status is 3" {
     [[ $EUID -eq 0 ]] || cannot_here "not root"
     local -a other=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
     "${other[@]}" true 2>/dev/null || cannot_here "no other user"
@@ -245,13 +245,13 @@ app.service: /usr/lib/libnagleshim.so"
 o = json.loads(sys.argv[1])
 assert [e["unit"] for e in o["enabled"]] == [None, "app.service"] and o["good"] is False, o
 assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["facts"]), o' "$output"
-    # disable needs no library that works.
+    # disable does not need a working library.
     host disable --root "$R"
     expect_status 0
     expect_untouched
 }
 
-@test "host says what is wrong with its options" {
+@test "host prints what is wrong with its options" {
     local words said
     while IFS='|' read -r words said; do
         # shellcheck disable=SC2086 # words

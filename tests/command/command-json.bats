@@ -6,8 +6,8 @@
 
 load ../helpers/doctor
 
-# json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits so, prints one object in strict UTF-8 with that status in it,
-# and the expression, in Python, of the object o is true. The text form must have the same status.
+# json STATUS EXPRESSION WORD...: `nagleshim WORD...` exits with STATUS and prints one object in strict UTF-8 with that
+# status. The Python expression is true for the object o. The text form must have the same status.
 json() {
     local expected=$1 expression=$2
     shift 2

@@ -12,7 +12,7 @@ setup() {
     MAN5=config/man/nagleshim-policy.5
 }
 
-# same_list FILE FILE: both have the same words, and at least one.
+# same_list FILE FILE: both have the same words, and at least one word.
 same_list() {
     sort -u "$1" >"$T/first"
     sort -u "$2" >"$T/second"
@@ -28,12 +28,12 @@ section() {
     sed -n "/^\.S[sh] $1\$/,/^\.S[sh] /p" "$2" | sed '1d;$d'
 }
 
-# The words of a help text's list under this title.
+# Prints the words of a help text's list under this title.
 listed() {
     "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ][^ ]*\) .*/\1/p"
 }
 
-# The words that an option takes: in a help text they stand below it.
+# Prints the words that an option takes, which a help text lists below it.
 words_of() {
     "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n'
 }
@@ -162,7 +162,7 @@ print("\n".join(at))' "$@"
             expect 0 stderr is ""
         fi
         if type -P mandoc >/dev/null; then
-            # Only what is wrong with the page, not which others are installed here.
+            # Warnings about missing pages of other programs are ignored.
             run mandoc -T lint -W warning "$page"
             expect_whole output ""
         fi

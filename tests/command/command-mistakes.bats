@@ -11,7 +11,7 @@ mistakes() {
     run --separate-stderr "$NS" check "$T/p.json"
     expect 1 output is ""
     places=$(sed -nE "s,^$T/p\.json:([0-9]+:[0-9]+): .*; .*|^$T/p\.json:([0-9]+:[0-9]+): .* must be .*,\1\2,p" <<<"$stderr" | tr '\n' ' ')
-    # Each line has a place, and says what is wrong and what is allowed.
+    # Each line has a place, the mistake and what is allowed.
     [[ $(wc -w <<<"$places") -eq ${#stderr_lines[@]} ]] || {
         seen
         return 1

@@ -6,7 +6,7 @@
 
 load ../helpers/command
 
-# The program was not started, and one line says why.
+# The program was not started, and one line gives the reason.
 expect_not_started() {
     expect 125 output is ""
     # shellcheck disable=SC2053 # a pattern
@@ -52,7 +52,7 @@ expect_not_started() {
     expect_status 1
 }
 
-@test "run finds the library in ../lib, and exits 125 if it is nowhere" {
+@test "run finds the library in ../lib, and exits 125 if there is none" {
     mkdir -p "$T/inst/bin" "$T/inst/lib"
     cp "$NS" "$T/inst/bin"
     cp "$LIBRARY" "$T/inst/lib"
@@ -79,7 +79,7 @@ expect_not_started() {
 @test "run puts the library once in front of LD_PRELOAD, and only the sanitizers stay before it" {
     local old expected
     while read -r old expected; do
-        # Read by the command and not by its own loader, which does not find these files.
+        # The variable is set for the command only, because its own loader would not find these files.
         LD_PRELOAD=${old//+/ } run --separate-stderr "$NS" run -- printenv LD_PRELOAD
         expect_whole output "${expected//OURS/$LIBRARY}"
     done <<'CASES'

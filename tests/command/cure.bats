@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim cure` ends the stalls of running programs that no preload reaches, and takes its changes back.
+# Promise: `nagleshim cure` ends the stalls of running programs that no preload reaches, and can undo its changes.
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
 load ../helpers/doctor
@@ -16,20 +16,20 @@ cure() {
     run --separate-stderr "$NS" cure "$@"
 }
 
-# static_client ROUNDS: the stalling client without a dynamic loader, as "client".
+# static_client ROUNDS: starts the stalling client, linked statically, as "client".
 static_client() {
     [[ -e $T/client ]] || gcc -O2 -static -w -o "$T/client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     ns_start client "$T/client" --stats 127.0.0.1 "$port" "$1"
 }
 
-# after_stalls N: until there were N more delayed ACKs.
+# after_stalls N: waits until N more delayed ACKs were sent.
 after_stalls() {
     local wanted=$(($(ns_delayed_acks) + $1))
     timeout 20 bash -c "$(declare -f tcp_counter ns_delayed_acks)
         while ((\$(ns_delayed_acks) < $wanted)); do sleep 0.01; done"
 }
 
-# Starts tcp_options.py; "options" reads what it prints next, into the array "options".
+# Starts tcp_options.py. The function options reads its next output into the array "options".
 start_options() {
     mkfifo "$T/words"
     "$python" tests/helpers/tcp_options.py <"$T/words" >"$T/options.out" 3>&- &
@@ -41,7 +41,7 @@ start_options() {
     expect_options "$@"
 }
 
-# expect_options "NAME NODELAY DELACK"...: what the program prints next has these lines.
+# expect_options "NAME NODELAY DELACK"...: the program's next output has these lines.
 expect_options() {
     local line
     options_read=$((options_read + 1))
@@ -59,7 +59,7 @@ expect_options() {
     done
 }
 
-# The limit that this kernel takes, or what the program prints without one.
+# The lowest limit of this kernel, or the program's output without one.
 limit() {
     "$NS" cure --all --dry-run --json | "$python" -c 'import json, sys
 limit = json.load(sys.stdin)["least_delayed_ack_us"]
@@ -150,7 +150,7 @@ print("stalls", sum(t > 0.02 for t in times))' "$port"
     holds "$(field stalls "$T/client.out") >= 9 && $(field stalls "$T/client.out") <= 70"
 }
 
-@test "undo restores what nobody has changed since, also on connections that were accepted in between" {
+@test "undo restores options that nobody has changed since, also on connections that were accepted in between" {
     local limit
     limit=$(limit)
     start_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*"
@@ -175,7 +175,7 @@ print("stalls", sum(t > 0.02 for t in times))' "$port"
     [[ ! -s $RUNTIME_DIRECTORY/cured ]]
 }
 
-@test "one undo takes back two runs with different policies" {
+@test "one undo reverts two runs with different policies" {
     local limit
     limit=$(limit)
     start_options
@@ -205,7 +205,7 @@ print("stalls", sum(t > 0.02 for t in times))' "$port"
     expect_status 0
 }
 
-@test "--follow treats connections that are opened later, and delays the end of none" {
+@test "--follow treats connections that are opened later, and does not delay their close" {
     start_options
     ns_start cure "$NS" cure --pid "${NS_PID[options]}" --follow
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
@@ -261,7 +261,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
     expect 0 output has "4 connections and "
 }
 
-@test "what has the library, or the options, or no rule is left alone, and the reason is printed" {
+@test "sockets that have the library, the options or no rule are left alone, and the reason is printed" {
     local policy
     victim
     ns_start client env LD_PRELOAD="$LIBRARY" "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
@@ -290,7 +290,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
         and [o["processes"][0][name] for name in ("unchanged", "changed", "connections")] == [1, 0, 0]'
 }
 
-@test "without the rights the exit status is 3, and nothing is changed" {
+@test "without permission the exit status is 3, and nothing is changed" {
     local -a as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     install -m 755 "$NS" "$T/nagleshim"
     chmod 755 "$T"
@@ -301,7 +301,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
     expect_options "listener 0 .*" "client 0 .*"
 }
 
-@test "wrong usage is one clear line" {
+@test "wrong usage prints one clear line" {
     each_refused cure <<'END'
 |say which sockets: --pid N, --unit NAME, --port N or --all
 --all --port 1|use one of --pid, --unit, --port and --all

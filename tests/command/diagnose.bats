@@ -56,8 +56,8 @@ PYTHON
     ns_port slow
 }
 
-# diagnosed WORD...: `run` of diagnose, up to five times while it cannot tell: from outside, a busy machine's answers come
-# too late for a stall to be certain.
+# diagnosed WORD...: runs diagnose, up to five times while its grade is cannot tell: seen from outside, answers on a busy
+# machine come too late for a stall to be certain.
 diagnosed() {
     local attempt
     for attempt in 1 2 3 4 5; do
@@ -106,7 +106,7 @@ diagnosed() {
     expect_part output 'stalls 0'
 }
 
-@test "a static program is seen from outside, and is cured at its other end if a preload reaches that" {
+@test "a static program is seen from outside, and a cure is proposed for its other end if that can be preloaded" {
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
     victim
@@ -120,7 +120,7 @@ diagnosed() {
     ns_port cured
     run "$T/static-client" --stats --warmup 10 127.0.0.1 "$port" 100
     expect_part output 'stalls 0'
-    # With static programs at both ends only their source can be changed.
+    # If both programs are static, only a change of their source helps.
     diagnosed -- bash -c '
         rm -f "$0/port"; "$0/static-server" --connections 0 0 0 >"$0/port" & until grep -qs port "$0/port"; do sleep 0.01; done
         "$0/static-client" --warmup 10 127.0.0.1 "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$0/port")" 40; kill $!' "$T"
@@ -128,7 +128,7 @@ diagnosed() {
     says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
 }
 
-@test "a program that waits or makes sockets without libc is seen from outside, and no preload is proposed that does not reach it" {
+@test "a program that waits or makes sockets without libc is seen from outside, and no preload is proposed for it" {
     local program
     cat >"$T/own.c" <<'END'
 #include "raw.h"
@@ -193,7 +193,7 @@ while True:
     expect_status 0
     run --separate-stderr "$NS" diagnose --fail-on likely -- true
     expect 2 stderr has "cannot tell: no TCP connection"
-    # The program's own status is printed if the exit status is another one.
+    # The program's own status is printed if the exit status differs from it.
     run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- sh -c 'exit 7'
     expect 2 stderr has "cannot tell: no TCP connection" stderr has "the program itself ended with status 7"
     says "$T/o.json" 'o["status"] == 2 and o["messages"] == ["the program itself ended with status 7"]'
@@ -342,13 +342,13 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
         --pid "${NS_PID[server]}" --for 1
     expect 3 stderr has "permission denied: process ${NS_PID[server]}"
-    # Its child that belongs to the caller does not help.
+    # This is also true if a child of the process belongs to the caller.
     ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
     sleep 0.3
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
         --pid "${NS_PID[parent]}" --for 1
     expect_status 3
-    # Nor does it help to start a program that becomes another user.
+    # It is also true for a started program that becomes another user.
     cp "$(command -v sleep)" "$T/other"
     chown 65533 "$T/other"
     chmod 4755 "$T/other"
@@ -444,7 +444,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     [[ $status -eq 141 ]]
 }
 
-# The directories of records that are newer than the file $1.
+# Prints the directories of records that are newer than the file $1.
 leftover() {
     find "$TMPDIR" /dev/shm -maxdepth 1 -name 'nagleshim.*' -newer "$1" 2>/dev/null
 }
@@ -524,7 +524,7 @@ def say(words, wait):
     text = b""
 text = b""
 one = sys.argv[1].encode()
-# One that stops itself, and one that the terminal stops.
+# A program that stops itself, and a program that the terminal stops.
 say(one + b" diagnose -- sh -c 'kill -STOP $$; echo went o''n'; echo status $?\n", b"Stopped")
 say(b"fg; echo status'='$?\n", b"status=0")
 say(one + b" diagnose -- sh -c 'echo runn''ing; sleep 1; echo went o''n; exit 7'\n", b"running")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: with any users, names, limits and namespaces, top works, says what it cannot see, and does not control the terminal.
+# Promise: With any users, names, limits and namespaces, top works, prints what it cannot see, and does no harm to the terminal.
 # shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
 # shellcheck disable=SC2154 # bats sets $status and $output, the helpers the rest
 
@@ -22,7 +22,7 @@ load ../helpers/top
 @test "an ordinary user sees the number of other users' processes, without kernel threads" {
     local kernel others denied
     two_users
-    # In the PID namespace of tests/run there are none.
+    # In the PID namespace of tests/run there are no kernel threads.
     kernel=0
     [[ $(cat /proc/2/comm 2>/dev/null) != kthreadd ]] || kernel=$(pgrep -c -P 2)
     others=$(pgrep -c .)
@@ -100,7 +100,8 @@ END
     [[ $(awk '$1 == "alpha" || $1 == "beta" { print $1, $2 }' "$T/table" | sort | paste -sd ' ') == "alpha 5000 beta 5000" ]]
 }
 
-# pair NAME NAME: two clients with these names, each in its own network namespace, with the same port. $pid is their parent.
+# pair NAME NAME: starts two clients with these names, each in its own network namespace, with the same port. $pid is their
+# parent.
 pair() {
     local name
     cat >"$T/pair.sh" <<'END'

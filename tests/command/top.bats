@@ -53,7 +53,7 @@ load ../helpers/top
     [[ $status -eq 3 && -z $output && $stderr == *"permission denied: process $pid is another user's"* ]]
 }
 
-# crowd N: a server that closes its listener when N clients of one process are connected. Six of them have traffic.
+# crowd N: starts a server that closes its listener when N clients of one process are connected. Six of them have traffic.
 # Both run in their own network namespace; $pid is the server's parent.
 crowd() {
     cat >"$T/crowd.py" <<'END'

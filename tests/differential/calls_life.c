@@ -29,7 +29,7 @@ static bool room_for_connection(void)
     return false;
 }
 
-/* To the runner, which accepts it. */
+/* Connects to the runner, which accepts the connection. */
 static void connect_slot(struct op *op, struct slot *slot)
 {
     struct sockaddr_in address = driver_address();
@@ -85,7 +85,7 @@ SLOT_CALLS(disconnect)
     }
 }
 
-/* An address of this process alone, so that no port is in TIME_WAIT. */
+/* Binds to an address that only this process uses, so that no port is in TIME_WAIT. */
 static int bind_own(int fd)
 {
     uint32_t pid = (uint32_t)RAW(getpid, 0, 0, 0, 0);
@@ -119,7 +119,8 @@ static struct message connect_later(const struct slot *listener, int connection,
                             .extra = bytes};
 }
 
-/* accept SLOT NEW [FLAGS|-] [address]: a listener's next connection, which the peer makes. */
+/* accept SLOT NEW [FLAGS|-] [address]: accepts a listener's next connection, which the peer makes.
+ */
 CALLS(accept)
 {
     struct slot *slot = word_slot(op, 1), *new = word_slot(op, 2);
@@ -242,7 +243,7 @@ SLOT_CALLS(close_range)
 SLOT_CALLS(shutdown)
 {
     int how = (int)word_number(op, 2);
-    /* Whether later bytes are read or refused depends on time. */
+    /* Whether the peer reads or rejects later bytes depends on time. */
     if (how != SHUT_WR && connection_of(slot)) {
         settle(slot);
         connection_of(slot)->half = true;

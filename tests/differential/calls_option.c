@@ -17,7 +17,7 @@ static const char *option_name(const struct op *op)
     return op->words > 2 ? op->word[2] : "";
 }
 
-/* TCP_CORK holds what was written until it is 0 again. */
+/* TCP_CORK holds written bytes until it is 0 again. */
 static void corked(struct slot *slot, int name, int level, int value)
 {
     struct connection *connection = connection_of(slot);
@@ -54,7 +54,7 @@ SLOT_CALLS(setsockopt)
         corked(slot, name, level, value[0]);
 }
 
-/* Not for options that the kernel tunes. */
+/* Is the value fixed? Not if the kernel tunes the option. */
 static bool says_something(const struct slot *slot, const char *text)
 {
     static const char *const tuned[] = {"TCP_QUICKACK",   "SO_RCVBUF",  "SO_SNDBUF",

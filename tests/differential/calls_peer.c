@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Actions of the peer, which is the runner, and a descriptor that it is lent. */
+/* Actions of the peer, which is the runner, and a descriptor that is passed to it. */
 #include "program.h"
 
 /* The runner gets the descriptor, writes that many bytes on it, and closes it. */
@@ -59,7 +59,7 @@ ONE_CALL(peer_half, peer_does(op, HALF, false))
 ONE_CALL(peer_close, peer_does(op, CLOSE, true))
 ONE_CALL(peer_reset, peer_does(op, RESET, true))
 
-/* Everything that was written has arrived, and is right. */
+/* All written bytes have arrived, and are correct. */
 SLOT_CALLS(check)
 {
     struct connection *connection = connection_of(slot);

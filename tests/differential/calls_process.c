@@ -54,7 +54,7 @@ CALLS(fork)
 
 static bool in_shared_memory;
 
-/* The child of a vfork has this process's memory and descriptors of its own. */
+/* The child of a vfork has this process's memory and its own descriptors. */
 CALLS(vfork)
 {
     static struct slot kept[SLOTS];
@@ -93,7 +93,7 @@ CALLS(clone)
 
 /* threads */
 static __thread bool in_thread;
-static bool unshared; /* the thread has descriptors of its own since a call of its */
+static bool unshared; /* a call of the thread has given it its own descriptors */
 
 static void *thread_begins(void *block)
 {
@@ -102,7 +102,7 @@ static void *thread_begins(void *block)
     return NULL;
 }
 
-/* Nothing is mapped below the stack nor above it. */
+/* A stack with unmapped memory below and above it. */
 static void *tight_stack(size_t size)
 {
     char *room = mmap(NULL, size + 2 * 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -134,7 +134,7 @@ CALLS(thread)
 static sem_t go, done;
 static struct block work;
 static pid_t worker_of;  /* the process in which the thread is */
-static bool worker_ends; /* when it is next given work */
+static bool worker_ends; /* the thread ends at its next work */
 
 static void *worker_begins(void *unused)
 {
@@ -151,7 +151,7 @@ static void *worker_begins(void *unused)
     return NULL;
 }
 
-/* A thread that stays, to which the work is handed. */
+/* Gives the block to a thread that stays. */
 CALLS(worker)
 {
     pid_t self = (pid_t)RAW(getpid, 0, 0, 0, 0);
@@ -182,7 +182,7 @@ CALLS(unshare)
     CALL(op, unshare(flags));
 }
 
-/* close_range SLOT with descriptors of the thread's own first. */
+/* close_range SLOT, after the thread has got its own descriptors. */
 SLOT_CALLS(unshare_range)
 {
     if (!in_thread || slot->fd < 0)
@@ -197,7 +197,7 @@ int alarm_flags, handler_depth;
 static struct block handlers[NSIG];
 static volatile unsigned delivered[NSIG];
 
-/* A handler whose own writes raise its signal would go on for ever. */
+/* A handler whose writes raise its own signal would never end. */
 enum { MOST_BLOCKS = 100 };
 
 static void on_signal(int number)
@@ -206,7 +206,7 @@ static void on_signal(int number)
     int error = errno;
     handler_depth++;
     delivered[number]++;
-    /* Once: what a handler does is not done again inside it. */
+    /* A handler does not run its block again inside itself. */
     if (handler_depth == 1 && blocks++ < MOST_BLOCKS)
         run_block(handlers[number]);
     handler_depth--;
@@ -252,7 +252,7 @@ CALLS(signal)
 
 ONE_CALL(raise, CALL(op, raise((int)word_number(op, 1))))
 
-/* Of two threads the kernel chooses the one. */
+/* The kernel chooses one of two threads. */
 CALLS(kill)
 {
     if (in_thread || worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0))
@@ -289,7 +289,7 @@ CALLS(altstack)
     CALL(op, sigaltstack(&stack, NULL));
 }
 
-/* other programs, and what is done to this one */
+/* other programs, and changes of this process */
 extern char **environ;
 
 static char *number_word(char *room, long value)
@@ -360,7 +360,7 @@ static long count_threads(void)
     return at ? strtol(at + 8, NULL, 10) : -1;
 }
 
-/* One that was joined may be there for a moment yet. */
+/* A joined thread may still exist for a moment. */
 CALLS(threads)
 {
     long expected = worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0) ? 2 : 1, count = count_threads();
@@ -371,7 +371,7 @@ CALLS(threads)
     note_number(op, " = ", count);
 }
 
-/* Each with its flags. */
+/* Prints each descriptor with its flags. */
 CALLS(descriptors)
 {
     for (int fd = 0; fd < 128; fd++) {
@@ -393,7 +393,7 @@ static int exit_thread(void *unused)
     return 0;
 }
 
-/* What is unread is read, so that the last close is no reset. */
+/* Reads all unread data, so that the last close is not a reset. */
 static void finish(void)
 {
     for (int i = 0; i < SLOTS; i++) {
@@ -422,7 +422,7 @@ CALLS(end)
     const char *way = op->words > 1 ? op->word[1] : "";
     char *arguments[] = {program_path, "exec", NULL};
     thrd_t thread;
-    /* For whoever shares memory that is not its own, most ways are none. */
+    /* In a process or thread that shares memory, most ways are not possible. */
     if (in_shared_memory)
         return note(op, " skipped");
     finish();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kind of read. A read that would sleep for ever gets what it waits for: from the runner,
- * when it sleeps, or from the other end, before. */
+/* Every kind of read. A read that would sleep forever gets its data: from the runner when it
+ * sleeps, or before that from the other end. */
 #include "program.h"
 
 static char bytes_read[2][WRITE_MOST];
@@ -19,7 +19,7 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
         raw_nonblocking(slot->fd) || finished(slot))
         return;
     if (raw_option(slot->fd, SOL_SOCKET, SO_RCVTIMEO) > 0) {
-        /* Which of the two would come first is a question of time. */
+        /* The order of the two would depend on time. */
         op->interrupted = false;
         return;
     }
@@ -30,7 +30,7 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
     long missing = need - available(slot);
     if (missing <= 0)
         return;
-    /* Whoever sleeps already is not woken before so much is there, however little was asked for. */
+    /* A sleeping thread is not woken before this much has arrived, even if it asked for less. */
     if (need < lowest)
         missing += lowest - need;
     if (!connection->half)
@@ -40,7 +40,7 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
         op->later = (struct message){.verb = SIGNAL, .number = SIGTERM};
 }
 
-/* Takes size bytes off the stream, and says whether they are those that the other end wrote. */
+/* Takes size bytes off the stream, and notes whether they are those that the other end wrote. */
 static void check_bytes(struct op *op, struct slot *slot, const char *data, long size, bool seen)
 {
     if (!connection_of(slot) || size <= 0)
@@ -96,7 +96,7 @@ READ(recv_chk, word_flags(op, 3), __recv_chk(fd, data, (size_t)size, WRITE_MOST,
 READ(recvfrom_chk, word_flags(op, 3),
      __recvfrom_chk(fd, data, (size_t)size, WRITE_MOST, flag, NULL, NULL))
 
-/* With an address that is asked for. */
+/* recvfrom with an address argument. */
 SLOT_CALLS(recvfrom)
 {
     int flag = word_flags(op, 3);
@@ -150,7 +150,7 @@ SLOT_CALLS(recvmsg)
     note_number(op, " control ", (long)header.msg_controllen);
 }
 
-/* Without a flag that ends it after the first message it sleeps for each. */
+/* Without MSG_WAITFORONE it sleeps for each message. */
 SLOT_CALLS(recvmmsg)
 {
     int flag = word_flags(op, 4);
@@ -189,14 +189,14 @@ SLOT_CALLS(splice_from)
     unsigned flag = (unsigned)word_flags(op, 3);
     long size = wanted(op) % 30000;
     int ends[2] = {-1, -1};
-    /* SPLICE_F_NONBLOCK is for the pipe. */
+    /* SPLICE_F_NONBLOCK only concerns the pipe. */
     prepare(op, slot, size, 0);
     RAW(pipe2, ends, 0, 0, 0);
     CALL_ONLY(op, splice(slot->fd, op->bad_argument ? BAD_ADDRESS : NULL, ends[1], NULL,
                          (size_t)size, flag));
     if (op->result > 0)
         RAW(read, ends[0], incoming_bytes(), op->result, 0);
-    /* How many segments fit a pipe is the kernel's affair. */
+    /* The kernel decides how many segments fit into a pipe. */
     if (op->result > 1)
         note_some(op);
     else

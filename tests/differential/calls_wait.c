@@ -39,7 +39,7 @@ static struct set parse_set(const struct op *op, int i)
     return set;
 }
 
-/* select does not ask for hangups where it does not ask for reading, and poll always does. */
+/* poll always reports hangups, select only if it asks for reading. */
 static bool ready(const struct set *set, bool for_select)
 {
     struct pollfd copy[SET_MOST];
@@ -58,7 +58,7 @@ static bool ready(const struct set *set, bool for_select)
     return false;
 }
 
-/* What wakes it: so many bytes that the socket is readable. */
+/* Lets the runner wake it with enough bytes to make the socket readable. */
 static bool feed_later(struct op *op, struct slot *slot)
 {
     const struct connection *connection = slot ? connection_of(slot) : NULL;
@@ -70,7 +70,7 @@ static bool feed_later(struct op *op, struct slot *slot)
     return true;
 }
 
-/* A timeout in milliseconds that ends. */
+/* A timeout in milliseconds that is not infinite. */
 static int prepare(struct op *op, const struct set *set, int timeout, bool for_select,
                    bool has_invalid)
 {
@@ -90,7 +90,7 @@ static int prepare(struct op *op, const struct set *set, int timeout, bool for_s
     return 1;
 }
 
-/* The few that are only interrupted if they sleep. */
+/* These are only interrupted if they sleep. */
 static int timeout_of(const struct op *op, int i)
 {
     int timeout = (int)word_number(op, i);
@@ -216,8 +216,7 @@ CALLS(epoll_ctl)
         epoll->watched |= bit;
 }
 
-/* Whoever is registered may be woken by the driver; where nobody is, or not for this, time wakes.
- */
+/* The runner may wake a wait for a registered slot. Without one, the timeout ends the wait. */
 static int prepare_epoll(struct op *op, const struct slot *epoll, int timeout)
 {
     struct slot *candidate = NULL;
@@ -235,7 +234,7 @@ static int prepare_epoll(struct op *op, const struct slot *epoll, int timeout)
     return timeout == -1 && candidate ? 40 : timeout > 3 || timeout < 0 ? 1 : timeout;
 }
 
-/* In the order of their slots, since their order in the set depends on time. */
+/* Events are noted in the order of their slots, because their order in the set depends on time. */
 static void note_events(struct op *op, const struct epoll_event *events)
 {
     for (int slot = 0; slot < SLOTS; slot++)
@@ -296,7 +295,7 @@ CALLS(pause)
     CALL(op, pause());
 }
 
-/* Only for signals that are pending. */
+/* True only for pending signals. */
 static bool pending(const sigset_t *mask, bool outside)
 {
     sigset_t waiting;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kind of write. What a write took is what its stream goes on from. */
+/* Every kind of write. The stream continues after the bytes that a write has taken. */
 #include "program.h"
 
 #include <linux/sockios.h>
@@ -8,15 +8,15 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
-/* When what is held comes to a peer that has gone is a question of time. */
+/* No MSG_MORE if the peer has closed, because the time at which it would get held bytes is not
+ * fixed. */
 static int allowed(const struct slot *slot, int flags)
 {
     const struct connection *connection = connection_of(slot);
     return connection && connection->over ? flags & ~MSG_MORE : flags;
 }
 
-/* How much may be asked for so that nothing but the peer can keep the write waiting, and what is to
- * happen if it does. */
+/* Limits the size so that only the peer can make the write wait, and plans the end of that wait. */
 static long prepare(struct op *op, struct slot *slot, long size, int flags)
 {
     struct connection *connection = connection_of(slot);
@@ -33,7 +33,7 @@ static long prepare(struct op *op, struct slot *slot, long size, int flags)
     return size;
 }
 
-/* Whether how much was taken says something. */
+/* Is the number of written bytes fixed? */
 static bool exact(const struct slot *slot, long size, int flags)
 {
     const struct connection *connection = connection_of(slot);
@@ -51,7 +51,7 @@ static void took(struct slot *slot, long bytes, int flags)
     outgoing(slot)->written += bytes;
     if (bytes > 0)
         connection->held = (flags & MSG_MORE) || connection->corked;
-    /* What comes to a peer that has gone is answered with a reset. */
+    /* A closed peer answers bytes with a reset. */
     if (bytes > 0 && connection->over && !connection->held)
         raw_poll(slot->fd, 0, 300);
 }
@@ -103,7 +103,7 @@ WRITE_PIECES(pwritev2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
              pwritev2(fd, vector, count, -1, word_flags(op, 4)))
 WRITE_PIECES(sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
 
-/* Each of so many messages with so many bytes. */
+/* Sends a number of messages of the same size. */
 SLOT_CALLS(sendmmsg)
 {
     int flag = allowed(slot, word_flags(op, 4));
@@ -131,7 +131,7 @@ SLOT_CALLS(sendmmsg)
     note_number(op, " bytes ", bytes);
 }
 
-/* The pattern is in a file, too. */
+/* The file contains the pattern. */
 SLOT_CALLS(sendfile)
 {
     long size = prepare(op, slot, word_number(op, 2), 0);
@@ -165,7 +165,7 @@ SLOT_CALLS(splice)
     RAW(close, ends[1], 0, 0, 0);
 }
 
-/* libc writes inside itself; what is then closed is a duplicate. */
+/* libc writes internally. The closed stream has a duplicate of the descriptor. */
 SLOT_CALLS(stdio)
 {
     long size = prepare(op, slot, word_number(op, 2), 0);
@@ -204,7 +204,7 @@ static bool can_fill(struct op *op, const struct slot *slot)
     return false;
 }
 
-/* Writes, unseen, until there is no room any more, neither here nor at the peer. */
+/* Writes by raw system calls until neither this end nor the peer has room. */
 static void fill(struct slot *slot)
 {
     ask(STOP, slot->connection, 0, 0);
@@ -218,7 +218,7 @@ static void fill(struct slot *slot)
     }
 }
 
-/* Then the peer reads a little of it, and no more. */
+/* Then the peer reads a few bytes and stops. */
 static void fill_nearly(struct slot *slot)
 {
     fill(slot);
@@ -229,7 +229,7 @@ static void fill_nearly(struct slot *slot)
     }
 }
 
-/* A write for which there is no room at all. */
+/* A write without any room. */
 SLOT_CALLS(full)
 {
     if (!can_fill(op, slot))
@@ -242,8 +242,8 @@ SLOT_CALLS(full)
     ask(RESUME, slot->connection, 0, 0);
 }
 
-/* flood SLOT BYTES [reset]: more than there is room for. A signal, or the peer's reset, makes it a
- * short write: of what was taken at once, since nothing more is taken then. */
+/* flood SLOT BYTES [reset]: writes more than there is room for. A signal or the peer's reset ends
+ * the write early. Its result is the number of bytes that were taken at once. */
 SLOT_CALLS(flood)
 {
     bool reset = op->words > 3 && strcmp(op->word[3], "reset") == 0;
@@ -258,7 +258,7 @@ SLOT_CALLS(flood)
             (struct message){.verb = reset ? RESET : RESUME, .connection = slot->connection};
     CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, size), (size_t)size));
     took(slot, op->result, 0);
-    /* How much the kernel has room for depends on how what came before lies in its queue. */
+    /* The kernel's room depends on how earlier bytes are stored in its queue. */
     if (op->result == size && !op->interrupted)
         note_result(op);
     else
@@ -272,7 +272,7 @@ SLOT_CALLS(flood)
         note(op, " all came");
 }
 
-/* Sends with MSG_ZEROCOPY, and then what the kernel says of them: the first id and the last. */
+/* Sends with MSG_ZEROCOPY, and reads the kernel's notifications: the first and the last id. */
 static void completions(struct op *op, int fd)
 {
     unsigned first = ~0U, last = 0;
@@ -302,11 +302,11 @@ SLOT_CALLS(zerocopy)
         raw_nonblocking(slot->fd) || op->interrupted)
         return note(op, " skipped");
     long size = word_number(op, 2), count = word_number(op, 3);
-    /* The kernel reads the bytes when it likes, so that they must not move. */
+    /* The kernel may read the bytes later, so they must not move. */
     setsockopt(slot->fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on);
     for (long i = 0; i < count; i++) {
         settle_writes(slot, size);
-        /* A large one shall sleep. */
+        /* A large write must sleep. */
         if (size > 50000) {
             fill_nearly(slot);
             op->later = (struct message){.verb = RESUME, .connection = slot->connection};

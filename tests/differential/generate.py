@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Makes the script of a seed: connections first, and then random calls on what there is, most of which make sense. What
-it assumes about its descriptors need not be true: the program copes with any script.
+"""Makes the script of a seed: first connections, and then random calls on the existing descriptors, most of which make
+sense. Its assumptions about the descriptors need not be true, because the program accepts any script.
 
 A line is a template, in which <...> is a random choice: <o:a b> one of the words, <n:6> a number below 6, <p:15:...>
 a choice that is made in 15 of 100 cases, <size> and its like a function of Maker. Choices are made from right to left."""
@@ -9,10 +9,10 @@ import re
 
 SCRIPT_MOST = 16384
 SLOTS = "abcdefghijklmnopqrstuvwxyz"
-# What a policy may show: descriptions of bytes at bad addresses, peers that leave while the program writes, and the
-# number of threads.
+# Features that only some policies allow: structures at bad addresses, peers that close while the program writes, and
+# the number of threads.
 BAD_ARGUMENTS, RESETS, THREADS = 1, 2, 4
-# What is in a slot.
+# The kind of a slot.
 TCP, LISTENER, EPOLL_SET, UNCONNECTED = 1, 2, 4, 8
 ANY = 15
 # Where a line is executed.
@@ -103,7 +103,7 @@ class Maker:
         return self.one_of("1447 1448 1449 2000 4096 4097 8192 16384 16385 30000 65536 70000")
 
     def bytes(self):
-        """The size of a vector. Not 0: after a reset writev of nothing succeeds, and the send that auto-cork makes of it fails."""
+        """The size of a vector. Not 0: after a reset an empty writev succeeds, but the send that auto-cork makes of it fails."""
         return max(self.size(), "1", key=int)
 
     def send_flags(self):
@@ -172,7 +172,7 @@ class Maker:
         self.say(start + line.format(slot))
 
     def make_burst(self):
-        """As chatty programs make them."""
+        """Writes of a program that sends a message in many pieces."""
         slot = self.tcp()
         for _ in range(2 + self.below(6)):
             self.say(f"write {slot} <o:1 2 10 100 700>")
@@ -210,7 +210,7 @@ class Maker:
             epoll = self.unused()
             self.say(f"epoll {epoll} <n:2>")
             self.has(epoll, EPOLL_SET)
-        # Not POLLOUT with EPOLLET: how often it comes depends on the segments and ACKs.
+        # Not POLLOUT with EPOLLET: the number of its events depends on segments and ACKs.
         events = self.one_of("POLLIN POLLIN POLLIN|EPOLLET POLLIN|POLLOUT POLLOUT POLLIN|EPOLLONESHOT POLLIN|POLLRDHUP")
         self.say(f"epoll_ctl {epoll} <o:add add add mod del> <not_epoll> {self.known(events)}")
 
@@ -230,7 +230,7 @@ class Maker:
             names = "TCP_QUICKACK" if self.children else "<o:TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK>"
             self.say(self.prefix() + f"setsockopt {slot} {names}=<o:0 1 1 2> <p:4:o:3 0 8>")
         elif case == 5:
-            # Where the peer does not read, its room depends on the segments.
+            # If the peer does not read, its room depends on the segments.
             tiny = "" if "peer_stop" in self.script else "SO_SNDBUF=0 "
             lowat = "" if self.children else "SO_RCVLOWAT=1 SO_RCVLOWAT=100 "
             self.say(f"setsockopt {slot} <o:SO_KEEPALIVE=1 {lowat}SO_RCVTIMEO=3000 SO_RCVTIMEO=0 "
@@ -328,7 +328,7 @@ class Maker:
         self.say("}")
 
     def make_process(self):
-        """A child's descriptors are its own: what it makes is gone after it."""
+        """A child's descriptors are its own, and end with it."""
         case = self.below(12)
         if case <= 2:
             self.say("fork <o:exit _exit _exit _Fork> {")
@@ -372,7 +372,7 @@ class Maker:
                       "<o:sigtimedwait sigwait sigsuspend> <o:SIGUSR1 SIGUSR1|SIGUSR2 0> 300", "", "mask"][case])
 
     def make_line(self):
-        """In a handler, and in a child with this process's memory, only what is safe there."""
+        """A handler, and a child with this process's memory, make only calls that are safe there."""
         careful = (self.make_write, self.make_burst, self.make_read, self.make_option, self.make_wait)
         anything = (*[self.make_write] * 4, *[self.make_burst] * 2, *[self.make_read] * 4, *[self.make_wait] * 3,
                     self.make_epoll, *[self.make_option] * 2, self.make_new, self.make_copy, self.make_close,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Executes the script line by line. A line is a call and its words, after the optional prefixes
  * "interrupted" (a signal arrives while the call sleeps), "bad_buffer" and "bad_argument" (the
- * bytes, or what describes them, are at a bad address). Any text is a script: what makes no sense
- * does nothing, so that the driver may leave out lines. */
+ * bytes, or what describes them, are at a bad address). Any text is a script: a line that makes no
+ * sense does nothing, so the driver may leave out lines. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct block next_block(void)
     struct block *rest = cursor;
     const char *line = rest->begin;
     int depth = 1;
-    /* The opening line itself was read last. */
+    /* The opening line was read last. */
     const char *before = line - 2;
     if (before < shared->script || *before != '{')
         return (struct block){line, line};
@@ -100,7 +100,7 @@ static void run_line(const char *line, size_t size)
         ;
     if (op.words == 0 || op.word[0][0] == '#')
         return;
-    /* A pending signal may end the call, too; which of the two does depends on time. */
+    /* A pending signal may also end the call. Which one ends it depends on time. */
     sigset_t waiting;
     sigemptyset(&waiting);
     RAW(rt_sigpending, &waiting, 8, 0, 0);
@@ -130,7 +130,7 @@ void run_block(struct block block)
     cursor = outer;
 }
 
-/* As another program: DESCRIPTOR CONNECTION BYTES. */
+/* The part of another program. Its arguments: DESCRIPTOR CONNECTION BYTES. */
 static int spawned(char **arguments)
 {
     struct slot slot = {.fd = atoi(arguments[1]), .connection = atoi(arguments[2])};
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 {
     program_path = argv[0];
     if (argc == 2)
-        return 9; /* what "end exec" becomes */
+        return 9; /* the program that "end exec" starts */
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
     if (shared == MAP_FAILED)
         return 99;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The program of the differential fuzzer: it executes a script, one call a line, and traces the
- * result of each. It does not know the shim. Its own bookkeeping uses raw system calls, which a
- * preloaded library does not see. Results do not depend on time: before a call everything sent to
- * it has arrived, and the runner wakes calls that would wait for ever. */
+/* The program of the differential fuzzer: it executes a script, one call per line, and traces the
+ * result of each. It contains no code for nagleshim. Its own bookkeeping uses raw system calls,
+ * which a preloaded library does not see. Results do not depend on time: before a call everything
+ * sent to it has arrived, and the runner wakes calls that would wait forever. */
 #ifndef DIFFERENTIAL_PROGRAM_H
 #define DIFFERENTIAL_PROGRAM_H
 
@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-/* Not netinet/tcp.h, which lacks the newest options. */
+/* netinet/tcp.h lacks the newest options. */
 #include <linux/tcp.h>
 
 enum {
@@ -52,7 +52,7 @@ struct op {
     /* Prefixes of the line. */
     bool interrupted;  /* a signal comes while the call sleeps */
     bool bad_buffer;   /* its bytes are at a bad address */
-    bool bad_argument; /* so is what describes them */
+    bool bad_argument; /* the structures that describe them are at a bad address */
     /* What the runner does when the call sleeps. */
     struct message later;
     bool restarts; /* after a handler with SA_RESTART the call continues */
@@ -97,7 +97,7 @@ long word_number(const struct op *op, int i);
 int word_flags(const struct op *op, int i);
 /* "-" is NULL, "0" the empty mask, otherwise signals by name. */
 const sigset_t *word_mask(const struct op *op, int i, sigset_t *mask);
-/* Never NULL: a word that is no slot gives a closed one. */
+/* Never NULL: for a word that is not a slot, a closed one. */
 struct slot *word_slot(const struct op *op, int i);
 char slot_letter(const struct slot *slot);
 
@@ -110,7 +110,7 @@ short raw_poll(int fd, short events, int milliseconds);
 bool raw_nonblocking(int fd);
 int new_connection(void);
 struct connection *connection_of(const struct slot *slot);
-/* What this end reads, what it writes. */
+/* The stream that this end reads, and the one that it writes. */
 struct stream *incoming(const struct slot *slot);
 struct stream *outgoing(const struct slot *slot);
 /* How many slots have this connection. */
@@ -122,7 +122,7 @@ void settle_writes(const struct slot *slot, long coming);
 long available(const struct slot *slot);
 bool finished(const struct slot *slot);
 bool peer_has_all(const struct slot *slot);
-/* Bytes that are to be written; they stay until the next call. */
+/* Bytes to write; they are valid until the next call. */
 char *outgoing_bytes(const struct slot *slot, long size);
 
 /* Cuts size bytes at data into at most count pieces, which lie in a row and of which some may be

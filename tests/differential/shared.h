@@ -33,14 +33,14 @@ struct connection {
     bool stopped;   /* the peer does not read */
     bool half;      /* the peer writes no more */
     bool over;      /* the peer has closed or reset */
-    bool uncertain; /* how many bytes arrive before a reset depends on time */
+    bool uncertain; /* the number of bytes that arrive before a reset depends on time */
 };
 
 enum verb {
     NOTHING,
     ACCEPT,  /* one connection from the listener */
-    SEND,    /* number: bytes */
-    CHECK,   /* wait for all that the program has written */
+    SEND,    /* number: how many bytes */
+    CHECK,   /* wait for all bytes that the program has written */
     STOP,    /* read no more */
     RESUME,  /* read again */
     TAKE,    /* read number bytes nevertheless */
@@ -49,10 +49,10 @@ enum verb {
     RESET,   /* close with a reset */
     CONNECT, /* to the program's listener, number: its address and port, extra: bytes to send at
                 once */
-    RIGHTS,  /* a socket comes: write number bytes on it and close it */
+    RIGHTS,  /* a socket is passed: write number bytes on it and close it */
     SIGNAL,  /* number: the signal */
     LATER,   /* what, once the thread number sleeps; no reply */
-    DONE,    /* the thread sleeps no more: forget what was to be done later */
+    DONE,    /* the thread no longer sleeps: drop its requests for later */
 };
 
 struct message {
@@ -66,8 +66,8 @@ struct message {
 };
 
 struct reply {
-    int64_t number; /* CHECK: the bytes that came; -1: what was asked for could not be done */
-    int64_t wrong;  /* the offset of the first byte that is another, or -1 */
+    int64_t number; /* CHECK: the bytes that arrived; -1: the request could not be executed */
+    int64_t wrong;  /* the offset of the first wrong byte, or -1 */
 };
 
 struct shared {
@@ -79,19 +79,19 @@ struct shared {
     uint32_t handled;       /* signals whose handler has returned */
     uint32_t listener;      /* the runner's address */
     uint16_t listener_port; /* and port */
-    uint16_t refused_port;  /* where nobody listens */
+    uint16_t refused_port;  /* a port without a listener */
     struct connection connections[CONNECTIONS];
     char pattern[2 * PATTERN_PERIOD + WRITE_MOST];
 };
 
-/* The bytes of what an end writes, from this offset on; WRITE_MOST of them lie in one piece. */
+/* The bytes that an end writes, from this offset on; WRITE_MOST of them are contiguous. */
 static inline const char *pattern_at(const struct shared *shared, int connection, int end,
                                      int64_t offset)
 {
     return shared->pattern + (offset + (connection * 2 + end) * 4099) % PATTERN_PERIOD;
 }
 
-/* The first byte of data that is not what the end writes there, or -1. */
+/* The first byte of data that differs from the end's stream, or -1. */
 static inline int64_t pattern_differs(const struct shared *shared, int connection, int end,
                                       int64_t offset, const char *data, int64_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of the trace, and what surrounds each call: errno is set before it, the runner is told
- * what to do while it sleeps, and errno is kept. Async-signal-safe, because handlers make calls. */
+/* Writes the lines of the trace. Before each call it sets errno and sends the runner the requests
+ * for later; after it, it saves errno. Async-signal-safe, because handlers make calls. */
 #include "program.h"
 
 void note(struct op *op, const char *text)
@@ -83,7 +83,7 @@ void call_begins(struct op *op)
     shared->calls++;
     if (op->interrupted)
         later(op, (struct message){.verb = SIGNAL, .number = SIGALRM});
-    /* A call that the signal ends needs nothing more. */
+    /* A call that the signal ends needs no other request. */
     if (op->later.verb != NOTHING &&
         (!op->interrupted || (op->restarts && (alarm_flags & SA_RESTART))))
         later(op, op->later);

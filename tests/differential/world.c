@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The descriptors of the program and their connections, and what makes results depend on the script
- * alone: data has arrived before it is read, and has left the buffers before they could be full.
- * Queries descriptors only by raw system calls that change nothing. Async-signal-safe. */
+/* The descriptors of the program and their connections. To make results depend on the script only,
+ * data arrives before it is read, and leaves the buffers before they are full. Queries descriptors
+ * only by raw system calls that change nothing. Async-signal-safe. */
 #include "program.h"
 
 #include <linux/sockios.h>
@@ -9,7 +9,7 @@
 struct shared *shared;
 struct slot slots[SLOTS];
 
-/* Microseconds; a nap of 20 takes some 80. */
+/* Microseconds; a nap of 20 takes about 80. */
 enum { ARRIVAL_MOST = 400000, NAP = 20, STEP = 80 };
 
 struct reply ask(int verb, int connection, int64_t number, int64_t extra)
@@ -95,19 +95,19 @@ int references(const struct slot *slot)
     return count;
 }
 
-/* Bytes that have arrived and were not read. */
+/* The number of bytes that have arrived and were not read. */
 long available(const struct slot *slot)
 {
     return connection_of(slot) ? raw_ioctl(slot->fd, FIONREAD) : 0;
 }
 
-/* A read finds an end or an error, if it does not find bytes. */
+/* Would a read without data find an end or an error? */
 bool finished(const struct slot *slot)
 {
     return raw_poll(slot->fd, POLLRDHUP, 0) != 0;
 }
 
-/* A call that failed for a bad address may have taken bytes nevertheless. */
+/* A call that failed because of a bad address may still have taken bytes. */
 void count_again(const struct slot *slot)
 {
     long left = available(slot);
@@ -115,7 +115,7 @@ void count_again(const struct slot *slot)
         incoming(slot)->read = incoming(slot)->written - left;
 }
 
-/* Until what was sent to this end has arrived. */
+/* Waits until all bytes that were sent to this end have arrived. */
 void settle(const struct slot *slot)
 {
     if (!connection_of(slot))
@@ -148,13 +148,13 @@ static bool acknowledged(const struct slot *slot)
     return false;
 }
 
-/* Of SO_SNDBUF's: what it has room for depends on what is acknowledged. */
+/* Was SO_SNDBUF made small? Then the room depends on the acknowledged bytes. */
 bool small_buffer(const struct slot *slot)
 {
     return raw_option(slot->fd, SOL_SOCKET, SO_SNDBUF) <= 40000;
 }
 
-/* Room for what is coming, without any doubt. */
+/* Waits until there is enough room for the coming bytes. */
 void settle_writes(const struct slot *slot, long coming)
 {
     enum { MOST = 8192 };
@@ -168,7 +168,7 @@ void settle_writes(const struct slot *slot, long coming)
 
 char *outgoing_bytes(const struct slot *slot, long size)
 {
-    /* A handler must not change what the call that it interrupts writes. */
+    /* A handler must not change the bytes of the call that it interrupts. */
     static char usual[FLOOD], in_handler[2 * WRITE_MOST];
     char *bytes = handler_depth ? in_handler : usual;
     const struct connection *connection = connection_of(slot);
@@ -181,7 +181,7 @@ char *outgoing_bytes(const struct slot *slot, long size)
     return bytes;
 }
 
-/* What was in the slot is closed. */
+/* Closes the slot's old descriptor. */
 void set_slot(struct slot *slot, int fd, int connection)
 {
     if (slot->fd >= 0) {
@@ -193,8 +193,8 @@ void set_slot(struct slot *slot, int fd, int connection)
     *slot = (struct slot){.fd = fd, .connection = connection};
 }
 
-/* A close with bytes unread, or with SO_LINGER at 0, is a reset, and what is on its way is lost or
- * not as time has it. */
+/* A close with unread bytes, or with SO_LINGER at 0, is a reset. Whether bytes in flight are lost
+ * then depends on time. */
 void before_last_close(const struct slot *slot)
 {
     struct connection *connection = connection_of(slot);

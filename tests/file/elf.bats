@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The one library file loads on glibc 2.17 and newer and on musl, and exports libc's names and nothing else.
-# The library as a file: what a dynamic loader reads before a line of it runs. One file is to load on glibc
-# 2.17 and newer and on musl, so nothing in it may ask for more than these have. NS_ELF_LIBRARY names
-# another file to judge: the last test does, to see that each judgement can fail.
+# Checks the library's file: what a dynamic loader reads before any of its code runs. One file must load on glibc 2.17
+# and newer and on musl, so it may not need more than these have. NS_ELF_LIBRARY names another file to check; a test
+# uses it to show that each check can fail.
 
 BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
@@ -13,7 +13,7 @@ setup() {
     LIBRARY=${NS_ELF_LIBRARY:-$LIBRARY}
 }
 
-# The names that it takes from others, with their versions.
+# The names that the library imports, with their versions.
 imported() {
     nm -D --undefined-only "$LIBRARY" | awk '{ print $NF }'
 }
@@ -22,14 +22,14 @@ exported() {
     nm -D --defined-only "$LIBRARY" | awk '{ print $NF }' | sort
 }
 
-# The names of the call table that the library that cures takes, as the preprocessor sees them.
+# The preprocessor prints the names of the call table for the main library.
 call_table() {
     gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' -D'NS_PRIVILEGES(...)=' \
         -D'NS_FOREIGN(result, name, parameters)=name' shim/base/calls.def |
         tr -s ' ' '\n' | grep . | sort
 }
 
-# none_of "WHAT" LINES: there are no such lines.
+# none_of "WHAT" LINES: fails if there is a line.
 none_of() {
     [[ -z $2 ]] || {
         printf '%s:\n%s\n' "$1" "$2"
@@ -51,11 +51,11 @@ none_of() {
     none_of "versions that glibc 2.17 lacks" "$newer"
 }
 
-@test "it takes no fortified name and no stack protector from the libc" {
+@test "it takes no fortified function and no stack protector from libc" {
     none_of "names that only a fortified build has" "$(imported | grep -E '_chk(@|$)|__stack_chk|__fdelt' || true)"
 }
 
-@test "it takes no name that musl lacks" {
+@test "it takes no symbol that musl lacks" {
     local musl
     musl=$(echo /lib/ld-musl-*.so.1)
     [[ -e $musl ]] || ns_skip "musl is not installed"
@@ -63,7 +63,7 @@ none_of() {
     none_of "names that musl lacks" "$(imported | sed 's/@.*//' | sort -u | comm -23 - "$T/musl")"
 }
 
-@test "it needs no library but libc" {
+@test "it needs no library except libc" {
     local needed
     needed=$(readelf -dW "$LIBRARY" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | sort)
     [[ $needed == libc.so.6 ]] || {
@@ -80,13 +80,13 @@ none_of() {
         echo "size: $size"
         return 1
     }
-    # The linker for aarch64 sets no flag; there it shows in the relocations.
+    # The linker for aarch64 sets no flag, so the relocations are checked there.
     { readelf -dW "$LIBRARY" && readelf -rW "$LIBRARY"; } | grep -qE 'FLAGS\).*STATIC_TLS|R_AARCH64_TLS_TPREL'
     none_of "another model than initial-exec" "$(readelf -rW "$LIBRARY" | grep -E 'DTPMOD|TLSDESC' || true)"
     none_of "another model than initial-exec" "$(imported | grep __tls_get_addr || true)"
 }
 
-@test "its text needs no relocation" {
+@test "its text segment needs no relocation" {
     none_of "text relocations" "$(readelf -dW "$LIBRARY" | grep TEXTREL || true)"
 }
 
@@ -95,26 +95,26 @@ none_of() {
     none_of "segments" "$(readelf -lW "$LIBRARY" | grep 'RWE' || true)"
 }
 
-@test "all of its relocations are made and sealed before it runs" {
+@test "all of its relocations are applied and made read-only before it runs" {
     readelf -lW "$LIBRARY" | grep -q GNU_RELRO
     readelf -dW "$LIBRARY" | grep -qE 'FLAGS\).*BIND_NOW'
 }
 
-@test "it exports the names of the call table and nothing else" {
+@test "it exports exactly the names of the call table" {
     call_table >"$T/table"
     exported >"$T/exported"
     [[ $(wc -l <"$T/table") -gt 50 ]]
     diff "$T/table" "$T/exported"
 }
 
-@test "outside shim/calls nothing uses an exported name, which would come back to the shim, but the search for a policy" {
+@test "outside shim/calls only the search for a policy calls exported names, which lead back into the library" {
     local uses
     uses=$(awk 'NR == FNR { exported[$1]; next } $3 in exported && $1 !~ "/calls/" { print $1, $3 }' \
         <(call_table) <(nm -A -u build/pic/shim/*.o build/pic/shim/*/*.o))
-    none_of "these come back to the shim" "$(grep -vxE 'build/pic/shim/policy/find.o: (close|fcntl|read)' <<<"$uses")"
+    none_of "these calls lead back into the library" "$(grep -vxE 'build/pic/shim/policy/find.o: (close|fcntl|read)' <<<"$uses")"
 }
 
-@test "every judgement of this file can fail" {
+@test "each check of this file can fail" {
     [[ -z ${NS_ELF_LIBRARY-} ]] || return 0
     cat >"$T/bad.c" <<'END'
 #define _GNU_SOURCE
@@ -135,7 +135,7 @@ here: .quad 0
 moved: movabs $here, %rax
 ret
 END
-    # The assembly is this machine's; elsewhere text relocations go untried.
+    # The assembly is for x86-64. On other machines text relocations are not tested.
     local -a more=()
     local expected=9
     if [[ $(uname -m) == x86_64 ]]; then
@@ -152,26 +152,26 @@ END
     }
 }
 
-@test "the library that observes is as portable, and the library that cures has no part of it" {
+@test "the observing library is as portable, and the main library contains none of its code" {
     [[ -z ${NS_ELF_LIBRARY-} ]] || return 0
     NS_ELF_LIBRARY=$OBSERVER run bats --filter '^(it (asks|takes|needs)|its (text|stack)|all) ' "$BATS_TEST_FILENAME"
     echo "$output"
     [[ $status -eq 0 && $(grep -c '^ok' <<<"$output") -ge 6 ]]
     comm -23 <(nm -D --defined-only "$OBSERVER" | awk '{ print $NF }' | sort) \
         <({ call_table; printf '%s\n' seteuid setresuid setreuid setuid; } | sort) >"$T/others"
-    none_of "exported by the library that observes" "$(<"$T/others")"
-    none_of "in the library that cures" "$(strings "$LIBRARY" | grep -E 'NAGLESHIM_(RECORD|EXPERIMENT)' || true)"
+    none_of "exported by the observing library" "$(<"$T/others")"
+    none_of "in the main library" "$(strings "$LIBRARY" | grep -E 'NAGLESHIM_(RECORD|EXPERIMENT)' || true)"
     strings "$OBSERVER" | grep -qx NAGLESHIM_RECORD
 }
 
-@test "a build with the flags of distributions, and with some that they could have, is the same for a loader" {
+@test "with compiler flags that distributions use or could use, the library passes the same checks" {
     [[ -z ${NS_ELF_LIBRARY-} ]] || return 0
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 B=build/hardened \
         CPPFLAGS='-Wdate-time -D_FORTIFY_SOURCE=2' LDFLAGS='-Wl,-z,relro -Wl,-z,lazy -Wl,--as-needed' \
         CFLAGS="-O2 -g -fstack-protector-strong -D_FILE_OFFSET_BITS=64 -fno-exceptions -flto=auto $(
             [[ $(uname -m) != x86_64 ]] || echo -fcf-protection
         )" 3>&-
-    # The flags were in force where they may be.
+    # The command, which may be fortified, shows that the flags were used.
     nm -D --undefined-only build/hardened/nagleshim | grep -q _chk
     NS_ELF_LIBRARY=$PWD/build/hardened/libnagleshim.so run bats --filter '^(it|its|all) ' "$BATS_TEST_FILENAME"
     echo "$output"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: An ordinary user builds from a fresh clone and installs below his home, and is told in one line what is missing.
+# Promise: An ordinary user can build from a fresh clone and install below the home directory; one line names what is missing.
 # shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
-# Building from a fresh clone and installing as an ordinary user: what is fetched, what is said in one line, and
-# what lies there afterwards. apt-get is one that takes cJSON's source from where it was fetched before.
+# Builds from a fresh clone and installs as an ordinary user, and checks what is fetched, printed and installed. apt-get
+# is a script that copies cJSON's source from the place to which it was fetched before.
 
 export BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
@@ -15,7 +15,7 @@ setup() {
     TOOLS=$PATH
 }
 
-# A user who has no rights; the one who runs this, if it is one.
+# Runs a command as an ordinary user.
 as_user() {
     if [[ $EUID -eq 0 ]]; then
         setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
@@ -28,7 +28,7 @@ make_there() {
     as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" HOME="$T/home" make -s -j2 -C "$T/clone" OPT=-O0 "$@" 3>&-
 }
 
-# What a clone has, in $T/clone, owned by the user, and cJSON's source where he may read it.
+# Copies the files of a clone to $T/clone, owned by the user, and cJSON's source to where the user may read it.
 clone() {
     local directory=$T
     mkdir -p "$T/clone/tests" "$T/home"
@@ -38,14 +38,14 @@ clone() {
     CJSON=$T/cjson
     [[ $EUID -eq 0 ]] || return 0
     chown -R 65534:65534 "$T/clone" "$T/home" "$CJSON"
-    # bats makes its directories for their owner alone.
+    # The directories of bats are accessible to their owner only.
     while [[ $directory != "${BATS_RUN_TMPDIR%/*}" ]]; do
         chmod a+x "$directory"
         directory=${directory%/*}
     done
 }
 
-# The programs of this machine but for those named, in $TOOLS; the apt-get there knows one source.
+# Sets TOOLS to a directory with the programs of this machine, except those named. The apt-get there knows one source.
 tools_without() {
     local name
     TOOLS=$T/tools
@@ -64,7 +64,7 @@ END
     done
 }
 
-# fails "TEXT" [VARIABLE=VALUE]...: make does, and its own words aside it says this in one line.
+# fails "TEXT" [VARIABLE=VALUE]...: make fails, and prints one line with this text besides its own messages.
 fails() {
     local text=$1
     shift
@@ -73,20 +73,20 @@ fails() {
     [[ $status -ne 0 && $(grep -vcE '^make(\[[0-9]+\])?: \*\*\*' <<<"$stderr") -eq 1 && $stderr == *"$text"* ]]
 }
 
-@test "make in a fresh clone fetches cJSON and builds, as an ordinary user" {
+@test "in a fresh clone, make as an ordinary user fetches cJSON and builds" {
     clone
     tools_without dpkg-source
     ln -s /bin/true "$TOOLS/dpkg-source" # this apt-get does not need it
     make_there all
     [[ -s $T/clone/build/libnagleshim.so && -s $T/clone/.deps/cjson-9.9.9/cJSON.c ]]
     "$T/clone/build/nagleshim" --version
-    # It is there now: nothing is fetched, or built, again.
+    # A second make fetches and builds nothing.
     rm "$TOOLS/apt-get"
     run make_there all
     [[ $status -eq 0 && -z $output ]]
 }
 
-@test "what a fresh clone cannot be built without is named in one line" {
+@test "if something that the build needs is missing, make names it in one line" {
     clone
     tools_without dpkg-source
     fails 'fetching it needs dpkg-source (apt-get install dpkg-dev)'
@@ -97,28 +97,28 @@ fails() {
     fails "'gcc' is missing"
 }
 
-@test "an ordinary user installs below his home, and is told what to type" {
-    [[ $EUID -eq 0 && ! -e /etc/nagleshim ]] || ns_skip "only root can be somebody who may not make /etc/nagleshim"
+@test "an ordinary user can install below the home directory, and make install prints the commands to type" {
+    [[ $EUID -eq 0 && ! -e /etc/nagleshim ]] || ns_skip "only root can become a user who may not create /etc/nagleshim"
     clone
     local home=$T/home/.local
-    # ldconfig is not in an ordinary user's path, and he has no right to its cache.
+    # ldconfig is not in an ordinary user's path, and its cache is not writable.
     TOOLS=/usr/bin:/bin
     run --separate-stderr make_there install CJSON_DIR="$CJSON" PREFIX="$home"
     printf '%s\n' "$output" "$stderr"
     [[ $status -eq 0 && -z $stderr && ${#lines[@]} -eq 2 ]]
     [[ ${lines[0]} == 'note: /etc/nagleshim cannot be made; name policies in NAGLESHIM_POLICY or '* ]]
     [[ ${lines[1]} == "installed; next: $home/bin/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=$home/lib/libnagleshim.so PROGRAM" ]]
-    # The commands that it names work.
+    # The printed commands work.
     run "$home/bin/nagleshim" run --log info -- "$PROBES/report" joins talks exit
     [[ $status -eq 0 && $output == *': report: 3 TCP sockets, '* ]]
     NAGLESHIM_LOG=info LD_PRELOAD=$home/lib/libnagleshim.so "$PROBES/report" joins talks exit 2>&1 |
         grep -q ': report: 3 TCP sockets, '
-    # The files to copy from have the paths of this installation.
+    # The example files contain the paths of this installation.
     local share=$home/share/nagleshim
     grep -qx "Environment=LD_PRELOAD=$home/lib/libnagleshim.so" "$share/systemd/nagleshim.conf"
     grep -qx " *- $home/lib/libnagleshim.so:/usr/local/lib/libnagleshim.so:ro" "$share/container/compose.yaml"
     grep -q -- "-v $home/lib/libnagleshim.so:/usr/local/lib/" "$share/container/nagleshim.env"
-    # The directory that could not be made stands in comments alone.
+    # The directory that could not be made is named in comments only.
     grep -qx '#Environment=NAGLESHIM_POLICY_DIR=/etc/nagleshim' "$share/systemd/nagleshim.conf"
     grep -qx ' *#NAGLESHIM_POLICY_DIR: /etc/nagleshim' "$share/container/compose.yaml"
     grep -qx ' *#- /etc/nagleshim:/etc/nagleshim:ro' "$share/container/compose.yaml"
@@ -126,15 +126,15 @@ fails() {
     [[ -z $(find "$home" -mindepth 2) ]]
 }
 
-@test "an ordinary user who does not name a PREFIX is told which one to use" {
-    [[ $EUID -eq 0 ]] || ns_skip "only root can be a user who must not write to /usr/local"
+@test "without a PREFIX, make install tells an ordinary user which one to use" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can become a user who may not write to /usr/local"
     clone
     run --separate-stderr make_there install CJSON_DIR="$CJSON"
     [[ $status -ne 0 && -z $output ]]
-    [[ ${stderr_lines[0]} == "make: nobody must not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
+    [[ ${stderr_lines[0]} == "make: nobody may not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
 }
 
-@test "make install makes the directory of policies, and uninstall leaves it if there is one in it" {
+@test "make install creates the policy directory, and make uninstall keeps it if it contains a policy" {
     make_here() {
         env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" DESTDIR="$T/root" 3>&-
     }
@@ -150,11 +150,11 @@ fails() {
     [[ $(<"$etc/default.json") == '{"version": 1, "rules": []}' && $(find "$T/root" -type f | wc -l) -eq 1 ]]
 }
 
-@test "with SYSCONFDIR the library looks where its policies are" {
+@test "with SYSCONFDIR, the library, its manuals and its help text name that policy directory" {
     clone
     local etc=$T/home/etc
     make_there all CJSON_DIR="$CJSON"
-    # Built for another directory before: what knows it is built anew.
+    # After a build for another directory, the files that contain it are built again.
     make_there install CJSON_DIR="$CJSON" PREFIX="$T/home/usr" SYSCONFDIR="$etc"
     [[ -d $etc/nagleshim ]]
     echo '{"version": 1, "rules": [{"name": "here"}]}' >"$etc/nagleshim/default.json"
@@ -164,7 +164,7 @@ fails() {
     grep -qF ", rule here of $etc/nagleshim/default.json" "$T/err"
     grep -qx "Environment=NAGLESHIM_POLICY_DIR=$etc/nagleshim" \
         "$T/home/usr/share/nagleshim/systemd/nagleshim.conf"
-    # The help text, the manuals and the policies to copy say the same.
+    # The help text, the manuals and the example policies name the same directory.
     grep -qF "$T/home/usr/lib" "$T/home/usr/bin/nagleshim"
     "$T/home/usr/bin/nagleshim" help environment | grep -qF "(default $etc/nagleshim)"
     grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man1/nagleshim.1"

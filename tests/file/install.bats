@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `make install` puts everything in its place, where it is found by name, and `make uninstall` takes it away again.
+# Promise: `make install` installs every file, the library is found by its name, and `make uninstall` removes every file.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
-# What `make install` puts where, that `make uninstall` takes it away again, and that the library is then found
-# by its name alone. The real installation is made in a mount namespace, and changes nothing of this machine.
+# The installation without DESTDIR is made in a mount namespace, and does not change this machine.
 
 BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
@@ -13,17 +12,17 @@ setup() {
     INSTALLED=$T/installed
 }
 
-# make without what a make that runs the tests hands down.
+# make without the variables of a make that runs the tests.
 quiet_make() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" 3>&-
 }
 
-# Every file below a directory, with its mode, by its path from there.
+# Prints every file below a directory, with its mode and its path relative to the directory.
 files_below() {
     (cd "$1" && find . -type f -printf '%m %P\n' | sort -k2)
 }
 
-# The files that an installation has below PREFIX; $1 stands in front of every path, $2 is LIBDIR.
+# The files of an installation: $1 is PREFIX, $2 is LIBDIR.
 expected_files() {
     local policy file
     {
@@ -53,25 +52,25 @@ expected_files() {
     diff <(expected_files usr/local usr/local/lib) <(files_below "$INSTALLED")
 }
 
-@test "make install replaces the library as a whole, under programs that run with the old one" {
+@test "make install writes the library as a new file, so that running programs keep the old one" {
     quiet_make install DESTDIR="$INSTALLED"
     local library=$INSTALLED/usr/local/lib/libnagleshim.so before
     before=$(stat -c %i "$library")
     exec 7<"$library"
     quiet_make install DESTDIR="$INSTALLED"
-    # Who has the old file open, or in memory, keeps it.
+    # A process that has the old file open or mapped keeps it.
     [[ $(stat -L -c %i /dev/fd/7) == "$before" && $(stat -c %i "$library") != "$before" ]]
     exec 7<&-
 }
 
-@test "make uninstall removes every file that make install put there, and no other" {
+@test "make uninstall removes exactly the files that make install has installed" {
     quiet_make install DESTDIR="$INSTALLED"
     touch "$INSTALLED/usr/local/lib/libother.so" "$INSTALLED/usr/local/bin/other"
     quiet_make uninstall DESTDIR="$INSTALLED"
     diff <(printf '644 usr/local/%s\n' bin/other lib/libother.so) <(files_below "$INSTALLED")
 }
 
-@test "the installed command finds the installed library and the installed policies are valid" {
+@test "the installed command finds the installed library, and the installed policies are valid" {
     quiet_make install DESTDIR="$INSTALLED"
     local bin=$INSTALLED/usr/local/bin share=$INSTALLED/usr/local/share/nagleshim
     run "$bin/nagleshim" run -- printenv LD_PRELOAD
@@ -79,8 +78,8 @@ expected_files() {
     "$bin/nagleshim" check "$share/default.json" "$share"/policies/*.json
 }
 
-# What is typed: in a mount namespace of its own ("mounts"), where /usr/local is empty and /etc is a copy, or on
-# a machine that is to be thrown away.
+# Installs and uninstalls as a user would: with "mounts", in its own mount namespace, where /usr/local is empty and /etc
+# is a copy; otherwise on a machine that is thrown away afterwards.
 installed_for_real() {
     local end
     set -- "${1-}"
@@ -88,10 +87,10 @@ installed_for_real() {
     if [[ $1 == mounts ]]; then
         trap 'umount -l /etc /usr/local /var/cache/ldconfig 2>/dev/null || true' EXIT
         mkdir "$T/etc"
-        cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
+        cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user may not read all of it
         mount --bind "$T/etc" /etc
         mount -t tmpfs none /usr/local
-        mount -t tmpfs none /var/cache/ldconfig || true # who is no user here owns it: ldconfig goes without
+        mount -t tmpfs none /var/cache/ldconfig || true # fails if its owner is unmapped; ldconfig then uses no cache
     else
         trap 'quiet_make -C "$TREE" uninstall' EXIT
     fi
@@ -121,9 +120,9 @@ installed_for_real() {
     export -f installed_for_real quiet_make
     export TREE=$PWD
     "${mounts[@]}" bash -c "installed_for_real ${mounts[0]:+mounts}" bash 3>&-
-    # The loader finds the library by its name alone.
+    # The loader finds the library by its name.
     [[ $(<"$T/installed") == "installed; next: /usr/local/bin/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=libnagleshim.so PROGRAM" ]]
-    # ld.so says on stderr what it cannot preload.
+    # ld.so prints on stderr what it cannot preload.
     [[ ! -s $T/with.err ]]
     [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]
     [[ $(field stalls "$T/without.out") -ge 15 ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `make deb` and `make rpm` build packages that hold what `make install` installs, and ask for nothing but libc.
+# Promise: `make deb` and `make rpm` build packages with the files of `make install`, and the library depends on libc only.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # shellcheck disable=SC2030,SC2031 # each test is a subshell
 
@@ -10,43 +10,43 @@ setup_file() {
     export BATS_TEST_TIMEOUT=600
     export PACKAGES=$PWD/build/packages
     rm -rf "$PACKAGES"
-    # make without what a make that runs the tests hands down.
+    # make without the variables of a make that runs the tests.
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb rpm 3>&- >/dev/null
 }
 
-# Paths as both kinds of package have them: without a directory of the machine, a suffix of compression,
-# and what each distribution adds by itself.
+# Removes the differences between both kinds of package: the machine's directory, the suffix of compressed files, and the
+# files that each distribution adds.
 plainly() {
     sed -E 's#^\.?/*#/#; s#^/usr/lib(64|/[^/]*-linux-[^/]*)/#LIBDIR/#; s#\.gz$##' |
         grep -vE '/$|^/usr/share/(doc|licenses|lintian)(/|$)|/\.build-id(/|$)' | sort
 }
 
-# deb_files NAME: the files of a package, and its empty directories.
+# deb_files NAME: the files of a package, and its empty policy directory.
 deb_files() {
     dpkg-deb -c "$PACKAGES/$1"_*.deb | awk '$1 ~ /^-/ || $6 ~ /^.\/etc\/nagleshim\/$/ { sub(/\/$/, "", $6); print $6 }' | plainly
 }
 
-# The spec names directories of its own, too, which hold files.
+# The spec also names its own directories that contain files. They are left out.
 rpm_files() {
     rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "$PACKAGES/$1"-[0-9]*.rpm |
         awk '$1 ~ /^-/ || $2 == "/etc/nagleshim" { print $2 }' | plainly
 }
 
-@test "Debian's two packages hold every file that make install installs" {
+@test "Debian's two packages contain every file that make install installs" {
     make_apart install DESTDIR="$T/installed" PREFIX=/usr LIBDIR="/usr/lib/$(gcc -print-multiarch)"
     diff <(cd "$T/installed" && { find . -type f; echo ./etc/nagleshim; } | plainly) \
         <({ deb_files libnagleshim; deb_files nagleshim; } | sort)
     [[ $(deb_files libnagleshim) == $'/etc/nagleshim\nLIBDIR/libnagleshim.so' ]]
 }
 
-@test "the packages of rpm hold the same files" {
+@test "the rpm packages contain the same files" {
     local name
     for name in libnagleshim nagleshim; do
         diff <(deb_files "$name") <(rpm_files "$name")
     done
 }
 
-@test "the library's package asks for libc 2.17 and nothing else, and the command for the library of its version" {
+@test "the library's package depends on libc 2.17 only, and the command's package on the library of the same version" {
     local version
     version=$(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Version)
     [[ $(dpkg-deb -f "$PACKAGES"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.17)' ]]
@@ -54,18 +54,18 @@ rpm_files() {
     [[ $version == "$(build/nagleshim version | grep -oE '[0-9.]+$')" ]]
 }
 
-@test "the library of the packages is the one that works everywhere" {
+@test "the library in the package works with glibc and with musl" {
     local root=$T/root library
     dpkg-deb -x "$PACKAGES"/libnagleshim_*.deb "$root"
     library=$(echo "$root"/usr/lib/*/libnagleshim.so)
     [[ $(LD_PRELOAD=$library NAGLESHIM_LOG=debug /bin/true 2>&1) == *'rules are for this process'* ]]
-    # As tests/file/elf.bats has it of the tree's own: no name that musl lacks.
+    # As in tests/file/elf.bats, the library needs no symbol that musl lacks.
     run -0 /lib/ld-musl-*.so.1 --list "$library"
     [[ $output != *'not found'* && $output != *relocating* ]]
 }
 
-# before_removal KIND: $T/script is what the package's manager runs before the library goes, with the paths of $T/root; $gone and
-# $stays are its arguments where the package is removed and where it is upgraded, and $library is its file.
+# before_removal KIND: makes $T/script, the script that the package manager runs before it removes the library, with paths
+# below $T/root. Sets gone and stays to its arguments for a removal and an upgrade, and library to the installed file.
 before_removal() {
     local named
     rm -rf "$T/root"
@@ -82,7 +82,7 @@ before_removal() {
     grep -qFx "library=$named" "$T/unchanged"
     library=$T/root$named
     sed -E "s#(/etc/ld\.so\.preload|$named|/etc/cdi/|/var/run/cdi/)#$T/root\1#g" "$T/unchanged" >"$T/script"
-    # A merged /usr, with the library, and another installation.
+    # $T/root has a merged /usr, the library, and another installation.
     mkdir -p "${library%/*}" "$T/root"/{etc/cdi,usr/local/lib,var/run}
     ln -s usr/lib "$T/root/lib"
     ln -s usr/lib64 "$T/root/lib64"
@@ -90,12 +90,12 @@ before_removal() {
     cp build/libnagleshim.so "$T/root/usr/local/lib"
 }
 
-# removed ARGUMENT: runs it.
+# removed ARGUMENT: runs the script.
 removed() {
     run -0 sh "$T/script" "$1"
 }
 
-# leaves BEFORE AFTER: a removal makes this of what /etc/ld.so.preload is, and says nothing; nothing of nothing: there is no file.
+# leaves BEFORE AFTER: the removal changes /etc/ld.so.preload from BEFORE to AFTER, and prints nothing. AFTER '': no file.
 leaves() {
     local left=
     printf %b "$1" >"$T/root/etc/ld.so.preload"
@@ -108,7 +108,7 @@ leaves() {
     [[ $2 ]] || [[ ! -e $T/root/etc/ld.so.preload ]]
 }
 
-@test "whichever package goes takes its library out of /etc/ld.so.preload under any name, and nothing else" {
+@test "removing a package removes its library from /etc/ld.so.preload, by any of its names, and nothing else" {
     local kind library gone stays
     for kind in deb rpm; do
         before_removal "$kind"
@@ -118,10 +118,10 @@ leaves() {
         leaves "$library $library:/lib/a.so\n# of us: $library\nlibnagleshim.so\n/opt/libnagleshim.so" \
             " :/lib/a.so\n# of us: $library\n\n/opt/libnagleshim.so"
         leaves "$library\n" ''
-        # The same file, where /lib is /usr/lib.
+        # The same file by another path, because /lib is /usr/lib.
         leaves "${library/usr\/}\n/lib/a.so\n" '\n/lib/a.so\n'
         [[ ${library/usr\/} -ef $library ]]
-        # Of another machine, and of another installation.
+        # The libraries of another machine and of another installation stay.
         leaves '/usr/lib/other-linux-gnu/libnagleshim.so\n' '/usr/lib/other-linux-gnu/libnagleshim.so\n'
         leaves "$T/root/usr/local/lib/libnagleshim.so\n$library" "$T/root/usr/local/lib/libnagleshim.so\n"
         leaves "a.so\n\n$library#c $library" "a.so\n\n#c $library"
@@ -134,7 +134,7 @@ leaves() {
     done
 }
 
-@test "a link in the place of /etc/ld.so.preload stays one, and the file keeps its rights" {
+@test "if /etc/ld.so.preload is a symbolic link, it stays one, and the file keeps its mode" {
     local kind library gone stays
     for kind in deb rpm; do
         before_removal "$kind"
@@ -147,7 +147,7 @@ leaves() {
     done
 }
 
-@test "a file that cannot be written is told and stays, and the package goes nevertheless" {
+@test "if /etc/ld.so.preload cannot be written, the removal of the package prints that and succeeds" {
     local kind library gone stays
     [[ $EUID -eq 0 ]] || cannot_here 'mounting needs root'
     for kind in deb rpm; do
@@ -160,7 +160,7 @@ leaves() {
     done
 }
 
-@test "a specification of CDI that names the library is told of when the package goes, and no other" {
+@test "removing the package prints a message for each CDI specification that names its library, and for no other" {
     local kind library gone stays file
     for kind in deb rpm; do
         before_removal "$kind"
@@ -181,9 +181,9 @@ leaves() {
     done
 }
 
-@test "the packages are for the machines that the library can be built for" {
+@test "the packages are for exactly the architectures that the library can be built for" {
     local machines
-    # As gcc's macros name them, and as each distribution does.
+    # The names of gcc's macros, and those of each distribution.
     machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/calls/vfork.c | sort -u)
     [[ $machines == $'aarch64\nx86_64' ]]
     [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64' ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: The Kubernetes policy as shipped prevents no pod, and a pod that it changes runs without a stall.
+# Promise: The Kubernetes policy as shipped prevents no pod from starting, and a pod that it changes runs without a stall.
 # `make check-fleet` applies the manifests to a real API server, and compares the pod that runs here with the one that it returns.
 
 load ../helpers/command
@@ -14,7 +14,7 @@ load ../helpers/command
     [[ $(grep -o 'localhost/nagleshim:[^"]*' config/kubernetes/base/inject.yaml) == "localhost/nagleshim:$(sed -n 's/^VERSION := //p' Makefile)" ]]
 }
 
-# --- the image and a pod with it, where podman can be used ---------------------------------------------------------
+# --- the image and a pod with it, if podman can be used ---------------------------------------------------------
 
 @test "in the pod that the API server returned 50 posts do not stall, and without LD_PRELOAD they do" {
     [[ $EUID -eq 0 ]] || cannot_here 'podman needs root for this'

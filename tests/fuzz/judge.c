@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzzes the judge: a connection does what the input's bytes say, or its looks are nonsense, and
- * whatever comes of it holds together: sums are those of the holds that were told, no more is lost
- * for certain than at most, and a stall is told only after a look that has all of the proof.
- * NS_FUZZ_BROKEN in the environment: the proof is asked for too much, so that it fails. */
+/* Fuzzes the judge with a connection that the input's bytes control, or with random samples. The
+ * verdict must be consistent: sums are those of the reported holds, the certain loss is at most the
+ * possible one, and a stall is reported only after a sample that has the whole proof.
+ * NS_FUZZ_BROKEN in the environment: the check asks for too much proof, so that it fails. */
 #include "judge/judge.h"
 #include "must.h"
 
@@ -12,13 +12,13 @@
 
 enum { MS = 1000000 };
 
-/* What the judge has told, and the last looks that it could have had its proof from. */
+/* The judge's reports, and the last samples that could have contained its proof. */
 struct told {
     uint64_t stalls, maybe, late, certain_ns, most_ns;
-    bool proof; /* since a hold was told last there was a look with all of it */
+    bool proof; /* since the last reported hold a sample had the whole proof */
 };
 
-/* The proof as the specification has it, written down once more. */
+/* The proof of the specification, written independently. */
 static bool is_proof(const struct ns_look *look)
 {
     uint64_t in_flight = (uint64_t)look->unacked * look->mss;
@@ -58,7 +58,7 @@ static void check_verdict(const struct ns_judge *judge, const struct told *told)
     MUST(verdict.stalls + verdict.maybe == told->stalls + told->maybe);
     MUST(doubted || verdict.stalls == told->stalls);
     MUST(verdict.late == told->late ||
-         verdict.late == told->late + 1); /* one is not answered yet */
+         verdict.late == told->late + 1); /* one hold is not answered yet */
     MUST(verdict.most_ns == told->most_ns);
     MUST(verdict.certain_ns == (doubted ? 0 : told->certain_ns));
     MUST(verdict.certain_ns <= verdict.most_ns);
@@ -84,11 +84,11 @@ static void do_something(struct input *in, struct ns_look *now)
         now->since_sent_ms = 0;
     } else if (what < 5) {
         now->unsent += how;
-    } else if (what < 7 && now->unacked) { /* the peer's ACK of all */
+    } else if (what < 7 && now->unacked) { /* the peer's ACK of everything */
         now->acked = now->sent + 1;
         now->unacked = 0;
         now->since_ack_ms = 0;
-    } else if (what < 9 && now->unsent) { /* what is held leaves */
+    } else if (what < 9 && now->unsent) { /* the held bytes leave */
         now->sent += now->unsent;
         now->unsent = 0;
         now->unacked++;
@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             do_something(&in, &now);
         pass(&in, &now);
         struct ns_look look = now;
-        if (take(&in, 64) == 63) /* nonsense */
+        if (take(&in, 64) == 63) /* a random sample */
             for (size_t n = take(&in, sizeof look); n > 0; n--)
                 ((uint8_t *)&look)[take(&in, sizeof look)] = (uint8_t)take(&in, 256);
         look.flags = take_flags(&in);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What must hold for every input of a fuzzer: where it does not, the fuzzer ends and keeps it. And
- * the input itself. */
+/* Conditions that must hold for every input of a fuzzer: if one does not, the fuzzer ends and keeps
+ * the input. Also reads the input. */
 #ifndef FUZZ_MUST_H
 #define FUZZ_MUST_H
 
@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input, byte for byte; zeroes when it is used up. */
+/* The input, byte by byte; zeros after its end. */
 struct input {
     const uint8_t *at, *end;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzzes the way from a policy's text to rules for a process. Whether it is JSON is asked of an
- * obvious reader of JSON, too; what is taken has only values that a text can say; what is refused
- * says where, inside the text, and on one line. NS_FUZZ_BROKEN in the
- * environment: the obvious reader is wrong on purpose. */
+/* Fuzzes the compilation of a policy's text to rules for a process. A second, simple reader of JSON
+ * (slow_json.h) must agree on whether a text is JSON. An accepted policy has only values that a
+ * text can express. An error has a place inside the text, and one line. NS_FUZZ_BROKEN in the
+ * environment: the simple reader is wrong on purpose. */
 #include "base/arena.h"
 #include "policy/match.h"
 #include "must.h"
@@ -63,7 +63,7 @@ static void check_error(const struct ns_policy_error *error, const char *text, s
         MUST((unsigned char)error->message[i] >= ' ');
 }
 
-/* Each value is one that a text can say. */
+/* Each value is one that a text can express. */
 static void check_values(const struct ns_rule *rule)
 {
     MUST(rule->max_delay_us >= NS_MAX_DELAY_US_LEAST && rule->max_delay_us <= NS_MAX_DELAY_US_MOST);
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ns_policy *policy;
     struct ns_arena memory = {0};
     const cJSON *root = NULL;
-    /* A block of its own, so that one byte too far is seen. */
+    /* The text has its own block of memory, so that an access beyond its end is detected. */
     char *text = malloc(size ? size : 1);
     if (!text)
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a text JSON (RFC 8259), and within the few limits of a policy's text? By its grammar, one
- * function a production: obvious, and nothing of the parser's. */
+/* Is a text JSON (RFC 8259), and within the limits of a policy's text? Follows the grammar with one
+ * function for each production, and shares no code with the parser. */
 #ifndef FUZZ_SLOW_JSON_H
 #define FUZZ_SLOW_JSON_H
 
@@ -13,7 +13,7 @@
 struct slow_json {
     const uint8_t *at, *end;
     int depth;
-    int depth_most; /* 8; another number is a mistake made on purpose */
+    int depth_most; /* 8; another number is a deliberate mistake */
 };
 
 static bool slow_value(struct slow_json *json);
@@ -70,7 +70,7 @@ static bool slow_number(struct slow_json *json)
     return json->at - begin <= 60;
 }
 
-/* The four digits of \uXXXX; -1 if they are none. */
+/* The four digits of \uXXXX; -1 if they are not digits. */
 static int slow_hex(struct slow_json *json)
 {
     char digits[5] = "";
@@ -101,7 +101,7 @@ static bool slow_escape(struct slow_json *json)
     return code > 0 && !(code >= 0xDC00 && code <= 0xDFFF);
 }
 
-/* One character of more than one byte, by what it decodes to (RFC 3629). */
+/* A character of several bytes, checked by decoding it (RFC 3629). */
 static bool slow_utf8(struct slow_json *json)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the tests use what is set here
-# A Kubernetes API server with etcd, and with its controllers where a test asks for them, on loopback. There is no scheduler
-# and no kubelet: pods stay pending, and what is looked at is what admission has made of them. It ends only processes that
-# it started.
+# Starts a Kubernetes API server with etcd on loopback, and its controllers if a test asks for them. There is no scheduler
+# and no kubelet, so pods stay pending. The tests check what admission has changed in them. Ends only processes that it
+# started.
 
 CLUSTER_SERVERS=$PWD/.deps/fleet
 CLUSTER_ADMIN=cluster-admin-token
 
-# start_cluster_server NAME ARGUMENT...: in the background, its messages in a file of its name.
+# start_cluster_server NAME ARGUMENT...: starts it in the background, with its messages in a file of its name.
 start_cluster_server() {
     local name=$1
     shift
@@ -16,7 +16,7 @@ start_cluster_server() {
     echo "$!" >>"$CLUSTER/started"
 }
 
-# cluster_until SECONDS COMMAND...: until it succeeds.
+# cluster_until SECONDS COMMAND...: repeats the command until it succeeds.
 cluster_until() {
     local end=$((SECONDS + $1))
     shift
@@ -37,7 +37,7 @@ cluster_ready() {
     kubectl get --raw /readyz && kubectl get namespace default
 }
 
-# start_cluster DIRECTORY: everything that it writes lies there.
+# start_cluster DIRECTORY: starts the cluster, which writes only there.
 start_cluster() {
     CLUSTER=$1
     local etcd=http://127.0.0.1:2379 peers=http://127.0.0.1:2380 port=6443
@@ -80,7 +80,7 @@ cluster_ended() {
 stop_cluster() {
     local pid
     [[ -e $CLUSTER/started ]] || return 0
-    # The API server before its store.
+    # The API server ends before its store.
     while read -r pid; do
         kill "$pid" 2>/dev/null || continue
         cluster_until 20 cluster_ended "$pid" || kill -KILL "$pid"
@@ -88,22 +88,22 @@ stop_cluster() {
     rm -f "$CLUSTER/started"
 }
 
-# --- what is applied, and what comes of a pod ---------------------------------------------------------------------
+# --- manifests, and what admission does with a pod ---------------------------------------------------------------------
 
-# manifests [OVERLAY]: as they are shipped, but that a mistake in the policy refuses a pod: under Ignore it would look as if
-# the pod had not asked.
+# manifests [OVERLAY]: prints the manifests as shipped, but with failurePolicy Fail, so that an error of the policy rejects
+# a pod. Under Ignore the pod would look as if it had not asked for the library.
 manifests() {
     kubectl kustomize "config/kubernetes/${1:-base}" | sed 's/failurePolicy: Ignore/failurePolicy: Fail/'
 }
 
-# apply_policies [OVERLAY]: and wait until they are in force.
+# apply_policies [OVERLAY]: applies them, and waits until they are in force.
 apply_policies() {
     manifests "$@" >"$CLUSTER/manifests.yaml"
     kubectl apply -f "$CLUSTER/manifests.yaml" >/dev/null
     cluster_until 30 policies_act
 }
 
-# What the manifests say now is what a pod gets in a namespace that asks, and what is warned of.
+# Are the applied manifests in force, for changes and for warnings?
 policies_act() {
     local volume=emptyDir variable=LD_PRELOAD
     ! grep -q "expression: '\"image-volume\"'$" "$CLUSTER/manifests.yaml" || volume=image
@@ -129,14 +129,14 @@ make_namespaces() {
     kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted
 }
 
-# pod [FILTER]: a pod of one container, changed by a filter of jq.
+# pod [FILTER]: prints a pod of one container, changed by a filter of jq.
 pod() {
     jq -n '{apiVersion: "v1", kind: "Pod", metadata: {name: "pod"}, spec: {containers: [{name: "app", image: "app"}]}}
         | '"${1:-.}"
 }
 
-# create NAMESPACE [FILTER]: sets what the API server makes of the pod ($T/pod.json), and what it warns of ($T/warnings). A
-# pod that is refused fails.
+# create NAMESPACE [FILTER]: creates the pod, and writes the pod that the API server returns to $T/pod.json and its warnings
+# to $T/warnings. Fails if the pod is rejected.
 create() {
     pod "${2:-.}" >"$T/asked.json"
     create_file "$1" "$T/asked.json"
@@ -149,7 +149,7 @@ create_file() {
     }
 }
 
-# holds FILTER: a filter of jq that is true of the pod.
+# holds FILTER: the filter of jq is true for the pod.
 holds() {
     jq -e "$1" "$T/pod.json" >/dev/null || {
         echo "does not hold: $1"
@@ -158,7 +158,7 @@ holds() {
     }
 }
 
-# preload CONTAINER: what it preloads, each value it has in a line.
+# preload CONTAINER: prints each value of its LD_PRELOAD on a line.
 preloads() {
     jq -r --arg name "$1" '.spec | .containers + (.initContainers // []) | .[] | select(.name == $name).env // []
         | .[] | select(.name == "LD_PRELOAD") | .value // "nothing"' "$T/pod.json"
@@ -170,13 +170,13 @@ is_injected() {
     holds '.spec.volumes | any(.name == "nagleshim") and any(.name == "nagleshim-policy")'
 }
 
-# Nothing at all of it is there.
+# The pod contains nothing of nagleshim.
 is_untouched() {
     create_untouched || return
     diff <(without_identity "$T/untouched.json") <(without_identity "$T/pod.json")
 }
 
-# What the API server makes of the same pod where nobody asks.
+# Prints the same pod as the API server returns it in a namespace that does not ask for the library.
 create_untouched() {
     jq '.metadata.labels |= (. // {} | del(."nagleshim.dev/inject"))' "$T/asked.json" |
         kubectl create -n quiet --dry-run=server -o json -f - >"$T/untouched.json" 2>/dev/null
@@ -188,7 +188,7 @@ without_identity() {
         | if .metadata.labels == {} then del(.metadata.labels) else . end' "$1"
 }
 
-# Takes out what was put in, and nothing else: the rest has to be as it was.
+# Removes exactly what the policy has added. The rest must be unchanged.
 without_injection() {
     without_identity "$1" | jq -S '
         del(.metadata.labels."nagleshim.dev/injected")
@@ -201,7 +201,7 @@ without_injection() {
             | (select(.env).env |= without(.value == "/opt/nagleshim/libnagleshim.so")))'
 }
 
-# Each file of tests below fleet/cluster has its own cluster in $CLUSTER, with these namespaces.
+# Each test file below fleet/cluster has its own cluster in $CLUSTER, with these namespaces.
 cluster_setup_file() {
     start_cluster "$BATS_FILE_TMPDIR/cluster"
     make_namespaces >/dev/null

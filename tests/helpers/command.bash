@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # bats sets $status, $output, $stderr
 # shellcheck disable=SC2034 # the tests use what is set here
-# What the tests of the nagleshim command share: a clean environment, files to feed it, and assertions
-# that show what they saw. Must not start anything that outlives a test.
+# Shared by the tests of the nagleshim command: a clean environment, input files, and assertions that print the actual
+# output. Must not start a process that outlives a test.
 
 load "${BASH_SOURCE[0]%/*}/common"
 
@@ -13,9 +13,9 @@ command_setup() {
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     T=$BATS_TEST_TMPDIR
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
-    # No policy of the machine that the tests run on may decide what they see.
+    # The policies of this machine must not affect the tests.
     export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C
-    umask 022 # what others may write to is warned of
+    umask 022 # check warns about files that others may write to
     mkdir "$NAGLESHIM_POLICY_DIR"
 }
 
@@ -23,7 +23,7 @@ setup() {
     command_setup
 }
 
-# All skips go one way.
+# Skips the test.
 cannot_here() {
     ns_skip "$1"
 }
@@ -40,7 +40,7 @@ expect_status() {
     }
 }
 
-# The whole of a stream ("output" or "stderr") is this text.
+# expect_whole STREAM TEXT: the stream ("output" or "stderr") is exactly this text.
 expect_whole() {
     [[ ${!1} == "$2" ]] || {
         echo "expected $1 to be: $2"
@@ -49,7 +49,7 @@ expect_whole() {
     }
 }
 
-# A stream has this text somewhere.
+# expect_part STREAM TEXT: the stream contains this text.
 expect_part() {
     [[ ${!1} == *"$2"* ]] || {
         echo "expected in $1: $2"
@@ -66,19 +66,19 @@ expect_no_part() {
     }
 }
 
-# policy NAME RULES: a policy file with these rules, in JSON; prints its path.
+# policy NAME RULES: writes a policy file with these rules, in JSON, and prints its path.
 policy() {
     printf '{"version": 1, "rules": [%s]}\n' "$2" >"$T/$1.json"
     echo "$T/$1.json"
 }
 
-# A policy whose mistake is in line 2, column 24.
+# Writes a policy with a mistake in line 2, column 24, and prints its path.
 broken_policy() {
     printf '{"version": 1,\n "rules": [{"send": "fast"}]}\n' >"$T/broken.json"
     echo "$T/broken.json"
 }
 
-# expect STATUS [STREAM is|has|lacks TEXT]...: the status, and what the streams ("output" or "stderr") are.
+# expect STATUS [STREAM is|has|lacks TEXT]...: checks the exit status and the streams ("output" or "stderr").
 expect() {
     expect_status "$1" || return
     shift
@@ -104,7 +104,7 @@ each_refused() {
     done
 }
 
-# Directories of root's may lead to DIR: an ordinary user needs a way in.
+# let_others_in DIR: lets every user enter DIR and the directories above it.
 let_others_in() {
     local dir=$1
     while [[ $dir != / ]]; do
@@ -114,7 +114,7 @@ let_others_in() {
     done
 }
 
-# Programs of which each makes one thing true that the shim cannot reach; they exit with 3.
+# program KIND FILE: builds a program that the library cannot reach for one reason. It exits with 3.
 program() {
     local kind=$1 file=$2 flags=()
     local source='int socket(int, int, int); int main(int argc, char **argv) { return argv[argc] ? socket(0, 0, 0) : 3; }'
@@ -127,7 +127,7 @@ program() {
     esac
     printf '%s\n' "$source" | gcc "${flags[@]}" -x c -o "$file" -
     if [[ $kind == other-machine ]]; then
-        # e_machine, the halfword at 18: none that exists
+        # e_machine, the halfword at offset 18, becomes an unknown machine.
         printf '\xee\xee' | dd of="$file" bs=1 seek=18 conv=notrunc status=none
     fi
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What every test that starts programs needs: a clean environment, servers whose port is known and that end
-# with the test, and the kernel's count of delayed ACKs. Ends only processes that it started.
+# Functions for every test that starts programs: a clean environment, servers that end with the test and whose port is
+# known, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
 bats_require_minimum_version 1.5.0
 
@@ -18,7 +18,7 @@ make_apart() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 B="$T/build" "$@" 3>&-
 }
 
-# A test that this machine or this user cannot run; a failure where nothing may be skipped.
+# Skips a test that this machine or this user cannot run. With NAGLESHIM_MUST_WORK=1 this is a failure.
 ns_skip() {
     if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
         echo "cannot be tested here: $1"
@@ -32,13 +32,13 @@ ns_setup() {
     T=$BATS_TEST_TMPDIR
     EXAMPLES=$PWD/build/examples
     PROBES=$PWD/build/probes
-    # NS_LIBRARY: another build of it, with what has to be loaded before it (tests/sanitized).
+    # NS_LIBRARY names another build of the library, and libraries to load before it (tests/sanitized).
     LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=()
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
-    # No policy of the machine that the tests run on may decide what they see.
+    # The policies of this machine must not affect the tests.
     export NAGLESHIM_POLICY_DIR=$T/no-policies LC_ALL=C
     mkdir -p "$NAGLESHIM_POLICY_DIR"
 }
@@ -46,10 +46,10 @@ ns_setup() {
 ns_teardown() {
     local pid
     for pid in "${NS_STARTED[@]}"; do
-        # timeout makes a process group, and cannot take what it runs with it when it is killed.
+        # timeout makes a process group. A killed timeout does not end the program that it runs.
         kill -KILL -- "$pid" "-$pid" 2>/dev/null || true
     done
-    # Without a process to wait for, wait would wait for the clock by which bats ends a test, too.
+    # Without arguments, wait would also wait for the timer with which bats limits a test.
     [[ ${#NS_STARTED[@]} -eq 0 ]] || wait "${NS_STARTED[@]}" 2>/dev/null || true
 }
 
@@ -58,7 +58,7 @@ ns_needs_strace() {
     strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
 }
 
-# A file of tests that needs more defines its own.
+# A test file that needs more defines its own setup.
 setup() {
     ns_setup
 }
@@ -67,19 +67,19 @@ teardown() {
     ns_teardown
 }
 
-# ns_start NAME COMMAND...: in the background; its output is in $T/NAME.out and $T/NAME.err.
+# ns_start NAME COMMAND...: starts it in the background; its output is in $T/NAME.out and $T/NAME.err.
 ns_start() {
     local name=$1
     shift
-    # Emptied before it starts: what an earlier one of that name said must not be taken for its words.
+    # The output of an earlier process of this name must not be read as that of the new one.
     : >"$T/$name.out"
-    # bats waits for whoever holds descriptor 3.
+    # bats waits for every process that has descriptor 3 open.
     "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     NS_PID[$name]=$!
     NS_STARTED+=("$!")
 }
 
-# ns_wait_for FILE REGEX [SECONDS]: until a line of FILE matches.
+# ns_wait_for FILE REGEX [SECONDS]: waits until a line of FILE matches.
 ns_wait_for() {
     local end=$((SECONDS + ${3:-10}))
     until grep -qaE -- "$2" "$1" 2>/dev/null; do
@@ -92,7 +92,7 @@ ns_wait_for() {
     done
 }
 
-# ns_port NAME: the port that a server said it listens on, in $port.
+# ns_port NAME: sets port to the port that a server has printed.
 ns_port() {
     ns_wait_for "$T/$1.out" '[Ll]istening on port [0-9]+$|port [0-9]+ ' || {
         cat "$T/$1.err"
@@ -102,7 +102,7 @@ ns_port() {
     port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/$1.out")
 }
 
-# ns_join NAME [SECONDS]: until it has ended by itself; its exit status.
+# ns_join NAME [SECONDS]: waits until it has ended by itself, and returns its exit status.
 ns_join() {
     local pid=${NS_PID[$1]}
     timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null || {
@@ -118,13 +118,13 @@ ns_stop() {
     ns_join "$1" || true
 }
 
-# tcp_counter NAME: one of TcpExt's counters in this network namespace.
+# tcp_counter NAME: prints a TcpExt counter of this network namespace.
 tcp_counter() {
     awk -v name="$1" '/^TcpExt:/ { if (!n) n = split($0, names); else split($0, values) }
         END { for (i = 1; i <= n; i++) if (names[i] == name) print values[i] }' /proc/net/netstat
 }
 
-# Delayed ACKs sent so far.
+# Prints the number of delayed ACKs sent so far.
 ns_delayed_acks() {
     tcp_counter DelayedACKs
 }
@@ -148,17 +148,17 @@ for _ in range(300):
 raise SystemExit(max(late) < 0.004)'
 }
 
-# field NAME FILE: the number behind this word in the last line of a program's results that has it.
+# field NAME FILE: prints the number after this word, from the last line of FILE that has it.
 field() {
     awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) value = $(i + 1) } END { print value }' "$2"
 }
 
-# holds "EXPRESSION": an arithmetic comparison of numbers that need not be whole.
+# holds "EXPRESSION": compares numbers, which may have fractions.
 holds() {
     awk "BEGIN { exit !($1) }"
 }
 
-# The first Python that has these modules, in $python.
+# ns_python MODULE...: sets python to the first Python that has these modules.
 ns_python() {
     for python in /usr/bin/python3 python3; do
         if "$python" -c 'import importlib, sys
@@ -170,10 +170,10 @@ for name in sys.argv[1:]:
     ns_skip "no Python with: $*"
 }
 
-# What starts a command in a mount namespace of its own, in the array "mounts". In a chroot, where / is no
-# mount point, its mounts may be seen outside: whoever uses this unmounts what it mounted. Where there is no
-# such namespace, nothing is installed and nothing may be skipped, the machine is one to be thrown away: then
-# "mounts" is empty, and what is put on the machine is to be taken away again.
+# Sets the array "mounts" to a command that starts another one in its own mount namespace. In a chroot, where / is not a
+# mount point, its mounts may be visible outside, so the caller must unmount them. If there is no such namespace, no test
+# may be skipped and nothing is installed, the machine is assumed to be disposable: "mounts" is then empty, and the caller
+# must remove what it installs.
 ns_mount_namespace() {
     mounts=(unshare --mount)
     [[ $EUID -eq 0 ]] || mounts=(unshare --map-root-user --mount)
@@ -185,7 +185,7 @@ ns_mount_namespace() {
         ! -e /usr/local/lib/libnagleshim.so ]] || ns_skip "no mount namespace of one's own"
 }
 
-# mapped NAME: whether a program that ns_start started, and that runs, has the shim in its memory.
+# mapped NAME: is the library mapped in a running program that ns_start has started?
 mapped() {
     local maps
     maps=$(cat "/proc/${NS_PID[$1]}/maps")
@@ -196,8 +196,8 @@ mapped() {
     [[ $maps == *libnagleshim.so* ]]
 }
 
-# ns_wait_for_tun NAME REGEX: until a program that ns_start started, and that makes a TUN device, says so; it
-# ends with 77 where there are none.
+# ns_wait_for_tun NAME REGEX: waits until a program that ns_start has started prints that it has made a TUN device. The
+# program exits with 77 if there are no TUN devices.
 ns_wait_for_tun() {
     local end=$((SECONDS + 10)) status=0
     until grep -qE -- "$2" "$T/$1.out"; do

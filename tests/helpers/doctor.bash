@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # bats sets $output and $lines
 # shellcheck disable=SC2034 # the tests use what is set here
-# What the tests of `nagleshim doctor` share: programs and processes to look at, and what is to be said of them.
+# Shared by the tests of `nagleshim doctor`: programs and processes to examine, and the expected results.
 
 load "${BASH_SOURCE[0]%/*}/command"
 
@@ -23,33 +23,33 @@ doctor() {
     run --separate-stderr "$NS" doctor "$@"
 }
 
-# doctor of a process that ns_start started by this name
+# doctor_of NAME: runs doctor for a process that ns_start has started under this name.
 doctor_of() {
     doctor --pid "${NS_PID[$1]}"
 }
 
-# Root in a container may lack CAP_SYS_PTRACE (bit 19), and is then denied other users' processes.
+# Without CAP_SYS_PTRACE (bit 19), as in some containers, root may not examine other users' processes.
 has_ptrace() {
     (((0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 19) & 1))
 }
 
-# Under Yama only an ancestor may read another process's memory, or who has that right.
+# Under Yama only an ancestor, or a process with CAP_SYS_PTRACE, may read a process's memory.
 may_look() {
     [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || has_ptrace ||
-        cannot_here "kernel.yama.ptrace_scope is not 0, and CAP_SYS_PTRACE is not there"
+        cannot_here "kernel.yama.ptrace_scope is not 0, and CAP_SYS_PTRACE is missing"
 }
 
 expect_denied() {
     expect 3 stderr has "nagleshim doctor: permission denied: process ${NS_PID[$1]} runs as user "
 }
 
-# also NAME PID: a process that another one started; ends with the test.
+# also NAME PID: registers a process that another one has started, so that it ends with the test.
 also() {
     NS_PID[$1]=$2
     NS_STARTED+=("$2")
 }
 
-# The last line of stdout.
+# The last line of stdout is this verdict.
 expect_verdict() {
     [[ ${lines[-1]} == "verdict: $1" ]] || {
         echo "expected verdict: $1"
@@ -64,7 +64,7 @@ expect_works() {
     expect_no_part output "reason: "
 }
 
-# expect_fails NAME REASON: with this one reason.
+# expect_fails NAME REASON: the library does not work in the process, for this one reason.
 expect_fails() {
     expect_status 1
     expect_verdict "the shim does not work in process ${NS_PID[$1]}"
@@ -72,7 +72,7 @@ expect_fails() {
     [[ $(grep -c '^reason: ' <<<"$output") -eq 1 ]]
 }
 
-# patient NAME WHAT [COMMAND...]: the probe, started by that command; it is ready when this returns.
+# patient NAME WHAT [COMMAND...]: starts the probe with that command, and waits until it is ready.
 patient() {
     local name=$1 what=$2
     shift 2
@@ -84,25 +84,25 @@ patient() {
     number=$(sed 's/^ready //' "$T/$name.out")
 }
 
-# examine NAME WHAT [COMMAND...]: the same, and what doctor says of it.
+# examine NAME WHAT [COMMAND...]: the same, and runs doctor for it.
 examine() {
     patient "$@" && doctor_of "$1"
 }
 
-# A server with the shim: sets port.
+# Starts a server with the library, and sets port.
 server() {
     ns_start "$1" env LD_PRELOAD="$LIBRARY" "$EXAMPLES/queue_server" --connections 0 0
     ns_port "$1"
 }
 
-# A server for clients that write in pieces. Sets port, and stalling, a client that stalls 30 times.
+# Starts a server for clients that write in pieces. Sets port, and stalling to a client that stalls 30 times.
 victim() {
     ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
     ns_port server
     stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
 }
 
-# says FILE EXPRESSION: the expression is true for the object o in that file, and what diagnose prints fits its schema.
+# says FILE EXPRESSION: the expression is true for the object o in that file, and an object of diagnose fits its schema.
 says() {
     "$python" - "$1" "$2" <<'PYTHON'
 import json, sys
@@ -117,8 +117,8 @@ assert eval("(" + sys.argv[2] + ")"), json.dumps(o, indent=1)[:6000]
 PYTHON
 }
 
-# A root of its own with the probe as /patient, what it and the shim need, and empty /etc/nagleshim and /opt: sets
-# root, and enter, which starts a command there.
+# Makes a root directory with the probe as /patient, the libraries that the probe and nagleshim need, and empty
+# /etc/nagleshim and /opt. Sets root, and enter, which starts a command there.
 make_root() {
     local file
     root=$T/root
@@ -134,7 +134,7 @@ make_root() {
     grep -q 'cannot none' "$T/none.err" || cannot_here "no chroot"
 }
 
-# A program for a musl that is there, linked with what is: the loader is all that counts here.
+# Sets musl to the installed loader of musl.
 musl_loader() {
     musl=$(echo /lib/ld-musl-*.so.1)
     [[ -e $musl ]] || cannot_here "musl is not installed"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Which files of tests there are, and what each promises. Every function goes by the root of the tree.
+# Finds test files and their promises. Every function must be called in the root of the tree.
 #
-# tests/FOLDER/*.bats are what `make check` runs; what lies one folder deeper needs a system of its own, and has a make
-# target of its own. NAME.gen prints a file of tests, which goes to the same place below build/tests.
+# `make check` runs tests/FOLDER/*.bats. Files one folder deeper need their own system and have their own make targets.
+# NAME.gen prints a test file, which is written to the same place below build/tests.
 
-# generate_tests: writes anew what a table has made, so that none is older than its table.
+# generate_tests: writes the generated files again, so that none is older than its table.
 generate_tests() {
     local maker file new
     for maker in tests/*/*.gen tests/*/*/*.gen; do
@@ -18,12 +18,12 @@ generate_tests() {
             echo "tests/run: $maker has failed" >&2
             return 1
         }
-        # Another run may be reading it.
+        # Another run may be reading the old file.
         mv -f "$new" "$file"
     done
 }
 
-# test_files [DEEP]: the files of `make check`, a line each; with DEEP, the others.
+# test_files [DEEP]: prints the files of `make check`, one per line; with DEEP, the others.
 test_files() {
     local depth=2
     [[ -z ${1-} ]] || depth=3
@@ -31,13 +31,13 @@ test_files() {
         sed -E 's#^(.*)\.gen$#build/\1.bats#' | LC_ALL=C sort
 }
 
-# place_of FILE: its folder and name below tests or build/tests.
+# place_of FILE: prints its folder and name below tests or build/tests.
 place_of() {
     local place=${1#build/}
     echo "${place#tests/}"
 }
 
-# find_tests WHAT: the files of a folder, or the one that is called so, by its path or by its name alone.
+# find_tests WHAT: prints the files of a folder, or the file with this path or name.
 find_tests() {
     local file wanted=${1#./} found=()
     if [[ -f $1 ]]; then
@@ -61,32 +61,32 @@ find_tests() {
     printf '%s\n' "${found[@]}"
 }
 
-# promise_of FILE: the sentence in its first comments.
+# promise_of FILE: prints the promise in its first comments.
 promise_of() {
     awk '!/^#/ { exit } sub(/^# Promise: /, "") { print; exit }' "$1"
 }
 
-# titles_of FILE: the names of its tests.
+# titles_of FILE: prints the names of its tests.
 titles_of() {
     sed -nE 's/^@test "(.*)" \{.*$/\1/p' "$1"
 }
 
-# pattern_of: for FILTER, what matches exactly the names that come in, a line each.
+# pattern_of: prints a FILTER that matches exactly the names on standard input, one per line.
 pattern_of() {
     echo "^($(sed 's/[^A-Za-z0-9 ]/./g' | paste -sd '|'))$"
 }
 
-# names_but PATTERN FILE: for FILTER, the tests of FILE whose names do not match.
+# names_but PATTERN FILE: prints a FILTER for the tests of FILE whose names do not match.
 names_but() {
     titles_of "$2" | grep -vE -- "$1" | pattern_of
 }
 
-# names_of_part FILE PART PARTS: for bats, every PARTS-th test of FILE whose name matches FILTER, from PART on.
+# names_of_part FILE PART PARTS: prints a pattern for every PARTS-th test of FILE that matches FILTER, from PART on.
 names_of_part() {
     titles_of "$1" | grep -E -- "${FILTER-}" | awk -v part="$2" -v parts="$3" 'NR % parts == part % parts' | pattern_of
 }
 
-# limit_of FILE: the seconds that each of its tests may take.
+# limit_of FILE: prints the seconds that each of its tests may take.
 limit_of() {
     (
         eval "$(grep -m 1 -E '^ *(export )?BATS_TEST_TIMEOUT=' "$1")"
@@ -94,13 +94,13 @@ limit_of() {
     )
 }
 
-# says FILE WORD: what follows "# WORD:" in its first comments; fails if it is not there.
+# says FILE WORD: prints the word after "# WORD:" in its first comments; fails if there is none.
 says() {
     awk -v word="$2:" '!/^#/ { exit } $1 == "#" && $2 == word { print $3; found = 1; exit } END { exit !found }' "$1"
 }
 
-# jobs_of KIND FILE...: FILE:PART:PARTS, a line each; first the files with parts and with long limits, which take longest.
-# KIND is "alone" for files beside which nothing may run, or "".
+# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line. Files with parts or long limits come first, because they take
+# longest. KIND is "alone" for files that must run alone, or "".
 jobs_of() {
     local kind=$1 file parts part tests alone
     shift
@@ -117,7 +117,7 @@ jobs_of() {
     done | sort -k 1,1rn -k 2,2rn | cut -d ' ' -f 3
 }
 
-# list_tests: every file by its folder, with its number of tests and its promise.
+# list_tests: prints every file by its folder, with its number of tests and its promise.
 list_tests() {
     local file place folder last='' promise deep status=0 files tests count
     for deep in '' deep; do

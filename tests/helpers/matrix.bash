@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # $port, $python, $T, $EXAMPLES, $PROBES: helpers/common.bash
-# A cell of the matrix: two programs, the shim with a policy in none, one or both of them, and what must be
-# seen. Timing has a wide gap (20 ms, and four times less) and may be tried again; a byte that is wrong, a
-# program that fails or a shim that is not there may not.
+# Runs a cell of the matrix: two programs, with the library and a policy in none, one or both of them. If the timing is
+# not as expected (the limits are 20 ms and a quarter of that), the run is repeated. A wrong byte, a failed program or a
+# missing library is an error at once.
 
-# Whether this kernel bounds a socket's delayed ACKs: TCP_DELACK_MAX_US is 46.
+# Can this kernel limit a socket's delayed ACKs? TCP_DELACK_MAX_US is 46.
 kernel_bounds_delayed_acks() {
     ns_python
     "$python" -c 'import socket
 socket.socket().setsockopt(socket.IPPROTO_TCP, 46, 8000)' 2>/dev/null
 }
 
-# What a scenario runs, for a number of rounds after the warm-up: server and client (PORT is put in later),
-# which of them is the writing end, whose line tells the stalls and whose the segments, and the rest
-# of the rule.
+# scenario NAME ROUNDS WARMUP: sets the commands server and client (PORT is replaced later), the writing end, the ends
+# whose results have the stalls and the segments, and the rest of the rule.
 scenario() {
     local name=$1 rounds=$2 warmup=$3
-    # Half of them over IPv6 where there is any; a bare system has no /etc/hosts that knows localhost.
+    # Half of the scenarios use IPv6 if there is any. A minimal system may have no localhost in /etc/hosts.
     local localhost=127.0.0.1
     ! grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || localhost=::1
     writing=client
     stalls_by=client
     segments_by=client
-    # So long that no burst is late on a busy machine.
+    # With this limit no burst is late on a busy machine.
     rest='"max_delay_us": 100000'
     case $name in
     redhat)
@@ -72,8 +71,8 @@ scenario() {
     esac
 }
 
-# Puts the shim in front of a command, in the array "with", if it belongs there; sets the policy if not, to
-# show that it is the library that does it.
+# shim_for END WHERE: sets the array "with" to the environment of this end. The policy is set in any case, to show that the
+# library makes the difference.
 shim_for() {
     local end=$1 where=$2
     with=(env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$end.log" NAGLESHIM_POLICY="$policy")
@@ -86,7 +85,7 @@ shim_for() {
     fi
 }
 
-# Runs the two; every byte is checked by the programs themselves.
+# Runs both programs, which check every byte.
 run_both() {
     local before with
     rm -f "$T"/{server,client}.{log,out,err}
@@ -110,7 +109,7 @@ run_both() {
     delayed=$(($(ns_delayed_acks) - before))
 }
 
-# The library was in the processes where it should be, found their sockets and gave them the rule.
+# The library was in exactly the right processes, and treated their sockets.
 check_where() {
     local end
     for end in "${shimmed[@]}"; do
@@ -128,13 +127,13 @@ check_where() {
     done
 }
 
-# Whether the numbers are those of a cell that flows, or stalls.
+# timing_is VERDICT ROUNDS: do the stalls, the median and the delayed ACKs agree with the verdict?
 timing_is() {
     local rounds=$2 most least share=0.4
     stalls=$(field stalls "$T/$stalls_by.out")
     median=$(field median_us "$T/$stalls_by.out")
     if [[ $1 == late ]]; then
-        # Where others use the machine, some rounds are later than that.
+        # On a busy machine some rounds are later.
         holds "$stalls <= 0.2 * $rounds && $median > 5000 && $median < 20000" &&
             [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]
     elif [[ $1 == flows ]]; then
@@ -145,7 +144,7 @@ timing_is() {
         # In some scenarios only every second round stalls; of the paced records, many wait for one ACK.
         least=$stalls
         [[ $name != record-paced ]] || least=1 share=0.2
-        # Where others use the machine, a round may be late without a delayed ACK.
+        # On a busy machine a round may be late without a delayed ACK.
         holds "$stalls >= $share * $rounds" &&
             { [[ $NS_ISOLATED == 0 ]] || holds "$delayed >= 0.8 * $least"; }
     fi
@@ -159,13 +158,13 @@ segments_are() {
     [[ $seen != none ]] && holds "$seen > 0.95 * $1 && $seen < 1.05 * $1"
 }
 
-# outcome SCENARIO WHERE VERDICT SEGMENTS: with the policy in $policy, or if $send is set, of that mode and $ack.
+# outcome SCENARIO WHERE VERDICT SEGMENTS: runs it with the policy in $policy or, if $send is set, with $send and $ack.
 outcome() {
     local name=$1 where=$2 verdict=$3 expected=$4
     local attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by rest
     local server client shimmed bare
 
-    # A new connection acknowledges at once for some rounds; where each takes 44 ms, few must do.
+    # A new connection acknowledges at once for some rounds. If each round takes 44 ms, a short warm-up must do.
     if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
         verdict=stalls
     fi
@@ -186,8 +185,7 @@ outcome() {
         fi
         echo "attempt $attempt, $rounds rounds: $stalls stalls, median $median us," \
             "${segments:-unknown} segments a round, $delayed delayed ACKs"
-        # Stalls come for sure if there are rounds enough; none come if nobody else was in the way, and
-        # when most rounds were slow, that was no accident.
+        # With enough rounds stalls are certain. Slow rounds may come from a busy machine, but not if most are slow.
         if [[ $verdict != flows ]]; then
             rounds=$((2 * rounds))
             [[ $attempt -lt 3 ]] || break
@@ -208,7 +206,7 @@ cell() {
     outcome "$1" "$4" "$5" "$6"
 }
 
-# flow SCENARIO WHERE SEGMENTS: with the policy in $policy, or in files.
+# flow SCENARIO WHERE SEGMENTS: does not stall with the policy in $policy, or in files.
 flow() {
     outcome "$1" "$2" flows "$3"
 }

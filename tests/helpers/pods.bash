@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the scripts share that play a pod with podman, without a cluster and without a registry: a place for podman's images of
-# their own ($work), and root file systems made of the examples' programs. Sourced behind examples/lib.bash, never run.
+# Shared by the scripts that run a pod with podman, without a cluster or a registry: a private directory for podman's images
+# ($work), and root file systems with the example programs. It is sourced after examples/lib.bash and never run.
 
 pod_podman() {
     podman --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"
@@ -9,7 +9,7 @@ pod_podman() {
 
 clean_up() {
     pod_podman pod rm --all --force >/dev/null 2>&1 || true
-    # Files of a user's containers belong to others of that user's ids.
+    # Files of a user's containers may belong to that user's subordinate ids.
     (( EUID == 0 )) || podman unshare rm -rf "$work/storage"
     rm -rf "$work"
 }
@@ -22,7 +22,7 @@ leave_hybrid_cgroups() {
     exec unshare --mount -- bash -c 'umount /sys/fs/cgroup/unified && exec "$0" "$@"' "$0" "$@"
 }
 
-# at_most NUMBER FLAG: NUMBER, or our own hard limit if that is less, in podman's form.
+# at_most NUMBER FLAG: prints NUMBER, or this process's hard limit if that is lower, in podman's form.
 at_most() {
     local limit
     limit=$(ulimit -H "$2")
@@ -32,7 +32,7 @@ at_most() {
     echo "$limit:$limit"
 }
 
-# podman asks for more than a process may have whose own limits were lowered. The pod needs little.
+# By default podman asks for higher limits than a process with lowered limits may set. The pod needs little.
 configure() {
     cat >"$work/containers.conf" <<END
 [containers]
@@ -41,7 +41,7 @@ END
     export CONTAINERS_CONF=$work/containers.conf
 }
 
-# add_objects DIRECTORY FILE: the shared objects that FILE needs, into a root file system.
+# add_objects DIRECTORY FILE: copies the shared objects that FILE needs into a root file system.
 add_objects() {
     local object
     { ldd "$2" | grep -oE '/[^ ]+' || true; } | while read -r object; do
@@ -59,7 +59,7 @@ add_programs() {
     done
 }
 
-# The programs of the application, for musl, and musl.
+# Adds musl and the programs of the application, built for musl.
 add_musl() {
     local app=$1 program headers
     headers=(-idirafter /usr/include -idirafter "/usr/include/$(gcc -print-multiarch)")
@@ -78,8 +78,8 @@ add_glibc() {
     gcc -O2 -o "$app/bin/run" "$root/examples/sidecar/app.c"
 }
 
-# make_app_image KIND NAME POSTS [CHANGE]...: an image whose program posts so often to a queue of its own; add_KIND fills
-# it, and each CHANGE is a line of a Containerfile.
+# make_app_image KIND NAME POSTS [CHANGE]...: makes an image whose program sends POSTS posts to its own queue. add_KIND adds
+# the files, and each CHANGE is a line of a Containerfile.
 make_app_image() {
     local app=$work/app-$1 change changes=()
     mkdir -p "$app"/{dev,etc,proc,sys,tmp}
@@ -90,8 +90,8 @@ make_app_image() {
     tar -C "$app" -c . | pod_podman import -q "${changes[@]}" - "$2" >/dev/null
 }
 
-# play_pod MANIFEST POD CONTAINER: sets what the container printed, and how many of its posts stalled; false if the pod could
-# not be played, or the container failed.
+# play_pod MANIFEST POD CONTAINER: runs the pod, and sets the container's output and the number of its stalled posts. Fails if
+# the pod could not be run, or the container failed.
 play_pod() {
     local code=
     if ! pod_podman kube play --network none "$1" >"$work/play" 2>&1; then

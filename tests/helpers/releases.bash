@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What runs on other releases of Debian share: where they come from, and the table of their results.
+# Shared by runs on other releases of Debian: their mirror, and the table of results.
 
-# The mirror of Debian itself among the sources of apt, in $mirror, and the proxy by which apt reaches it.
+# Sets mirror to Debian's mirror in apt's sources, and proxy to apt's proxy for it.
 find_mirror() {
     # shellcheck disable=SC2016 # apt's own fields
     local format='$(ORIGIN)|$(LABEL)|$(REPO_URI)'
@@ -19,16 +19,16 @@ find_mirror() {
     [[ -z ${https_proxy-} ]] || export https_proxy
 }
 
-# add_counts FILE: what tests/run counted there, to $passed, $failed and $skipped.
+# add_counts FILE: adds the counts of tests/run in FILE to passed, failed and skipped.
 add_counts() {
     local p f s
     read -r p f s < <(tail -n 1 "$1" |
         sed -nE 's/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p') || true
-    # A run that does not come to its end has failed.
+    # A run that was interrupted has failed.
     passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1})) skipped=$((skipped + ${s:-0}))
 }
 
-# print_table FILE...: what tests/run printed of each, as a column under the file's name, one row for each test.
+# print_table FILE...: prints a table with a row for each test, and a column for each FILE with the output of tests/run.
 print_table() {
     awk -v files="$*" '
         function short(path) { sub(/.*\//, "", path); return path }

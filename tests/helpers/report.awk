@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Joins bats's reports of several jobs: numbers the tests through, and ends with the seconds and tests of each file, the
-# tests that failed, and the line that counts them all. "job FILE SECONDS" comes before each report.
+# Joins the bats reports of several jobs. It numbers all tests, and ends with the seconds and tests of each file, the failed
+# tests, and the line with the counts. "job FILE SECONDS" precedes each report.
 
 function end_job() {
-    # A file whose setup failed does not report its tests, nor does one that had to be ended.
+    # A file whose setup failed, or that had to be killed, does not report its tests.
     missing = planned - reported
     if (missing > 0) {
         print "# " name ": " missing " tests did not report" (running == "" ? "" : "; it was ended in: " running)

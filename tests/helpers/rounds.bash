@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # what helpers/common.bash and the tests set
-# Two programs that ask and answer over one connection, each with the library or without: do their rounds stall?
+# Runs two programs that exchange requests and answers over one connection, each with or without the library.
 
-# One run: each end has the library or not; the counts are of the client.
+# Runs both programs once, and reads the client's counts.
 run_once() {
     local rounds=$1 before port
     rm -f "$T"/*.{out,err,log}
@@ -23,7 +23,7 @@ run_once() {
     median=$(field median_us "$T/client.out")
 }
 
-# The library treated the sockets of the end that has it, and is not in the other.
+# The library has treated the sockets of the end that preloads it, and is not in the other end.
 check_library() {
     local end wanted
     for end in server client; do
@@ -39,7 +39,7 @@ check_library() {
     done
 }
 
-# rounds_are VERDICT: of what the arrays server, client, on_server and on_client say.
+# rounds_are VERDICT: runs the programs of the arrays server, client, on_server and on_client.
 rounds_are() {
     local verdict=$1 attempt rounds=100 warmup=20 stalls median delayed
     if [[ $verdict != flows ]]; then
@@ -72,10 +72,10 @@ auto_cork() {
     printf 'NAGLESHIM_POLICY={"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": %d}]}' "$1"
 }
 
-# shim_on END VERDICT [POLICY]: of the two ends only this one has the library; END is none, too.
+# shim_on END VERDICT [POLICY]: only this end (client, server or none) has the library.
 shim_on() {
     local preload=LD_PRELOAD
-    # The server itself, not what makes its connection.
+    # The server itself, and not the program that makes its connection, gets the library.
     [[ $1 == client || ${server[0]} == server ]] || preload=INETD_PRELOAD
     on_server=() on_client=()
     case $1 in

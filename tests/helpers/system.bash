@@ -10,7 +10,7 @@ system_setup() {
     [[ $EUID -eq 0 ]] || as_root=(unshare --map-root-user)
     "${as_root[@]}" chroot / true 2>/dev/null || cannot_here "no chroot"
     make_system
-    # What a system looks like that nobody has touched.
+    # The files of an unchanged system.
     snapshot >"$T/before"
 }
 
@@ -18,7 +18,7 @@ setup() {
     system_setup
 }
 
-# A system that can start cat and true, with the library in /usr/lib: sets R.
+# Makes a system that can start cat and true, with the library in /usr/lib. Sets R.
 make_system() {
     local file
     R=$T/system
@@ -36,7 +36,7 @@ snapshot() {
     (cd "$R" && find etc -printf '%p %y %m\n' -type f -exec cat {} \; | sort)
 }
 
-# Nothing in /etc differs from what it was.
+# Nothing in /etc has changed.
 expect_untouched() {
     snapshot >"$T/after"
     diff "$T/before" "$T/after"
@@ -50,15 +50,15 @@ enable() {
     host enable --root "$R" --library "${library:-/usr/lib/libnagleshim.so}" "$@"
 }
 
-# unit NAME LINE...: a unit of the distribution's with these lines in [Service].
+# unit NAME LINE...: writes a unit of the distribution with these lines in [Service].
 unit() {
     local name=$1
     shift
     printf '%s\n' '[Unit]' 'Description=test' '[Service]' "$@" 'ExecStart=/bin/true' >"$R/usr/lib/systemd/system/$name"
 }
 
-# Makes the system one in which systemd runs, as far as this command can tell: systemctl shows the properties in the file
-# /show/UNIT; once the drop-in is there, its Environment=, or the file /show/UNIT.after. /show/manager is systemd's own.
+# Makes a system in which systemd seems to run. A stub of systemctl shows the properties in the file /show/UNIT. Once the
+# drop-in exists, it shows the drop-in's Environment=, or the file /show/UNIT.after. /show/manager is for systemd itself.
 make_live() {
     local file
     mkdir -p "$R"/{show,usr/bin,run/systemd/{system,units}}
@@ -97,7 +97,7 @@ END
     find "$R" -type d -exec chmod 0755 {} +
 }
 
-# live WORDS...: `nagleshim host` in that system.
+# live WORDS...: runs `nagleshim host` in that system.
 live() {
     local -a named=()
     [[ $1 != enable ]] || named=(--library /usr/lib/libnagleshim.so)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# For tests of top: clients that are watched, other users, and a terminal.
+# Functions for the tests of top: clients to watch, other users, and a terminal.
 # shellcheck shell=bash
 # shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # quotes are for other shells; each test is a process of its own; variables are for, and from, the test
 
@@ -17,7 +17,8 @@ teardown() {
     ns_teardown
 }
 
-# posts NAME OPTIONS...: a client that posts to a server for some seconds, in a network of their own. $pid is the client.
+# posts NAME OPTIONS...: starts a client that posts to a server for some seconds, in their own network namespace. $pid is
+# the client.
 posts() {
     local name=$1
     shift
@@ -36,7 +37,7 @@ END
     sleep 1
 }
 
-# From now on top runs as another user, with what he needs where he may read it.
+# Lets top run as another user, with copies of its files that this user may read.
 two_users() {
     local directory=$T
     [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
@@ -59,7 +60,7 @@ shown() {
 
 screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
 
-# shows "TEXT": until the screen has it.
+# shows "TEXT": waits until the screen has it.
 shows() {
     local i
     for ((i = 0; i < 100; i++)); do
@@ -70,7 +71,7 @@ shows() {
     return 1
 }
 
-# The row of process $pid: what it is told to lose, in ms a second, in $lost; holds a second in $rate.
+# Reads the row of process $pid: sets lost to the ms lost per second, and rate to the holds per second.
 watched() {
     shown "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
     [[ $status -eq 0 && -z $stderr ]]

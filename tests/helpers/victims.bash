@@ -44,7 +44,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-# wait_for_listener NAME PORT: until a program that ns_start started listens there.
+# wait_for_listener NAME PORT: waits until a program that ns_start has started listens there.
 wait_for_listener() {
     local end=$((SECONDS + 20)) line
     printf -v line ': [0-9A-F]+:%04X [0-9A-F]+:0000 0A ' "$2"
@@ -133,8 +133,8 @@ run_pair() {
     done
 }
 
-# victim NAME VERDICT: without the library the operations of this row stall, or flow. With it on the server, on the client and
-# on both, or on the proxy, they flow.
+# victim NAME VERDICT: without the library the operations of this row stall, or not ("flows"). With it on the server, on the
+# client and on both, or on the proxy, they do not.
 victim() {
     local where places=(server client both) servers scripts site on_server on_proxy on_client
     local -A row=()
@@ -148,7 +148,7 @@ victim() {
     done
 }
 
-# victim_way WHERE VERDICT: with the library there.
+# victim_way WHERE VERDICT: runs the row with the library there.
 victim_way() {
     local verdict=$2 operations=100 attempt before delayed stalls median
     on_server=() on_proxy=() on_client=()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A query with a parameter, whose messages are written apart. Usage: deno_query.cjs PORT OPERATIONS
+// A query with a parameter, whose messages are written separately. Usage: deno_query.cjs PORT OPERATIONS
 const {measure} = require("./rounds");
 const {Client} = require(process.env.NODE_PATH + "/pg");
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# POSTs over one kept connection. Usage: httpcore_post.py PORT OPERATIONS
+# POSTs over one persistent connection. Usage: httpcore_post.py PORT OPERATIONS
 import sys
 
 import httpcore

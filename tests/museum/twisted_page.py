@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A page of two parts, of which the second comes later, as from another service. Usage: twisted_page.py PORT
+# A page of two parts. The second part comes later, as from another service. Usage: twisted_page.py PORT
 import sys
 
 from twisted.internet import reactor

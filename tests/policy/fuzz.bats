@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: No policy file, however broken, harms the program that reads it, and the judge claims no stall without its proof.
-# Runs the fuzzers of the policy and the judge with AddressSanitizer and UBSan: over inputs that follow from a
-# fixed seed, and with FUZZ_SECONDS (make fuzz: 600) for that long over new ones. An input that fails goes to
-# build/fuzz/crashes.
+# Promise: No broken policy file harms the program that reads it, and the judge reports no stall without its proof.
+# Runs the fuzzers of the policy and of the judge with AddressSanitizer and UBSan: with inputs from a fixed seed, and with
+# FUZZ_SECONDS (make fuzz: 600) for that long with new inputs. A failing input is written to build/fuzz/crashes.
 
 BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-0} + 140))
 load ../helpers/common
@@ -28,12 +27,12 @@ fuzz() {
     }
 }
 
-@test "no text of a policy breaks the parser, and the parser accepts only what it can represent" {
+@test "no policy text crashes the parser, and the parser accepts only policies that it can represent" {
     unpack_policies "$T"
     fuzz policy "$T/valid" "$T/bad" config/policies
 }
 
-@test "the judge never claims a stall without its proof, whatever the samples of a connection" {
+@test "whatever the samples of a connection, the judge never reports a stall without its proof" {
     fuzz judge
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A process gets the policy of its name, its directory or its environment, and a broken policy does no harm.
+# Promise: A process gets the policy for its name, from its directory or its environment; a broken policy does no harm.
 # shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
-# Which policy a process gets is seen from outside: by its segments, its stalls, and its output. The two programs are
-# the clients of the storage queue and of Red Hat's pair. With the shim on the client, a message is 2 segments under
-# nodelay, 1 under auto-cork, and stalls if the rule leaves it alone.
+# The tests recognise a process's policy from outside, by its segments, its stalls and its output. The two programs are
+# the clients of the storage queue and of Red Hat's example. With the library on the client, a message is 2 segments
+# under nodelay, 1 under auto-cork, and stalls if the rule leaves it alone.
 
 load ../helpers/common
 
@@ -193,14 +193,14 @@ two_programs() {
     for command in 'echo one; exit 0' 'seq 1 5000' 'echo one; echo two >&2; exit 7' 'cat /etc/passwd; kill -TERM $$'; do
         run --separate-stderr bash -c "$command"
         printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/without"
-        # In a directory: one that NAGLESHIM_POLICY names is allowed its line.
+        # The policy is in a directory, because one that NAGLESHIM_POLICY names may print a line.
         echo 'no JSON' >"$POLICIES/default.json"
         rm -f "$T/log"
         NAGLESHIM_POLICY_DIR=$POLICIES NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY \
             run --separate-stderr bash -c "$command"
         printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/with"
         diff "$T/without" "$T/with"
-        # The shim was there, and found it broken.
+        # The library was loaded and found the policy broken.
         grep -qF "$POLICIES/default.json:1:1: " "$T/log"
     done
 }
@@ -252,7 +252,7 @@ under_policy() {
         }
         rm -f "$T/log"
         export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
-        # A rule is for a client of another name, too: what it is called decides.
+        # The rule also applies to another client that is started under this name.
         cp "$EXAMPLES/queue_put" "$T/$program"
         post result shimmed NAGLESHIM_POLICY="$file" "$T/$program"
         cat "$T/log"

@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A policy is taken as documented, and each mistake is refused with one line that says where and what.
-# The policy: what the parser takes and what it refuses, each refusal to the letter, the schema held
-# against the parser, and the unit tests of the parts that need no preloading. Must not start
-# anything that outlives a test.
+# Promise: Valid policies are accepted, and each mistake is rejected with one line that names the place and the mistake.
+# Tests which policies the parser accepts and rejects, the exact text of each error, whether schema and parser agree, and
+# the unit tests of the parts that need no preloading. Must not start a process that outlives a test.
 
 load ../helpers/command
 load ../helpers/policies
@@ -20,7 +19,7 @@ python_with_jsonschema() {
     return 1
 }
 
-@test "every unit test passes, and none was left out of the build" {
+@test "every unit test passes, and the build contains all of them" {
     local source program failed=0
     for source in tests/unit/test_*.c; do
         program=build/unit/$(basename "$source" .c)
@@ -37,7 +36,7 @@ python_with_jsonschema() {
     [[ $failed -eq 0 ]]
 }
 
-@test "every mistake in a policy is refused with one line that says where and what" {
+@test "every mistake in a policy is rejected with one line that names the place and the mistake" {
     local expected line n=0
     unpack_policies "$T"
     cd "$T/bad"
@@ -61,7 +60,7 @@ python_with_jsonschema() {
     expect_status 0
 }
 
-@test "the default policy and every example policy are taken without a warning" {
+@test "the default policy and every example policy are accepted without a warning" {
     run --separate-stderr "$NS" check config/default.json config/policies/*.json
     expect_status 0
     [[ -z $stderr ]] || {

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Hold config/policy.schema.json and the parser against each other.
+"""Compares config/policy.schema.json with the parser.
 
 usage: schema_check.py COMMAND DIRECTORY
 
 COMMAND is build/nagleshim; its `check` is the parser. DIRECTORY has the policies of policies.table in
 its folders valid and bad. Parser and schema judge these, every policy in config/, and some thousands
 of policies made here by changing one place of a valid one. They must agree, except for the mistakes
-that a schema cannot see, which SCHEMA_CANNOT_SEE lists. The schema's options must be those of the parser's
-own list. Prints TAP; exits 1 if something differs."""
+that a schema cannot express, which SCHEMA_CANNOT_SEE lists. The schema's options must be those of the
+parser's own list. Prints TAP; exits 1 if something differs."""
 
 import copy
 import json
@@ -71,8 +71,8 @@ def parser_messages(command, paths):
 
 
 def schema_objects(node, where="policy"):
-    """Every part of the schema that describes an object, and every key with its description. What only holds
-    where a key has some value (if, then) adds no description."""
+    """Every part of the schema that describes an object, and every key with its description. Conditional parts
+    (if, then) add no description."""
     if isinstance(node, dict):
         if "properties" in node:
             yield where, node

@@ -42,10 +42,10 @@ static void pause_us(long us)
     nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
 }
 
-/* --- the other end: answers or asks in so many pieces, with pauses between them --- */
+/* --- the other end: answers or requests in several pieces, with pauses between them --- */
 
 struct peer {
-    bool asks;  /* otherwise it answers */
+    bool asks;  /* it sends requests; otherwise answers */
     int pieces; /* 0: it only reads */
     bool nodelay;
     long think_us, pause_us;
@@ -85,7 +85,7 @@ static void reads_whole(int fd)
     ROUNDS(fd, put(fd, MESSAGE); if (recv(fd, block, MESSAGE, MSG_WAITALL) != MESSAGE) exit(1));
 }
 
-/* An event loop whose waits always find something: a pipe that is always writable. */
+/* An event loop whose waits never block, because a pipe is always writable. */
 static void never_idle(int fd)
 {
     int ends[2], epoll = epoll_create1(0);
@@ -121,7 +121,7 @@ static void child_reads(int fd)
     close(ask[1]);
 }
 
-/* SPLICE_F_NONBLOCK is the pipe's: the socket waits. */
+/* SPLICE_F_NONBLOCK only concerns the pipe: the socket blocks. */
 static void splices(int fd)
 {
     int ends[2];
@@ -137,7 +137,7 @@ static void splices(int fd)
         });
 }
 
-/* Reads until there is nothing, and then waits, where no preloaded library sees it or with poll. */
+/* Reads until there is no data, and then waits: unseen by preloaded libraries, or with poll. */
 static void get_unless_empty(int fd, size_t size, bool seen)
 {
     struct pollfd input = {.fd = fd, .events = POLLIN};
@@ -160,14 +160,14 @@ static void waits_unseen(int fd)
     ROUNDS(fd, put(fd, MESSAGE); get_unless_empty(fd, MESSAGE, false));
 }
 
-/* Looks once more after each request, as an event loop does, before it answers. */
+/* Tries another read after each request, as an event loop does, before it answers. */
 static void looks_again(int fd)
 {
     ROUNDS(fd, get_unless_empty(fd, MESSAGE, true); recv(fd, block, 1, MSG_DONTWAIT);
            put(fd, MESSAGE));
 }
 
-/* Waits unseen, and reads only what is there. */
+/* Waits unseen, and reads only if data is there. */
 static void reads_when_told(int fd)
 {
     struct pollfd input = {.fd = fd, .events = POLLIN};
@@ -295,7 +295,7 @@ int main(int argc, char **argv)
     socklen_t length = sizeof address;
     if (getsockname(listener, (struct sockaddr *)&address, &length) != 0)
         die_errno("getsockname");
-    start_peer(argv, ntohs(address.sin6_port)); /* where sin_port is, too */
+    start_peer(argv, ntohs(address.sin6_port)); /* at the same offset as sin_port */
     int fd = accept_one(listener);
     rounds_prepare(&rounds, parse_count(argv[2]), 10);
     patterns[chosen].act(fd);

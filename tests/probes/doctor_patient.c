@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* musl has no dlmopen, and is another libc to look at. */
+/* musl has no dlmopen. */
 extern __typeof__(dlmopen) dlmopen __attribute__((weak));
 
 static void *in_thread(void *unused)
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     if (strcmp(what, "leader") == 0)
-        pthread_exit(NULL); /* the other thread lives on */
+        pthread_exit(NULL); /* the other thread continues */
     if (strcmp(what, "thread") != 0)
         printf("ready %ld\n", number);
     fflush(stdout);

@@ -51,7 +51,7 @@ __attribute__((constructor)) static void begin(void)
         doctor_status.state = 2;
         doctor_status.reason = (uint64_t)(uintptr_t)reason;
     }
-    if (strcmp(kind, "rules") == 0) { /* addresses that lead nowhere */
+    if (strcmp(kind, "rules") == 0) { /* invalid addresses */
         doctor_status.state = 3;
         doctor_status.origin = 77;
         doctor_status.policy = doctor_status.rules = doctor_status.counters = UINT64_MAX - 7;

@@ -13,8 +13,8 @@
 
 enum { FILTERED_MOST = 4 };
 
-/* The calls of the list have one verdict (SECCOMP_RET_...), all others the other. A list is as long
- * as FILTERED_MOST, or ends with -1. */
+/* The listed calls get the action theirs (SECCOMP_RET_...), all others the action others. A list
+ * has FILTERED_MOST entries, or ends with -1. */
 static bool filter_calls(bool by_number, const int *calls, unsigned theirs, unsigned others)
 {
     struct sock_filter steps[2 * FILTERED_MOST + 2] = {
@@ -32,7 +32,7 @@ static bool filter_calls(bool by_number, const int *calls, unsigned theirs, unsi
                       : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) == 0;
 }
 
-/* Some calls kill who makes them, or all but some; with no calls, nothing is forbidden. */
+/* The listed calls, or all others, kill the process. FORBID_NOTHING allows every call. */
 #define FORBID(by_number, ...)                                                                     \
     filter_calls(by_number, (const int[]){__VA_ARGS__, -1}, SECCOMP_RET_KILL_PROCESS,              \
                  SECCOMP_RET_ALLOW)

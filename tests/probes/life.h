@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs about the life of sockets share. Each has one end of a connection as any
- * program has it; the other end is made and read with bare system calls, which no preloaded library
- * sees: looking there waits for nothing, and settles nothing. Prints how many writes were held
- * back, how many arrived late, and what was wrong. */
+/* Shared by the programs about the life of sockets. One end of a connection is made by libc's
+ * calls. The other end is made and read by raw system calls, which no preloaded library sees, so
+ * that a read there is no wait and flushes nothing. Prints the number of held writes, of late
+ * writes, and of errors. */
 #ifndef PROBES_LIFE_H
 #define PROBES_LIFE_H
 
@@ -60,7 +60,7 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Makes no call that anybody sees, as if it computed. */
+/* Makes no call that the library sees, like a program that computes. */
 __attribute__((unused)) static void compute_ms(double time)
 {
     struct timespec left = {.tv_nsec = (long)(time * 1e6)};
@@ -68,13 +68,13 @@ __attribute__((unused)) static void compute_ms(double time)
         ;
 }
 
-/* Waits where the library sees it. */
+/* Makes a wait that the library sees. */
 __attribute__((unused)) static void wait_ms(int time)
 {
     poll(NULL, 0, time);
 }
 
-/* One look of many: lets others run. */
+/* For a loop that checks repeatedly: lets other threads run. False after the time most. */
 __attribute__((unused)) static bool look_again(double begin, double most)
 {
     RAW(sched_yield, 0, 0, 0, 0);
@@ -82,7 +82,7 @@ __attribute__((unused)) static bool look_again(double begin, double most)
 }
 
 struct conn {
-    int fd, peer; /* peer is below our feet: only RAW may touch it */
+    int fd, peer; /* only RAW may use peer, which the library must not see */
 };
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -92,7 +92,7 @@ static struct sockaddr_in loopback(uint16_t port)
     return address;
 }
 
-/* A listener that only the kernel knows of. */
+/* A listener that the library has not seen. */
 static int raw_listener(int protocol, struct sockaddr_in *address)
 {
     socklen_t len = sizeof *address;
@@ -106,7 +106,7 @@ static int raw_listener(int protocol, struct sockaddr_in *address)
     return fd;
 }
 
-/* The one connection of that listener, which only the kernel knows of, and the listener's end. */
+/* Accepts the only connection of that listener, unseen by the library, and closes the listener. */
 static int raw_accept(int listener)
 {
     int fd = (int)RAW(accept4, listener, 0, 0, SOCK_CLOEXEC);
@@ -114,7 +114,7 @@ static int raw_accept(int listener)
     return fd;
 }
 
-/* A client that only the kernel knows of. */
+/* A client that the library has not seen. */
 __attribute__((unused)) static int raw_client(const struct sockaddr_in *address)
 {
     int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
@@ -122,7 +122,7 @@ __attribute__((unused)) static int raw_client(const struct sockaddr_in *address)
     return fd;
 }
 
-/* A listener of the program's own. */
+/* A listener that the library has seen. */
 __attribute__((unused)) static int seen_listener(struct sockaddr_in *address)
 {
     socklen_t len = sizeof *address;
@@ -148,7 +148,7 @@ __attribute__((unused)) static struct conn open_conn(void)
     return conn;
 }
 
-/* A connection of which the library has seen nothing; fd (-1: a new socket) is its client. */
+/* A connection that the library has not seen; fd (-1: a new socket) is its client. */
 __attribute__((unused)) static struct conn raw_conn(int fd)
 {
     struct sockaddr_in address;
@@ -164,7 +164,7 @@ __attribute__((unused)) static struct conn raw_conn(int fd)
     return conn;
 }
 
-/* Both ends, where they still are what they were. */
+/* Closes both ends, if they were not replaced. */
 __attribute__((unused)) static void close_conn(struct conn conn)
 {
     close(conn.fd);
@@ -178,9 +178,9 @@ __attribute__((unused)) static int unsent(int fd)
     return bytes;
 }
 
-enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US, linux/tcp.h of recent kernels */
+enum { DELACK_MAX_US = 46 }; /* TCP_DELACK_MAX_US in linux/tcp.h of recent kernels */
 
-/* An option of TCP's as the kernel has it, -1 if it knows of none. */
+/* The kernel's value of a TCP option; -1 if the kernel does not have it. */
 static int kernel_option(int fd, int option)
 {
     int value = -1;
@@ -194,15 +194,16 @@ __attribute__((unused)) static void set_kernel_option(int fd, int option, int va
     raw(SYS_setsockopt, fd, IPPROTO_TCP, option, (long)&value, sizeof value, 0);
 }
 
-/* As the kernel has it: on under every rule of these tests, off without the library. */
+/* The kernel's TCP_NODELAY, which is on under every rule of these tests, and off without the
+ * library. */
 static bool has_nodelay(int fd)
 {
     return kernel_option(fd, TCP_NODELAY) > 0;
 }
 
-/* The library, if it is there, has found this connection, which has been written to: before the
- * next write, also one of nothing, TCP_NODELAY is set, unless the thread writes on and on without a
- * wait (a second look in a row is one). */
+/* The library, if it is loaded, treats this connection, which has been written to. Before the next
+ * write, even of zero bytes, it sets TCP_NODELAY, unless the thread writes continuously without a
+ * wait (a second probe in a row is a wait). */
 __attribute__((unused)) static void is_governed(int fd)
 {
     poll(NULL, 0, 0);
@@ -211,7 +212,8 @@ __attribute__((unused)) static void is_governed(int fd)
     EXPECT(has_nodelay(fd) == (getenv("LD_PRELOAD") != NULL));
 }
 
-/* A write that any program makes; counted if it stays in the kernel, and not by Nagle. */
+/* An ordinary write. It is counted if the kernel holds it for another reason than Nagle's
+ * algorithm. */
 __attribute__((unused)) static void put(int fd, const char *text)
 {
     size_t size = strlen(text);
@@ -251,7 +253,7 @@ __attribute__((unused)) static void arrives_within(int peer, const char *text, d
     }
 }
 
-/* The next bytes at peer are these: what was done last has sent them. */
+/* The next bytes at peer are these: the last call has sent them. */
 __attribute__((unused)) static void at_once(int peer, const char *text)
 {
     arrives_within(peer, text, from_environment("LIFE_LIMIT_MS", 20));
@@ -264,7 +266,7 @@ __attribute__((unused)) static void arrives(int peer, const char *text)
     at_once(peer, text);
 }
 
-/* Then the stream ends: 0, or -ECONNRESET. The peer ends too. */
+/* Then the stream ends with how: 0 or -ECONNRESET. Closes the peer. */
 __attribute__((unused)) static void ends(int peer, long how)
 {
     char byte;
@@ -289,7 +291,7 @@ __attribute__((unused)) static void delay_acks(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
 }
 
-/* The peer sends a byte, which the kernel does not acknowledge of itself for now; it is read. */
+/* Makes an ACK pending: the peer sends a byte whose ACK the kernel delays, and the byte is read. */
 __attribute__((unused)) static void owe(struct conn conn)
 {
     char byte;
@@ -298,7 +300,7 @@ __attribute__((unused)) static void owe(struct conn conn)
     EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
 }
 
-/* The peer's own socket tells what it has not seen acknowledged. */
+/* The peer's socket reports its unacknowledged bytes. */
 __attribute__((unused)) static bool is_acknowledged(int peer)
 {
     int bytes = -1;
@@ -306,8 +308,8 @@ __attribute__((unused)) static bool is_acknowledged(int peer)
     return bytes == 0;
 }
 
-/* A socket that the library governs holds the first of two small writes under auto-cork: two, since
- * the last of a burst that repeats is sent plain. */
+/* Under auto-cork the library holds the first of two small writes to a socket that it treats. There
+ * are two writes because the last one of a repeated burst is not held. */
 __attribute__((unused)) static void still_governed(struct conn conn)
 {
     int before = results->held;
@@ -322,7 +324,7 @@ __attribute__((unused)) static void still_governed(struct conn conn)
         wrong("this socket is not governed any more");
 }
 
-/* Serves one connection: two answers in pieces, and waits after the second. */
+/* Serves one connection: sends two answers in pieces, and waits after the second one. */
 __attribute__((unused)) static void serve(int in, int out)
 {
     char request[8];
@@ -343,7 +345,7 @@ __attribute__((unused)) static void be_served(int client)
     ends(client, 0);
 }
 
-/* A UDP socket that sends to *receiver, both known to the kernel only. */
+/* A UDP socket that sends to *receiver; the library has seen neither. */
 __attribute__((unused)) static int raw_udp(int *receiver)
 {
     struct sockaddr_in address = loopback(0);
@@ -378,7 +380,7 @@ __attribute__((unused)) static pid_t clone_in_memory(int (*run)(void *), void *a
     return clone(run, stack + STACK, CLONE_VM | SIGCHLD | flags, argument);
 }
 
-/* 20 ms later, in a process that nobody sees: 0 there. */
+/* Returns 0 in a child, unseen by the library, after 20 ms. */
 __attribute__((unused)) static pid_t fork_later(void)
 {
     pid_t pid = (pid_t)RAW(clone, SIGCHLD, 0, 0, 0);
@@ -438,13 +440,13 @@ static void make_results(void)
         mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-/* Runs the scenario that is named; the results are the last line. A "role-..." is another process's
- * part in a scenario. */
+/* Runs the named scenario, and prints the results as the last line. A "role-..." is the part of
+ * another process in a scenario. */
 __attribute__((unused)) static int life_main(int argc, char **argv)
 {
     make_results();
     alarm((unsigned)from_environment("LIFE_SECONDS", 25) - 5);
-    RAW(close_range, 100, ~0U, 0, 0); /* what somebody else left open */
+    RAW(close_range, 100, ~0U, 0, 0); /* descriptors that were inherited */
     int before = open_descriptors();
     if (argc < 2 || !run_scenario(argv[1], strlen(argv[1]))) {
         fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);

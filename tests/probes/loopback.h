@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections of a probe with itself, for those that are no test of how they are made. */
+/* Connections of a probe with itself, for probes that do not test how connections are made. */
 #ifndef PROBES_LOOPBACK_H
 #define PROBES_LOOPBACK_H
 
 #include "../../examples/common.h"
 
-/* A listener on a free port; *address is where. */
+/* Makes a listener on a free port, and sets *address. */
 static inline int loopback_listener(struct sockaddr_in *address)
 {
     socklen_t length = sizeof(*address);

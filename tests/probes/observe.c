@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A client that writes a request in two pieces and waits for its answer, and a server for it: what
- * is recorded of it where it is observed. Usage: observe serve | observe PORT SCENE */
+/* A client that writes a request in two pieces and waits for its answer, and a server for it: the
+ * observing library records its connections. Usage: observe serve | observe PORT SCENE */
 #include "loopback.h"
 #include "scenario.h"
 
@@ -22,7 +22,7 @@ enum { HEADER = 5, BODY = 7, ANSWER = 3, ROUNDS = 4 };
 
 static struct sockaddr_in server;
 
-/* Reads that much; false: the peer has ended. */
+/* Reads size bytes; false: the stream has ended. */
 static bool read_whole(int fd, size_t size)
 {
     char data[64];
@@ -67,7 +67,7 @@ static void ask(int fd)
         die_errno("cannot write");
 }
 
-/* errno is what it was before, whatever was looked at. */
+/* The samples must not change errno. */
 static void rounds(int fd, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -112,7 +112,7 @@ SCENARIO("threads")
         pthread_join(some[i], NULL);
 }
 
-/* One thread writes to a socket, and another one waits there; the writer waits for the reader. */
+/* One thread writes to a socket, another one reads from it, and the writer waits for the reader. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -147,8 +147,8 @@ SCENARIO("reader")
     close(shared.fd);
 }
 
-/* A wait that something else ends, before the next piece is written: a pipe of its own, as event
- * loops have it. The request is not whole then, so that nobody is late. */
+/* Before the next piece is written, a wait ends for another reason: a pipe of the program, as in
+ * event loops. The request is not complete then, so no answer is late. */
 SCENARIO("woken")
 {
     int fd = loopback_connect(&server), way[2];
@@ -198,7 +198,7 @@ static void drops(bool before)
     one();
 }
 
-/* As servers set their title: over their arguments and their environment. */
+/* Overwrites arguments and environment, as servers do to set their title. */
 static void title(char *begin)
 {
     size_t length = 0;
@@ -209,8 +209,8 @@ static void title(char *begin)
     one();
 }
 
-/* Connections to peers that read nothing, so that less than a segment stays unsent, and waits that
- * something else ends. */
+/* Connections to peers that do not read, so that less than a segment stays unsent, and waits that
+ * end for another reason. */
 SCENARIO("slow-readers")
 {
     enum { MANY = 200, WAITS = 100 };
@@ -241,8 +241,8 @@ static void jump(int number)
     siglongjmp(out, 1);
 }
 
-/* A signal handler leaves the first write, while the record is made: what comes then is as fast as
- * ever. */
+/* A signal handler jumps out of the first write while the record is made. Later calls must be as
+ * fast as usual. */
 SCENARIO("jump")
 {
     struct itimerval soon = {.it_value.tv_usec = 100000};

@@ -19,7 +19,7 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
     return result;
 }
 #elif defined(__aarch64__)
-/* Not inlined where vfork is called, which gcc takes for a danger to x0. */
+/* Not inlined into functions that call vfork, because gcc would warn that x0 may be clobbered. */
 __attribute__((noinline, unused)) static long raw(long number, long a, long b, long c, long d,
                                                   long e, long f)
 {

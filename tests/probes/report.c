@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program with one connection to itself, over which it sends bursts of small writes that are
- * answered, and the ways in which a process ends. Usage: report STEP...; the steps are done in
- * turn. What is printed on stdout is the program's own. */
+/* A program with one connection to itself, over which it sends bursts of small writes and gets
+ * answers; it can end in all the ways in which a process ends. Usage: report STEP...; it makes the
+ * steps in turn. The library must not print on stdout. */
 #include "filter.h"
 #include "loopback.h"
 #include "scenario.h"
@@ -23,7 +23,7 @@ SCENARIO_NAMED(joins, "joins")
         die_errno("accept");
 }
 
-/* Ten writes a burst, so that the shim joins them. */
+/* Ten writes per burst, so that the library joins them. */
 SCENARIO("talks")
 {
     char data[64];
@@ -39,7 +39,7 @@ SCENARIO("talks")
     }
 }
 
-/* The parent goes on when the child has ended. Returns whether this is the child. */
+/* The parent continues when the child has ended. Returns whether this is the child. */
 static int in_child(void)
 {
     int status;
@@ -65,7 +65,7 @@ SCENARIO("handler")
     raise(SIGUSR1);
 }
 
-/* Writing, closing and ending are allowed; whatever else kills. */
+/* Writing, closing and exiting are allowed; all other calls kill. */
 SCENARIO("filter")
 {
     if (!ALLOW_ONLY(false, SYS_exit_group, SYS_write, SYS_close))
@@ -82,8 +82,8 @@ SCENARIO("vfork")
         die("the child failed");
 }
 
-/* The thread is to be cancelled when it ends the process; a point of cancellation on its way would
- * end the thread alone, and the process with 3. */
+/* The thread has a pending cancellation when it ends the process. A cancellation point on the way
+ * would end only the thread, and the process with 3. */
 static void *ends(void *unused)
 {
     (void)unused;
@@ -113,7 +113,7 @@ static void replaces_stderr(const char *path)
     close(fd);
 }
 
-/* Another file is under that name from now on. */
+/* Replaces the file of that name by another one. */
 static void renews(const char *path)
 {
     int fd;

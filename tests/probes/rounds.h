@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Question and answer over one connection, each message in one piece or in two, of programs that
- * differ in how they begin a connection, say a piece and hear a message. */
+/* Requests and answers over one connection, each in one piece or in two. The programs differ in how
+ * they make a connection, write a piece and read a message. */
 #ifndef PROBES_ROUNDS_H
 #define PROBES_ROUNDS_H
 
@@ -10,8 +10,8 @@ enum { MESSAGE = 15, FIRST_PIECE = 8, MESSAGE_ROOM = 32 };
 
 static bool in_pieces;
 
-/* What the program does its own way: its connection, which client_begins() makes and returns;
- * hear_text() is false at the end of the stream. */
+/* Each program defines these: client_begins() makes the connection and returns it; hear_text() is
+ * false at the end of the stream. */
 static int client_begins(const char *host, const char *port, const struct socket_options *options);
 static void say_piece(const char *text, size_t size);
 static bool hear_text(char *text);
@@ -52,7 +52,7 @@ static int listen_at(const char *port)
     return listen_on(parse_number(port, "PORT", 0, 65535), &none);
 }
 
-/* Asks as [--warmup N] HOST PORT COUNT say, and prints how the rounds were. */
+/* Sends the requests with the arguments [--warmup N] HOST PORT COUNT, and prints the results. */
 static void ask(int argc, char **argv)
 {
     static const struct option options[] = {ALL_OPTIONS, END_OF_OPTIONS};

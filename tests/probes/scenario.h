@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program does, by the names that its arguments have. */
+/* Lets a program's arguments name its scenarios. */
 #ifndef PROBES_SCENARIO_H
 #define PROBES_SCENARIO_H
 
@@ -35,7 +35,7 @@ static int n_scenarios;
         __VA_ARGS__;                                                                               \
     }
 
-/* Runs the scenario of that name, unless there is none. */
+/* Runs the scenario of that name. False if there is none. */
 __attribute__((unused)) static bool run_scenario(const char *name, size_t length)
 {
     for (int i = 0; i < n_scenarios; i++)

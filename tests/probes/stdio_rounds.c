@@ -17,7 +17,7 @@ static struct {
     FILE *reader, *writer;
 } end = {.out = 1};
 
-/* What inetd starts has its streams already, and makes no call for them. */
+/* A program of inetd uses the existing streams, and makes no call for them. */
 static FILE *stream(int fd, const char *mode)
 {
     FILE *stream = fd == 0 ? stdin : fd == 1 ? stdout : fdopen(fd, mode);
@@ -47,7 +47,7 @@ static void say_piece(const char *text, size_t size)
     }
 }
 
-/* A line of stdio's; false at the end of the stream. */
+/* Reads a line with stdio; false at the end of the stream. */
 static bool take_line(char *text)
 {
     if (strcmp(end.how_to_read, "getline") == 0) {
@@ -83,7 +83,8 @@ static int client_begins(const char *host, const char *port, const struct socket
     return end.in;
 }
 
-/* The server starts again as what inetd starts, on 0 and 1, or any parent, on another number. */
+/* The server starts itself again as inetd would, on descriptors 0 and 1, or as another parent
+ * would, on another number. */
 static void hand_over(int fd, int number, char **argv)
 {
     const char *preload = getenv("INETD_PRELOAD");

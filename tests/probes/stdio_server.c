@@ -34,7 +34,7 @@ static void give(FILE *stream, size_t number)
     must_write(stream);
 }
 
-/* One request; false at the end of the stream. */
+/* Serves one request; false at the end of the stream. */
 static bool serve_one(FILE *stream)
 {
     char line[LINE_LIMIT], method[8];

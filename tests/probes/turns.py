@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-# Two ends of TCP connections that take turns as they are told. Usage:
+# Two ends of TCP connections that act as their arguments say. Usage:
 #
 #   turns.py server PORT ROUNDS CONNECTIONS WORD...
 #   turns.py client HOST PORT ROUNDS CONNECTIONS WORD...
 #
-# The words before ":" are said once, those behind it in every round. Each connection has a process of its own at
-# both ends. A client prints how long its rounds took.
+# The words before ":" are executed once, those after it in every round. Each connection has its own process at both ends.
+# A client prints the times of its rounds.
 #
 #   wN, rN      write N bytes; read N bytes, in as many reads as it takes
-#   r           read whatever is there
+#   r           read the available bytes
 #   sMS         sleep; sMS+STEP: STEP longer for each connection than for the one before
 #   tMS         sleep until the next multiple of MS since the connection was made
-#   fMS         read whatever comes for so long
+#   fMS         read everything that comes in this time
 #   nodelay, cork, uncork, bbr, cubic, reno, rcvbufN, sndbufN    options of the socket
 import os
 import signal

@@ -81,8 +81,8 @@ static bool hear_text(char *text)
     return true;
 }
 
-/* The program has not set TCP_NODELAY, and is not to see that the library has. Where a listener has
- * no limit of the ACK, the library cannot know that it was itself. */
+/* The program has not set TCP_NODELAY, and must not see that the library has. Without
+ * TCP_DELACK_MAX_US on a listener, the library cannot know that it has set the option itself. */
 static void check_nodelay(void)
 {
     enum { DELACK_MAX_US = 46 };

@@ -22,12 +22,12 @@ differential() {
     timeout "$((${DIFFERENTIAL_SECONDS:-0} + 300))" tests/differential/differential "$@" 3>&-
 }
 
-# enough PROGRAMS: at least so many ran, and one and 1 % of them at most differed between two runs without a library.
+# enough PROGRAMS: at least this many ran. At most 1 % of them, plus one, differed between two runs without a library.
 enough() {
     awk -v least="$1" '$1 == "programs" { found = $2 >= least && $8 <= 1 + $2 / 100 } END { exit !found }' <<<"$output"
 }
 
-# random PART PROGRAMS POLICY... [-w TEXT]: runs so many programs, or for one PARTth of DIFFERENTIAL_SECONDS. Prints the seed.
+# random PART PROGRAMS POLICY... [-w TEXT]: runs this many programs, or for DIFFERENTIAL_SECONDS / PART. Prints the seed.
 random() {
     local seed=${DIFFERENTIAL_SEED:-1} most=(-n "$2") policies=() policy
     if [[ -n ${DIFFERENTIAL_SECONDS-} ]]; then
@@ -64,8 +64,8 @@ random() {
     random 4 150 nodelay flush-before-read app
 }
 
-@test "random programs see no difference with the library that observes" {
-    # How far a blocking write comes before a signal interrupts it depends on the time that observing takes.
+@test "random programs see no difference with the observing library" {
+    # The number of bytes that a blocking write sends before a signal interrupts it depends on the time for observing.
     LIBRARY=$OBSERVER random 4 300 default -w 'interrupted full'
     [[ $(find "$NAGLESHIM_RECORD" -name '*.record' | wc -l) -gt 100 ]]
 }

@@ -1,10 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Whatever call the system refuses the shim, from start-up to exit, the program works as if nothing were the matter.
-# What the shim calls fails, one call after the other, from start-up to exit: the n-th one, or all from the n-th
-# on. The program works as if nothing were the matter: its bytes, its output, its exit status. A library behind
-# the shim does it (probes/calls/faults.so.c). n goes on until that many calls are not made any more; FAULTS_ALL=1
-# leaves none out.
+# Promise: Whichever call of the library fails, from start-up to exit, the program works as usual.
+# A second preloaded library (probes/calls/faults.so.c) makes calls of the library fail: the n-th call, or all calls from
+# the n-th on. The program's bytes, output and exit status must be as usual. n is increased until the library makes fewer
+# calls; FAULTS_ALL=1 tries every n.
 
 load ../helpers/common
 
@@ -21,7 +20,7 @@ setup() {
 END
 }
 
-# faulty CALL N [ON]: the program, while the N-th such call fails.
+# faulty CALL N [ON]: runs the program while the N-th such call fails, with ON also all later ones.
 faulty() {
     rm -f "$T/failed"
     timeout 30 env LD_PRELOAD="$LIBRARY $PROBES/faults.so" NAGLESHIM_POLICY="$T/policy.json" NAGLESHIM_LOG=info \
@@ -29,7 +28,8 @@ faulty() {
         ${3:+FAULT_ON=1} "$PROBES/faults" >"$T/out" 2>"$T/err" 3>&-
 }
 
-# goes_on MOST CALL...: whichever of these calls fails; each is made, but MOST times at most. ways: once, or on.
+# goes_on MOST CALL...: the program works, whichever of these calls fails. Each call is made at least once and at most
+# MOST times. The array ways: fail once, or from then on.
 ways=('' on)
 goes_on() {
     local most=$1 call n on status
@@ -57,14 +57,14 @@ goes_on() {
     done
 }
 
-@test "the program of these tests has its rule, and bytes are held" {
+@test "the program of these tests gets its rule, and its bytes are held" {
     faulty nothing 1 || [[ $? -eq 7 ]]
     cat "$T/log"
     [[ $(<"$T/out") == 'done' ]]
     grep -qE ' sockets 2[0-9], .*bursts held [1-9][0-9]' "$T/log"
 }
 
-@test "the program works if the library gets no memory, no file, no thread keys or no answers about sockets" {
+@test "the program works if the library cannot get memory, files, thread keys or information about sockets" {
     goes_on 400 calloc mmap
     goes_on 20 open read lseek readlink
     goes_on 40 pthread_key_create pthread_setspecific
@@ -72,19 +72,19 @@ goes_on() {
 }
 
 @test "the program works without a stall if the kernel refuses socket options" {
-    ways=('') # where it fails for good the program is one without the shim, which takes its 40 ms each time
+    ways=('') # if every later call fails, the program stalls for 40 ms each time, as without the library
     goes_on 400 setsockopt
-    # Nothing is held that could not be pushed: no more than the one that found that out.
+    # If the first call fails, no burst is held, because it could not be pushed.
     rm -f "$T/log"
     faulty setsockopt 1 on || [[ $? -eq 7 ]]
     cat "$T/log"
     grep -qE 'bursts held 0,' "$T/log"
-    # The same where it fails from later on, after some twenty have worked.
+    # The same if the calls begin to fail later, after about twenty successful ones.
     rm -f "$T/log"
     faulty setsockopt 40 on || [[ $? -eq 7 ]]
     cat "$T/log"
     holds "$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' "$T/log") < 30"
-    # What is held could be pushed when it began: no more than that are held.
+    # Only bursts that began while pushes still worked are held.
     echo '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 300}]}' >"$T/policy.json"
     rm -f "$T/log"
     faulty setsockopt 20 on || [[ $? -eq 7 ]]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Through every close, fork, exec, signal, reset and hand-over bytes arrive whole, in order and in time.
+# Promise: Bytes arrive complete, in order and in time through every close, fork, exec, signal, reset and hand-over.
 # Parts: 2
-# What happens to descriptors, connections, threads and processes, and to bytes that are held meanwhile: they
-# arrive whole and in order, in time, and the errors are those of a program without the shim. Each scenario
-# runs with the built-in policy and under auto-cork.
+# The scenarios change descriptors, connections, threads and processes while bytes are held. The bytes must arrive
+# complete, in order and in time, and the errors must be those without the library. Each scenario runs with the built-in
+# policy and under auto-cork.
 
 load ../helpers/common
 
@@ -13,7 +13,8 @@ CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 # The policies that each scenario runs with.
 runs=(default cork)
 
-# The runs of a scenario, next to each other: they mostly wait. LIMIT is how many milliseconds count as at once.
+# Runs a scenario under all policies in parallel, because the runs mostly wait. $3 is the number of milliseconds from
+# which bytes count as late.
 all_runs() {
     # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
     local under=(${NS_UNDER-}) run status with
@@ -27,7 +28,7 @@ all_runs() {
     for run in "${runs[@]}"; do
         status=0
         ns_join "$run" "${LIFE_SECONDS:-25}" || status=$?
-        # Also what a child wrote of itself.
+        # A child's results count, too.
         if ((status != 0)) || ! grep -q '^held ' "$T/$run.out"; then
             echo "$2, $run: exit status $status"
             cat "$T/$run.out" "$T/$run.err"
@@ -37,8 +38,8 @@ all_runs() {
     done
 }
 
-# survives PROGRAM SCENARIO [may hold nothing]: nothing is wrong, and nothing late. A busy machine may be late
-# too, so that is tried again with twice the limit; what the kernel had to send is 200 ms late.
+# survives PROGRAM SCENARIO [may hold nothing]: nothing is wrong, and nothing late. Because a busy machine may be late,
+# too, a late run is repeated with twice the limit. Bytes that the kernel had to send are 200 ms late.
 survives() {
     local limit run
     for limit in ${LIFE_LIMITS:-20 40 80 80}; do
@@ -63,14 +64,14 @@ io_uring_permitted() {
     "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
 }
 
-# Each instruction of the library's, or each third, is where a signal handler comes.
+# Interrupts the library by a signal handler at every instruction, or at every third one.
 interrupted() {
     [[ $(uname -m) == x86_64 ]] || ns_skip "single steps are taken on x86-64 only"
     LIFE_SECONDS=100 LIFE_STRIDE=3 LD_PRELOAD="$LIBRARY" "$PROBES/life_interrupted" "$1"
 }
 
-# survive PROGRAM: the scenarios of standard input, a row each: its name; "-", or why no bytes need be held here (another
-# process writes, or perhaps there is no MPTCP); what it shows.
+# survive PROGRAM: runs the scenarios of standard input. A row has the scenario's name; "-", or the reason why no bytes need
+# be held (another process writes, or there may be no MPTCP); and what it shows.
 survive() {
     local scenario nothing shows
     while read -r scenario nothing shows; do
@@ -159,7 +160,7 @@ END
     interrupted wait
 }
 
-@test "a handler in the middle of a write may read, and TCP_NODELAY is as it should be afterwards" {
+@test "a handler in the middle of a write may read, and TCP_NODELAY has the right value afterwards" {
     interrupted join
 }
 
@@ -176,8 +177,8 @@ END
     interrupted write
 }
 
-# With a library behind ours that makes moments for which tests cannot wait.
-@test "what a signal handler holds leaves before the next wait" {
+# A second preloaded library produces moments that a test cannot wait for.
+@test "held bytes that a signal handler has written leave before the next wait" {
     local LIBRARY="$LIBRARY $PROBES/behind.so" runs=(cork)
     survive handlers <<'END'
 push               - a handler holds bytes on the connection that its thread turns away from
@@ -186,7 +187,7 @@ END
 }
 
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
-    # Servers take data with a SYN only if they are told to.
+    # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then
         echo 3 >/proc/sys/net/ipv4/tcp_fastopen
         before=$(tcp_counter TCPFastOpenPassive)

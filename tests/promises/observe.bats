@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2154 # helpers/common.bash sets $port
 # shellcheck disable=SC2030,SC2031 # each test is its own process, and sets RECORD for itself
-# Promise: The library that observes changes nothing, and records the stalls that the kernel counts.
-# Programs that stall run with libnagleshim-observe.so. The stalls in their record equal TcpExtDelayedACKs in a
-# network namespace of the test's own (tests/run makes one). The programs make the same calls and get the same
-# answers as without it. A record survives the end of its process, and never harms it.
+# Promise: The observing library changes nothing, and records the stalls that the kernel counts.
+# Programs that stall run with libnagleshim-observe.so. The number of stalls in their record equals TcpExtDelayedACKs in
+# the test's own network namespace, which tests/run makes. The programs make the same calls and get the same results as
+# without the library. A record survives the end of its process, and making it does not harm the process.
 
 load ../helpers/common
 
@@ -22,19 +22,19 @@ teardown() {
     ns_teardown
 }
 
-# observed COMMAND...: recorded in $RECORD.
+# observed COMMAND...: runs it with the observing library, which records in $RECORD.
 observed() {
     env LD_PRELOAD="$OBSERVER" NAGLESHIM_RECORD="$RECORD" \
         NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE="$T/log" "$@"
 }
 
-# What is recorded, in $T/shown.
+# Writes the records as text to $T/shown.
 show() {
     build/unit/show_record "$RECORD" >"$T/shown"
     cat "$T/shown"
 }
 
-# sum NAME: of all connections of the record.
+# sum NAME: the sum of this number over all connections of the record.
 sum() {
     awk -v name="$1" '/^connection/ { for (i = 1; i < NF; i++) if ($i == name) sum += $(i + 1) }
         END { print sum + 0 }' "$T/shown"
@@ -45,7 +45,7 @@ serve() {
     ns_port server
 }
 
-# scene NAME [STATUS]: the probe plays it, observed. How many delayed ACKs there were is in $delayed.
+# scene NAME [STATUS]: runs the scene of the probe, observed. Sets delayed to the number of delayed ACKs.
 scene() {
     local before status=0
     before=$(ns_delayed_acks)
@@ -59,8 +59,8 @@ scene() {
     show
 }
 
-# counted N: at least N stalls were recorded, as many as delayed ACKs. On a busy machine they may differ a little, and
-# answers may come too late for the stalls to be certain.
+# counted N: at least N stalls were recorded, and as many as there were delayed ACKs. On a busy machine the numbers may
+# differ a little, and answers may come too late for the stalls to be certain.
 counted() {
     local stalls differ
     stalls=$(($(sum stalls) + $(sum maybe)))
@@ -69,7 +69,7 @@ counted() {
     [[ $stalls -ge $1 && $differ -le 1 ]] || { [[ $((2 * stalls)) -ge $1 && $differ -le $((1 + delayed / 4)) ]] && ns_is_busy; }
 }
 
-# pair ROUNDS SERVER... -- CLIENT...: both observed.
+# pair SERVER... -- CLIENT...: runs both, observed.
 pair() {
     local server=() before
     while [[ $1 != -- ]]; do
@@ -95,8 +95,8 @@ likely() {
     grep -q "^connection of $1: .*grade \"likely\"" "$T/shown"
 }
 
-# likely_pair NAME SERVER... -- CLIENT...: until that end's record says likely. On a busy machine it is woken too
-# late for the arrivals to keep to the tick, but hardly three times.
+# likely_pair NAME SERVER... -- CLIENT...: repeats the pair until the record of the end NAME says likely. On a busy
+# machine this end may be woken too late to see that data arrives at the timer's ticks, but hardly three times.
 likely_pair() {
     local name=$1 attempt
     shift
@@ -116,7 +116,7 @@ likely_pair() {
     proven tcp_nodelay_client 'write 2 (6 times), 9 more writes, wait'
 }
 
-@test "the stalls of a request of header and body are counted, over IPv6, too" {
+@test "the stalls of requests in two writes, header and body, are counted, also over IPv6" {
     local host=127.0.0.1
     ! grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || host=::1
     pair "$EXAMPLES/queue_server" 0 -- "$EXAMPLES/queue_put" "$host" PORT 25
@@ -136,13 +136,13 @@ likely_pair() {
     { [[ $(sum stalls) -ge 15 ]] && grep -q 'grade "proven"' "$T/shown"; } || ns_is_busy
 }
 
-@test "a receiver that delays its ACKs itself sees that its peer waits for them" {
+@test "in the record of a receiver that delays its ACKs, a stall of its peer is likely" {
     likely_pair record_receiver "$EXAMPLES/record_receiver" --winsock-ack 0 -- \
         "$EXAMPLES/record_sender" --sndbuf 0 --winsock-send 127.0.0.1 PORT 60
     [[ $(sum stalls) -eq 0 ]] # nothing of it is unsent
 }
 
-@test "what is not held is not called a stall: a request of one write, TCP_NODELAY" {
+@test "requests of one write and requests with TCP_NODELAY are not recorded as stalls" {
     serve
     scene connections
     [[ $(sum stalls) -eq 0 && $(sum late) -eq 0 && $(sum requests) -eq 300 ]]
@@ -153,13 +153,13 @@ likely_pair() {
     grep -q 'connections [1-9].*grade "none"' "$T/shown"
 }
 
-@test "a wait that something else ends is not taken for the answer" {
+@test "a wait that ends for another reason is not recorded as an answer" {
     serve
     scene woken
     counted 2
 }
 
-@test "each thread's connections are counted, and one that another thread reads from" {
+@test "the connections of every thread are counted, and one that another thread reads from" {
     serve
     scene threads
     counted 7
@@ -169,7 +169,7 @@ likely_pair() {
     counted 2
 }
 
-@test "a forked child has a record of its own, and so has what a process becomes by exec" {
+@test "a forked child has its own record, and so has a program after exec" {
     serve
     scene fork
     counted 7
@@ -187,7 +187,7 @@ likely_pair() {
     counted 2
 }
 
-@test "a process that drops its privileges goes on recording" {
+@test "a process that drops its privileges continues to record" {
     [[ $EUID -eq 0 ]] || ns_skip "only root has privileges to drop"
     serve
     scene drop-first
@@ -197,16 +197,16 @@ likely_pair() {
     counted 5
 }
 
-@test "a program that writes its title over its environment is recorded where it was asked for" {
+@test "a program that overwrites its environment with a title is recorded in the requested directory" {
     serve
     scene title
     counted 2
 }
 
-@test "a signal handler that leaves in the midst of making the record slows nothing down" {
+@test "a signal handler that jumps out while the record is made slows nothing down" {
     ns_needs_strace
     serve
-    # Only what makes a record asks for a file system.
+    # Only the code that makes a record calls fstatfs.
     timeout 60 strace -qq -o /dev/null -e trace=fstatfs -e inject=fstatfs:delay_enter=300000 \
         -E LD_PRELOAD="$OBSERVER" -E NAGLESHIM_RECORD="$RECORD" \
         "$PROBES/observe" "$port" jump >"$T/scene"
@@ -214,7 +214,7 @@ likely_pair() {
     [[ $(awk '/^ms/ { print $2 }' "$T/scene") -lt 500 ]] # and not 10 ms a call
 }
 
-@test "hundreds of connections to slow readers are not looked at around each wait" {
+@test "hundreds of connections to slow readers are not sampled at each wait" {
     ns_needs_strace
     timeout 60 strace -qq -o "$T/calls" -e trace=ioctl,getsockopt -E LD_PRELOAD="$OBSERVER" \
         -E NAGLESHIM_RECORD="$RECORD" "$PROBES/observe" 1 slow-readers >"$T/scene"
@@ -223,7 +223,7 @@ likely_pair() {
     [[ $(wc -l <"$T/calls") -lt 20000 && $(wc -l <"$T/calls") -gt 200 ]] # 200 connections, 100 waits
 }
 
-@test "a directory that is missing, or full, or no directory, costs the record and nothing else" {
+@test "if the record cannot be made, the program runs as usual: no directory, not a directory, a limit of file size" {
     serve
     local place
     for place in "$T/none" "$PROBES/observe" ''; do
@@ -231,19 +231,19 @@ likely_pair() {
         grep -q '^done$' "$T/scene"
     done
     grep -q "nothing is recorded: the record could not be made: $T/none/" "$T/log"
-    # With the limit that raises SIGXFSZ, and without descriptors.
+    # A limit of file size, which would raise SIGXFSZ.
     (ulimit -f 1000 && observed "$PROBES/observe" "$port" one >"$T/scene")
     grep -q '^done$' "$T/scene"
     show
     grep -q '^records 0 ' "$T/shown"
 }
 
-@test "a file system that fills up ends the recording, and not the program" {
+@test "a full file system ends the recording and not the program" {
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 ]] || ns_skip "no mount namespace of one's own"
     serve
     # shellcheck disable=SC2016 # for the bash that mounts
-    # Room for the first piece of a record and not for the looks.
+    # There is room for the first part of a record, but not for the samples.
     "${mounts[@]}" bash -c 'mount -t tmpfs -o size=44k none "$1" && LD_PRELOAD=$2 \
         NAGLESHIM_RECORD=$1 "$3" "$4" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \
         "$RECORD" "$OBSERVER" "$PROBES/observe" "$port" >"$T/shown"
@@ -253,7 +253,7 @@ likely_pair() {
     [[ $(sum requests) -eq 4 ]]
 }
 
-@test "a record is its user's alone, and says nothing of bytes and arguments" {
+@test "only its user can read a record, and it contains no data and no arguments" {
     serve
     scene one
     local file
@@ -263,23 +263,23 @@ likely_pair() {
     run ! grep -qaE 'head|bodies|done' "$file"
 }
 
-# trace FILE PRELOAD COMMAND...: its calls from the first connect on, without what differs between two runs.
+# trace FILE PRELOAD COMMAND...: traces its calls from the first connect on, without details that differ between two runs.
 trace() {
     local file=$1 preload=$2
     shift 2
     timeout 60 strace -f -qq -o "$file.raw" -E LD_PRELOAD="$preload" \
         -E NAGLESHIM_RECORD="$RECORD" "$@" >"$file.out" 2>&1 </dev/null
-    # What malloc asks for comes when it likes.
+    # malloc's calls come at different times.
     awk '/connect\(/ { found = 1 } found && !/ (brk|getrandom)\(/ { $1 = ""; print }' "$file.raw" |
         sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/= [0-9]{3,}$/= NUMBER/' >"$file"
     [[ -s $file ]]
 }
 
-# What makes a record, once a process: from the name of its file to the clock of its beginning.
+# The calls that make a record, once per process.
 start_up='prlimit64|openat\(.*\.record|fstatfs\(|ftruncate\(|mmap\(|madvise\(|close\([0-9]+\)|getpid|getppid|readlink\('
 looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+, (SIOCOUTQNSD|_IOC\(_IOC_NONE, ADDRESS, ADDRESS, 0\))'
 
-@test "an observed program makes the same calls, and the library only asks: no option is set, and one ioctl comes per wait" {
+@test "an observed program makes the same calls; the library adds only queries, one ioctl per wait, and sets no option" {
     ns_needs_strace
     serve
     trace "$T/plain" '' "$PROBES/observe" "$port" one
@@ -291,7 +291,7 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
     grep -q TCP_INFO "$T/more"
     run ! grep -vE "^> +($start_up|$looks)" "$T/more"
     run ! grep -q setsockopt "$T/more"
-    [[ $(grep -cE 'ioctl' "$T/more") -eq 4 ]] # one a wait
+    [[ $(grep -cE 'ioctl' "$T/more") -eq 4 ]] # one per wait
 }
 
 @test "on a socket with TCP_NODELAY a wait takes no sample" {
@@ -300,28 +300,28 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
     trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" nodelay
     grep -q SO_COOKIE "$T/observed"
     run ! grep -q ioctl "$T/observed"
-    [[ $(grep -c TCP_INFO "$T/observed") -le 1 ]] # a connection's first long wait tells the round-trip time
+    [[ $(grep -c TCP_INFO "$T/observed") -le 1 ]] # the round-trip time, after a connection's first long wait
 }
 
-@test "without a directory for records the library that observes asks nothing" {
+@test "without a record directory the observing library makes no system call" {
     ns_needs_strace
     serve
     trace "$T/plain" '' "$PROBES/observe" "$port" one
     RECORD='' trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" one
     diff "$T/plain" "$T/observed"
-    # With one it does, or the library is not there.
+    # The control: with a record directory it does.
     trace "$T/recorded" "$OBSERVER" "$PROBES/observe" "$port" one
     run -1 diff "$T/plain" "$T/recorded"
 }
 
-# measure EXPERIMENT: a client that stalls, under that experiment.
+# measure EXPERIMENT: runs a client that stalls under that experiment.
 measure() {
     rm -f "$RECORD"/*
     NAGLESHIM_EXPERIMENT=$1 pair "$EXAMPLES/tcp_nodelay_server" 0 0 -- \
         "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 PORT 60
 }
 
-@test "an experiment measures the gain of a push or of an ACK, and only if it is asked for" {
+@test "an experiment measures the gain of a push or of an ACK, and is made only on request" {
     local experiment with without
     for experiment in push acknowledge; do
         measure "$experiment"

@@ -1,21 +1,20 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Nothing that a program may rely on is different: errors, signals, masks, exits, options, and what calls cost.
+# Promise: Nothing that a program may rely on changes: errors, signals, masks, exits, options, and the cost of calls.
 # Parts: 3
-# What a program must never notice of the shim, each by a program that once did: what signal handlers may call,
-# sockets that are handed on, options, and descriptors that others close. The control is the same program
-# without the shim.
+# Each program here once behaved differently with the library: because of calls in signal handlers, sockets that are
+# passed on, options, or descriptors that others close. The control is the same program without the library.
 
 load ../helpers/common
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
-# alone COMMAND...: without the shim.
+# alone COMMAND...: runs it without the library.
 alone() {
     timeout -s KILL 30 "$@"
 }
 
-# shimmed POLICY COMMAND...: '' is the built-in policy.
+# shimmed POLICY COMMAND...: runs it with the library; '' is the built-in policy.
 shimmed() {
     local policy=$1
     shift
@@ -24,8 +23,8 @@ shimmed() {
     timeout -s KILL 30 env LD_PRELOAD="$LIBRARY" "${with[@]}" "$@"
 }
 
-# keeps PROGRAM SCENARIO [POLICY]...: nothing is wrong without the shim, nor with it under each policy. The
-# programs themselves see to it that the shim governs their connections.
+# keeps PROGRAM SCENARIO [POLICY]...: nothing is wrong without the library, or with it under each policy. The programs
+# check that the library treats their connections.
 keeps() {
     local policy status program=$PROBES/promise_$1 scenario=$2
     shift 2
@@ -47,8 +46,8 @@ keeps() {
     done
 }
 
-# in_time PROGRAM SCENARIO [POLICY]...: the same, and nothing comes late, which may happen on a busy machine: that
-# is tried again.
+# in_time PROGRAM SCENARIO [POLICY]...: the same, and nothing is late. A late run is repeated, because a busy machine may
+# cause it.
 in_time() {
     local limit policies=("${@:3}")
     [[ ${#policies[@]} -gt 0 ]] || policies=('' "$CORK")
@@ -73,14 +72,14 @@ in_time() {
     keeps handlers connects
 }
 
-# --- sockets that outlive an exec, or are sent away
+# --- sockets that survive an exec or are passed on
 
 @test "a listener or connection that survives exec has its bursts joined, and reports the program's own options" {
     keeps handed listener-stays ''
     keeps handed connection-stays ''
 }
 
-@test "a listener that is handed to a program without the library has its original options, and one that its parent needs, too, keeps its own" {
+@test "a listener passed to a program without the library gets its original options, unless the parent still uses it" {
     keeps handed listener-leaves
     keeps handed listener-is-sent
     keeps handed listener-is-shared
@@ -92,7 +91,7 @@ in_time() {
     keeps streams own-option
 }
 
-@test "a stream opened over a socket before it connects does not stall" {
+@test "a stdio stream that is opened before its socket connects does not stall" {
     in_time streams fdopen-first
 }
 
@@ -100,9 +99,9 @@ in_time() {
     keeps streams sendfile-cancelled
 }
 
-# --- other processes, and calls that want one thread
+# --- other processes
 
-@test "an inherited listener has its original options again when the program has ended" {
+@test "an inherited listener gets its original options back when the program has ended" {
     local how
     for how in announced inherited; do
         alone "$PROBES/promise_processes" "listener-$how"
@@ -134,14 +133,14 @@ in_time() {
     done
 }
 
-# --- the log, and descriptors that are somebody else's
+# --- the log, and descriptors of other processes
 
-@test "the log file is appended to, and created with the mode that the umask allows" {
+@test "the log is appended to its file, which is created with the mode that the umask allows" {
     local log=$T/log mask
     echo 'what was there' >"$log"
     NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
     [[ $(head -n 1 "$log") == 'what was there' && $(wc -l <"$log") -ge 2 ]]
-    # Several processes that write at once lose nothing: each adds its line at the end.
+    # Several processes can write at the same time, because each appends its line.
     strace -f -qq -e trace=openat,open -o "$T/opens" -E NAGLESHIM_LOG=debug -E NAGLESHIM_LOG_FILE="$log" \
         -E LD_PRELOAD="$LIBRARY" /bin/true
     grep -F "\"$log\"" "$T/opens" | grep -q O_APPEND
@@ -155,8 +154,8 @@ in_time() {
     done
 }
 
-# touched PID_OF: how often the shim sets an option of descriptor 3, a connection, in a program that does not use it
-# and whose LISTEN_PID is its own or somebody else's.
+# touched own|other: prints how often the library sets an option of descriptor 3, a connection, in a program that does not
+# use it and whose LISTEN_PID is its own or another pid.
 touched() {
     python3 - "$1" "$LIBRARY" "$T/touches" <<'END_OF_PYTHON'
 import os, socket, sys
@@ -197,10 +196,9 @@ END_OF_PYTHON
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
 
-# --- readers that wait for more than is there, with the shim on the reader alone
+# --- readers that wait for more data than has arrived, with the library on the reader only
 
-# reads SCENARIO LIMIT: the median round is a delayed acknowledgement without the shim, and takes less than
-# LIMIT ms with it.
+# reads SCENARIO LIMIT: the median round lasts a delayed ACK without the library, and less than LIMIT ms with it.
 reads() {
     local median try
     alone "$PROBES/promise_reads" "$1" >"$T/alone" || {
@@ -223,7 +221,7 @@ reads() {
     return 1
 }
 
-# Whether the kernel lets the delay of an acknowledgement be bounded: recent ones do.
+# Recent kernels can limit the delay of an ACK.
 bounds_delayed_acks() {
     python3 -c 'import socket; socket.socket().getsockopt(socket.IPPROTO_TCP, 46)' 2>/dev/null
 }
@@ -233,9 +231,9 @@ bounds_delayed_acks() {
     reads waitall-recvmsg 5
 }
 
-# What lies unread is not acknowledged before the kernel's timer (promise_reads.c), but for a connection's first
-# pieces.
-@test "a reader of whole answers waits at most for the shortest delayed ACK that the kernel offers" {
+# Except for a connection's first segments, unread data is not acknowledged before the kernel's timer fires
+# (promise_reads.c).
+@test "a reader that leaves data unread until it is complete waits at most for the shortest delayed ACK of the kernel" {
     local way
     bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
     for way in lowat-select lowat-poll peek fionread fionread-sleep; do
@@ -245,8 +243,8 @@ bounds_delayed_acks() {
 
 # --- descriptors that are closed elsewhere, and filters
 
-# flows PROGRAM SCENARIO [POLICY]...: after it the connection is as it was: its small writes and those of its peer do
-# not wait, as they do without the shim.
+# flows PROGRAM SCENARIO [POLICY]...: afterwards the library still treats the connection: the small writes of both ends do
+# not wait, as they do without the library.
 flows() {
     local policy policies=("${@:3}")
     [[ ${#policies[@]} -gt 0 ]] || policies=("$CORK" '')
@@ -261,18 +259,18 @@ flows() {
     done
 }
 
-@test "closes in another descriptor table, of a thread or of a child in the same memory, leave the connections governed" {
+@test "after closes in another descriptor table, of a thread or of a child in the same memory, connections do not stall" {
     flows descriptors close-range-unshare
     flows descriptors close-range-by-number
     flows descriptors clone-vm
 }
 
-@test "a child of vfork that writes, or puts a pipe over its descriptor, leaves its parent's connection as it was" {
+@test "a child of vfork that writes, or replaces its descriptor by a pipe, does not change its parent's connection" {
     in_time descriptors vfork-writes
     flows descriptors vfork-covers
 }
 
-@test "sockets that a program makes with syscall() are governed, and say that it has not asked for TCP_NODELAY" {
+@test "sockets that a program makes with syscall() are treated, and getsockopt reports that TCP_NODELAY is not set" {
     keeps descriptors made-by-number "$CORK" ''
 }
 
@@ -280,7 +278,7 @@ flows() {
     keeps filters of-a-child
 }
 
-@test "after a filter nothing is done that it could kill on, and the sockets are as the program made them and told what it asked for" {
+@test "after the program installs a seccomp filter, the library makes no call that it forbids, and sockets have the program's own options" {
     keeps filters kills
     keeps filters permits
     keeps filters permits-by-number

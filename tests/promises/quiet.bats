@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A program with nothing to mend makes no other system call, and a TCP program only those that set up a socket.
-# What the shim costs a program in system calls, as strace counts them. A program with nothing to mend makes
-# after its start the calls that it makes without the shim, one by one; a TCP client under the built-in policy
-# makes besides them only those that set up a new socket.
+# Promise: A program that does not use TCP makes no extra system call, and a TCP program only those that set up a socket.
+# strace shows the system calls that the library adds after a program's start. A program without TCP sockets must make
+# the same calls in the same order. A TCP client under the built-in policy may add only those that set up a new socket.
 
 load ../helpers/common
 
@@ -12,8 +11,8 @@ setup() {
     ns_needs_strace
 }
 
-# trace FILE FROM PRELOAD COMMAND...: the calls of COMMAND from the first that has FROM in it, without what
-# differs between any two runs: addresses in memory, process ids and ports.
+# trace FILE FROM PRELOAD COMMAND...: traces COMMAND from the first call that contains FROM on, without details that differ
+# between any two runs: memory addresses, process ids and ports.
 trace() {
     local file=$1 from=$2 preload=$3
     shift 3
@@ -24,13 +23,13 @@ trace() {
     [[ -s $file ]]
 }
 
-# The shim was not only loaded into what was traced as $T/shimmed: it has made its table of descriptors.
+# In the process traced as $T/shimmed the library was not only loaded, but has made its descriptor table.
 started() {
     grep -q RLIMIT_NOFILE "$T/shimmed.raw"
     run ! grep -q RLIMIT_NOFILE "$T/plain.raw"
 }
 
-# quiet FROM COMMAND...: the same calls, in the same order, with the shim and without.
+# quiet FROM COMMAND...: it makes the same calls in the same order with and without the library.
 quiet() {
     local from=$1
     shift
@@ -43,12 +42,12 @@ quiet() {
     started
 }
 
-# How often each call was made.
+# Counts each call.
 counted() {
     grep -v resumed "$1" | sed -E 's/^ *([a-z0-9_]+).*/\1/' | grep -vxE 'brk|getrandom|futex' | sort | uniq -c
 }
 
-@test "cat and programs with pipes, UDP or UNIX sockets make the same system calls as without the library, under each policy" {
+@test "cat and programs with pipes, UDP or UNIX sockets make no extra system call under any policy" {
     local scene policy
     quiet "AT_FDCWD, \"$PWD/shim/base/calls.def\"" cat "$PWD/shim/base/calls.def"
     for policy in '' '{"version": 1, "rules": [{"send": "auto-cork"}]}'; do
@@ -58,22 +57,22 @@ counted() {
     done
 }
 
-@test "after a child that shared its memory a program makes no getpid, once the child has ended or become another program" {
+@test "once a child that shared the program's memory has ended or called exec, the program makes no getpid" {
     for way in after-end after-exec beside-child; do
         trace "$T/$way" getpgid "$LIBRARY" "$PROBES/quiet" "$way"
     done
     run ! grep -w getpid "$T/after-end" "$T/after-exec"
-    grep -qw getpid "$T/beside-child" # a close of the child would be about its own descriptors
+    grep -qw getpid "$T/beside-child" # because a close by the child concerns the child's own descriptors
 }
 
-# faults LIBRARY: page faults of a forked child, summed over five processes, which the loader puts at other addresses.
+# faults LIBRARY: the page faults of a forked child, summed over five processes, which are loaded at different addresses.
 faults() {
     for _ in 1 2 3 4 5; do
         LD_PRELOAD=$1 "$PROBES/bench_start" 100
     done | awk '{ sum += $4 } END { print sum }'
 }
 
-@test "a process starts with at most four page faults more than with an empty library, and a forked child has at most one" {
+@test "compared with an empty library, a process starts with at most four extra page faults, and a forked child with one" {
     "$PROBES/bench_start" 100 /bin/true LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY_DIR=/nonexistent -- LD_PRELOAD="$PROBES/empty.so" \
         >"$T/starts"
     cat "$T/starts"
@@ -81,11 +80,11 @@ faults() {
     holds "$(faults "$LIBRARY") <= $(faults "$PROBES/empty.so") + 5"
 }
 
-@test "a program with threads makes the same system calls as without the library" {
+@test "a program with threads makes no extra system call" {
     trace "$T/plain" getppid '' "$PROBES/quiet" threads
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads
-    # Two threads' calls come in any order, so they are counted; the first malloc may have been at start-up,
-    # and whether a join has to wait is chance.
+    # Calls of two threads come in any order, so they are counted. The calls of malloc and of joins depend on timing and
+    # are left out.
     diff <(counted "$T/plain") <(counted "$T/shimmed")
     started
 }
@@ -93,15 +92,14 @@ faults() {
 @test "a TCP client makes extra calls only to set up each new socket" {
     trace "$T/plain" getppid '' "$PROBES/quiet" requests
     trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" requests
-    # Nothing that it makes without the shim is missing or in another order.
+    # No call of the program itself is missing or in another order.
     diff "$T/plain" "$T/shimmed" >"$T/difference" || true
     [[ -s $T/difference ]]
     run grep '^<' "$T/difference"
     [[ $status -ne 0 ]]
     sed -nE 's/^> *([a-z]+\([0-9]+, [A-Z_]+, [A-Za-z0-9_]+).*/\1/p' "$T/difference" >"$T/extra"
     [[ $(wc -l <"$T/extra") -eq $(grep -c '^>' "$T/difference") ]]
-    # TCP_NODELAY once a socket; TCP_DELACK_MAX_US (46) is asked for once, and set once a socket where the
-    # kernel has it.
+    # TCP_NODELAY is set once per socket. TCP_DELACK_MAX_US (46) is read once and, if the kernel has it, set once per socket.
     cat "$T/extra"
     [[ $(grep -c 'setsockopt(.*TCP_NODELAY' "$T/extra") -eq 2 ]]
     [[ $(grep -cE 'getsockopt\(.*(0x2e|46|TCP_DELACK_MAX_US|ADDRESS)' "$T/extra") -eq 1 ]]
@@ -110,12 +108,12 @@ faults() {
     [[ $(wc -l <"$T/extra") -eq $((3 + output)) ]]
 }
 
-@test "a client that makes a connection for each request makes no other system call than without the library" {
+@test "a client that makes a connection for each request makes no extra system call" {
     local scene
     for scene in one-shots one-shots-to-eof; do
         trace "$T/plain" getppid '' "$PROBES/quiet" "$scene"
         trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" "$scene"
-        # The last read finds the end, whichever call it is.
+        # The last read, by either call, finds the end of the stream.
         sed -i -E 's/(read|recvfrom)\(([0-9]+),.*= 0$/read(\2) = 0/' "$T/plain" "$T/shimmed"
         diff "$T/plain" "$T/shimmed"
         started
@@ -129,7 +127,7 @@ faults() {
     cat "$T/difference"
     run grep '^<' "$T/difference"
     [[ $status -ne 0 ]]
-    # TCP_NODELAY, and TCP_DELACK_MAX_US, which is asked for and, where the kernel has it, set.
+    # TCP_NODELAY is set. TCP_DELACK_MAX_US is read and, if the kernel has it, set.
     [[ $(grep -c '^>' "$T/difference") -ge 2 && $(grep -c '^>' "$T/difference") -le 3 ]]
     [[ $(grep -c '^> .*TCP_NODELAY' "$T/difference") -eq 1 ]]
 }

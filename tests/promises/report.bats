@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: With NAGLESHIM_LOG=info a process with TCP sockets writes one line at its end, and no program notices it.
+# Promise: With NAGLESHIM_LOG=info a process with TCP sockets prints one line at its end, which no program can notice.
 # shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
-# What a process says at its end, and under NAGLESHIM_LOG=debug of each socket; that it says it once, for itself
-# alone, whichever way it ends; and that a program cannot tell whether it says anything. The program is
-# probes/report: one connection with itself, ten bursts, and an end.
+# Tests the report that a process prints at its end, and the lines about each socket with NAGLESHIM_LOG=debug. A process
+# prints its own report once, however it ends. The program is probes/report: it has one connection with itself, makes ten
+# bursts, and ends.
 
 load ../helpers/common
 
@@ -13,9 +13,9 @@ setup() {
     export NAGLESHIM_LOG=info
 }
 
-# says STEP...: what the program says on stderr, in $stderr; nothing is on stdout.
+# says STEP...: runs the program, and sets stderr. Nothing may be on stdout.
 says() {
-    # bats has 3 and 4.
+    # bats uses descriptors 3 and 4.
     run --separate-stderr timeout 20 env LD_PRELOAD="$LIBRARY" "$PROBES/report" "$@" 3>&- 4>&-
     printf '%s\n' "$status" "$output" "$stderr"
     [[ -z $output ]]
@@ -27,7 +27,7 @@ lines() {
 
 DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy; counts: sockets 3, left alone 0, bursts joined 10, '
 
-@test "a process says once what was done in it, whichever way it ends by itself" {
+@test "a process prints its report once, however it exits" {
     local way
     for way in exit _exit _Exit quick_exit exit_group handler cancelled abort '_exit-in-exit' '_exit-in-quick_exit'; do
         says joins talks "$way"
@@ -43,12 +43,12 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy; count
     [[ $stderr =~ bursts\ held\ [1-9][0-9]+,\ pushes\ [1-9] ]]
 }
 
-@test "the report of a program that run has given a mode names run's options" {
+@test "after nagleshim run --send, the report names the options of run" {
     run --separate-stderr build/nagleshim run --log info --send nodelay -- "$PROBES/report" joins talks exit
     [[ $status -eq 0 && $stderr == *": report: 3 TCP sockets, options of nagleshim run; counts: "* ]]
 }
 
-@test "a process without a TCP socket says nothing, and that it had none where every decision is told" {
+@test "a process without a TCP socket prints no report, except at the level debug" {
     says
     [[ $status -eq 0 && -z $stderr ]]
     NAGLESHIM_LOG=debug says
@@ -57,7 +57,7 @@ DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy; count
     [[ -z $stderr ]]
 }
 
-@test "the report names the policy's file, the rules that took sockets, and those that none took" {
+@test "the report names the policy's file and the rules that matched sockets, or says that no rule matched" {
     cat >"$T/policy.json" <<'JSON'
 {"version": 1, "rules": [
     {"name": "one", "match": {"role": "client"}},
@@ -74,14 +74,14 @@ JSON
     [[ $stderr == *": report: 2 TCP sockets, left alone: no rule of $T/policy.json matched; counts: sockets 0, "* ]]
 }
 
-@test "a server that nobody has connected to says what became of its listener" {
+@test "a server without connections reports what was done to its listener" {
     says serves exit
     [[ $stderr == *': report: 1 TCP socket, rule every-tcp-socket of the built-in policy; counts: sockets 1, '* ]]
     NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"local": "9"}}]}' says serves exit
     [[ $stderr == *': a listener, left alone: no rule of the policy in NAGLESHIM_POLICY matched; counts: '* ]]
 }
 
-@test "a control character in a name does not begin another line" {
+@test "a control character in the program's name does not begin another line" {
     local program=$T/$'a\nnagleshim[1]: b'
     cp "$PROBES/report" "$program"
     LD_PRELOAD=$LIBRARY "$program" joins talks exit 2>"$T/err"
@@ -89,7 +89,7 @@ JSON
     grep -qF ']: a?nagleshim[1]: b: 3 TCP sockets, ' "$T/err"
 }
 
-@test "a process with a TCP socket says why the library is disabled, and one without says nothing" {
+@test "a process with a TCP socket reports why the library is disabled, and one without prints nothing" {
     echo '{"version": 1, "rules": 7}' >"$NAGLESHIM_POLICY_DIR/default.json"
     says joins talks exit
     [[ $status -eq 0 && $(lines "$stderr") -eq 1 ]]
@@ -102,7 +102,7 @@ JSON
     echo '{"version": 1, "enabled": false, "rules": []}' >"$NAGLESHIM_POLICY_DIR/default.json"
     says joins exit
     [[ $stderr == *': report: disabled: its policy says "enabled": false' ]]
-    # A wrapper script's shell and its tools, for which no rule is.
+    # No rule is for the shell and the tools of a wrapper script.
     echo '{"version": 1, "rules": [{"match": {"process": "report"}}]}' >"$NAGLESHIM_POLICY_DIR/default.json"
     LD_PRELOAD=$LIBRARY bash -c 'true; sleep 0; "$0" joins talks exit' "$PROBES/report" 2>"$T/err"
     [[ $(grep -c . "$T/err") -eq 1 && $(<"$T/err") == *": report: 3 TCP sockets, "* ]]
@@ -119,33 +119,33 @@ JSON
     done
 }
 
-@test "a program that sets a filter has its line before it, and lives" {
+@test "a program that installs a seccomp filter prints its report before that, and is not killed" {
     says joins talks filter exit
     [[ $status -eq 0 && $(lines "$stderr") -eq 1 ]]
     [[ $stderr == *': report: disabled: it installed a seccomp filter; before that 3 TCP sockets, '* ]]
-    # The filter kills on what a line needs.
+    # The filter kills on the calls that a line needs.
     NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log says joins talks filter closes exit
     [[ $status -eq 0 && $(grep -c 'disabled: it installed' "$T/log") -eq 1 ]]
 }
 
-@test "a forked child tells what was done in it, and not what its parent did" {
+@test "the report of a forked child counts only what happened since the fork" {
     says joins talks fork talks talks _exit parent exit
     [[ $(lines "$stderr") -eq 2 ]]
     [[ ${stderr%%$'\n'*} == *': report: TCP sockets from before the fork; counts: '*' bursts joined 20, '* ]]
     [[ ${stderr##*$'\n'} == *": $DONE"* ]]
     says joins talks fork joins talks _exit parent exit
     [[ ${stderr%%$'\n'*} == *': report: 3 TCP sockets since the fork, rule every-tcp-socket of '*' bursts joined 10, '* ]]
-    # One that did nothing says nothing.
+    # A child that did nothing prints nothing.
     says joins talks fork _exit parent exit
     [[ $(lines "$stderr") -eq 1 ]]
 }
 
-@test "a child of vfork ends without the line of its parent" {
+@test "a child of vfork does not print its parent's report" {
     says joins talks vfork talks exit
     [[ $(lines "$stderr") -eq 1 && $stderr == *' bursts joined 20, '* ]]
 }
 
-@test "a process that a signal kills says nothing, and none of its signals has a handler of the shim's" {
+@test "a process that a signal kills prints no report, because the library installs no signal handler" {
     says joins talks killed
     [[ $status -eq 143 && -z $stderr ]]
     local caught
@@ -153,25 +153,25 @@ JSON
     [[ $caught == "$(sed -n 's/^SigCgt:\t//p' /proc/self/status)" ]]
 }
 
-@test "where a program has closed its stderr, a file that is appended to has the line all the same" {
+@test "if the program has closed stderr, the report still goes to a file that was opened for appending" {
     echo 'what was there' >"$T/err"
     LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>>"$T/err"
     [[ $(wc -l <"$T/err") -eq 2 && $(tail -n 1 "$T/err") == *": $DONE"* ]]
-    # In a file that is written at its own place the line would be in others' way.
+    # A file without O_APPEND gets no line, because the line could overwrite other output.
     LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>"$T/err"
     [[ ! -s $T/err ]]
-    # The file is another one by now.
+    # By then the name belongs to another file.
     local err=$T/renewed
     LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks "renew=$err" close-stderr exit 2>>"$err"
     [[ -e $err && ! -s $err ]]
 }
 
-@test "where a program has closed its stderr, the terminal it runs on has the line all the same" {
+@test "if the program has closed stderr, the report still goes to the terminal of its session" {
     cat >"$T/terminal.py" <<'PY'
 import os, pty, sys
 pid, terminal = pty.fork()
 if pid == 0:
-    if sys.argv[1] == "left": # by a daemon: in a session that has no terminal
+    if sys.argv[1] == "left": # as a daemon does: in a session that has no terminal
         if os.fork():
             os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
         os.setsid()
@@ -193,23 +193,23 @@ PY
     grep -qF ": $DONE" "$T/its"
     python3 "$T/terminal.py" left "$LIBRARY" "$PROBES/report" joins talks exit >"$T/left"
     grep -qF ": $DONE" "$T/left"
-    # That terminal may be somebody else's by now.
+    # By then that terminal may belong to somebody else.
     python3 "$T/terminal.py" left "$LIBRARY" "$PROBES/report" joins talks close-stderr exit >"$T/left"
     [[ ! -s $T/left ]]
 }
 
-@test "a stderr that has become something else gets no line" {
+@test "if descriptor 2 refers to another file than at the start, it gets no report" {
     says joins talks "stderr=$T/other" exit
     [[ $status -eq 0 && -z $stderr && -e $T/other && ! -s $T/other ]]
-    # Closed from the start, its number is whatever the program makes of it: here a listener.
+    # If stderr is closed from the start, the program may reuse descriptor 2, here for a listener.
     LD_PRELOAD=$LIBRARY strace -f -qq -e trace=write -o "$T/raw" "$PROBES/report" joins talks exit 2>&-
     [[ $(grep -c 'write(2, "nagleshim' "$T/raw") -eq 0 ]]
-    # With a file for the log it makes no difference.
+    # NAGLESHIM_LOG_FILE gets the report in any case.
     NAGLESHIM_LOG_FILE=$T/log says joins talks close-stderr exit
     grep -qF ": $DONE" "$T/log"
 }
 
-@test "a stderr that nobody reads, or that is full, neither ends the program nor stops it" {
+@test "a pipe at stderr that nobody reads, or that is full, neither kills nor blocks the program" {
     cat >"$T/pipe.py" <<'PY'
 import fcntl, os, signal, subprocess, sys
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -233,7 +233,7 @@ PY
     done
 }
 
-@test "a stderr that is a TCP connection, as inetd makes it, gets no line" {
+@test "a TCP connection at stderr, as under inetd, gets no report" {
     cat >"$T/inetd.py" <<'PY'
 import os, socket, subprocess, sys
 listener = socket.create_server(("127.0.0.1", 0))
@@ -243,7 +243,7 @@ os.environ["LD_PRELOAD"] = sys.argv[1]
 subprocess.run(sys.argv[2:], stderr=far, check=True)
 far.close()
 assert near.recv(100) == b""
-# A journal's socket gets it.
+# A socket of the journal gets the report.
 ours, journal = socket.socketpair()
 subprocess.run(sys.argv[2:], stderr=journal, check=True)
 journal.close()
@@ -252,7 +252,7 @@ PY
     python3 "$T/inetd.py" "$LIBRARY" "$PROBES/report" joins talks exit
 }
 
-@test "under debug each decision about a socket is told, in order" {
+@test "at the level debug each decision about a socket is printed, in order" {
     NAGLESHIM_LOG=debug says joins talks exit
     sed -E 's/^nagleshim\[[0-9]+\]: //' <<<"$stderr" | grep '^fd ' >"$T/told"
     diff - "$T/told" <<'TOLD'
@@ -272,7 +272,7 @@ TOLD
     [[ $stderr == *'fd 4: no rule matches it: left alone'*'fd 5: no rule matches it: left alone'* ]]
 }
 
-@test "under debug what comes from another program and what is handed on is told" {
+@test "at the level debug inherited sockets and sockets that are passed on are printed" {
     python3 - "$LIBRARY" >"$T/told" 2>&1 <<'PY'
 import os, socket, subprocess, sys
 listener = socket.create_server(("127.0.0.1", 0))
@@ -300,7 +300,7 @@ PY
     grep -q ': may be handed on to another program$' "$T/told"
 }
 
-@test "a log as large as a file may get takes no line, and does not end the program" {
+@test "a log file at the limit of file size gets no line, and the program is not killed" {
     local size
     for size in 0 9000 10240 20000; do
         head -c "$size" /dev/zero >"$T/log"

@@ -1,22 +1,22 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: TCP_NODELAY and ACKs are set and sent exactly where a wait would stall, and nothing is done anywhere else.
-# What the library does on a connection between the program's own calls, step by step, as strace sees it: when
-# TCP_NODELAY is set, taken off and put back, when an ACK is sent, and when nothing at all is done.
+# Promise: The library sets TCP_NODELAY and sends ACKs exactly where a wait would stall, and does nothing anywhere else.
+# strace shows what the library does on a connection between the program's own calls: when it sets and clears
+# TCP_NODELAY, when it sends an ACK, and when it does nothing.
 
 load ../helpers/common
 
 setup() {
     ns_setup
     ns_needs_strace
-    # What a connection's ACK may be delayed by is bounded where the kernel can.
+    # If the kernel has TCP_DELACK_MAX_US, the library limits a connection's delayed ACKs.
     bound=()
     if python3 -c 'import socket; socket.socket().getsockopt(socket.IPPROTO_TCP, 46)' 2>/dev/null; then
         bound=(bound)
     fi
 }
 
-# What was done, one word each: of the connection as it is, of the other ones with "other:" or "listener:".
+# Prints a word for each call. Words for other sockets than the connection begin with "other:" or "listener:".
 translate() {
     # shellcheck disable=SC2016 # awk's own fields
     local program='
@@ -83,7 +83,7 @@ expand() {
     echo "${all[*]}"
 }
 
-# trace PRELOAD WORDS: what a program does that does these things.
+# trace PRELOAD WORDS: traces a program that makes these steps.
 trace() {
     # shellcheck disable=SC2086 # its words
     timeout 20 strace -f -qq -o "$T/raw" -E LD_PRELOAD="$1" "$PROBES/steps" $2 >"$T/out" 2>&1 || {
@@ -94,8 +94,8 @@ trace() {
     seen=${seen% }
 }
 
-# does WORDS EXPECTED: a program that does the one is seen to do the other, and then ends. Its pace counts, so a
-# busy machine may need another try.
+# does WORDS EXPECTED: the trace of a program that makes the steps WORDS is EXPECTED. The result depends on timing, so on
+# a busy machine the program may need several runs.
 does() {
     local expected seen try
     expected=$(expand "$2")
@@ -116,14 +116,14 @@ does_under() {
     NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [{$1}]}" does "$2" "$3"
 }
 
-@test "without the shim nothing but what the program does is seen" {
+@test "without the library only the program's own calls are seen" {
     trace '' 'connected write*6 hear wait write*6 wait hear write close'
     [[ $seen == "$(expand 'write*6 read wait write*6 wait read write close end')" ]]
 }
 
 # --- adaptive: when TCP_NODELAY is on
 
-@test "what a connection writes first costs nothing, and its second write has TCP_NODELAY" {
+@test "a connection's first write costs nothing, and TCP_NODELAY is set before its second write" {
     does 'connected write hear' 'write read'
     does 'connected hear write' 'read write'
     does 'connected write*3' 'write nodelay=1 write*2'
@@ -131,18 +131,18 @@ does_under() {
     does 'accepted write*3' 'listener:nodelay=1 listener:bound listen accept write*3'
 }
 
-@test "a write of nothing, and one that takes nothing, is no piece" {
+@test "writes of zero bytes and failing writes do not count as writes of a burst" {
     does 'connected empty*3 wait' 'write*3 wait'
     does 'connected bad write' 'write*2'
     does 'connected write*3 empty*3 wait' 'write nodelay=1 write*5 wait'
 }
 
-@test "from the fourth write without a wait TCP_NODELAY is off, and it is on again before the wait" {
+@test "at the fourth write without a wait TCP_NODELAY is cleared, and it is set again before the wait" {
     does 'connected write*6 wait' 'write nodelay=1 write*2 nodelay=0 write*3 nodelay=1 wait'
     does 'connected write*4 wait' 'write nodelay=1 write*2 nodelay=0 write nodelay=1 wait'
     does 'connected write*3 wait write*3 wait' 'write nodelay=1 write*2 wait write*3 wait'
     does 'connected write*3 nap write*3 nap write*3 nap' 'write nodelay=1 write*2 nap write*3 nap write*3 nap'
-    # Whether a write that blocks would wait is asked first while something is owed elsewhere.
+    # While another connection has pending bytes, the library first asks whether a blocking write would wait.
     local other='look other:write look other:nodelay=1 other:write look other:write look other:nodelay=0 other:write'
     does 'connected write*5 other*4 write*2 wait' \
         "write nodelay=1 write*2 nodelay=0 write*2 $other look write look write nodelay=1 other:nodelay=1 wait"
@@ -154,7 +154,7 @@ does_under() {
     does 'connected write*6 empty-pipe' 'write nodelay=1 write*2 nodelay=0 write*3 look nodelay=1 pipe'
 }
 
-@test "after two long bursts it is off from the first write, until a burst was short" {
+@test "after two long bursts TCP_NODELAY is cleared at the first write, until a burst is short" {
     local long='write*3 nodelay=0 write*2 nodelay=1 wait'
     does 'connected write wait write*5 wait write*5 wait write*2 wait write*2 wait' \
         "write wait nodelay=1 $long $long nodelay=0 write*2 nodelay=1 wait write*2 wait"
@@ -162,7 +162,7 @@ does_under() {
         "write wait nodelay=1 $long $long look*3 nodelay=0 write look write nodelay=1 wait"
 }
 
-@test "it is on again before data are read, and where nothing is there to read" {
+@test "TCP_NODELAY is set again before a blocking read, and after a read that finds data or the second one that finds none" {
     does 'connected write*4 says read' 'write nodelay=1 write*2 nodelay=0 write nodelay=1 read'
     does 'connected write*4 get' 'write nodelay=1 write*2 nodelay=0 write read nodelay=1'
     # A stream may look for input now and then; a program that looks twice waits.
@@ -173,7 +173,7 @@ does_under() {
     does 'connected write*3 get write*3' 'write nodelay=1 write*2 read write*3'
 }
 
-@test "it is on again before fork, exec, exit and close" {
+@test "TCP_NODELAY is set again before fork, exec, exit and close" {
     local way joined='write nodelay=1 write*2 nodelay=0 write*2 nodelay=1'
     for way in fork close; do
         does "connected write*5 $way" "$joined $way"
@@ -185,7 +185,7 @@ does_under() {
     does 'connected write*5 clone' "$joined fork"
     does 'connected write*5 dup' "${joined% *} dup nodelay=1 close"
     does 'connected write*5 filter' "$joined nodelay=0 filter"
-    # These have it of every connection, and their bound: others will use them.
+    # These set both options on every connection, because another program may use the connections.
     joined+=' other:nodelay=1 other:bound bound'
     does 'connected write*5 vfork' "$joined fork"
     does 'connected write*5 spawn' "$joined fork"
@@ -193,22 +193,22 @@ does_under() {
     does 'connected write*5 exec-by-number' "$joined exec"
 }
 
-@test "it is on again when the thread ends that wrote" {
+@test "TCP_NODELAY is set again when the writing thread ends" {
     does 'connected thread write*5' 'fork write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 gone'
 }
 
-@test "another program finds it on, also where it has been written to once" {
+@test "another program gets a connection with TCP_NODELAY set, even after a single write" {
     local handed='other:nodelay=1 other:bound nodelay=1 bound'
     does 'connected write exec' "write $handed exec"
     does 'connected write spawn' "write $handed fork"
     does 'connected write vfork' "write $handed fork"
-    # The child is gone, and all is as before.
+    # After the child has ended, bursts are joined as before.
     does 'connected write vfork write*5 close' \
         "write $handed fork write*3 nodelay=0 write*2 nodelay=1 close"
     does 'connected write fork' 'write fork'
 }
 
-@test "it stays off where the program polls without time while it writes on, and not where it has stopped" {
+@test "TCP_NODELAY stays cleared if the program polls with zero timeout between writes, until it has stopped writing" {
     local begin='write nodelay=1 write*2 nodelay=0 write*2'
     does 'connected write*5 look write look write look write wait' \
         "$begin look write look write look write nodelay=1 wait"
@@ -217,26 +217,26 @@ does_under() {
     does 'connected write*5 look other look' "$begin look*2 other:write look nodelay=1"
 }
 
-@test "a program that writes on now and then is no stream" {
+@test "a burst ends at a pause, and if its end was sent late, the next burst is joined later" {
     does 'connected write*3 pause write*5' 'write nodelay=1 write*2 pause write*3 nodelay=0 write*2'
-    # The end of a burst lay there while nobody saw what the program did: it is joined later from then on.
+    # The end of a burst was unsent while the library saw no call: later bursts are joined later.
     does 'connected write*5 pause write*5' 'write nodelay=1 write*2 nodelay=0 write*2 pause nodelay=1 write*5'
     does 'connected write*4 pause wait write*7 wait' \
         'write nodelay=1 write*2 nodelay=0 write pause nodelay=1 wait write*7 wait'
 }
 
-@test "a program's own TCP_NODELAY stays on" {
+@test "TCP_NODELAY that the program sets stays set" {
     does 'connected nodelay write*9 wait' 'nodelay=1 write*9 wait'
     does 'connected write*9 nodelay write*9 wait' \
         'write nodelay=1 write*2 nodelay=0 write*6 nodelay=1 write*9 wait'
-    # A program that sets and clears it pushes by itself: Nagle stays on until it waits.
+    # A program that sets and clears the option pushes by itself: Nagle's algorithm stays on until it waits.
     does 'connected write*2 delay write*3 wait' \
         'write nodelay=1 write nodelay=0 nodelay=1 write nodelay=0 write*2 nodelay=1 wait'
     does 'connected write*2 nodelay delay write*3 wait' \
         'write nodelay=1 write nodelay=1 nodelay=0 write*3 nodelay=1 wait'
 }
 
-@test "a program's own TCP_CORK and MSG_MORE are left alone" {
+@test "the library leaves the program's TCP_CORK and MSG_MORE alone" {
     does 'connected write*2 cork write*6 uncork' 'write nodelay=1 write cork=1 write*6 cork=0'
     does 'connected write*2 cork write*6 uncork write*4' \
         'write nodelay=1 write cork=1 write*6 cork=0 write nodelay=0 write*3'
@@ -250,9 +250,9 @@ does_under() {
     does 'connected hear write hear cork write wait' 'read write read bound cork=1 write look ack=2 wait'
 }
 
-@test "what will be written where nobody sees it has TCP_NODELAY at once, and for good" {
+@test "TCP_NODELAY is set at once, and stays set, if the library cannot see the later writes" {
     does 'connected write fdopen write*6' 'write nodelay=1 bound write*6'
-    # The bound goes where TCP_NODELAY is the program's own.
+    # The limit is removed if the program itself sets TCP_NODELAY.
     does 'connected fdopen nodelay delay' 'nodelay=1 bound nodelay=1 bound nodelay=0 bound nodelay=1'
     does 'connected hear write hear nodelay fdopen' 'read write read bound nodelay=1 bound'
     does 'connected write*5 fdopen' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 bound'
@@ -262,20 +262,20 @@ does_under() {
     does 'connected write stdout write*6' 'write dup stdout:nodelay=1 stdout:bound write*6'
     does 'connected write aio write*6' 'write aio other:nodelay=1 other:bound nodelay=1 bound write*6'
     does 'connected aio connected' 'aio other:nodelay=1 other:bound nodelay=1 bound listen listener:nodelay=1 listener:bound'
-    # Where these are forbidden, programs ask for them in vain.
+    # If io_setup and io_uring_setup fail, nothing changes.
     does 'connected no-aio no-uring write*6' 'aio uring write nodelay=1 write*2 nodelay=0 write*3'
     does 'connected write write-by-number write*6' 'write nodelay=1 bound write*7'
 }
 
 # --- acknowledgements
 
-@test "one request and one answer are acknowledged by the kernel" {
+@test "for one request and one answer the library sends no ACK" {
     does 'connected write hear wait' 'write read wait'
     does 'connected hear write wait' 'read write wait'
     does 'connected hear wait hear wait' 'read wait read wait'
 }
 
-@test "what is read after an answer was written is acknowledged before a wait" {
+@test "data that is read after an answer was written is acknowledged before a wait" {
     does 'connected hear write hear wait' 'read write read bound look ack=2 wait'
     does 'connected hear write vector wait' 'read write read bound look ack=2 wait'
     does 'connected hear write hear write wait' 'read write read bound nodelay=1 write wait'
@@ -291,7 +291,7 @@ does_under() {
     does 'connected hear write get count*2' 'read write read bound ack=2'
 }
 
-@test "a wait that finds something acknowledges nothing, nor does a first look" {
+@test "a wait that need not block sends no ACK, and neither does a first probe" {
     does 'connected hear write hear says find' 'read write read bound look'
     does 'connected hear write peek wait' 'read write read wait'
     does 'connected hear write hear hear wait' 'read write read bound read look ack=2 wait'
@@ -310,36 +310,36 @@ repeat() {
     done
 }
 
-@test "ACKs that an answer always carries are left out after some thirty of them, until one is missed" {
+@test "after about thirty ACKs that an answer followed, no more are sent until one is missed" {
     does "connected hear write $(repeat 33 'hear wait write')hear wait pause hear wait" "read write read bound look ack=2 wait \
 nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause read bound look ack=2 wait"
 }
 
-@test "a write that takes nothing leaves held bytes and pending ACKs to the wait" {
+@test "after a failing write, held bytes and pending ACKs are sent before the wait" {
     does 'connected hear write hear bad wait' 'read write read bound nodelay=1 write look ack=2 wait'
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad wait' 'nodelay=1 held more nodelay=1 wait'
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad-big wait' 'nodelay=1 held write nodelay=1 wait'
-    # A read that a signal ends says nothing of what the descriptor is.
+    # An interrupted read does not show what the descriptor is.
     does 'connected interrupted write*4 wait' 'read write nodelay=1 write*2 nodelay=0 write nodelay=1 wait'
 }
 
-@test "splice from a socket makes an ACK pending, and splice with SPLICE_F_MORE pushes what is held first" {
+@test "splice from a socket makes an ACK pending, and splice with SPLICE_F_MORE first pushes held bytes" {
     does 'connected hear write splice-in wait' 'read write splice-in bound look ack=2 wait'
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected splice-in write splice-out write wait' \
         'splice-in nodelay=1 held nodelay=1 splice-out write wait'
 }
 
-@test "who only reads on has the kernel acknowledge, until it writes again" {
+@test "if the program only reads, the kernel acknowledges until the program writes again" {
     does 'connected hear write hear wait hear wait hear wait' \
         'read write read bound look ack=2 wait read look ack=1 wait read wait'
 }
 
-@test "a read of a whole answer that is in time costs no ACK" {
+@test "a read with MSG_WAITALL that is not late costs no ACK" {
     does 'connected hear write whole' 'read write read bound'
     does 'connected whole' 'read'
 }
 
-@test "a socket that was made where nobody saw it is governed from its first use on" {
+@test "a socket that a raw system call has made is treated from its first use on" {
     does 'raw send*2' 'nodelay=1 write*2'
     does 'raw-high send*2' 'nodelay=1 write*2'
     does 'raw get wait' 'read bound look ack=2 wait'
@@ -348,7 +348,7 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     [[ $(grep -c 'SO_DOMAIN, ' "$T/raw") -eq 1 ]] # asked once what it is
 }
 
-@test "a read of a whole answer is made as the program asked" {
+@test "a program that sets SO_RCVLOWAT gets its data in one read" {
     does 'connected hear write lowat hear write hear' 'read write read bound nodelay=1 write read'
     does 'connected hear write hear lowat four' 'read write read bound fork ack=2 read'
 }
@@ -358,18 +358,18 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     does 'connected hear write end wait' 'read write read wait'
 }
 
-@test "a program's own bound on delayed acknowledgements stays, and ours is not told" {
+@test "the program's own TCP_DELACK_MAX_US stays, and getsockopt does not report the library's value" {
     [[ ${#bound[@]} -gt 0 ]] || ns_skip 'this kernel has no TCP_DELACK_MAX_US'
     does 'connected told hear write hear told hear told' 'read write read bound read'
     does 'connected bound hear write hear wait' 'bound read write read look ack=2 wait'
 }
 
-@test "a program's own TCP_QUICKACK has the kernel acknowledge" {
+@test "after the program's own TCP_QUICKACK the library sends no ACK" {
     does 'connected hear write quickack hear wait' 'read write ack=1 read wait'
     does 'connected hear write hear quickack wait' 'read write read bound ack=1 wait'
 }
 
-@test "other waits acknowledge, and those that find what they wait for do not" {
+@test "other waits also send pending ACKs, except those that need not block" {
     does 'connected hear write hear sem' 'read write read bound ack=2'
     does 'connected hear write hear free-sem' 'read write read bound'
     does 'connected hear write hear child' 'read write read bound fork ack=2'
@@ -379,20 +379,20 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     does 'connected hear write hear epoll' 'read write read bound ack=2'
 }
 
-@test "a thread goes on with what another has written" {
+@test "a thread continues a burst of another thread, and pushes it before a wait or a fork" {
     local begin='fork write nodelay=1 write*2 nodelay=0 write*2'
     does 'connected another write wait write' "$begin write nodelay=1 wait write"
     does 'connected another fork' "$begin nodelay=1 fork"
 }
 
-@test "a thread that owes more than it can list forgets none, and lists a thousand" {
+@test "a thread lists a thousand connections with pending ACKs, and sends the ACKs of more than it can list" {
     trace "$LIBRARY" 'connected crowd wait'
     [[ $(grep -c 'TCP_QUICKACK, \[2\]' "$T/raw") -eq 1100 ]]
-    # Each of the crowd is written to once before its ACK is pending.
+    # Each of these connections is written to once before its ACK is pending.
     [[ $(grep -m 1 -B 1000000 'TCP_QUICKACK, \[2\]' "$T/raw" | grep -c '"piece"') -gt 1000 ]]
 }
 
-@test "under flush-before-read what two writes have left behind is pushed, and Nagle goes on" {
+@test "under flush-before-read held bytes are pushed before a wait, and Nagle's algorithm stays on" {
     local under='"send": "flush-before-read"'
     does_under "$under" 'connected hear write wait' 'read write wait'
     does_under "$under" 'connected write wait' 'write nodelay=1 nodelay=0 wait'
@@ -400,41 +400,41 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
         'read write*2 nodelay=1 nodelay=0 wait read bound write wait'
 }
 
-@test "an accepted connection has what its listener has" {
+@test "an accepted connection has the options of its listener" {
     local begin='listener:nodelay=1 listener:bound'
     does 'accepted hear write hear wait' "$begin listen accept read write read look ack=2 wait"
     does 'accepted-nonblock hear write hear miss' 'read write read nothing'
 }
 
-@test "TCP_NODELAY and a bound that a shim has set before are ours, and so are taken off" {
+@test "options of a connection received in a message count as the library's, otherwise as the program's" {
     [[ ${#bound[@]} -gt 0 ]] || ns_skip 'this kernel has no TCP_DELACK_MAX_US'
     does 'raw has-nodelay has-bound pass-back send*5 wait' \
         'nodelay=1 bound pass close passed write*3 nodelay=0 write*2 nodelay=1 wait'
-    # Nobody handed this one on.
+    # This connection was not received in a message.
     does 'raw has-nodelay has-bound send*5 wait' 'nodelay=1 bound write*5 wait'
 }
 
-@test "a connection that came in a message is governed from its first use on" {
+@test "a connection received in a message is treated from its first use on" {
     does 'raw pass-back write*2' 'pass close passed nodelay=1 write*2'
 }
 
-@test "what has become something else owes nothing" {
+@test "after a pipe has replaced a connection at its descriptor, nothing is pending" {
     does 'connected hear write becomes-a-pipe fed wait' 'read write dup read read wait'
 }
 
-@test "a duplicate knows what was asked for by the other" {
+@test "TCP_NODELAY that the program sets through one descriptor counts for its duplicate, too" {
     does 'connected copy nodelay swap write*8 wait' 'dup nodelay=1 wait'
 }
 
-@test "a read that outlives its descriptor tells nothing of the connection that comes after it" {
+@test "a read that returns after its descriptor was closed does not count for the next connection there" {
     trace "$LIBRARY" 'connected reader connected write*5 reader-hears wait'
     echo "seen: $seen"
     seen=${seen// gone/}
-    # The other number of the connection is "listener:" to what reads the trace.
+    # translate prints "listener:" for the connection's other descriptor.
     [[ $seen == *'listener:nodelay=1 listener:nodelay=0 listener:nodelay=1 wait'* ]]
 }
 
-@test "under nodelay only the second write of a connection has a call more, and what is owed is settled" {
+@test "under nodelay only a connection's second write costs a call more, and pending ACKs are sent" {
     local under='"send": "nodelay"'
     does_under "$under" 'connected write*9 wait write*3' 'write nodelay=1 write*8 wait write*3'
     does_under "$under" 'connected write*3 delay write*3' 'write nodelay=1 write*2 nodelay=0 nodelay=1 write*3'
@@ -443,8 +443,8 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     does_under "$under" 'connected write*2 hear write hear write wait' 'write nodelay=1 write read write read bound write wait'
 }
 
-# The other number of the connection is "listener:" to what reads the trace.
-@test "what is written by a duplicate is one burst with what is written by the original" {
+# translate prints "listener:" for the duplicate.
+@test "writes through a descriptor and through its duplicate form one burst" {
     does 'connected write*2 copy write swap write swap write*3 wait' \
         'write nodelay=1 write dup write listener:nodelay=0 write*3 listener:nodelay=1 wait'
     does 'connected copy write*5 close swap wait write*5 wait' \
@@ -453,12 +453,12 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
         'dup close listener:nodelay=1 listener:nodelay=0 listener:nodelay=1 wait'
 }
 
-@test "what is read by one descriptor is acknowledged whichever is closed" {
+@test "data that is read through one of two duplicates is acknowledged, whichever of them is closed" {
     does 'connected copy hear write hear swap close wait' 'dup read write read bound listener:ack=2 wait'
     does 'connected copy hear write hear close swap wait' 'dup read write read bound ack=2 close wait'
 }
 
-@test "what one descriptor owed when it was closed past the library is settled by the other one" {
+@test "after a raw system call closes a descriptor, its pending bytes and ACKs are sent through its duplicate" {
     does 'connected copy hear write hear vanish swap wait' 'dup read write read bound close look ack=2 listener:ack=2 wait'
     does 'connected copy write*5 vanish swap wait' \
         'dup write nodelay=1 write*2 nodelay=0 write*2 close nodelay=1 listener:nodelay=1 wait'
@@ -466,25 +466,25 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
         'dup nodelay=1 held more*2 close nodelay=1 listener:nodelay=1 wait'
 }
 
-@test "after a filter of the program's nothing is done any more" {
+@test "after the program has installed a seccomp filter, the library does nothing" {
     does 'connected hear write hear filter pipe vfork connect accept' 'read write read bound*2 filter pipe fork listen accept'
     does 'connected write*2 filter write*8 hear write hear wait connected write*8 hear write hear wait' \
         'write nodelay=1 write nodelay=0 filter write*8 read write read wait listen wait'
     does 'connected helper filter write*2 close' 'fork gone filter write*2 close'
 }
 
-@test "where no rule is for the program nothing begins" {
+@test "if no rule is for the program, the library makes no table and does nothing" {
     export NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
     does 'connected write*6 hear write hear wait' 'write*6 read write read wait'
     [[ $(grep -c RLIMIT_NOFILE "$T/raw") -eq 0 ]]
 }
 
-@test "what a program asked for before its rule was known is the kernel's before a fork" {
+@test "options that the program has set before its rule is known are passed to the kernel before a fork" {
     does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'connected idle fork' 'keepidle*2 fork'
     does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'connected no-idle' 'keepidle'
 }
 
-@test "no descriptor stays open for the log" {
+@test "the log keeps no descriptor open" {
     local debug
     env LD_PRELOAD="$LIBRARY" ls /proc/self/fd >"$T/plain"
     NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log env LD_PRELOAD="$LIBRARY" ls /proc/self/fd >"$T/logged"
@@ -493,8 +493,8 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
     diff "$T/plain" "$T/logged"
 }
 
-# A held write is sent with an address that is none: see shim/calls/write.c.
-@test "under auto-cork every small write of a burst is held, what a wait or another socket ends is pushed" {
+# A held write is sent with an invalid address: see shim/calls/write.c.
+@test "under auto-cork every small write of a burst is held, and pushed before a wait or a write to another socket" {
     local under='"send": "auto-cork", "max_delay_us": 100000'
     does_under "$under" 'connected write*3 wait write*2 wait' \
         'nodelay=1 held more*2 nodelay=1 wait held more nodelay=1 wait'
@@ -505,7 +505,7 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
         'nodelay=1 held write held more*2 nodelay=1 wait held more'
     does_under "$under" 'connected write*2 big*2 wait' 'nodelay=1 held more write*2 wait'
     does_under "$under" 'connected big wait big wait write' 'write wait nodelay=1 write wait write'
-    # The last one of a burst that is foretold takes the others with it.
+    # The last write of a burst whose length is predicted sends the others, too.
     does_under "$under" 'connected write*3 hear write*3 hear write*3 hear write*4 wait' \
         'nodelay=1 held more*2 nodelay=1 read held more*2 nodelay=1 read bound held more write read held more write held nodelay=1 wait'
 }
@@ -526,12 +526,12 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
         'fork nodelay=1 held more*4 nodelay=1 other:nodelay=1 other:bound bound exec'
 }
 
-@test "what a child of vfork writes is not held" {
+@test "bytes that a child of vfork writes are not held" {
     does_under '"send": "auto-cork", "max_delay_us": 1000' 'connected vfork-writes write*3 wait' \
         'other:nodelay=1 other:bound nodelay=1 bound fork write*2 held more*2 nodelay=1 wait'
 }
 
-@test "what is held is pushed before a fork and before a filter" {
+@test "held bytes are pushed before a fork and before a seccomp filter" {
     local under='"send": "auto-cork", "max_delay_us": 100000'
     does_under "$under" 'connected write fork' 'nodelay=1 held nodelay=1 fork'
     does_under "$under" 'connected write filter' 'nodelay=1 held nodelay=1 nodelay=0 filter'

@@ -1,10 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait.
-# 64 threads that do at random over 2 000 sockets what programs do with sockets, in each mode: no byte is
-# lost, changed or out of place, errno stays what it was, no descriptor is left, and nothing is held across
-# a wait. STRESS_SECONDS is how long each mode takes (make check-stress: 60), STRESS_SEED
-# repeats who does what.
+# In each mode 64 threads make random socket calls on 2 000 sockets. No byte may be lost, changed or out of order, errno
+# must not change, no descriptor may be left over, and no byte may be held across a wait. STRESS_SECONDS is the time for
+# each mode (make check-stress: 60). STRESS_SEED repeats a sequence of calls.
 
 BATS_TEST_TIMEOUT=$((320 + 3 * $(printf %.0f "${STRESS_SECONDS:-1}"))) # each may be tried three times
 load ../helpers/common
@@ -14,13 +13,13 @@ setup() {
     export STRESS_SECONDS=${STRESS_SECONDS:-1.2}
 }
 
-# stress PRELOAD: its results are in $T/stress.out.
+# stress PRELOAD: runs the program, which writes its results to $T/stress.out.
 stress() {
     timeout "$((${STRESS_SECONDS%.*} + 100))" env LD_PRELOAD="$1" NAGLESHIM_LOG=info \
         NAGLESHIM_LOG_FILE="$T/log" "$PROBES/stress" >"$T/stress.out" 2>&1 3>&-
 }
 
-# unharmed SEND MAX_DELAY_US: nothing is wrong. A busy machine may be late, but hardly three times.
+# unharmed SEND MAX_DELAY_US: nothing is wrong. A busy machine may cause late bytes, but hardly three times.
 unharmed() {
     local attempt status
     [[ $1 == built-in ]] || export NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [
@@ -33,7 +32,7 @@ unharmed() {
     cat "$T/stress.out"
     tail -n 1 "$T/log"
     [[ $status -eq 0 && $(field writes "$T/stress.out") -gt 100 ]]
-    # The shim was there, and did its work.
+    # The library was loaded and treated the sockets.
     grep -qE ' sockets [1-9][0-9]{3}' "$T/log"
     [[ $1 != auto-cork || $2 -lt 100000 ]] || grep -qE 'bursts held [1-9][0-9]{2}' "$T/log"
     [[ ${STRESS_FORKS-} == 0 || $(field forks "$T/stress.out") -gt 0 ]]
@@ -56,12 +55,12 @@ unharmed() {
     unharmed flush-before-read 200
 }
 
-@test "many threads and sockets work where a rule leaves sending to the program" {
+@test "many threads and sockets work under a rule that leaves sending to the program" {
     export STRESS_NAGLE=1
     unharmed app 200
 }
 
-@test "many threads and sockets work with the library that observes, and are recorded" {
+@test "many threads and sockets work with the observing library, and are recorded" {
     mkdir "$T/record"
     export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record
     stress "$OBSERVER" || {
@@ -74,7 +73,7 @@ unharmed() {
     [[ $(sed -nE 's/^connection .* calls ([0-9]+) .*/\1/p' "$T/shown" | awk '{ n += $1 } END { print n + 0 }') -gt 100 ]]
 }
 
-# found_out FAULT STATUS TEXT: the stress program ends with that status, and says so.
+# found_out FAULT STATUS TEXT: with this fault the stress program exits with STATUS and prints TEXT.
 found_out() {
     local status=0
     STRESS_FAULT=$1 STRESS_SECONDS=0.4 STRESS_SOCKETS=200 stress "$PROBES/stress_fault.so" || status=$?

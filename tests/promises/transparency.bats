@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Calls answer as without the library under every policy and wherever in a program they are made.
+# Promise: Calls have the same results as without the library, under every policy and in every place of a program.
 # build/probes/transparency makes calls of the call table in a given place of a program and prints results, errno and
 # bytes. Each test compares its output with and without the library. The differential fuzzer (differential.bats) makes
 # the calls on sockets with all kinds of arguments, also in children of fork and vfork and in signal handlers.
@@ -43,7 +43,7 @@ same() {
     }
 }
 
-# recorded PLACE: the same with the library that observes, and there is a record of it.
+# recorded PLACE: compares the results with the observing library, which must make a record.
 recorded() {
     mkdir -p "$T/record"
     as_plain "$1"
@@ -67,29 +67,29 @@ same_under_every_policy() {
     [[ $failed -eq 0 ]]
 }
 
-@test "calls answer the same under every policy and while they are observed" {
+@test "calls have the same results under every policy and with the observing library" {
     same_under_every_policy main
     same main ''
     NAGLESHIM_EXPERIMENT=push recorded main
 }
 
-@test "calls answer the same if a rule sets socket options that the program does not ask for" {
+@test "calls have the same results if a rule sets socket options that the program does not set" {
     same main '{"version": 1, "rules": [{"sockopt": {"TCP_KEEPIDLE": {"set": 77},
         "TCP_KEEPINTVL": {"min": 9999}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
 
-@test "calls answer the same under a rule for addresses, which the library reads before connect" {
+@test "calls have the same results under a rule for addresses, which the library reads before connect" {
     same main '{"version": 1, "rules": [{"match": {"remote": ["127.0.0.0/8", "::/0"]}}]}'
 }
 
-@test "calls answer the same in an early constructor, in a thread after a cancelled one, in a plugin and while the program exits" {
+@test "calls have the same results in an early constructor, in a thread after a cancelled one, in a plugin and during exit" {
     local place
     for place in constructor cancelled atexit plugin; do
         same_under_every_policy "$place"
     done
 }
 
-@test "this probe or the differential fuzzer makes every call that the library wraps" {
+@test "this probe and the differential fuzzer together make every call that the library wraps" {
     local missing
     gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=name' shim/base/calls.def |
         tr -s ' ' '\n' | grep . | sort >"$T/names"

@@ -19,7 +19,7 @@ run_pattern() {
     stalls=$(field stalls "$T/$1.out") median=$(field median_us "$T/$1.out") both=$(field both "$T/$1.out")
 }
 
-# cured NAME: almost every round stalls without the library. With it at most two do, the ones that show what the program does.
+# cured NAME: almost every round stalls without the library, and at most two with it, from which the library learns.
 cured() {
     local pin=() stalls median both attempt
     run_pattern "$1" 30
@@ -32,7 +32,7 @@ cured() {
     return 1
 }
 
-# as_few_segments NAME ROUNDS [FACTOR]: as without the library.
+# as_few_segments NAME ROUNDS [FACTOR]: the program sends as few segments as without the library.
 as_few_segments() {
     local pin=(taskset -c 0) stalls median both attempt without
     for attempt in 1 2 3 4 5; do
@@ -49,42 +49,42 @@ as_few_segments() {
     as_few_segments whole 2000
 }
 
-@test "a peer of an event loop that always finds something to do is not kept waiting" {
+@test "a peer of an event loop that never blocks does not stall" {
     cured never-idle
 }
 
-@test "a forked child that reads what its parent has asked for is cured" {
+@test "a forked child that reads the answer to its parent's request does not stall" {
     cured child-reads
 }
 
-@test "a reader with splice and SPLICE_F_NONBLOCK is cured" {
+@test "a reader that uses splice with SPLICE_F_NONBLOCK does not stall" {
     cured splice
 }
 
-@test "a reader whose waits are not seen is cured, if it looks for data before it waits" {
+@test "a reader whose waits the library cannot see does not stall, if it tries to read before it waits" {
     cured unseen-wait
 }
 
-@test "a reader whose waits are not seen is cured, if it reads only when data is there" {
+@test "a reader whose waits the library cannot see does not stall, if it reads only when data is there" {
     cured unseen-poll
 }
 
-@test "a server that reads in two parts, or looks once more for data before it answers, sends no more segments" {
+@test "a server that reads in two parts, or tries another read before it answers, sends no more segments" {
     as_few_segments looks-again 1000 1.1
     as_few_segments parts 1000 1.1
 }
 
-# The ACKs of the first 31 rounds are needless, too, but nobody can know that yet.
+# The ACKs of the first 31 rounds are needless, too, but the library cannot know that yet.
 @test "answers that take 20 ms cost no more segments once ACKs have proven needless" {
     as_few_segments slow-answers 200 1.2
     as_few_segments slow-server 200 1.2
 }
 
-@test "a peer with TCP_NODELAY that answers in several writes gets no ACK for each, once a test has shown that it does not wait" {
+@test "a peer with TCP_NODELAY gets no ACK for each of its writes, once a test has shown that it does not wait" {
     as_few_segments pieces 1000 1.06
 }
 
-@test "a stream that looks for input, flushes or asks for room between its writes keeps its full segments" {
+@test "a stream keeps its full segments if it checks for input, flushes or polls for writability between its writes" {
     local pattern
     for pattern in looks-for-input flushes polls-for-room selects-for-room; do
         as_few_segments "$pattern" 1000 1.1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A message that Python or Java writes in many pieces does not stall, and leaves in the segments of its mode.
+# Promise: A message that Python or Java writes in many pieces does not stall, and leaves in as many segments as its mode says.
 # shellcheck disable=SC2154 # $port, $python: helpers/common.bash
-# Programs that write a message in many pieces, as their language makes it easy. The server counts the
-# segments that came; the first 20 messages are not counted.
+# The programs write a message in many pieces, which their languages make easy. The server counts the segments that
+# arrive; the first 20 messages are not counted.
 
 load ../helpers/common
 
@@ -17,7 +17,7 @@ setup() {
     WARMUP=20
 }
 
-# talk MESSAGES COMMAND...: what is in the array "with" stands in front of it.
+# talk MESSAGES COMMAND...: runs the server and this client, with the words of the array "with" in front.
 talk() {
     rm -f "$T/client.log"
     ns_start server "$EXAMPLES/chatty_server" --warmup "$WARMUP" 0
@@ -38,11 +38,11 @@ stalls_without_the_shim() {
     local with=()
     talk 10 "$@"
     [[ ! -e $T/client.log ]]
-    # The first piece, and all others once it is acknowledged.
+    # One segment has the first piece, and another one all others, once the first is acknowledged.
     holds "$stalls >= 8 && $segments > 1.9 && $segments < 2.5"
 }
 
-# flows POLICY LEAST MOST COMMAND...: without a stall and in so many segments.
+# flows POLICY LEAST MOST COMMAND...: no message stalls, and each takes LEAST to MOST segments.
 flows() {
     local attempt with=(LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$1")
     for attempt in 1 2 3 4 5; do
@@ -66,7 +66,7 @@ codec() {
     stalls_without_the_shim "${talker[@]}"
 }
 
-@test "Python's json.dump to an unbuffered file: no message stalls, and its pieces leave as each mode says" {
+@test "Python's json.dump to an unbuffered file: no message stalls, and each mode sends its number of segments" {
     local mode policy
     codec
     tests/modes >"$T/modes"
@@ -76,16 +76,16 @@ codec() {
         case $mode in
         nodelay) flows "$policy" 22 22 "${talker[@]}" ;;
         flush-before-read) flows "$policy" 1.9 2.2 "${talker[@]}" ;;
-        # A burst that takes longer than max_delay_us may be two.
+        # A burst that takes longer than max_delay_us may be sent in two segments.
         auto-cork) flows "$policy" 1 1.2 "${talker[@]}" ;;
-        # The first piece leaves by itself.
+        # The first piece is a segment of its own.
         adaptive) flows "$policy" 1.9 2.2 "${talker[@]}" ;;
         *) false ;;
         esac
     done <"$T/modes"
 }
 
-@test "Python's json.dump to makefile('w', buffering=1): gathered by Python itself, so that nothing stalls and nothing changes" {
+@test "Python's json.dump to makefile('w', buffering=1): Python buffers by itself, nothing stalls and nothing changes" {
     local with=()
     ns_python
     talk 50 "$python" examples/chatty/talk.py text
@@ -98,10 +98,10 @@ codec() {
     stalls_without_the_shim java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk
 }
 
-@test "Java's DataOutputStream without a buffer: its 77 writes a message leave as 77 segments, or as one" {
+@test "Java's DataOutputStream without a buffer: 77 writes per message leave as 77 segments with nodelay, as one with auto-cork" {
     local talker=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk)
     command -v javac >/dev/null || ns_skip "no javac"
-    # The number has two or three digits. The first bursts are slow, for Java has not compiled them yet.
+    # The message's number has two or three digits. The first bursts are slow, because Java has not compiled the code yet.
     flows '{"version": 1, "rules": [{"send": "nodelay"}]}' 70 80 "${talker[@]}"
     flows '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 5000}]}' 1 1.5 "${talker[@]}"
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Over a wire of 10 ms each way a request takes what the distance takes, and waits for no delayed ACK as well.
+# Promise: Over a wire of 10 ms each way, a request takes its round trips and does not wait for a delayed ACK.
 # shellcheck disable=SC2154 # $port: helpers/common.bash
-# Two hosts with a wire between them that takes 10 ms each way, and segments of an ordinary size.
+# Two network namespaces are connected by a wire that takes 10 ms each way, with segments of an ordinary size.
 
 load ../helpers/common
 
@@ -13,7 +13,8 @@ setup() {
     FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
 }
 
-# exchange: 15 POSTs in two writes to a server at the far end, both ends after what is in on_server and on_client.
+# exchange: sends 15 POSTs in two writes to a server at the far end. The arrays on_server and on_client are the words in
+# front of each command.
 exchange() {
     rm -f "$T"/{server,client}.log
     ns_start server "${FAR[@]}" env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/server.log" \
@@ -25,12 +26,12 @@ exchange() {
         return 1
     }
     ns_join server
-    # The shim is where it was asked for, and nowhere else.
+    # The library is exactly in the processes that were given it.
     [[ ${#on_server[@]} -eq 0 && ! -e $T/server.log ]] || grep -qE '\bsockets [1-9]' "$T/server.log"
     [[ ${#on_client[@]} -eq 0 && ! -e $T/client.log ]] || grep -qE '\bsockets [1-9]' "$T/client.log"
 }
 
-# post LEAST MOST: the median is between these, in milliseconds.
+# post LEAST MOST: the median time of a POST is between LEAST and MOST milliseconds.
 post() {
     local attempt median
     for attempt in 1 2 3 4 5; do
@@ -42,17 +43,17 @@ post() {
     return 1
 }
 
-@test "10 ms away: a POST in two writes waits for a delayed ACK on top of the distance without the shim" {
+@test "10 ms away: without the shim, a POST in two writes takes a delayed ACK in addition to the round trips" {
     local on_server=() on_client=()
     post 55 90
 }
 
-@test "10 ms away: a POST in two writes takes one round trip with the shim on the client alone" {
+@test "10 ms away: with the shim on the client only, a POST in two writes takes one round trip" {
     local on_server=() on_client=(LD_PRELOAD="$LIBRARY")
     post 20 28
 }
 
-@test "10 ms away: a POST in two writes takes two round trips with the shim on the server alone" {
+@test "10 ms away: with the shim on the server only, a POST in two writes takes two round trips" {
     local on_server=(LD_PRELOAD="$LIBRARY") on_client=()
     post 40 48
 }

@@ -1,10 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Programs that write on and on keep Nagle's full segments, and a server that is never idle answers in time.
+# Promise: Programs that stream keep the full segments of Nagle's algorithm, and a server that is never idle answers in time.
 # shellcheck disable=SC2154 # $port, $python: helpers/common.bash
-# Writers that do not wait are what Nagle's algorithm is for, and servers whose waits always find something
-# must still push. Counts segments and rounds; `make bench` measures how long it takes. Loopback has here the
-# MTU, and the kernel's own gathering is on, as systems have it.
+# Nagle's algorithm is made for writers that do not wait. A server whose waits never block must still push. The tests count
+# segments and rounds; `make bench` measures run times. Loopback has its usual MTU, and autocorking is on, as by default.
 
 load ../helpers/common
 
@@ -18,8 +17,8 @@ teardown_file() {
     [[ $NS_ISOLATED == 0 ]] || echo 0 >/proc/sys/net/ipv4/tcp_autocorking
 }
 
-# Two of the CPUs that these tests may use, in the array "cpus": on one, the reader does not read while the
-# writer writes, and what waits in between leaves in large segments however it is written.
+# Sets cpus to the CPUs that these tests may use, at least two. On a single CPU the reader does not read while the writer
+# writes, so the queued bytes leave in large segments, however they are written.
 two_cpus() {
     ns_python
     read -ra cpus < <("$python" -c 'import os
@@ -27,7 +26,7 @@ print(*sorted(os.sched_getaffinity(0)))')
     [[ ${#cpus[@]} -ge 2 ]] || ns_skip 'there is only one CPU'
 }
 
-# stream SIZE [HOW]: the segments of 20000 writes; what is in the array "with" stands in front of the writer.
+# stream SIZE [HOW]: prints the segments of 20000 writes. The array "with" is put in front of the writer's command.
 stream() {
     rm -f "$T/writer.log"
     timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/writer.log" "${with[@]}" taskset -c "${cpus[1]}" \
@@ -42,7 +41,7 @@ middle_of_three() {
     printf '%s\n' "$@" | sort -n | sed -n 2p
 }
 
-# as_few_segments SIZE: as without the shim, where TCP_NODELAY by hand takes many times as many.
+# as_few_segments SIZE: as few segments as without the library. With TCP_NODELAY set by hand there are many times as many.
 as_few_segments() {
     local with cpus attempt without by_hand ours
     two_cpus
@@ -79,8 +78,8 @@ as_few_segments() {
     done
 }
 
-# saturated PIECES CLIENTS ROUNDS: sets stalls, and late: nine of ten rounds were shorter (us). The array "with" stands in
-# front of the server.
+# saturated PIECES CLIENTS ROUNDS: sets stalls, and late to the 90th percentile of the rounds in us. The array "with" is put
+# in front of the server's command.
 saturated() {
     ns_start server "${with[@]}" "$PROBES/bench_saturated" server 0 "$1"
     ns_port server
@@ -96,7 +95,8 @@ saturated() {
     stalls=$(field stalls "$T/client.out")
 }
 
-# no_late_round PIECES: with two clients and with eight. Without the library the answers wait for the client's delayed ACK.
+# no_late_round PIECES: no round is late with two or eight clients. Without the library the answers wait for the client's
+# delayed ACK.
 no_late_round() {
     local with=() attempt clients late stalls shimmed
     saturated "$1" 2 20
@@ -112,7 +112,7 @@ no_late_round() {
     done
 }
 
-@test "a server that is never idle: answers of two, five or twenty writes are never late" {
+@test "a server that is never idle sends no late answers, in two, five or twenty writes" {
     local pieces
     for pieces in 2 5 20; do
         no_late_round "$pieces"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Programs that use their sockets through io_uring flow with liburing, and otherwise wait for a bounded ACK at most.
-# liburing's functions are exported, so that the library learns of each request. Of programs that enter a ring by
-# syscall() it learns only that they do. The peer is a program without the library that also writes in two pieces.
+# Promise: Programs that use io_uring with liburing do not stall; without liburing they wait at most for a limited delayed ACK.
+# The library intercepts liburing's functions and sees each request. If a program enters a ring by syscall(), the library
+# sees only that it does. The peer is a program without the library that also writes in two pieces.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
@@ -14,7 +14,7 @@ setup() {
     "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
 }
 
-# uring END VERDICT "CONNECT WRITE READ" PIECES: one end uses a ring, the other end writes in as many pieces.
+# uring END VERDICT "CONNECT WRITE READ" PIECES: END uses a ring, and the other end writes in PIECES pieces.
 uring() {
     local server=(server write read "$4") client=(write read "$4") server_program client_program how
     read -ra how <<<"$3"
@@ -27,14 +27,14 @@ uring() {
     shim_on "$1" "$2" "${@:5}"
 }
 
-@test "a client of liburing stalls without the library, and flows with it, also if it mixes the ring with libc's calls" {
+@test "a client that uses liburing, also mixed with libc's calls, stalls without the library, and not with it" {
     uring client flows 'libc ring ring' 2
     uring client flows 'ring ring ring' 2
     uring client flows 'libc libc ring' 2
     uring client flows 'ring libc libc' 2
 }
 
-@test "a server of liburing stalls without the library, and flows with it, also if it mixes the ring with libc's calls" {
+@test "a server that uses liburing, also mixed with libc's calls, stalls without the library, and not with it" {
     uring server flows 'libc ring ring' 2
     uring server flows 'ring ring ring' 2
     uring server flows 'ring file file' 2
@@ -47,7 +47,7 @@ uring() {
     uring client flows 'ring ring ring' 2 "$(printf "$policy" 1)"
 }
 
-@test "a program that enters its ring by syscall() writes without stalls, and its reads wait for a bounded ACK" {
+@test "a program that enters its ring by syscall() writes without stalls, and its reads wait for a limited delayed ACK" {
     export URING_ENTER=syscall
     uring client flows 'ring ring ring' 1
     uring client late 'ring ring ring' 2

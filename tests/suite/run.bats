@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: tests/run always ends, counts every test, and leaves no process behind.
-# Each test runs tests/run in a tree of its own with a few small files of tests.
+# Each test runs tests/run in its own tree with a few small test files.
 
 load ../helpers/common
 
@@ -14,27 +14,27 @@ setup() {
     unset FILTER
 }
 
-# tests FILE < what it promises, unless that is empty, and the code.
+# tests FILE: writes a test file from standard input, whose first line is the promise, or empty.
 tests() {
     local promise
     read -r promise
     {
         [[ -z $promise ]] || echo "# Promise: $promise"
-        sed 's/^test /@test /' # bats would take them for its own
+        sed 's/^test /@test /' # bats would otherwise run them as tests of this file
     } >"$TREE/tests/$1"
 }
 
 # run_tests ARGUMENT...: sets $output, $status and $took. Every process of the run has MARK in its environment.
 run_tests() {
     local begun=$EPOCHREALTIME
-    # Without descriptor 3, and to a file: what hangs there must not hold this test.
+    # The run has no descriptor 3 and writes to a file, so that a hanging process cannot block this test.
     MARK=$T/mark timeout 100 "$TREE/tests/run" "$@" >"$T/output" 2>&1 3>&- </dev/null && status=0 || status=$?
     output=$(<"$T/output")
     echo "$output"
     took=$(awk "BEGIN { print $EPOCHREALTIME - $begun }")
 }
 
-# No process of the run is left.
+# Is any process of the run left?
 none_left() {
     local left
     left=$(grep -lzs "^MARK=$T/mark$" /proc/[0-9]*/environ) || true

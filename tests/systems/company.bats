@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: With other preloaded libraries, in sandboxes and in unusual programs the library works, or disables itself and breaks nothing.
+# Promise: With other preloaded libraries, in sandboxes and in unusual programs the library works, or it disables itself.
 # shellcheck disable=SC2030,SC2031 # each test sets its own
 # Other preloaded libraries, unusual programs, and systems in which something is missing. Each test shows first that the
 # client of Red Hat's example stalls in the same situation without the library; then that the library is loaded and
@@ -118,7 +118,7 @@ flows_both() {
     [[ ! -s $T/client.err ]]
 }
 
-@test "it works before socket_wrapper, and after it or with its sockets it breaks nothing" {
+@test "it works if preloaded before socket_wrapper; after it, or with its sockets, nothing breaks" {
     local object order stalls
     object_named libsocket_wrapper.so
     stalls LD_PRELOAD="$object"
@@ -156,7 +156,7 @@ flows_both() {
     done
 }
 
-@test "a program without libc runs, statically linked or not" {
+@test "a program without libc runs, static or dynamic" {
     cat >"$T/bare.c" <<'END'
 #include "life.h"
 void begin(void);
@@ -284,7 +284,7 @@ while fcntl.fcntl(null, fcntl.F_DUPFD, 0) < number - 1:
 os.execv(sys.argv[3], sys.argv[3:])' "$@")
 }
 
-@test "it works with the highest limit of descriptors and a high descriptor" {
+@test "it works with the highest descriptor limit and a high descriptor" {
     local command
     # The limit of some containers, if this user may set it.
     crowded 1000000000 3000 "${CLIENT[@]}"
@@ -293,7 +293,7 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     flows_both LD_PRELOAD="$LIBRARY"
 }
 
-@test "a descriptor beyond the table is left alone, and its bytes are right" {
+@test "a descriptor beyond the table is left alone, and its bytes are correct" {
     # A table of 1024 instead of 1 048 576 descriptors, because few machines allow more.
     mkdir "$T/small"
     cp -r Makefile shim "$T/small"
@@ -374,7 +374,7 @@ in_allow_list() {
     return "$status"
 }
 
-@test "a program whose seccomp filter allows only read and write is cured until it installs it, and is not killed" {
+@test "a program whose seccomp filter allows only read and write does not stall before it installs the filter, and is not killed" {
     local how policy
     in_allow_list prctl '' ''
     [[ $(field ms_before "$T/shut.out") -ge 400 ]]
@@ -418,7 +418,7 @@ login() {
         root@127.0.0.1 'echo here; head -c 100000 /dev/zero | cksum' 2>"$T/ssh.err" </dev/null 3>&-
 }
 
-@test "logins to OpenSSH's server work, whose filter kills on setsockopt" {
+@test "logins to OpenSSH's server, whose filter kills on setsockopt, work" {
     local mounts expected policy
     [[ $EUID -eq 0 ]] || ns_skip "only root may serve logins"
     PATH=$PATH:/usr/sbin type -P sshd >/dev/null || ns_skip "sshd is not installed"

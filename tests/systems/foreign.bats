@@ -19,7 +19,7 @@ start_lwip() {
     ns_port server
 }
 
-# quotes ROUNDS [COMMAND]...: asks for quotes on one connection that come on another.
+# quotes ROUNDS [COMMAND]...: requests quotes on one connection; they arrive on another.
 quotes() {
     timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "${@:2}" \
         "$EXAMPLES/quote_client" --warmup 4 10.98.0.2 "$port" "$1" >"$T/client.out" 2>"$T/client.err" 3>&- || {
@@ -32,13 +32,13 @@ quotes() {
     segments=$(field segments "$T/client.out")
 }
 
-# Each request waits for the acknowledgement of the one before it, and is sent once.
+# Each request waits for the ACK of the previous one, and is sent once.
 stalled_by_lwip() {
     [[ $stalls -eq $ROUNDS && $segments -eq $ROUNDS ]]
     holds "$median > 200000 && $median < 300000"
 }
 
-# quotes_flow [POLICY]: with the shim on the client.
+# quotes_flow [POLICY]: no quote stalls with the library on the client.
 quotes_flow() {
     local attempt
     for attempt in 1 2 3 4 5; do

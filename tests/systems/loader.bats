@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Promise: Libraries opened with RTLD_DEEPBIND, such as PHP's extensions, are cured like the rest of the program.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
-# A library that is opened with RTLD_DEEPBIND finds libc's functions before the exported ones. So its calls are
-# redirected. Everything else is as without the library: the mode of dlopen, where the loader looks, which
-# depends on the caller, and whose definition of a name each object uses.
+# A library that is opened with RTLD_DEEPBIND finds libc's functions before nagleshim's, so its calls are redirected.
+# Everything else must be as without nagleshim: the mode of dlopen, the loader's search path, which depends on the caller,
+# and the definition of a function that each object uses.
 
 load ../helpers/common
 
@@ -30,11 +30,11 @@ int has_nodelay_after_two_writes(int fd)
 }
 int shared_by_plugins = 7;
 END
-    # Its own, or another library's: it sends nothing, so that nothing is there to be cured.
+    # Another definition of write, which sends nothing.
     echo 'long write(int fd, const void *data, unsigned long size) { return (long)size; }' >"$T/own.c"
     gcc -shared -fPIC -o "$T/plugins/own.so" "$T/own.c"
     plugin
-    # Needs a symbol of the first one, which only RTLD_GLOBAL gives it.
+    # This plugin needs a symbol of the first one, which it finds only with RTLD_GLOBAL.
     echo 'extern int shared_by_plugins; int other(void) { return shared_by_plugins; }' |
         gcc -shared -fPIC -o "$T/plugins/other.so" -x c -
     cat >"$T/host.c" <<'END'
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     socklen_t len = sizeof address;
     for (int i = 1; i < argc; i++)
         mode |= !strcmp(argv[i], "deep") ? RTLD_DEEPBIND : !strcmp(argv[i], "global") ? RTLD_GLOBAL : 0;
-    /* By its name alone: DT_RUNPATH of this program says where it is. */
+    /* The loader finds the plugin by DT_RUNPATH of this program. */
     void *plugin = dlopen("plugin.so", mode);
     if (!plugin || listen(listener, 1) || getsockname(listener, (struct sockaddr *)&address, &len) ||
         connect(fd, (struct sockaddr *)&address, len))
@@ -72,12 +72,12 @@ END
     gcc -o "$T/host" "$T/host.c" -ldl -Wl,--enable-new-dtags -Wl,-rpath,"$T/plugins"
 }
 
-# plugin [OPTION]...: builds the plugin anew.
+# plugin [OPTION]...: builds the plugin with these options.
 plugin() {
     gcc -shared -fPIC -D_GNU_SOURCE -DWRITE=write -Itests/probes -o "$T/plugins/plugin.so" "$T/plugin.c" "$@"
 }
 
-# hosts EXPECTED [ARGUMENT]...: what the program says, with the policy in NAGLESHIM_POLICY.
+# hosts EXPECTED [ARGUMENT]...: with the policy in NAGLESHIM_POLICY, the program prints EXPECTED.
 hosts() {
     local expected=$1
     shift
@@ -89,7 +89,7 @@ hosts() {
     }
 }
 
-# The modes with which libc's dlopen was called, as a library between it and the shim has seen them.
+# Prints the modes with which libc's dlopen was called, as seen by a library between nagleshim and libc.
 modes() {
     cat >"$T/sees.c" <<'END'
 #include <dlfcn.h>
@@ -121,7 +121,7 @@ END
     [[ $(modes) == $'plugin.so 0x1\nother.so 0x2\nplugin.so 0x5' ]]
 }
 
-@test "such a plugin is cured however its calls are linked, and its sealed memory stays sealed" {
+@test "such a plugin is cured however its calls are linked, and its read-only memory stays read-only" {
     local options
     for options in '-Wl,-z,lazy' '-Wl,-z,now,-z,relro' '-fno-plt' '-Wl,--hash-style=sysv' '-Wl,-z,now,-z,pack-relative-relocs' \
         '-UWRITE -DWRITE=write_pointer -O0'; do
@@ -133,15 +133,15 @@ END
     done
 }
 
-@test "a plugin, or a library that it needs, keeps its own definition of a name" {
+@test "a plugin keeps its own definition of a function, or that of a library that it needs" {
     plugin -Wl,-z,lazy "$T/own.c"
     hosts 'nodelay 0 global 0 loaded 1' deep
     plugin -Wl,-z,lazy -Wl,--no-as-needed "$T/plugins/own.so" -Wl,-rpath,"$T/plugins"
     hosts 'nodelay 0 global 0 loaded 1' deep
-    hosts 'nodelay 1 global 0 loaded 1' # without the flag the exported one is the first
+    hosts 'nodelay 1 global 0 loaded 1' # without the flag, nagleshim's definition is the first
 }
 
-@test "a plugin whose memory cannot be made writable is opened and not cured" {
+@test "a plugin whose memory cannot be made writable is opened, but not cured" {
     echo '#include <errno.h>
 int mprotect(void *at, unsigned long size, int how) { errno = EACCES; return -1; }' | gcc -shared -fPIC -o "$T/sealed.so" -x c -
     plugin -Wl,-z,now,-z,relro

@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Calls reach the library that is preloaded behind the shim, however its symbol table is written.
-# The calls that the shim passes on reach the next definition in the loader's order: that of another preloaded
-# library behind it, whichever way its symbol table is written.
+# Promise: Calls reach a library that is preloaded after nagleshim, whatever the format of its symbol table.
+# The calls that nagleshim passes on must reach the next definition in the loader's order.
 
 load ../helpers/common
 
@@ -36,7 +35,7 @@ END
     gcc -o "$T/writes" "$T/writes.c"
 }
 
-# behind FLAG...: the program says "behind" with a library behind the shim that was built like this.
+# behind FLAG...: with a library that was built with these flags and is preloaded after nagleshim, the program prints "behind".
 behind() {
     gcc -shared -fPIC -o "$T/behind.so" "$T/behind.c" "$@"
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$T/writes"
@@ -60,7 +59,7 @@ behind() {
     behind -DINDIRECT
 }
 
-@test "of several versions of a function the library calls the one that programs link with" {
+@test "if a function has several versions, the library calls the one that programs link with" {
     printf 'OLD { local: newest; oldest; };\nNEW { } OLD;\n' >"$T/map"
     behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=gnu
     behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=sysv
@@ -83,7 +82,7 @@ END
     [[ $status -eq 0 && $output == text ]]
 }
 
-@test "a library that is opened after libc, and not preloaded, still passes its calls on" {
+@test "if the library is opened after libc instead of preloaded, it still passes calls on" {
     python3 - "$LIBRARY" <<'EOF'
 import ctypes, os, sys
 shim, (reader, writer) = ctypes.CDLL(sys.argv[1]), os.pipe()

@@ -17,7 +17,7 @@ setup() {
         cat "$T/table"
         return 1
     }
-    # Hundreds pass; the library treats hundreds of sockets in one run and none in the other.
+    # Hundreds of tests pass. The library treats hundreds of sockets in one run and none in the other.
     awk '$1 == "cpython/test_socket" { gsub("/", " / "); passed = $4; none = $7; same = $8; sockets = $11 }
         END { exit !(passed > 500 && same == passed && none == 0 && sockets > 200) }' "$T/table" || {
         cat "$T/table"

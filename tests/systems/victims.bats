@@ -1,21 +1,21 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Unmodified programs of other projects lose their stalls with the library, and get none where they had none.
+# Promise: With the library, unmodified programs of other projects do not stall, and no new stall appears.
 # Each test runs a row of victims.table without the library, and then with it, without a policy, on the server, on the client
 # and on both. `make check-museum` runs more programs.
 
 load ../helpers/common
 load ../helpers/victims
 
-@test "python3 -m http.server: each GET over a kept connection stalls, and none with the library" {
+@test "python3 -m http.server: each GET over a persistent connection stalls, and none with the library" {
     victim http.server stalls
 }
 
-@test "memcached: each get after a set of pymemcache that asks for no answer stalls, and none with the library" {
+@test "memcached: each get of pymemcache after a set with noreply stalls, and none with the library" {
     victim memcached stalls
 }
 
-@test "Ruby's Net::HTTP and WEBrick: each POST over a kept connection stalls, and none with the library" {
+@test "Ruby's Net::HTTP and WEBrick: each POST over a persistent connection stalls, and none with the library" {
     victim WEBrick stalls
 }
 

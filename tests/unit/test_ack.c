@@ -12,7 +12,7 @@
 struct end {
     struct ns_ack_state state;
     unsigned epoch, tick;
-    bool tests; /* the kernel bounds its delayed ACKs */
+    bool tests; /* the kernel can limit delayed ACKs */
 };
 
 static void act(struct end *end, const char *script, char *seen)
@@ -47,7 +47,7 @@ static void expect(const char *script, const char *wanted, const char *what)
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
 }
 
-/* Acts count times. Returns how often that was seen. */
+/* Plays the script count times. Returns how often the result was the wanted one. */
 static int times(struct end *end, int count, const char *script, const char *wanted)
 {
     char seen[256];
@@ -65,13 +65,14 @@ CHECK(check_needless)
     OK(times(&end, 1, "rw", "") && times(&end, NS_ACK_NEEDLESS, "r.w", "A") == NS_ACK_NEEDLESS,
        "first an ACK is sent before each wait");
     OK(times(&end, 1, "r.wr.wr.w", "---"), "no ACK if an answer always carried it");
-    OK(times(&end, 1, "r.r.r.w", "---"), "nor if more data came at once, which nothing had held");
+    OK(times(&end, 1, "r.r.r.w", "---"),
+       "no ACK either if more data came at once, which was not held");
     OK(times(&end, 1, "r~", "-") && times(&end, 10000, "r.w", "A") == 10000,
        "after the first missed ACK they are sent again, and never skipped again");
     end = (struct end){.epoch = 7};
     OK(times(&end, 1, "rw", "") && times(&end, 1000, "rr.w", "-") == 1000 - NS_ACK_NEEDLESS &&
            times(&end, 1, "rrr.w", "-"),
-       "many reads without a wait are no missed ACK");
+       "many reads without a wait do not count as a missed ACK");
     end = (struct end){.epoch = 7};
     times(&end, 1, "rw", "");
     times(&end, NS_ACK_NEEDLESS - 1, "r.w", "A");
@@ -94,15 +95,17 @@ static void check_test(const char *script, const char *wanted, const char *what)
     OK(times(&end, 1000, "r.r.w", wanted) == 1000, "%s", what);
     end = (struct end){0};
     times(&end, 1, "rw", "");
-    OK(times(&end, 1000, "r.rw", "A") == 1000, "without a bound none is skipped");
+    OK(times(&end, 1000, "r.rw", "A") == 1000,
+       "if the kernel cannot limit delayed ACKs, none is skipped");
 }
 
-/* The kernel's state need not come from writes that the library saw. */
+/* The kernel's mode may come from writes that the library has not seen. */
 CHECK(check_others)
 {
     struct end end = {.state = {.interactive = 1}};
     int asked = 0;
-    OK(times(&end, 1, "r.r.r.", "AAA"), "a socket that others write to is not only read");
+    OK(times(&end, 1, "r.r.r.", "AAA"),
+       "a socket that other processes write to does not count as only read");
     end = (struct end){0};
     times(&end, 1, "rw", "");
     end.state.interactive = 0; /* the program's own TCP_QUICKACK */
@@ -113,23 +116,24 @@ CHECK(check_others)
         asked += ns_ack_asks(end.state, false);
         times(&end, 1, "r.", "-");
     }
-    OK(asked == NS_ACK_ASKED - 1, "but at the next ones, if no write was seen: %d", asked);
-    OK(ns_ack_asks(end.state, true), "and always, if others are known to write");
+    OK(asked == NS_ACK_ASKED - 1, "the kernel is asked at the next reads, if no write was seen: %d",
+       asked);
+    OK(ns_ack_asks(end.state, true), "the kernel is always asked if others are known to write");
     times(&end, 1, "rw", "");
-    OK(!ns_ack_asks(end.state, true), "unless the answer is known");
+    OK(!ns_ack_asks(end.state, true), "the kernel is not asked if the mode is known");
 }
 
-/* Every wait finds something else. */
+/* No wait blocks. */
 CHECK(check_old)
 {
     struct end end = {0};
     times(&end, 1, "rwr", "");
     OK(!ns_ack_is_old(end.state, end.epoch + NS_ACK_OLD - 1), "an ACK stays pending at first");
-    OK(ns_ack_is_old(end.state, end.epoch + NS_ACK_OLD), "and is sent although no wait blocks");
+    OK(ns_ack_is_old(end.state, end.epoch + NS_ACK_OLD), "the ACK is sent although no wait blocks");
 }
 
-/* How many of so many reads with MSG_WAITALL, which take so many ticks each, begin with the
- * kernel acknowledging at once. */
+/* The number of reads with MSG_WAITALL, of reads that take ticks each, that begin with immediate
+ * ACKs of the kernel. */
 static int at_once(struct ns_whole *whole, unsigned ticks, int reads)
 {
     int count = 0;
@@ -143,18 +147,18 @@ static int at_once(struct ns_whole *whole, unsigned ticks, int reads)
 CHECK(check_whole)
 {
     struct ns_whole whole = {0};
-    OK(at_once(&whole, 0, 1000) == 0, "reads in time are left to the kernel's own delay");
-    OK(at_once(&whole, 125, 10) == 0, "half a second is no delayed ACK");
+    OK(at_once(&whole, 0, 1000) == 0, "for reads in time the kernel keeps its own delay");
+    OK(at_once(&whole, 125, 10) == 0, "a delay of half a second does not count as a delayed ACK");
     ns_whole_ended(&whole, 3);
     OK(at_once(&whole, 0, NS_WHOLE_COUNT) == NS_WHOLE_COUNT && at_once(&whole, 3, 1) == 0,
-       "after a late read they are acknowledged at once, except for a test");
-    OK(at_once(&whole, 0, 1000) == 1000, "the test was late: from then on for good");
+       "after a late read the kernel acknowledges at once, except for a test");
+    OK(at_once(&whole, 0, 1000) == 1000, "the test was late: from then on always");
     whole = (struct ns_whole){0};
     ns_whole_ended(&whole, 3);
-    OK(at_once(&whole, 0, 1000) == NS_WHOLE_COUNT, "the test was in time: no longer");
+    OK(at_once(&whole, 0, 1000) == NS_WHOLE_COUNT, "the test was in time: no longer at once");
     whole = (struct ns_whole){0};
     ns_whole_ended(&whole, 5);
-    OK(at_once(&whole, 5, 1000) == NS_WHOLE_TRIES, "a peer that is always slow: no longer");
+    OK(at_once(&whole, 5, 1000) == NS_WHOLE_TRIES, "a peer that is always slow: no longer at once");
     whole = (struct ns_whole){0};
     ns_whole_ended(&whole, 3);
     at_once(&whole, 0, 3);

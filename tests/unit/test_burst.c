@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* burst.h. A script is a conversation: w is a write, "." a wait of its thread or data from the
- * peer, a digit that many times ten milliseconds in which nobody sees what the program does, and a
- * comma is five of them. */
+ * peer, a digit that many times ten milliseconds without a call that the library sees, and a comma
+ * five milliseconds. */
 #include "conn/burst.h"
 
 #include "unit.h"
 
 #include <string.h>
 
-/* What a connection does with its writes: n as TCP_NODELAY has them, J takes it off before this
- * one, j is joined, and L puts it back since the last one has waited for too long. */
+/* The result for each write: n with TCP_NODELAY, J TCP_NODELAY is cleared before this write, j
+ * joined, L TCP_NODELAY is set again because the last write has waited too long. */
 struct talk {
     struct ns_burst burst;
     bool joins;
@@ -87,16 +87,17 @@ CHECK(check_doubt)
 {
     struct talk talk = {.now = 1};
     char seen[4096];
-    for (int i = 0; i < 20; i++) { /* four writes, and a wait that nobody sees, and an answer */
+    for (int i = 0; i < 20;
+         i++) { /* four writes, a wait that the library does not see, and an answer */
         say(&talk, "wwww4.", seen);
         if (strpbrk(seen, "J"))
             OK(i < 2, "with unseen waits bursts are not joined any more, after %d stalls", i + 1);
     }
     OK(talk.burst.doubt == 1 && ns_burst_threshold(&talk.burst) == 8,
-       "bursts of four are not, longer ones are");
+       "after it, bursts of four are not joined, longer ones are");
     for (int i = 0; i < NS_BURST_TIMELY; i++)
         say(&talk, "wwww.", seen);
-    OK(talk.burst.doubt == 0, "after many bursts in time they are tried again");
+    OK(talk.burst.doubt == 0, "after many bursts in time, bursts are joined again");
     talk = (struct talk){.now = 1};
     for (int i = 0; i < 2; i++) {
         say(&talk, i ? "wwwwwwww4." : "wwww4.", seen);
@@ -135,8 +136,8 @@ CHECK(check_doubt)
     OK(talk.joins && talk.burst.writes == UINT16_MAX, "an endless stream stays joined");
 }
 
-/* auto-cork: h is held, s sent; W is a write that is not for holding,
- * ! a late push, L a very late one, S: the connection stops holding. */
+/* auto-cork: h is held, s sent; W is a write that may not be held, ! a late push, L a very late
+ * one, S: the connection stops holding. */
 static void expect_cork(const char *script, const char *wanted, const char *what)
 {
     struct ns_cork cork = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows made by hand in; conclusions, sentences, a policy and the next command out. */
+/* Makes rows by hand, and checks the conclusions, sentences, policy and next command. */
 #include "cli/diagnose/rows.h"
 #include "cli/diagnose/report.h"
 #include "cli/diagnose/sentences.h"
@@ -14,7 +14,7 @@
 
 #define MS 1000000u
 
-static struct ns_diagnosis diagnosis; /* the present check's */
+static struct ns_diagnosis diagnosis; /* of the current check */
 
 static void begin(void)
 {
@@ -58,7 +58,7 @@ static struct ns_verdict stalls(void)
     };
 }
 
-/* Ten answers that our delayed ACK held back for 44 ms. */
+/* Ten answers that this end's delayed ACK delayed for 44 ms. */
 static struct ns_verdict receives(void)
 {
     return (struct ns_verdict){
@@ -193,8 +193,8 @@ CHECK(check_receiving)
     ns_diagnosis_finish(&diagnosis);
     ns_diagnosis_headline(&diagnosis, text, sizeof text);
     OK(says(text, "it may stall: 10 times the peer of server seems to have waited"),
-       "a likely stall is called one");
-    OK(says(text, "at most 440 ms"), "and its price is an upper bound");
+       "a likely stall is reported as possible");
+    OK(says(text, "at most 440 ms"), "the price of a likely stall is an upper bound");
     OK(strcmp(diagnosis.rows[0].cures[0].does, "ack before-wait") == 0 &&
            strcmp(diagnosis.rows[0].cures[1].does, "send adaptive") == 0,
        "this end can acknowledge, and the other can push");
@@ -220,9 +220,9 @@ CHECK(check_peer)
                       late = {.grade = NS_GRADE_LATE, .late = 10},
                       unknown = {.grade = NS_GRADE_CANNOT_TELL};
     OK(server_of(&holds) == NS_GRADE_LIKELY && server_of(&unknown) == NS_GRADE_LIKELY,
-       "a peer that may hold bytes may wait for our ACK");
+       "a peer that may hold bytes may wait for this end's ACK");
     OK(server_of(&nothing) == NS_GRADE_NONE && server_of(&late) == NS_GRADE_NONE,
-       "a peer that was seen to hold nothing that matters does not");
+       "a peer whose holds do not matter does not wait for it");
 }
 
 /* A process has a row that holds and another row, and an experiment. */
@@ -319,7 +319,7 @@ CHECK(check_no_stall)
         OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
         OK(next_command() == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
-           "and it has no price, no policy and no next command (%zu)", i + 1);
+           "another delay has no price, no policy and no next command (%zu)", i + 1);
     }
 }
 

@@ -7,7 +7,7 @@
  *   +MS ~MS       time passes; with ~ a sample is taken every 2 ms
  *   write         two writes: the first one leaves, the second one is held
  *   send          one write, which leaves
- *   ack release   an ACK arrives for all that has left; what is held leaves
+ *   ack release   an ACK arrives for all sent bytes; the held bytes leave
  *   go            both: an ACK arrives, and so the held bytes leave
  *   answer        the peer's answer, which acknowledges everything; receive: one that does not
  *   own-ack       this end sends an ACK without data
@@ -115,7 +115,7 @@ static void act(struct talk *talk, const char *word)
         sample(talk, word);
 }
 
-/* Returns the end of what it has played. */
+/* Plays the script up to the closing parenthesis, and returns its end. */
 static const char *play(struct talk *talk, const char *script)
 {
     while (*(script += strspn(script, " ")) && *script != ')') {
@@ -135,7 +135,7 @@ static const char *play(struct talk *talk, const char *script)
     return script;
 }
 
-/* What a verdict and the last hold have, by name. Times are in ms. */
+/* A value of the verdict or of the last hold, by name. Times are in ms. */
 static double value_of(const struct talk *talk, const struct ns_verdict *verdict, const char *name)
 {
     static const char *const delays[] = {"peer", "window", "loss", "wire", "cork", "pacing"};
@@ -201,7 +201,7 @@ static bool word_holds(const struct talk *talk, const struct ns_verdict *verdict
         if (strcmp(word, words[i].word) == 0)
             return verdict->grade == words[i].grade &&
                    (verdict->grade != NS_GRADE_CANNOT_TELL || verdict->doubt == words[i].doubt);
-    /* NAME=VALUE, or for what depends on ticks NAME=VALUE~ERROR. */
+    /* NAME=VALUE, or NAME=VALUE~ERROR for values that depend on ticks. */
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     const char *value = strchr(word, '='), *error = strchr(word, '~');
     return fabs(value_of(talk, verdict, name) - atof(value + 1)) <=

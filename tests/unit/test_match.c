@@ -43,7 +43,7 @@ CHECK(test_addresses)
     OK(!ns_address_from((struct sockaddr *)&v4, sizeof v4 - 1).known, "a short one is not");
     OK(ns_address_from((struct sockaddr *)&v6, sizeof v6).known, "an IPv6 address is known");
     OK(ns_address_from((struct sockaddr *)&v6, sizeof v6 - 4).known,
-       "also without its scope, as for the kernel");
+       "an IPv6 address is known without its scope, as for the kernel");
     OK(!ns_address_from((struct sockaddr *)&v6, sizeof v6 - 5).known, "a short one is not");
     OK(!ns_address_from(&other, sizeof other).known, "another family is not");
     OK(!ns_address_from(NULL, 0).known && !ns_address_from(&other, 0).known, "nothing is not");

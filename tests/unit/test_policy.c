@@ -75,7 +75,7 @@ CHECK(test_every_key)
     ns_policy_free(policy);
 }
 
-/* Run from the top of the tree: config/default.json claims to be what is built in. */
+/* Runs at the top of the tree: config/default.json must equal the built-in policy. */
 CHECK(test_builtin)
 {
     static struct ns_policy_found found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a policy is found, what is in the way, and that nothing found there can block or take a low
- * descriptor. Works in a temporary directory. */
+/* The search for a policy, its errors, and that no file can block it or take a low descriptor.
+ * Works in a temporary directory. */
 #include "policy/find.h"
 #include "unit.h"
 
@@ -35,7 +35,7 @@ static void write_policy(const char *name)
     write_file(name, text);
 }
 
-/* The path below dir, or the name of a file elsewhere, and the error. */
+/* Notes the path below dir, or the name of a file elsewhere, and the error. */
 static void remember(void *context, const char *path, int error)
 {
     size_t used = strlen(trace), length = strlen(dir);
@@ -46,7 +46,7 @@ static void remember(void *context, const char *path, int error)
 
 static struct ns_policy_found found;
 
-/* The name of the first rule of what is found, or "" if there is no policy. */
+/* The name of the first rule of the found policy, or "" if there is no policy. */
 static const char *find_by(const struct ns_policy_request *request)
 {
     static char name[100];
@@ -81,7 +81,7 @@ CHECK(make_directory)
 
 CHECK(test_directory)
 {
-    /* write is written first, if it is not NULL. */
+    /* write: text that is written first, unless it is NULL. */
     static const struct {
         const char *write, *policy, *argv0, *exe, *name, *trace, *what;
     } rows[] = {
@@ -145,7 +145,7 @@ CHECK(test_directories)
     unlink(in_dir("near/real.json"));
     snprintf(list, sizeof list, "%s/none:%s/far/app.json:%s/far", dir, dir, dir);
     OK(is(find_in(list, "app", NULL), "far/app.json") && ns_policy_has_directory(list),
-       "what is missing or no directory is skipped: %s", trace);
+       "a missing file, and a file instead of a directory, are skipped: %s", trace);
     snprintf(list, sizeof list, "%s/none:%s/neither", dir, dir);
     OK(!ns_policy_has_directory(list), "a list without a directory");
     memset(long_list, 'x', sizeof long_list);
@@ -228,7 +228,7 @@ CHECK(test_named)
        "a missing file ends the search");
     OK(is(find(" \n{\"version\":1,\"rules\":[{\"name\":\"inline\"}]}", "app", NULL), "inline") &&
            found.origin == NS_POLICY_INLINE && is(found.path, "NAGLESHIM_POLICY") && is(trace, ""),
-       "or it is the policy itself");
+       "NAGLESHIM_POLICY is the policy itself");
     char text[PATH_MAX + 600];
     find("{\"version\":2}", "app", NULL);
     OK(is(ns_policy_error_text(&found, text, sizeof text),

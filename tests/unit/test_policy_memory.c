@@ -127,7 +127,7 @@ CHECK(test_parse)
     }
     OK(n > 30, "a policy takes %ld allocations", n);
     OK(all_told, "if any of them fails, the parser reports it");
-    OK(all_clean, "and nothing leaks, then or after the policy is freed");
+    OK(all_clean, "nothing leaks, then or after the policy is freed");
 }
 
 CHECK(test_ruleset)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* observe/recorder.c and cli/diagnose/recorded.c against each other: what was recorded is read,
- * lost samples and connections are counted, and a spoilt file does no harm. */
+/* observe/recorder.c and cli/diagnose/recorded.c together: the recorded data is read, lost samples
+ * and connections are counted, and a damaged file does no harm. */
 #include "cli/diagnose/rows.h"
 #include "observe/recorder.h"
 #include "observe/sample.h"
@@ -20,7 +20,7 @@
 static char directory[] = "/tmp/test_recorded.XXXXXX";
 static char path[PATH_MAX];
 static int sockets[2];              /* the two ends of a TCP connection */
-static uint64_t cookies = 1u << 30; /* of connections that are not there */
+static uint64_t cookies = 1u << 30; /* of imagined connections */
 
 CHECK(connect_sockets)
 {
@@ -55,7 +55,7 @@ static const char *the_record(void)
     return path;
 }
 
-/* What the directory's records say. The caller releases it. */
+/* Reads all records of the directory. The caller releases the diagnosis. */
 static struct ns_diagnosis read_all(size_t *n_broken)
 {
     struct ns_diagnosis diagnosis = {0};
@@ -113,8 +113,8 @@ CHECK(check_overflow)
     struct ns_diagnosis all = read_all(&n_broken);
     OK(all.looks == NS_RECORD_EVENTS && all.missed == 10, "samples without room are counted: %lu",
        all.missed);
-    OK(all.forgotten == 3 && given == NS_RECORD_SLOTS, "and connections: %lu of %u", all.forgotten,
-       given);
+    OK(all.forgotten == 3 && given == NS_RECORD_SLOTS,
+       "connections without room are counted: %lu of %u", all.forgotten, given);
     ns_diagnosis_release(&all);
 }
 

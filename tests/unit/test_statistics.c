@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* statistics.h, compared with values counted by hand, or those of R's wilcox.test. */
+/* statistics.h, compared with values computed by hand, or by R's wilcox.test. */
 #include "judge/statistics.h"
 
 #include "unit.h"
@@ -29,11 +29,12 @@ CHECK(check_chance)
     double left[] = {3, 1, 2}, right[] = {6, 4, 5};
     OK(near(ns_statistics_mann_whitney(left, 3, right, 3), 0.1), "three before three: 2 of 20");
     double a[] = {1, 3, 5, 7, 9, 11}, b[] = {2, 4, 6, 8, 10};
-    OK(near(ns_statistics_mann_whitney(a, 6, b, 5), 1), "alternating values are chance");
+    OK(near(ns_statistics_mann_whitney(a, 6, b, 5), 1), "alternating values may be chance");
     double c[] = {1.1, 2.2, 3.3, 4.4, 9.9}, d[] = {5.5, 6.6, 7.7, 8.8};
     OK(near(ns_statistics_mann_whitney(c, 5, d, 4), 24.0 / 126), "U of 4 in 5 and 4: 24 of 126");
     OK(near(ns_statistics_mann_whitney(d, 4, c, 5), 24.0 / 126), "and the other way round");
-    OK(near(ns_statistics_mann_whitney(a, 0, b, 5), 1), "an empty sample is chance");
+    OK(near(ns_statistics_mann_whitney(a, 0, b, 5), 1),
+       "with an empty sample everything may be chance");
     double same[] = {4, 4, 4}, also[] = {4, 4};
     OK(near(ns_statistics_mann_whitney(same, 3, also, 2), 1), "equal values are chance");
     double long_ones[40], short_ones[40];
@@ -42,7 +43,7 @@ CHECK(check_chance)
         short_ones[i] = 0.03 + i * 1e-3;
     }
     double p = ns_statistics_mann_whitney(long_ones, 40, short_ones, 40);
-    OK(p < 1e-13 && p > 1e-16, "40 stalls and 40 cured requests are no chance: %g", p);
+    OK(p < 1e-13 && p > 1e-16, "40 stalls and 40 cured requests cannot be chance: %g", p);
 }
 
 CHECK(check_ties)

@@ -45,8 +45,8 @@ static uint64_t later(int i)
     return i == 3 ? at_once(i) : (uint64_t)(20 + i % 3) * MS;
 }
 
-/* A peer that begins with the first segment and needs 45.2 ms, whenever the second one comes. busy:
- * every third answer waits for a processor, and so comes shortly after a tick. */
+/* A peer that starts with the first segment and needs 45.2 ms, whenever the second one comes. busy:
+ * every third answer waits for a CPU, and so comes shortly after a tick. */
 static struct ns_verdict thinks(int n, bool busy)
 {
     struct talk talk;
@@ -85,7 +85,8 @@ CHECK(check_weighing)
     verdict = thinks(4, false);
     OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are four");
     verdict = thinks(32, true);
-    OK(verdict.stalls == 0 && verdict.maybe > 20, "nor if some come on a tick");
+    OK(verdict.stalls == 0 && verdict.maybe > 20,
+       "answers that follow the write are not stalls if some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
        "and no loss is certain");
     verdict = waits(20, eleven_ticks, later);
@@ -148,7 +149,7 @@ CHECK(check_busy_peer)
         ns_weigh_answer(&weigh, &answer, TICK);
     }
     OK(ns_weigh_doubts(&weigh, TICK, MS),
-       "nor do answers of which many come a tick after the release");
+       "answers of which many come a tick after the release prove nothing");
     weigh = (struct ns_weigh){0};
     for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
         struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
@@ -247,7 +248,7 @@ CHECK(check_unseen_waits)
     OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
-/* The grade of twenty stalls of 44 ms and some requests without a hold that took this long. */
+/* The grade of twenty stalls of 44 ms, and of requests without a hold that took ms milliseconds. */
 static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t receiving)
 {
     struct ns_verdict sum = waits(20, eleven_ticks, at_once),
@@ -265,11 +266,12 @@ CHECK(check_parts)
     ns_verdict_parts(&talk.judge.verdict, 20, 880 * (uint64_t)MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.delays[NS_DELAY_PEER] == 20 && verdict.delays_ns[NS_DELAY_PEER] / MS == 880,
-       "a peer that answers in two parts took long");
+       "a peer that answers in two parts counts as slow");
     talk_begin(&talk);
     ns_verdict_arrivals(&talk.judge.verdict, on_tick, 500 * (uint64_t)MS, talk.judge.tick_ns);
     ns_verdict_parts(&talk.judge.verdict, 12, 500 * (uint64_t)MS);
-    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0, "unless our delayed ACKs held it back");
+    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0,
+       "it does not if this end's delayed ACKs delayed it");
 }
 
 CHECK(check_no_slower)
@@ -301,7 +303,7 @@ CHECK(check_no_slower)
     OK(few.grade == NS_GRADE_PROVEN, "two requests without a hold are too few beside few stalls");
 }
 
-/* Ten holds of 44 ms whose answers came so long after the release, and requests without a hold. */
+/* Ten holds of 44 ms whose answers came after_ms after the release, and requests without a hold. */
 static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, uint64_t early)
 {
     struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
@@ -348,18 +350,18 @@ CHECK(check_early)
     OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0,
        "answers that wait for held bytes are stalls");
     ns_verdict_add(&sum, &as_many);
-    OK(sum.grade == NS_GRADE_PROVEN, "as many early answers do not refute them");
+    OK(sum.grade == NS_GRADE_PROVEN, "the same number of early answers does not refute them");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
-       "but a peer that mostly answers early follows a clock of its own");
+       "a peer that mostly answers early follows its own clock");
     sum = waits(5, eleven_ticks, at_once);
     ns_verdict_add(&sum, &inside);
-    OK(sum.grade == NS_GRADE_PROVEN, "from inside this does not count");
+    OK(sum.grade == NS_GRADE_PROVEN, "from inside, early answers do not count");
 }
 
-/* From outside: five times data of the peer so long after earlier data, with a pure ACK meanwhile.
- */
+/* From outside: five times data of the peer ms milliseconds after earlier data, with a pure ACK in
+ * between. */
 static struct ns_verdict gaps(uint64_t ms, bool acks)
 {
     struct talk talk;
@@ -470,7 +472,7 @@ CHECK(check_sum)
     OK(!ns_verdict_try(&late, &helped) && late.grade != NS_GRADE_PROVEN,
        "an experiment proves nothing about a connection that held nothing to try");
     OK(ns_verdict_try(&stalls, &helped) && stalls.grade == NS_GRADE_PROVEN,
-       "it proves the cure of one that did");
+       "an experiment proves the cure of a connection that did");
     const struct ns_trial few = {NS_EXPERIMENT_PUSH, 4, 4, 0.1, 44, 1e-9},
                           fewer = {NS_EXPERIMENT_PUSH, 3, 20, 0.1, 44, 1e-9},
                           slower = {NS_EXPERIMENT_PUSH, 20, 20, 44, 0.1, 1e-9};
@@ -478,7 +480,7 @@ CHECK(check_sum)
            ns_verdict_effect(&fewer) == NS_EFFECT_UNKNOWN,
        "four waits of either kind are enough for an experiment, and three are not");
     OK(!ns_verdict_try(&stalls, &slower) && stalls.grade != NS_GRADE_PROVEN && stalls.late == 5,
-       "an experiment that makes the waits longer takes the proof away");
+       "an experiment that makes the waits longer removes the proof");
     OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
            strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&

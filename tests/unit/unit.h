@@ -7,7 +7,7 @@
 
 static int ns_unit_count, ns_unit_failures;
 
-/* Check a condition; the rest of the arguments is printf's and says what the user gets. */
+/* Check a condition; the other arguments are a printf text that says what holds. */
 #define OK(condition, ...)                                                                         \
     do {                                                                                           \
         int ns_unit_good = !!(condition);                                                          \

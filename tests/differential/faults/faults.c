@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A library in the place of the shim that does what DIFFERENTIAL_FAULT names, which the shim must
- * never do: the fuzzer is to find it out. Without the variable it does nothing. */
+/* A library that is preloaded instead of nagleshim and makes the mistake that DIFFERENTIAL_FAULT
+ * names. The fuzzer must detect it. Without the variable the library does nothing. */
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@ static bool does(const char *fault)
     return wanted && strcmp(wanted, fault) == 0;
 }
 
-/* A short write is said to be a full one. */
+/* A short write is reported as a full one. */
 ssize_t write(int fd, const void *data, size_t size)
 {
     ssize_t n = syscall(SYS_write, fd, data, size);
@@ -27,7 +27,7 @@ ssize_t write(int fd, const void *data, size_t size)
     return n;
 }
 
-/* errno is lost where a call fails, or changed where it does not. */
+/* errno is lost if a call fails, or changed if it succeeds. */
 ssize_t recv(int fd, void *data, size_t size, int flags)
 {
     ssize_t n = syscall(SYS_recvfrom, fd, data, size, flags, NULL, NULL);
@@ -81,7 +81,7 @@ int dup3(int fd, int to, int flags)
     return (int)syscall(SYS_dup3, fd, to, does("copied-flag") ? 0 : flags);
 }
 
-/* A descriptor stays behind. */
+/* A descriptor leaks. */
 int socket(int domain, int type, int protocol)
 {
     int fd = (int)syscall(SYS_socket, domain, type, protocol);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The other end of the connections of one run. It does what the program asks for over the control
- * socket, and what it was asked to do later once the program's thread sleeps: then the call that
- * sleeps is woken, and no time is involved. It reads all that comes, and acknowledges at once. */
+/* The other end of the connections of one run. It executes the program's requests from the control
+ * socket. Requests for later are executed when the program's thread sleeps, to wake its call, so
+ * that results do not depend on time. It reads everything, and acknowledges at once. */
 #include "runner.h"
 
 #include <arpa/inet.h>
@@ -54,7 +54,7 @@ static void adopt(int connection, int fd)
     ends[connection].fd = fd;
 }
 
-/* Reads what is there. */
+/* Reads the bytes that have arrived. */
 static void take(int connection)
 {
     static char data[256 * 1024];
@@ -75,7 +75,8 @@ static void take(int connection)
         set_option(end->fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 }
 
-/* Until everything has come, or nothing has for longer than any timer of the kernel's holds it. */
+/* Waits until everything has arrived, or until nothing has arrived for longer than any timer of the
+ * kernel. */
 static struct reply check(int connection)
 {
     struct end *end = &ends[connection];
@@ -135,7 +136,7 @@ static int64_t connect_to(int connection, int64_t where, int64_t bytes)
     return send_bytes(connection, bytes);
 }
 
-/* A last close is a reset only if that is asked for: everything that came was read. */
+/* The last close is a reset only on request, because everything that arrived was read. */
 static void leave(int connection, bool reset)
 {
     struct end *end = &ends[connection];
@@ -151,7 +152,7 @@ static void leave(int connection, bool reset)
     end->fd = -1;
 }
 
-/* A little, of a stream that is not read. */
+/* Reads some bytes of a stream that is otherwise not read. */
 static int64_t take_some(int connection, int64_t size)
 {
     static char data[256 * 1024];
@@ -254,8 +255,8 @@ static bool sleeps(const struct message *message)
     return name_end && name_end[1] == ' ' && name_end[2] == 'S';
 }
 
-/* What was asked for is done if its thread sleeps; where a signal went before, in what it sleeps
- * after the handler. A message that came means that it sleeps for us. */
+/* Executes a request for later if its thread sleeps. If a signal was sent, the thread must sleep
+ * again after the handler. If a message has arrived, the thread sleeps for the runner. */
 void peer_turn(void)
 {
     struct pollfd item = {.fd = control_fd, .events = POLLIN};
@@ -270,7 +271,7 @@ void peer_turn(void)
     }
     uint32_t before = world->handled;
     syscall(SYS_tgkill, message.process, message.thread, (int)message.number);
-    /* Its handler may ask for things, too. */
+    /* Its handler may also send requests. */
     for (int i = 0; order_count && i < 2000 && world->handled == before; i++) {
         if (poll(&item, 1, 1) > 0)
             peer_message();
@@ -319,8 +320,8 @@ static void report(int connection, bool killed)
     world->trace_length += (uint32_t)n;
 }
 
-/* After the end of the program: what was on its way comes, and then the end. A reset leaves no port
- * behind that waits. */
+/* After the end of the program: reads the remaining bytes and the end of the stream. A reset leaves
+ * no port in TIME_WAIT. */
 void peer_finish(bool killed)
 {
     for (int i = 0; i < CONNECTIONS; i++) {

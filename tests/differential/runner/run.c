@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the program again and again. A request on standard input is a line with the library, or
- * nothing, a line with the policy, or nothing, a line "PATIENCE SIZE", and a script of that size.
- * The reply is a line "CALLS SIZE" and the trace. A program that does not call the runner for
- * PATIENCE milliseconds hangs, and is killed. Usage: runner PROGRAM */
+/* Runs the program repeatedly. A request on standard input is a line with the library or nothing, a
+ * line with the policy or nothing, a line "PATIENCE SIZE", and a script of that size. The reply is
+ * a line "CALLS SIZE" and the trace. A program that does not call the runner for PATIENCE
+ * milliseconds hangs, and is killed. Usage: runner PROGRAM */
 #include "runner.h"
 
 #include <arpa/inet.h>
@@ -58,7 +58,7 @@ static int bound(uint32_t address, uint16_t *port)
     return fd;
 }
 
-/* Another address from time to time, so that ports that wait are none that are needed. */
+/* Uses another address from time to time, because ports in TIME_WAIT cannot be used again. */
 static void new_listener(void)
 {
     static uint32_t count;
@@ -80,7 +80,7 @@ static void set_up(const char *path)
 {
     struct rlimit files = {4096, 4096};
     program = path;
-    /* The program must find the same free descriptors wherever it is started. */
+    /* The program must always have the same free descriptors. */
     close_range(3, ~0U, 0);
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         files = (struct rlimit){CONTROL_FD + 10, CONTROL_FD + 10};
@@ -131,7 +131,7 @@ static pid_t start(const char *library, const char *policy, int control)
         dup2(nothing_fd, 1);
         dup2(errors_fd, 2);
         dup2(control, CONTROL_FD);
-        /* Ignored signals stay so over exec. */
+        /* Ignored signals stay ignored across exec. */
         signal(SIGPIPE, SIG_DFL);
         execve(program, arguments, environment);
         _exit(127);
@@ -155,7 +155,7 @@ static long milliseconds(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until the program has ended, or said nothing for too long: then false. */
+/* Serves the program until it has ended. False: it made no request for too long. */
 static bool serve(int control, int process)
 {
     long last = milliseconds();
@@ -235,7 +235,7 @@ static void run(const char *library, const char *policy)
     note_errors();
 }
 
-/* A line without its end; NULL if it is empty. */
+/* Reads a line without its newline; NULL if it is empty. */
 static const char *read_line(char *room, int size)
 {
     if (!fgets(room, size, stdin))

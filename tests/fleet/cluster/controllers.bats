@@ -10,7 +10,7 @@ setup_file() {
     apply_policies
 }
 
-# pods_of NAMESPACE LABEL COUNT: waits for so many, and puts the first into $T/pod.json.
+# pods_of NAMESPACE LABEL COUNT: waits for COUNT pods, and writes the first one to $T/pod.json.
 pods_of() {
     cluster_until 30 has_pods "$@"
     jq '.items[0]' "$T/pods.json" >"$T/pod.json"
@@ -73,10 +73,10 @@ spec='{containers: [{name: "app", image: "app", args: ["1", "2"]}]}'
     kubectl rollout restart deployment -n later web
     pods_of later app=web,nagleshim.dev/injected=true 1
     all_injected
-    # And back: the label away, and the next pods are as they were before.
+    # Without the label the next pods are as before.
     kubectl label namespace later nagleshim.dev/inject-
     cluster_until 20 not_injected later
-    # A restart is told from another by its second.
+    # Two restarts are distinguished by their time in seconds.
     sleep 1
     kubectl rollout restart deployment -n later web
     pods_of later 'app=web,!nagleshim.dev/injected' 1

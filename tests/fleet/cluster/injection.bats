@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Kubernetes' API server adds the library to all pods that ask for it, and changes nothing else.
-# The policy runs under failurePolicy Fail here, so that an error in it is a refused pod and not one without the library.
+# The policy runs with failurePolicy Fail here, so that an error in it rejects the pod.
 
 load ../../helpers/cluster
 OURS=/opt/nagleshim/libnagleshim.so
@@ -17,7 +17,7 @@ gets() {
     is_injected
 }
 
-# stays NAMESPACE [FILTER [WARNING]]: it stays as it is, with that warning.
+# stays NAMESPACE [FILTER [WARNING]]: such a pod is not changed, and causes that warning.
 stays() {
     create "$1" "${2:-.}"
     is_untouched
@@ -153,7 +153,7 @@ needs() {
 
 # --- LD_PRELOAD ---------------------------------------------------------------------------------------------------
 
-# preloading VALUE EXPECTED: a pod with that LD_PRELOAD between two other variables has the expected one afterwards.
+# preloading VALUE EXPECTED: a pod with this LD_PRELOAD between two other variables gets the expected one.
 preloading() {
     create asks ".spec.containers[0].env = [{name: \"A\", value: \"a\"}, {name: \"LD_PRELOAD\", value: \"$1\"},
         {name: \"Z\", value: \"z\"}]"
@@ -269,7 +269,7 @@ preloading() {
 
 # --- nothing else -------------------------------------------------------------------------------------------------
 
-# A pod with a bit of everything.
+# A pod with many kinds of fields.
 full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | .spec = {
     volumes: [{name: "data", emptyDir: {}}, {name: "conf", configMap: {name: "c"}}],
     initContainers: [{name: "once", image: "x", command: ["a", "b"], volumeMounts: [{name: "data", mountPath: "/data"}]}],

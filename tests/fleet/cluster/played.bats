@@ -20,14 +20,14 @@ setup() {
     CLUSTER=$BATS_FILE_TMPDIR/cluster T=$BATS_TEST_TMPDIR PLAY=$BATS_FILE_TMPDIR/play
 }
 
-# returned NAMESPACE IMAGE [FILTER]: the pod with that image, as the API server returns it, in $T/pod.json.
+# returned NAMESPACE IMAGE [FILTER]: writes the pod with that image, as the API server returns it, to $T/pod.json.
 returned() {
     create "$1" '.spec.restartPolicy = "Never" | .spec.containers[0] |= (.image = "localhost/'"$2"'" | .imagePullPolicy = "Never")
         | '"${3:-.}"
 }
 
-# played STALLED [CONFIGMAP]...: runs the pod of $T/pod.json; so many of its 50 posts stall; its output is in $T/said. On a
-# busy machine a post may take as long as a stall, but not in three runs.
+# played STALLED [CONFIGMAP]...: runs the pod of $T/pod.json, of whose 50 posts STALLED stall. Its output is in $T/said. On
+# a busy machine a post may take as long as a stall, but not in three runs.
 played() {
     local try stalled
     for try in 1 2 3; do
@@ -47,7 +47,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
         capabilities: {drop: ["ALL"]}}'
 
-@test "on glibc 50 of 50 posts stall without the label, and none with it" {
+@test "with glibc 50 of 50 posts stall without the label, and none with it" {
     returned quiet queue-glibc
     played 50
     returned asks queue-glibc
@@ -93,7 +93,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     grep -q 'Begin jemalloc statistics' "$T/said"
     returned restricted queue-glibc "$strict"
     played 0
-    # musl reads no such file.
+    # musl does not read this file.
     returned asks queue-musl
     played 50
 }
@@ -117,7 +117,7 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     [[ $output == *'reason: it is linked statically, so that nothing can be preloaded into it'* ]]
 }
 
-# config_map CONTENTS: one with that policy, under the name that is looked for.
+# config_map CONTENTS: makes a ConfigMap with that policy, under the default name.
 config_map() {
     jq -n --arg policy "$1" '{apiVersion: "v1", kind: "ConfigMap", metadata: {name: "nagleshim-policy"},
         data: {"default.json": $policy}}' >"$T/config-map.json"

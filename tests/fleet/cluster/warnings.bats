@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: A mistake that would otherwise be silent causes a warning of one line; nothing is refused.
+# Promise: A mistake that would otherwise be silent causes a warning of one line; nothing is rejected.
 
 load ../../helpers/cluster
 

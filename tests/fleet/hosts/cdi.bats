@@ -6,9 +6,9 @@
 load ../../helpers/common
 
 # On a busy machine a few of the 50 posts do not stall.
-# devices KIND: plays that image without a device, and with each one; a line each: how many of its posts stalled.
+# devices KIND: runs that image without a device and with each device, and prints the number of stalled posts of each run.
 devices() {
-    # Of its own, since podman reads /etc/cdi, and cannot use version 2 of control groups beside version 1.
+    # A mount namespace, because podman reads /etc/cdi and cannot use version 2 of control groups beside version 1.
     unshare --mount tests/fleet/hosts/devices "$1" 3>&-
 }
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# A clean Debian to install packages in, and to boot: made once with debootstrap below .deps/fleet, and never
-# written to. What a file of tests does to it is in a layer of its own, which goes with the file.
+# A clean Debian to install packages in, and to boot. It is made once with debootstrap below .deps/fleet, and never changed.
+# The changes of each test file are in its own layer, which is removed after the file.
 
 DEBIAN=$PWD/.deps/fleet/debian
 
-# Made as root, from the mirror that apt has here.
+# Makes the system, as root, from apt's mirror of this machine.
 make_debian() {
     local mirror
     [[ ! -e $DEBIAN/usr/bin/systemctl ]] || return 0
@@ -25,15 +25,15 @@ fail() {
     return 1
 }
 
-# The layer and its mount point. Each call below mounts it in a mount namespace of its own.
+# Makes the layer and its mount point. Each call below mounts it in its own mount namespace.
 new_debian() {
     LAYER=$BATS_FILE_TMPDIR/layer
     export LAYER
     mkdir -p "$LAYER/changes" "$LAYER/work" "$LAYER/root"
 }
 
-# The same with the packages of this tree in /packages, and with a client that stalls, its server, and what runs the two in /app.
-# Files of tests run at the same time, and there is one place for packages.
+# The same with the packages of this tree in /packages, and a client that stalls, its server, and a script for both in /app.
+# A lock is needed because test files run in parallel, and share the directory of packages.
 new_debian_with_packages() {
     local packages=$PWD/build/packages lock
     new_debian
@@ -48,7 +48,7 @@ new_debian_with_packages() {
     install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
 }
 
-# with_debian COMMAND...: with the system at $LAYER/root, in a network of its own.
+# with_debian COMMAND...: runs it with the system at $LAYER/root, in its own network namespace.
 with_debian() {
     # shellcheck disable=SC2016 # the inner shell expands them
     unshare --mount --net bash -c '
@@ -59,7 +59,7 @@ with_debian() {
         "$@"' - "$DEBIAN" "$LAYER" "$@" 3>&-
 }
 
-# in_debian COMMAND...: run there, as in a system that has not been booted.
+# in_debian COMMAND...: runs it there, as in a system that has not been booted.
 in_debian() {
     # shellcheck disable=SC2016
     with_debian bash -c '

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: A Debian boots with the library in one unit, in every program, and without it again, and nothing else changes.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
-# Each test goes on with the system that the one before has left, as its administrator would.
+# Each test continues with the system that the previous test has left, as an administrator would.
 
 load ../../helpers/common
 load ../../helpers/releases
@@ -18,13 +18,13 @@ setup_file() {
     configuration >"$BATS_FILE_TMPDIR/before"
 }
 
-# What an administrator has in the system, with its contents; without what a boot itself writes.
+# Prints the files of the system with their checksums, without files that a boot writes.
 configuration() {
     in_debian find /etc /usr/lib/systemd -type f -not -path '*/fleet-script.service' -not -name machine-id \
         -not -name 'ld.so.cache' -not -name '.updated' -exec sha256sum {} + | sort -k2
 }
 
-# What every boot says first: units that failed, and how the system is.
+# Every boot first prints the failed units and the state of the system.
 state() {
     cat <<'END'
 systemctl --failed --no-legend --plain | sed 's/^/failed: /'
@@ -33,12 +33,12 @@ echo "init: $(grep -c libnagleshim.so /proc/1/maps)"
 END
 }
 
-# milliseconds: what the unit's exchange took in the last boot.
+# milliseconds: prints the time that the unit's exchange took in the last boot.
 milliseconds() {
     sed -n 's/^exchange: //p' <<<"$output"
 }
 
-@test "as it is, the system boots, nothing fails, and the unit stalls" {
+@test "unchanged, the system boots, nothing fails, and the unit stalls" {
     run -0 boot_debian <<<"$(state)"
     [[ $output != *failed:* && $output == *'init: 0'* ]]
     (($(milliseconds) > 20 * 30))
@@ -117,7 +117,7 @@ END
     (($(milliseconds) < 20 * 20))
 }
 
-@test "disabled again, the system boots as before" {
+@test "after disable the system boots as before" {
     run -0 boot_debian <<<'nagleshim host disable; echo "status $?"'
     [[ $output == *'status 0'* ]]
     run -0 boot_debian <<<"$(state)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Debian's packages install, upgrade and leave a clean system as packages should, and the library works by its bare name.
+# Promise: Debian's packages install, upgrade and leave a clean system as packages should, and the library is found by name.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 
 load ../../helpers/common
@@ -26,22 +26,22 @@ newer_packages() {
     done
 }
 
-# Milliseconds of twenty packets in the system, with these variables or by this command.
+# Prints the milliseconds of twenty packets in the system, with these variables or through this command.
 exchange() {
     in_debian /app/exchange "$@"
 }
 
 @test "lintian finds no error in them" {
-    # What it says of who runs it is no finding.
+    # Messages about the user who runs lintian are ignored.
     run lintian --fail-on error,warning "$LAYER"/changes/packages/*.deb
     [[ $status -eq 0 ]]
 }
 
-@test "before the packages are there the client stalls" {
+@test "before the packages are installed, the client stalls" {
     ((20 * 30 < $(exchange env)))
 }
 
-@test "they install without a warning, and the bare name works" {
+@test "they install without a warning, and the library's name without a path works" {
     run -0 in_debian sh -c 'dpkg -i /packages/*.deb'
     [[ $output != *[Ww]arning* && $output != *error* ]]
     (($(exchange env LD_PRELOAD=libnagleshim.so) < 20 * 20))
@@ -77,7 +77,7 @@ exchange() {
 }
 
 @test "an upgrade replaces the library under a program that runs, and enables nothing" {
-    # The program writes on with the library that it has loaded.
+    # The program continues to write with the library that it has loaded.
     # shellcheck disable=SC2016 # the system's shell expands them
     run -0 in_debian bash -c '
         LD_PRELOAD=libnagleshim.so sleep 60 &
@@ -103,7 +103,7 @@ exchange() {
 @test "removing the command removes every drop-in that it wrote, and its line of /etc/ld.so.preload" {
     # shellcheck disable=SC2016
     run -0 in_debian bash -c '
-        export SYSTEMD_OFFLINE=1 # systemctl does nothing then
+        export SYSTEMD_OFFLINE=1 # then systemctl does nothing
         mkdir -p /run/systemd/system
         find /etc/systemd | sort >/app/before
         nagleshim host enable --root / --unit dbus systemd-journald 2>&1 | grep -v "will have the library at its next start"
@@ -145,16 +145,16 @@ exchange() {
     in_debian rm /etc/ld.so.preload
 }
 
-@test "purged, nothing of them is left" {
+@test "after a purge nothing of them is left" {
     in_debian sh -c 'dpkg -i /packages/*.deb && dpkg -P nagleshim libnagleshim' >/dev/null
     run in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort'
-    # What dpkg and ldconfig keep for themselves, and the program that the test before has put there.
+    # Files of dpkg and ldconfig, and the program of the previous test, are ignored.
     diff <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' "$BATS_FILE_TMPDIR/before") \
         <(grep -vE '^/(var|app|musl|root)|^/usr/lib/ld-musl|^/etc/ld.so.cache' <<<"$output")
 }
 
 @test "the packages' own test passes in a system that has a compiler" {
-    # This machine, with a layer of its own.
+    # The test runs on this machine's files, with a layer for changes.
     # shellcheck disable=SC2034 # read by with_debian
     local DEBIAN=/ LAYER=$T/layer
     mkdir -p "$LAYER"/{changes/source/config/debian,work,root}

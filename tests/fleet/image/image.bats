@@ -17,12 +17,12 @@ setup() {
     BLOBS=$BATS_FILE_TMPDIR/oci/blobs/sha256
 }
 
-# blob DIGEST: its file.
+# blob DIGEST: prints its file.
 blob() {
     echo "$BLOBS/${1#sha256:}"
 }
 
-# manifest_of MACHINE: the image for it.
+# manifest_of MACHINE: prints the manifest of the image for it.
 manifest_of() {
     blob "$(jq -r --arg machine "$1" '.manifests[] | select(.platform.architecture == $machine).digest' \
         "$(blob "$(<"$IMAGE/digest")")")"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One page from the JDK's own HTTP server, which writes the head and the body of an answer apart.
+// One page from the JDK's own HTTP server, which writes the head and the body of an answer separately.
 // Usage: java HttpPage
 
 import com.sun.net.httpserver.HttpServer;

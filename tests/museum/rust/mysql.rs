@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A prepared statement, which is closed after it: a message without an answer. Usage: mysql PORT OPERATIONS
+// A prepared statement, which is then closed by a message without an answer. Usage: mysql PORT OPERATIONS
 mod rounds;
 
 fn main() {

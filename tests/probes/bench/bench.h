@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the measured programs share: epoll, quantiles, and the calls of libc past whatever is
- * preloaded. */
+/* Shared by the measured programs: epoll, quantiles, and calls of libc that bypass preloaded
+ * libraries. */
 #ifndef PROBES_BENCH_H
 #define PROBES_BENCH_H
 
@@ -72,8 +72,8 @@ static inline void allow_files(size_t files)
         die_errno("RLIMIT_NOFILE");
 }
 
-/* Both ends of a connection whose TCP_NODELAY is the program's own: the kernel's work is then the
- * same with and without the shim. */
+/* Makes a connection with TCP_NODELAY set by the program, so that the kernel's work is the same
+ * with and without the library. */
 static inline void open_near_and_far(int listener, const struct sockaddr_in *address, int *near,
                                      int *far)
 {

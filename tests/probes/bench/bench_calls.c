@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What one call costs more because a library is loaded: the same call in short batches, through the
- * name that the program is linked against and past everything preloaded, in random order, so that
- * both meet the same kernel, caches and neighbours. With nothing preloaded the difference is the
- * error of the method.
- * Usage: bench_calls pipe|tcp|poll BATCHES prints one line;
- *        bench_calls pipe|tcp|poll BATCHES --plain makes the calls only, for a counter of
- *        instructions. */
+/* Measures the additional cost of a call with a preloaded library. The same call is made in short
+ * batches, through the linked name and directly in libc, in random order, so that both have the
+ * same conditions. Without a preloaded library the difference is the error of the method. Usage:
+ * bench_calls pipe|tcp|poll BATCHES prints one line; bench_calls pipe|tcp|poll BATCHES --plain
+ * makes the calls only, for a counter of instructions. */
 #include "bench.h"
 
 #include <poll.h>
@@ -19,8 +17,8 @@ static write_call write_directly;
 static ssize_t (*read_directly)(int, void *, size_t);
 static poll_call poll_directly;
 
-/* The two ends of what is written to; what arrives is read past the preloaded library, so that it
- * owes nothing. */
+/* The two ends of the pipe or connection. Data is read by libc's function directly, so that no ACK
+ * is pending. */
 static int near_end, far_end;
 
 static void open_pipe(void)
@@ -62,7 +60,7 @@ static int64_t batch_of_writes(write_call call)
     return begun;
 }
 
-/* A wait whose answer is there: the pipe has room. */
+/* A wait that does not block: the pipe has room. */
 static int64_t batch_of_polls(poll_call call)
 {
     struct pollfd one = {.fd = near_end, .events = POLLOUT};

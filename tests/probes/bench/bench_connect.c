@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection for each request: connect, one request, one answer, the end. Says how many a second.
- * Usage: bench_connect server PORT, until it is killed;
- *        bench_connect client HOST PORT COUNT */
+/* Makes a connection for each request: connect, one request, one answer, the end. Prints their
+ * number per second. Usage: bench_connect server PORT, until it is killed; bench_connect client
+ * HOST PORT COUNT */
 #include "bench.h"
 
 enum { REQUEST = 64, ANSWER = 256 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A server that is never idle: each of its connections always has a request outstanding, so that
- * its epoll_wait always finds something, and it writes an answer in several pieces. The client says
- * how long a round took on average, how many stalled, and how long nine of ten took at most. Usage:
- * bench_saturated server PORT PIECES [nodelay], until it is killed; bench_saturated client HOST
- * PORT PIECES CONNECTIONS ROUNDS */
+ * its epoll_wait never blocks. It writes an answer in several pieces. The client prints the average
+ * time of a round, the number of stalls, and the 90th percentile. Usage: bench_saturated server
+ * PORT PIECES [nodelay], until it is killed; bench_saturated client HOST PORT PIECES CONNECTIONS
+ * ROUNDS */
 #include "bench.h"
 
 enum { QUESTION = 32, PIECE = 40, MOST_PIECES = 100, MOST_CONNECTIONS = 64, MOST_EVENTS = 16 };
 
-/* One of the client's. */
+/* A connection of the client. */
 struct connection {
     int fd;
     size_t have;
@@ -61,7 +61,7 @@ static void ask(struct connection *one)
     write_all(one->fd, request, sizeof(request));
 }
 
-/* True if that was the end of an answer. */
+/* Returns true at the end of an answer. */
 static bool take(struct connection *one, size_t pieces)
 {
     char data[MOST_PIECES * PIECE], expected[PIECE];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the shim costs a process with many sockets, or many threads, for a counter of instructions.
- * What is written arrives past the preloaded library, so that it owes nothing but what is said.
+/* A process with many sockets or many threads, for a counter of instructions. The peers' data is
+ * written and read by libc's functions directly, so that only the named work is pending.
  * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes to a
- *                                         connection of its own, and makes a call that could wait
+ *                                         its own connection, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
- *                                         epoll_wait waits for more of it in vain, and each of
- *                                         them writes an answer. */
+ *                                         epoll_wait finds no more data, and each of them writes
+ *                                         an answer. */
 #include "bench.h"
 
 #include <poll.h>

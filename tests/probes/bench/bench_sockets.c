@@ -4,7 +4,7 @@
  * Usage: bench_sockets COUNT */
 #include "bench.h"
 
-/* To one address there are only so many ports to connect from. */
+/* The number of ports from which to connect to one address is limited. */
 enum { TO_ONE_LISTENER = 20000 };
 
 static void exchange(int from, int to)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The time from starting a program to its end, without and with a preloaded library, by turns, and
- * the processor time of it, which a busy machine changes less. A shell would take longer to start a
- * program than what is to be measured.
+/* Measures the time from the start of a program to its end, without and with a preloaded library by
+ * turns, and its CPU time, which a busy machine changes less. A shell would need longer to start a
+ * program than the measured time.
  * Usage: bench_start RUNS PROGRAM NAME=VALUE... [-- NAME=VALUE...] prints one line; the variables
- * are for the runs with the library, those behind -- for the runs without it.
- *        bench_start RUNS prints what a fork, an _exit in the child and a wait take. */
+ * are for the runs with the library, those after -- for the runs without it.
+ *        bench_start RUNS prints the time of a fork, an _exit in the child and a wait. */
 #include "bench.h"
 
 #include <spawn.h>
@@ -69,7 +69,7 @@ static int bench_fork(size_t runs)
     return 0;
 }
 
-/* The environment with these in front of it, where ld.so and getenv find them first. */
+/* The environment with these variables first, where ld.so and getenv find them first. */
 static char **with(char **variables, size_t more)
 {
     size_t count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that writes on and on without waiting for anything: how long it takes until the other
- * end has read all of it, and in how many segments it went. Usage: bench_stream reader PORT
- * READ_SIZE, until it is killed; bench_stream writer HOST PORT COUNT SIZE [nodelay] [poll] prints
- * one line; poll: between two writes it looks for an answer, and does not wait for one. */
+/* A program that writes continuously without a wait. Measures the time until the other end has read
+ * everything, and the number of segments. Usage: bench_stream reader PORT READ_SIZE, until it is
+ * killed; bench_stream writer HOST PORT COUNT SIZE [nodelay] [poll] prints one line; poll: between
+ * two writes it polls for an answer with zero timeout. */
 #include "../../../examples/common.h"
 
 #include <poll.h>
@@ -13,7 +13,7 @@ static void read_stream(int fd, char *data, size_t size)
 {
     while (read_some(fd, data, size) != 0)
         continue;
-    /* Who wrote them may be gone. */
+    /* The writer may have ended. */
     if (send(fd, "k", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE && errno != ECONNRESET)
         die_errno("send");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A wire of a given length: a TUN device in the namespace it is started in, another in a network
- * namespace of its own, and between them each packet takes DELAY_US either way, in order and
- * without loss, or so many in a hundred are lost. Programs are put at the far end by
- * `nsenter --net=/proc/PID/ns/net`, PID being this process. */
+/* A wire with a given delay: a TUN device in the namespace in which it is started, and another in
+ * its own network namespace. Between them each packet takes DELAY_US either way, in order, and
+ * without loss or with the given loss in percent. `nsenter --net=/proc/PID/ns/net` with this
+ * process's PID starts a program at the far end. */
 #include "tun.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 enum {
     SLOTS = 32768, /* packets on their way in one direction; then the device's queue fills */
-    ROOM = 1536,   /* of one packet */
+    ROOM = 1536,   /* bytes for a packet */
 };
 
 struct packet {
@@ -30,7 +30,7 @@ struct direction {
     int from, to;
     struct packet *packets; /* a ring */
     uint32_t first, end;
-    uint64_t chance; /* the state of a generator: each run loses others, by its process id */
+    uint64_t chance; /* the state of the random generator, seeded with the process id */
     unsigned loss;   /* percent */
 };
 
@@ -43,7 +43,7 @@ static int64_t now_ns(void)
 
 static struct direction make_direction(int from, int to, unsigned loss)
 {
-    /* Touched only as far as it is used. */
+    /* Only used pages take memory. */
     void *room = mmap(NULL, SLOTS * sizeof(struct packet), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -63,7 +63,7 @@ static bool has_room(const struct direction *direction)
     return direction->end - direction->first < SLOTS;
 }
 
-/* Is this packet one that the wire loses? */
+/* Does the wire lose this packet? */
 static bool is_lost(struct direction *direction)
 {
     uint64_t x = direction->chance;
@@ -74,7 +74,7 @@ static bool is_lost(struct direction *direction)
     return (x >> 32) % 100 < direction->loss;
 }
 
-/* Whether there was a packet to take. */
+/* Takes a packet from the device. Returns whether there was one. */
 static bool take(struct direction *direction, int64_t delay_ns)
 {
     struct packet *packet = &direction->packets[direction->end % SLOTS];
@@ -100,7 +100,7 @@ static void deliver(struct direction *direction)
         const struct packet *packet = &direction->packets[direction->first % SLOTS];
         if (now_ns() < packet->due_ns)
             return;
-        /* Refused is what no interface takes: a packet of a protocol that is switched off there. */
+        /* A write fails for packets of a protocol that is switched off at the interface. */
         if (write(direction->to, packet->bytes, packet->size) < 0 && errno == EAGAIN)
             return;
         direction->first++;
@@ -118,7 +118,7 @@ static int64_t next_due(const struct direction *both)
     return due;
 }
 
-/* Until a packet comes or is due. */
+/* Waits until a packet comes or is due. */
 static void wait_for_work(const struct direction *both)
 {
     struct pollfd polled[2];
@@ -162,15 +162,16 @@ static int open_far_end(void)
     return fd;
 }
 
-/* A wire does not wait for what else the machine does. Where the rights are missing, it does. */
+/* Takes a real-time priority, so that other processes do not delay packets, if this is permitted.
+ */
 static void be_punctual(void)
 {
     struct sched_param least = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
     sched_setscheduler(0, SCHED_FIFO, &least);
 }
 
-/* A packet waits in the queue of the processor that it was written on: written on another one, the
- * next could overtake it. */
+/* A packet is queued on the CPU on which it was written. The next one, written on another CPU,
+ * could overtake it. */
 static void stay_on_this_processor(void)
 {
     int here = sched_getcpu();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library with nothing in it: what a process pays for any library that it preloads. */
+/* An empty library: shows the cost of preloading any library. */
 int nothing_at_all(void);
 int nothing_at_all(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A client that shuts itself in once it is connected: from then on it may read, write and exit, and
- * any other system call kills it. Prints how many of its packets stalled before and after. */
+/* A client that installs a seccomp filter when it is connected. Afterwards it may read, write and
+ * exit, and any other system call kills it. Prints the number of stalled packets before and after.
+ */
 #include "filter.h"
 #include "packets.h"
 

@@ -7,7 +7,7 @@
 #include "calls_traffic.h"
 #include "calls_wait.h"
 
-/* Those that a constructor may make, too: they make no thread and no process. */
+/* Calls that a constructor may also make, because they make no thread and no process. */
 static void calls_main(void)
 {
     calls_traffic();

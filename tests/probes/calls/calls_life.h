@@ -104,7 +104,7 @@ static void life_addresses(void)
     munmap(page, 4096);
 }
 
-/* The loader finds a library by the run path of whoever calls it. */
+/* The loader finds a library by the run path of the caller. */
 static void life_loader(void)
 {
     CALL(dlopen("no-such-library.so", RTLD_NOW) == NULL);
@@ -169,7 +169,7 @@ static void life_exec(void)
     close(shell);
 }
 
-/* Its end is seen by the pipe that it leaves open. */
+/* The end of the pipe shows the daemon's end. */
 static void life_daemon(void)
 {
     int ends[2];
@@ -219,7 +219,7 @@ static void life_processes(void)
     CALL_POINTER(popen("echo out", "nonsense"));
 }
 
-/* For every context: no process is made. */
+/* Calls for every context, because they make no process. */
 static void calls_life_main(void)
 {
     life_descriptors();

@@ -63,8 +63,8 @@ static struct timespec in_a_moment(clockid_t clock)
     return time;
 }
 
-/* A wait until a moment of that clock from now on takes so long, and no longer: by the other clock
- * the moment is decades ago, or decades ahead. */
+/* A wait until a time of this clock must take the expected time. By another clock this time would
+ * be decades in the past or in the future. */
 #define WAIT_BY(clock, expression)                                                                 \
     do {                                                                                           \
         struct timespec begun_, ended_;                                                            \
@@ -173,7 +173,7 @@ static void wait_children(void)
     WAIT(waitid(P_PID, (id_t)pid, &info, WEXITED));
 }
 
-/* Not in a child of vfork: it makes threads. */
+/* Not for a child of vfork, because it makes threads. */
 static void calls_wait(void)
 {
     struct pair owing = open_pair();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that was started with descriptors 0 to 2 closed, as some daemons are. What it opens
- * gets the lowest numbers, and nobody else may have them. Asks for one answer after another, in
- * three writes each, and writes what was seen to the file that is its second argument. */
+/* A program that was started with descriptors 0 to 2 closed, as some daemons are. Its own
+ * descriptors must get these numbers. It sends requests in three writes each, and writes its
+ * results to the file that is its second argument. */
 #include "packets.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a small program does with connections, whatever fails meanwhile inside a library that it
- * knows nothing of: bytes arrive whole and in order. Makes no call that may fail for another
- * reason. Prints "done", and ends with 7. */
+/* A small program with connections, whose bytes must arrive complete and in order although calls
+ * inside a preloaded library fail. It makes no call that may fail for another reason. Prints
+ * "done", and exits with 7. */
 #include "raw.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINKS = 12, HIGH = 1030 }; /* more than a list, and a descriptor beyond the first chunk */
+enum {
+    LINKS = 12,
+    HIGH = 1030
+}; /* more than a thread's list holds, and a descriptor beyond the table's first chunk */
 
 static struct link {
     int client, server;
@@ -36,10 +39,11 @@ static void open_links(void)
     int listener = socket(AF_INET, SOCK_STREAM, 0), idle = 60;
     MUST(bind(listener, (struct sockaddr *)&address, len) == 0);
     MUST(listen(listener, LINKS) == 0);
-    MUST(RAW(getsockname, listener, &address, &len, 0) == 0); /* libc's may be what fails */
+    MUST(RAW(getsockname, listener, &address, &len, 0) ==
+         0); /* libc's function may be the one that fails */
     for (int i = 0; i < LINKS; i++) {
         links[i].client = socket(AF_INET, SOCK_STREAM, 0);
-        /* May fail: it is what fails. */
+        /* This call may be the one that fails. */
         setsockopt(links[i].client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
         MUST(connect(links[i].client, (struct sockaddr *)&address, sizeof address) == 0);
         links[i].server = accept(listener, NULL, NULL);
@@ -74,7 +78,7 @@ static void talk(void)
     for (int i = 0; i < LINKS; i++)
         put(links[i].client, "request");
     for (int i = 0; i < LINKS; i++)
-        get(links[i].server, "request"); /* and owes it all */
+        get(links[i].server, "request"); /* and an ACK is pending on each */
     struct pollfd none = {.fd = links[0].client, .events = POLLIN};
     MUST(poll(&none, 1, 1) == 0);
     for (int i = 0; i < LINKS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands behind the shim and fails what FAULT_CALL names: the FAULT_AT-th time that the shim itself
- * calls it, and with FAULT_ON also every time after. Whoever else calls it is served. FAULT_FILE is
- * made when it has come to that. */
+/* Is preloaded after nagleshim, and lets the call FAULT_CALL fail: the FAULT_AT-th call by
+ * nagleshim itself, and with FAULT_ON also all later ones. Calls by others are passed on. Creates
+ * FAULT_FILE at the first failure. */
 #include "raw.h"
 
 #include <dlfcn.h>
@@ -37,7 +37,7 @@ static int find_shim(struct dl_phdr_info *info, size_t size, void *unused)
     return 1;
 }
 
-/* Before any constructor: relocation is done, and the environment is there. */
+/* May be called before any constructor: relocation is done, and the environment exists. */
 static bool of_shim(const void *caller)
 {
     if (!shim_high && environ)
@@ -48,7 +48,7 @@ static bool of_shim(const void *caller)
 static bool fails(const char *name, const void *caller)
 {
     static _Atomic int calls;
-    static __thread bool inside; /* what this itself calls */
+    static __thread bool inside; /* calls made by this library */
     const char *wanted = environ ? getenv("FAULT_CALL") : NULL, *at = getenv("FAULT_AT");
     if (inside || !wanted || strcmp(wanted, name) != 0 || !at)
         return false;
@@ -97,7 +97,7 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
     return (void *)result_of(raw(SYS_mmap, (long)at, (long)size, protection, flags, fd, offset));
 }
 
-/* The call fails with this error, or is made. */
+/* Lets the call fail with this error, or makes it. */
 #define REFUSES(type, name, parameters, error, made)                                               \
     type name parameters                                                                           \
     {                                                                                              \
@@ -128,7 +128,7 @@ int open(const char *path, int flags, ...)
     return FAILS(open) ? refuse(EMFILE) : (int)result_of(RAW(openat, AT_FDCWD, path, flags, mode));
 }
 
-/* Of files: the sockets are the program's own affair. */
+/* Only reads of files fail, because the sockets belong to the program. */
 ssize_t read(int fd, void *data, size_t size)
 {
     int type;
@@ -146,7 +146,7 @@ int fcntl(int fd, int command, ...)
     return FAILS(fcntl) ? refuse(EMFILE) : (int)result_of(RAW(fcntl, fd, command, argument, 0));
 }
 
-/* But for close, which does not fail so. */
+/* Except close, which does not fail in this way. */
 long syscall(long number, ...)
 {
     va_list arguments;
@@ -160,7 +160,7 @@ long syscall(long number, ...)
                : result_of(raw(number, a[0], a[1], a[2], a[3], a[4], a[5]));
 }
 
-/* libc's functions that are not one system call. */
+/* Functions of libc that are more than one system call. */
 #define NEXT(name) ((__typeof__(&name))dlvsym_next(#name))
 
 static void *dlvsym_next(const char *name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that is not linked with libpthread and loads a plugin that is: before glibc 2.34 the
- * thread calls become known only then, and only to the plugin. */
+ * process has the thread calls only from then on, and only for the plugin. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The plugin of late_threads: makes the calls that an old glibc has in libpthread. Prints the first
- * that does not do what it should. */
+ * wrong result. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks the names of the call table up as a program does that was built for any libc, and calls
- * those that the libc lacks: they must answer with an error, as if the kernel lacked the call.
- * Prints the libc, and the names that it lacks. Its arguments say what they must be. */
+/* Looks up the names of the call table as a program that was built for any libc does, and calls
+ * those that this libc lacks. They must fail as if the kernel lacked the call. Prints the libc and
+ * the missing names. The arguments are the expected output. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static const struct row {
     int result, error;
 } rows[] = {
 #define NS_CALL(result, name, parameters, ...) {#name, __VA_ARGS__},
-#define NS_PRIVILEGES(...) /* only the library that observes has these */
+#define NS_PRIVILEGES(...) /* only the observing library has these */
 #include "../../../shim/base/calls.def"
 #undef NS_CALL
 };
@@ -38,7 +38,7 @@ static const char *home(void *function)
     return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "?";
 }
 
-/* libpthread, libutil and libdl are libraries of their own before glibc 2.34. */
+/* libpthread, libutil and libdl are separate libraries before glibc 2.34. */
 static bool libc_has(const char *name)
 {
     static const char *const names[LIBRARIES] = {"libc.so.6", "libpthread.so.0", "libutil.so.1",
@@ -55,7 +55,7 @@ static bool libc_has(const char *name)
     return false;
 }
 
-/* It has no result: what it should close must be closed. */
+/* It has no result, so the descriptors are checked. */
 static int check_closefrom(void)
 {
     enum { FIRST = 200, SECOND = 210 };
@@ -85,12 +85,12 @@ static int check(const struct row *row)
         return 0;
     if (strcmp(row->name, "closefrom") == 0)
         return printf("closefrom ") < 0 || check_closefrom();
-    /* The shim makes the plain call of those that only a fortified build has. */
+    /* For names of fortified builds nagleshim makes the plain call. */
     if (strncmp(row->name, "__", 2) == 0)
         return 0;
     memcpy(&call, &found, sizeof call);
     errno = 0;
-    /* No descriptor, no address: nothing that a call could do. */
+    /* Without a valid descriptor or address the call can do nothing. */
     int result = (int)call(-1, 0, 0, 0, 0, 0);
     printf("%s ", row->name);
     if (result == row->result && errno == row->error)

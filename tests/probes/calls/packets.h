@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packets of three writes for tcp_nodelay_server, of programs that can use nothing of the examples.
+/* Packets of three writes for tcp_nodelay_server, for programs that cannot use the examples' code.
  */
 #ifndef PROBES_PACKETS_H
 #define PROBES_PACKETS_H
@@ -31,7 +31,7 @@ static void fill(char *data, unsigned seed)
     }
 }
 
-/* Makes only calls of write and read; false if something is wrong. */
+/* Calls only write and read. Returns false on an error. */
 static bool ask(int fd, unsigned number)
 {
     char packet[PACKET], answer[PACKET];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs with nothing to mend, and a TCP client: what they do begins after a call that nothing
- * else here makes, getppid, so that whoever traces system calls can tell it from start-up. */
+/* Programs that do not use TCP, and a TCP client. The scenarios begin after a call of getppid,
+ * which nothing else here makes, so that a trace of system calls shows the end of start-up. */
 #include "life.h"
 
 #include <pthread.h>
@@ -50,7 +50,7 @@ static int stays(void *unused)
     return 0;
 }
 
-/* Descriptors are made and closed after children that have shared the memory. */
+/* Makes and closes descriptors after children that have shared the memory. */
 static void after_child(int (*child)(void *), bool waits)
 {
     static char stack[256 * 1024];
@@ -150,7 +150,8 @@ SCENARIO("serves")
         RAW(close, client, 0, 0, 0);
         close(fd);
     }
-    int spare = dup(1); /* so that the pipe's reading end has the number of what was accepted */
+    int spare =
+        dup(1); /* so that the pipe's reading end has the number of the accepted connection */
     EXPECT(pipe2(way, 0) == 0);
     for (int i = 0; i < 3; i++) {
         EXPECT(write(way[1], "pipe", 4) == 4);
@@ -174,7 +175,7 @@ static void one_shots(bool to_eof)
         if (to_eof) {
             struct pollfd end = {.fd = conn.fd, .events = POLLRDHUP};
             RAW(shutdown, conn.peer, SHUT_WR, 0, 0);
-            RAW(ppoll, &end, 1, NULL, NULL); /* unseen: nobody is to wait below */
+            RAW(ppoll, &end, 1, NULL, NULL); /* unseen, so that no later call waits */
             EXPECT(read(conn.fd, data, sizeof data) == 0);
         }
         close_conn(conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes calls and writes down what came of each, so that two runs can be compared to the letter.
- * The text lies in shared memory: a child's lines are in it, too. Prints nothing that differs
- * between two runs: no address, time or process id. */
+/* Makes calls and records their results, so that two runs can be compared exactly. The text is in
+ * shared memory, so that it has a child's lines, too. Records nothing that differs between two
+ * runs: no address, time or process id. */
 #ifndef PROBES_RECORD_H
 #define PROBES_RECORD_H
 
@@ -30,7 +30,7 @@ static struct record {
 } * record;
 static const char *record_context = "main";
 
-/* What a compiler would warn about, or optimise away, if it knew its value. */
+/* The compiler would warn about these values, or optimise calls away, if it knew them. */
 static void *volatile none = NULL;
 static void *volatile nowhere = (void *)1;
 
@@ -57,7 +57,7 @@ static void record_result(const char *text, long result, int error)
     record_add("%s: %s = %ld %s\n", record_context, text, result, name ? name : "?");
 }
 
-/* The call's text, result, and errno, which a call that works must not touch either. */
+/* Records the call's text, result, and errno, which a successful call must not change. */
 #define RECORD_CALL(text, expression)                                                              \
     do {                                                                                           \
         errno = UNTOUCHED;                                                                         \
@@ -83,7 +83,7 @@ static void record_value(const char *what, long value)
     record_add("%s:   %s %ld\n", record_context, what, value);
 }
 
-/* Write it all to descriptor 1, and begin anew. */
+/* Writes the text to descriptor 1, and empties it. */
 static void record_flush(void)
 {
     for (size_t sent = 0; sent < record->used;) {
@@ -95,7 +95,7 @@ static void record_flush(void)
     record->used = 0;
 }
 
-/* --- what the calls are made on --- */
+/* --- descriptors for the calls --- */
 
 struct pair {
     int a, b;
@@ -117,7 +117,7 @@ static struct sockaddr_in loopback(uint16_t port)
     return address;
 }
 
-/* A listener on some port of its own; *address is where. */
+/* Makes a listener on a free port, and sets *address. */
 static int open_listener(struct sockaddr_in *address)
 {
     socklen_t len = sizeof *address;
@@ -148,7 +148,7 @@ static void close_pair(struct pair pair)
     close(pair.b);
 }
 
-/* What has arrived at fd, all size bytes of it. */
+/* Records size bytes that have arrived at fd. */
 static void expect_bytes(int fd, size_t size)
 {
     char data[64];
@@ -162,7 +162,7 @@ static void expect_bytes(int fd, size_t size)
     record_bytes("arrived", data, got);
 }
 
-/* The text lies at the peer of from, ready to be read. */
+/* Writes the text to from, and waits until it can be read at to. */
 static void feed(int from, int to, const char *text)
 {
     struct pollfd ready = {.fd = to, .events = POLLIN};
@@ -170,8 +170,7 @@ static void feed(int from, int to, const char *text)
     must(poll(&ready, 1, 5000) == 1, "be fed");
 }
 
-/* A connection on which this thread owes an acknowledgement from now on, since the kernel delays
- * it. */
+/* Makes an ACK pending on the connection, because the kernel delays it. */
 static void owe_on(struct pair pair)
 {
     char byte;

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
         atexit(at_exit);
     else if (strcmp(place, "plugin") == 0)
         from_plugin(argv[0]);
-    else if (strcmp(place, "constructor") != 0) /* the preloaded plugin has done its part */
+    else if (strcmp(place, "constructor") != 0) /* the preloaded plugin has made its calls */
         return 2;
     record_flush();
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The main calls of transparency.c as a library: opened by it with dlopen, or preloaded, where its
- * constructor makes them before main and before the constructors of what was loaded earlier. */
+/* The main calls of transparency.c as a library. It is opened with dlopen or preloaded; then its
+ * constructor makes the calls before main and before the constructors of libraries that were loaded
+ * earlier. */
 #include "calls.h"
 
 void plugin_run(struct record *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The moments that behind.so makes. What is put into one runs at it, in whichever thread comes
- * there. */
+/* The moments that behind.so provides. A function stored in a moment runs at that moment, in the
+ * thread that reaches it. */
 #ifndef PROBES_BEHIND_H
 #define PROBES_BEHIND_H
 
@@ -8,7 +8,7 @@
 
 typedef void (*volatile moment)(void);
 
-/* A place of our own where behind.so is not. */
+/* A variable of the program, if behind.so is not loaded. */
 __attribute__((unused)) static moment *moment_of(const char *name)
 {
     static moment unused;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands behind the shim, and makes moments that tests cannot wait for: after a push (behind_push),
- * and before a held write (behind_send). */
+/* Is preloaded after nagleshim, and provides moments that tests cannot wait for: after a push
+ * (behind_push), and before a held write (behind_send). */
 #include "behind.h"
 
 #include <netinet/in.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors that are duplicated, replaced, passed on, and closed where nobody looks. */
+/* Descriptors that are duplicated, replaced, passed on, and closed unseen by the library. */
 #include "life.h"
 
 #include <pthread.h>
 #include <sys/un.h>
 
-/* Puts another descriptor in fd's place, by bare system calls. */
+/* Replaces fd by another descriptor, by raw system calls. */
 static void replace(int fd, int by)
 {
     RAW(close, fd, 0, 0, 0);
@@ -72,7 +72,7 @@ SCENARIO("becomes-others")
     EXPECT(read(conn.fd, data, 1) == -1 && errno == EBADF);
     EXPECT(close(conn.fd) == -1 && errno == EBADF);
     RAW(close, conn.peer, 0, 0, 0);
-    /* Another connection at the same number: its bytes are its own. */
+    /* Another connection gets the same number, and only its own bytes. */
     conn = open_conn();
     struct conn other = open_conn();
     put(conn.fd, "to one");
@@ -95,7 +95,7 @@ static void *reuser(void *unused)
         snprintf(second, sizeof second, "%d>", i);
         put(conn.fd, first);
         put(conn.fd, second);
-        if (i % 3 == 0) /* past libc */
+        if (i % 3 == 0) /* by a raw system call */
             RAW(close, conn.fd, 0, 0, 0);
         else
             close(conn.fd);
@@ -106,7 +106,7 @@ static void *reuser(void *unused)
     return NULL;
 }
 
-/* Four threads get each other's numbers all the time. */
+/* Four threads constantly reuse each other's descriptor numbers. */
 SCENARIO("reuse-race")
 {
     pthread_t threads[4];
@@ -116,7 +116,7 @@ SCENARIO("reuse-race")
         pthread_join(threads[i], NULL);
 }
 
-/* A child that runs already is sent a listener, and serves one connection of it. */
+/* A running child receives a listener, and serves one of its connections. */
 SCENARIO("rights-listener")
 {
     int way[2];

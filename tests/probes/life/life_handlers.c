@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Signal handlers that hold bytes in the middle of what their thread does to its own. With
- * behind.so behind the library a handler runs at that very moment. See life.h. */
+/* Signal handlers that hold bytes while their thread pushes or holds its own. With behind.so after
+ * the library, a handler runs at exactly this moment. See life.h. */
 #include "behind.h"
 #include "life.h"
 
@@ -44,7 +44,7 @@ static void begin_and_be(const char *where, moment interruption)
     *interrupted = interruption;
 }
 
-/* Each has to have sent all that it has written before it waits. */
+/* Each thread must have sent all its bytes before it waits. */
 static void *turns_and_waits(void *unused)
 {
     begin_and_be("behind_push", is_interrupted);
@@ -79,7 +79,7 @@ static void finish(pthread_t thread)
     close_conn(second);
 }
 
-/* A handler holds bytes on the connection that its thread is turning away from. */
+/* A handler holds bytes on the connection that its thread has just pushed. */
 SCENARIO("push")
 {
     pthread_t thread = begins(writes_to_first, turns_and_waits);
@@ -88,7 +88,8 @@ SCENARIO("push")
     finish(thread);
 }
 
-/* A handler holds bytes on another connection than its thread, and another thread on the same. */
+/* A handler holds bytes on another connection than its thread, and another thread on the same one.
+ */
 SCENARIO("burst")
 {
     pthread_t thread = begins(writes_to_second, goes_on_and_waits);

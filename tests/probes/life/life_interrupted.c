@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a signal handler does in the middle of a call of the library's, at each of its instructions
- * in turn: the call is single-stepped, and at the N-th step something else happens to its
- * descriptors. Each turn is a child's. LIFE_STRIDE: only each so many. For x86-64. */
+/* A signal handler interrupts a call of the library at each of its instructions in turn. The call
+ * is single-stepped, and at the N-th step the handler changes the call's descriptors. Each turn
+ * runs in a child. LIFE_STRIDE: the distance between tested steps. For x86-64. */
 #include "life.h"
 
 #if defined(__x86_64__)
@@ -64,10 +64,10 @@ static void dup_of_what_changes(void)
     close(copy);
     int another = socket(AF_INET, SOCK_STREAM, 0);
     EXPECT(setsockopt(other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
-    EXPECT(app_nodelay(another) == 0); /* the two share nothing */
+    EXPECT(app_nodelay(another) == 0); /* the two are independent */
 }
 
-/* --- close of one of two descriptors, while the other one is read from --- */
+/* --- close of one of two descriptors, while the handler reads from the other one --- */
 
 static void exchange(struct conn with)
 {
@@ -156,7 +156,7 @@ static void write_by_what_closes(void)
     char byte;
     conn = open_conn();
     other = dup(conn.fd);
-    for (int pieces = 1; pieces <= 4; pieces++) { /* no two bursts alike: the next one is held */
+    for (int pieces = 1; pieces <= 4; pieces++) { /* all bursts differ, so the next one is held */
         for (int i = 0; i < pieces; i++)
             EXPECT(write(conn.fd, "!", 1) == 1);
         poll(NULL, 0, 1);
@@ -167,7 +167,7 @@ static void write_by_what_closes(void)
     STEPPED(write(conn.fd, "!", 1));
     if (steps < at_step)
         return;
-    /* The other number's debts are listed from now on. */
+    /* From now on pending work is listed under the other number. */
     EXPECT(write(other, "?", 1) == 1);
     poll(NULL, 0, 1);
     if (RAW(recvfrom, conn.peer, &byte, 1, MSG_DONTWAIT) == 1 && byte == '!')
@@ -175,7 +175,7 @@ static void write_by_what_closes(void)
     EXPECT(byte == '?');
 }
 
-/* --- a write that begins to join, while its connection is read from --- */
+/* --- a write that begins to join, while the handler reads from its connection --- */
 
 static void reads_there(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection whose bytes the kernel makes records of: kTLS. See life.h. */
+/* A connection with kTLS, whose bytes the kernel puts into records. See life.h. */
 #include "life.h"
 
 #include <linux/tls.h>
@@ -14,7 +14,7 @@
 static const struct tls12_crypto_info_aes_gcm_128 keys = {
     .info = {.version = TLS_1_2_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_128}};
 
-/* Of a record nothing is held. */
+/* No byte of a record is held. */
 static void send_records(struct conn conn)
 {
     EXPECT(raw(SYS_setsockopt, conn.peer, SOL_TLS, TLS_RX, (long)&keys, sizeof keys, 0) == 0);
@@ -34,7 +34,7 @@ static long begin_tls(int fd)
     return raw(SYS_setsockopt, fd, IPPROTO_TCP, TCP_ULP, (long)"tls", 3, 0);
 }
 
-/* Held bytes leave before the records begin. Where the kernel has no kTLS, the refusal changes
+/* Held bytes leave before the records begin. If the kernel has no kTLS, the failed call changes
  * nothing. */
 SCENARIO("kernel-tls")
 {
@@ -53,7 +53,7 @@ SCENARIO("kernel-tls")
     }
     EXPECT(setsockopt(conn.fd, SOL_TLS, TLS_TX, &keys, sizeof keys) == 0);
     send_records(conn);
-    /* Somebody else has made the connection, and begun the records. */
+    /* A raw system call has made the connection, and begun the records. */
     conn = raw_conn(-1);
     EXPECT(begin_tls(conn.peer) == 0 && begin_tls(conn.fd) == 0);
     EXPECT(raw(SYS_setsockopt, conn.fd, SOL_TLS, TLS_TX, (long)&keys, sizeof keys, 0) == 0);

@@ -8,7 +8,8 @@
 extern char **environ;
 static char *self;
 
-/* What is held when a process is made has left before: whoever ends first, nobody waits for it. */
+/* Held bytes leave before a fork, so that the order in which parent and child end does not matter.
+ */
 SCENARIO("fork")
 {
     struct conn conn = open_conn();
@@ -38,7 +39,7 @@ SCENARIO("fork")
 static void exit_with_sharer(void (*leave)(int))
 {
     struct conn conn = open_conn();
-    pid_t pid = fork(); /* we keep the socket open */
+    pid_t pid = fork(); /* the parent keeps the socket open */
     if (pid == 0) {
         put(conn.fd, "goodbye");
         leave(0);
@@ -64,7 +65,7 @@ SCENARIO("vfork")
     put(conn.fd, "held");
     pid_t pid = vfork();
     if (pid == 0) {
-        /* All of this is the child's own affair. */
+        /* None of this affects the parent. */
         close(conn.fd);
         int copy = fcntl(1, F_DUPFD, conn.fd);
         dup2(1, other.fd);
@@ -83,7 +84,7 @@ SCENARIO("vfork")
     close_conn(other);
 }
 
-/* A child of a bare clone is a process of its own, also where its thread has used vfork before. */
+/* A child of a raw clone is a separate process, even if its thread has used vfork before. */
 SCENARIO("clone-after-vfork")
 {
     struct conn conn = open_conn();
@@ -104,7 +105,7 @@ SCENARIO("clone-after-vfork")
     close_conn(conn);
 }
 
-/* daemon() forks inside the libc. Its child writes on, and waits. */
+/* daemon() forks inside libc. Its child continues to write, and waits. */
 static void becomes_daemon(bool writes_on)
 {
     struct conn conn = open_conn();
@@ -127,7 +128,7 @@ static void becomes_daemon(bool writes_on)
 SCENE("daemon", becomes_daemon(true))
 SCENE("daemon-waits", becomes_daemon(false))
 
-/* A listener of the parent, accepted from by its children. */
+/* Children accept from a listener of the parent. */
 SCENARIO("prefork")
 {
     struct sockaddr_in address;
@@ -143,8 +144,8 @@ SCENARIO("prefork")
     child_ended(pid, 0);
 }
 
-/* Starts this program again as what a service manager or inetd starts. What the socket had from our
- * own start is off until that program's. */
+/* Starts this program again as a service manager or inetd would. The options that the library has
+ * set in this process are cleared before. */
 static pid_t start_again(int fd, int number, int copies, const char *role)
 {
     char name[32];
@@ -152,7 +153,7 @@ static pid_t start_again(int fd, int number, int copies, const char *role)
     if (pid != 0)
         return pid;
     set_kernel_option(fd, TCP_NODELAY, 0);
-    fd = (int)RAW(fcntl, fd, F_DUPFD, 50, 0); /* never the number it goes to */
+    fd = (int)RAW(fcntl, fd, F_DUPFD, 50, 0); /* never the target number */
     for (int i = 0; i < copies; i++)
         RAW(dup3, fd, number + i, 0, 0);
     snprintf(name, sizeof name, "%d", (int)getpid());
@@ -182,13 +183,13 @@ static void hands_on(int number, int copies, const char *role)
 }
 
 SCENE("inetd", hands_on(0, 2, "role-inetd"))
-/* What systemd does for Accept=yes without StandardInput=socket. */
+/* As systemd does with Accept=yes and without StandardInput=socket. */
 SCENE("service-manager-accepts", hands_on(3, 1, "role-connection"))
 
 SCENE("role-connection", serve(3, 3))
 
-/* A server on stdio may never make a call that is seen: what inetd gives it has its rule at once.
- */
+/* A server on stdio may never make a call that the library sees, so its inherited connection gets a
+ * rule at once. */
 SCENARIO("inetd-silent")
 {
     struct conn conn = open_conn();

@@ -3,8 +3,8 @@
  * data. */
 #include "life.h"
 
-/* What a program sent before it closed arrives, also where unread data or SO_LINGER make the close
- * a reset: without the library it was on its way by then. */
+/* Bytes that a program sent before its close arrive, even if unread data or SO_LINGER make the
+ * close a reset: without the library they have already left. */
 SCENARIO("close-unread")
 {
     struct conn conn = open_conn();
@@ -86,10 +86,10 @@ SCENARIO("mptcp")
     close(conn.fd);
     at_once(conn.peer, "last words");
     ends(conn.peer, 0);
-    /* What MPTCP does not have, the next connection may. */
+    /* An option that MPTCP lacks may exist for the next connection. */
     conn = open_conn();
     char byte;
-    for (int i = 0; i < 2; i++) { /* as soon as an ACK may be delayed */
+    for (int i = 0; i < 2; i++) { /* from then on an ACK may be delayed */
         put(conn.fd, "?");
         arrives(conn.peer, "?");
         answer(conn.peer, "!");

@@ -84,7 +84,7 @@ static void *holds_and_waits(void *unused)
     (void)unused;
     char byte;
     put(waiter.conn.fd, "held");
-    if (read(waiter.quiet.fd, &byte, 1) != 1) /* and owes an ACK */
+    if (read(waiter.quiet.fd, &byte, 1) != 1) /* and an ACK is pending */
         wrong("no byte");
     put(waiter.conn.fd, " and ");
     put(waiter.conn.fd, "held");
@@ -121,7 +121,7 @@ static void jump(int number)
     siglongjmp(back, 1);
 }
 
-/* The handler leaves in the middle of whatever it is that we do. */
+/* The handler jumps out of whatever the thread is doing. */
 SCENARIO("jumps")
 {
     struct conn conn = open_conn();
@@ -136,7 +136,9 @@ SCENARIO("jumps")
         EXPECT(read(conn.fd, &byte, 1) == 1);
         put(conn.fd, "jump");
         if (sigsetjmp(back, 1) == 0) {
-            struct itimerspec soon = {{0, 0}, {0, i * 500}}; /* from inside us to inside the read */
+            struct itimerspec soon = {
+                {0, 0},
+                {0, i * 500}}; /* between a time inside the library and one inside the read */
             timer_settime(timer, 0, &soon, NULL);
             read(conn.fd, &byte, 1);
             wrong("nothing came, and read came back");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* io_uring on sockets that the program also uses by ordinary calls: the rings are entered by bare
- * system calls, which no preloaded library sees. Without an argument: exits with 4 where io_uring
- * is not permitted. See life.h. */
+/* io_uring on sockets that the program also uses by ordinary calls: the rings are entered by raw
+ * system calls, which no preloaded library sees. Without an argument: exits with 4 if io_uring is
+ * not permitted. See life.h. */
 #include "life.h"
 
 #include <liburing.h>
 
 static struct io_uring ring;
 
-/* Makes one request and waits for it: its result. */
+/* Makes one request, waits for it, and returns its result. */
 static int enter(void)
 {
     struct io_uring_cqe *done = NULL;
@@ -26,7 +26,7 @@ static void ring_sends(int fd, const char *text)
     EXPECT(enter() == (int)strlen(text));
 }
 
-/* Writes and the ring's sends take turns, before, within and after what is held. */
+/* Writes and the ring's sends alternate, before, within and after held bursts. */
 SCENARIO("sends")
 {
     struct conn conn = open_conn();
@@ -47,11 +47,11 @@ SCENARIO("sends")
     ends(conn.peer, 0);
 }
 
-/* The ring receives the answer, of which a read takes the rest. */
+/* The ring receives a part of the answer, and a read receives the rest. */
 SCENARIO("receives")
 {
     struct conn conn = open_conn();
-    char data[16] = "", rest[8]; /* valgrind does not see what the ring fills */
+    char data[16] = "", rest[8]; /* valgrind does not see that the ring fills it */
     for (int i = 0; i < 5; i++) {
         struct io_uring_cqe *done = NULL;
         put(conn.fd, "held ");
@@ -85,7 +85,8 @@ SCENARIO("becomes-udp")
     io_uring_prep_close(io_uring_get_sqe(&ring), conn.fd);
     EXPECT(enter() == 0);
     at_once(conn.peer, "tcp");
-    poll(NULL, 0, 0); /* the burst is over: within one nobody would see this */
+    poll(NULL, 0,
+         0); /* the burst is over: inside a burst the library could not notice the replacement */
     int sender = raw_udp(&receiver);
     if (sender != conn.fd) {
         EXPECT(RAW(dup3, sender, conn.fd, O_CLOEXEC, 0) == conn.fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs about promises share (tests/promises/promises.bats): a connection that any
- * library would have taken in hand, an acknowledgement that is owed on it, and time that is kept by
- * bare system calls. Each program does the same without a library. */
+/* Shared by the programs of tests/promises/promises.bats: a connection that the library certainly
+ * treats, a pending ACK on it, and time that is measured by raw system calls. Each program must
+ * behave in the same way without the library. */
 #ifndef PROBES_PROMISE_H
 #define PROBES_PROMISE_H
 
@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-/* Bursts, each with a wait after it and an answer: whoever cares for small writes has seen some. */
+/* Bursts of small writes, each followed by a wait and an answer. */
 __attribute__((unused)) static void converse(struct conn conn)
 {
     char byte;
@@ -24,7 +24,7 @@ __attribute__((unused)) static void converse(struct conn conn)
     }
 }
 
-/* The same, and whether a library has it in hand is as the environment says. */
+/* The same on a new connection, which the library must then treat, if it is loaded. */
 __attribute__((unused)) static struct conn open_conversing(void)
 {
     struct conn conn = open_conn();
@@ -45,7 +45,7 @@ __attribute__((unused)) static double median_of(double *values, int count)
     return values[count / 2];
 }
 
-/* The program has never asked for TCP_NODELAY, and that is what it is told. */
+/* The program has never set TCP_NODELAY, and getsockopt must report this. */
 __attribute__((unused)) static void never_asked(int fd)
 {
     int value = -1;
@@ -53,7 +53,7 @@ __attribute__((unused)) static void never_asked(int fd)
     EXPECT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value == 0);
 }
 
-/* The child's exit status, or -1 if it has not ended by then; it is killed. */
+/* The child's exit status, or -1 if it has not ended in time; then it is killed. */
 __attribute__((unused)) static int ended_within(pid_t pid, double most)
 {
     int status = -1;
@@ -67,7 +67,7 @@ __attribute__((unused)) static int ended_within(pid_t pid, double most)
     return -1;
 }
 
-/* Signals of one program, from another clock than the one that ends a test. */
+/* A timer with a signal, on another clock than the one that ends a test. */
 __attribute__((unused)) static timer_t make_timer(int number)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors that are closed in another table than this process's own, and what becomes of the
- * connections that stay open. See promise.h. */
+/* Descriptors that are closed in another descriptor table, while the process's own connections stay
+ * open. See promise.h. */
 #include "promise.h"
 
 #include <linux/close_range.h>
 
 /* A peer that answers each request with two small writes: the second waits for the ACK of the
- * first. The median of some rounds, in milliseconds. */
+ * first. Returns the median time of a round in milliseconds. */
 static double median_answer(struct conn conn)
 {
     enum { ROUNDS = 5 };
@@ -35,7 +35,7 @@ static double median_answer(struct conn conn)
     return median_of(took, ROUNDS);
 }
 
-/* With a library neither end's small writes wait; without one they do, since nobody cares. */
+/* With the library the small writes of neither end wait; without it they do. */
 static void still_flows(struct conn conn)
 {
     double least = 1e9;
@@ -73,7 +73,8 @@ static void in_a_thread(void *(*run)(void *))
 SCENE("close-range-unshare", in_a_thread(unshares))
 SCENE("close-range-by-number", in_a_thread(unshares_by_number))
 
-/* Everything but what is standard, in its own table and in its parent's memory. */
+/* Closes everything except the standard descriptors, in its own table and in its parent's memory.
+ */
 static int closes(void *conn)
 {
     close(((struct conn *)conn)->fd);
@@ -102,7 +103,7 @@ __attribute__((noinline)) static pid_t child_that_writes(int fd)
     _exit(0);
 }
 
-/* The first writes on a connection are those of a child of vfork. */
+/* A child of vfork makes the first writes on a connection. */
 SCENARIO("vfork-writes")
 {
     struct conn conn = raw_conn(-1);
@@ -130,7 +131,7 @@ __attribute__((noinline)) static pid_t child_that_covers(int fd, int pipe_end)
     _exit(0);
 }
 
-/* A child of vfork puts a pipe over its own copy of the descriptor, as before an exec. */
+/* A child of vfork replaces its own copy of the descriptor by a pipe, as before an exec. */
 SCENARIO("vfork-covers")
 {
     struct conn conn = open_conversing();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that a program installs for itself. One kills on a single system call, which the program
- * does not make: whatever it does instead, nobody may make that call for it. One permits
- * everything: then the sockets are as the program has made them. See promise.h. */
+/* Seccomp filters that a program installs for itself. One kills on a single system call, which the
+ * program does not make: the library must not make it either. The other one permits everything;
+ * then the sockets must have the program's own options. See promise.h. */
 #include "filter.h"
 #include "promise.h"
 
@@ -112,8 +112,8 @@ SCENARIO("kills")
     LIVES_THROUGH(SYS_getpid, closes_another);
 }
 
-/* A listener and both ends of a connection that all are the program's, and another connection whose
- * TCP_NODELAY it has set. */
+/* The program has a listener, a connection, and another connection on which it has set TCP_NODELAY.
+ */
 static void permits(bool by_number)
 {
     struct sockaddr_in address;

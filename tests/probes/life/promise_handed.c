@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets that outlive an exec or go to another process: where the library is there too, it goes on
- * with them; where it is not, they are as the program has made them. See promise.h. */
+/* Sockets that survive an exec or go to another process. If the library is loaded there, it
+ * continues to treat them. Otherwise they must have the program's own options. See promise.h. */
 #include "promise.h"
 
 enum { HANDED = 10, PEER = 11 };
 
-/* What a socket has before anybody has set anything. */
+/* The value of an option on a new socket. */
 static int first_of(int option)
 {
     int fd = (int)RAW(socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0);
@@ -20,7 +20,7 @@ static bool is_as_made(int fd)
            kernel_option(fd, DELACK_MAX_US) == first_of(DELACK_MAX_US);
 }
 
-/* A stream of small writes is joined by the kernel, and what a wait follows is not late. */
+/* The kernel joins a stream of small writes, and its end is not late. */
 static void streams(int fd)
 {
     never_asked(fd);
@@ -49,7 +49,7 @@ SCENARIO("role-accepts")
 
 SCENE("role-writes", streams(HANDED))
 
-/* Has no library. */
+/* This role runs without the library. */
 SCENARIO("role-unshimmed")
 {
     EXPECT(getenv("LD_PRELOAD") == NULL);
@@ -57,7 +57,7 @@ SCENARIO("role-unshimmed")
     EXPECT(is_as_made(accept_one()));
 }
 
-/* One of our own, and as the library has it. */
+/* A listener with the options that the library sets. */
 static int listen_here(struct sockaddr_in *address)
 {
     int fd = seen_listener(address);
@@ -65,7 +65,7 @@ static int listen_here(struct sockaddr_in *address)
     return fd;
 }
 
-/* The child's program goes on as another, which has the descriptor. */
+/* The child executes another role, which inherits the descriptor. */
 static void goes_on_as(const char *role, bool listens)
 {
     pid_t pid = fork();
@@ -77,7 +77,7 @@ static void goes_on_as(const char *role, bool listens)
             conn.fd = listen_here(&address);
         } else {
             conn = open_conversing();
-            RAW(dup3, conn.peer, PEER, 0, 0); /* it stays, too */
+            RAW(dup3, conn.peer, PEER, 0, 0); /* it also survives */
         }
         dup2(conn.fd, HANDED);
         close(conn.fd);
@@ -93,8 +93,8 @@ SCENE("listener-stays", goes_on_as("role-accepts", true))
 SCENE("connection-stays", goes_on_as("role-writes", false))
 SCENE("listener-leaves", goes_on_as("role-unshimmed", true))
 
-/* A child's program has a copy of the parent's listener, from which the parent goes on to accept.
- */
+/* A child's program has a copy of the parent's listener, and the parent continues to accept from
+ * it. */
 SCENARIO("listener-is-shared")
 {
     struct sockaddr_in address;

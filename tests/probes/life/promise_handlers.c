@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls in signal handlers that have interrupted the allocator, where a program may make them:
- * fork() while there is one thread, and connect(). See promise.h. */
+/* Calls in signal handlers that have interrupted the allocator: fork() in a program with one
+ * thread, and connect(). A program may make these calls there. See promise.h. */
 #include "promise.h"
 
 static timer_t timer;
 static volatile sig_atomic_t handled, failed;
 static struct sockaddr_in somewhere;
 
-/* Allocates and frees blocks that no thread keeps for itself, until the handler has run. */
+/* Allocates and frees blocks that are too large for a thread's cache, until the handler has run. */
 static void allocate_until_handled(unsigned seed)
 {
     enum { BLOCKS = 64, LEAST = 2000, MOST = 60000 };
@@ -72,8 +72,8 @@ static void *idle(void *unused)
     return unused;
 }
 
-/* The first connection of a process: each has one chance, so there are many. A program with a
- * second thread has an allocator that locks. */
+/* The first connection of a process. Each process can test this once, so there are many. With a
+ * second thread the allocator uses locks. */
 SCENARIO("connects")
 {
     enum { PROCESSES = 60 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Options that a rule has set on a socket, and what becomes of them when the socket comes under
- * another rule, or none: nobody listens on 127.0.0.2 and 127.0.0.3, so that a program may go on
- * with the same socket elsewhere. The policy is that of tests/promises/promises.bats; without the
- * library the kernel's options are the program's own. See promise.h. */
+/* Options that a rule has set on a socket, when the socket gets another rule or none. 127.0.0.2 and
+ * 127.0.0.3 have no listener, so that the program can connect the same socket to another address.
+ * The policy is that of tests/promises/promises.bats; without the library the kernel's options are
+ * the program's own. See promise.h. */
 #include "promise.h"
 
 enum { RULED = 77, DEFAULT = 7200, ASKED = 500 };
 
-static bool governed; /* there is a library with that policy */
+static bool governed; /* the library is loaded with that policy */
 
 static int in_kernel(int fd, int level, int option)
 {
@@ -25,7 +25,7 @@ static int told(int fd, int level, int option)
     return value;
 }
 
-/* The kernel's values are these if a rule has set them, and the program is always told its own. */
+/* The kernel has the rule's values if ruled, and getsockopt always returns the program's own. */
 static void has(int fd, bool ruled, int idle)
 {
     EXPECT(in_kernel(fd, IPPROTO_TCP, TCP_KEEPIDLE) == (ruled ? RULED : idle));
@@ -42,7 +42,8 @@ static int connect_to(int fd, uint32_t host, const struct sockaddr_in *like)
     return connect(fd, (struct sockaddr *)&address, sizeof address);
 }
 
-/* First to 127.0.0.2, whose rule sets options, then to nobody's rule or to one that sets none. */
+/* Connects first to 127.0.0.2, whose rule sets options, then to an address without a rule or with a
+ * rule that sets none. */
 static void goes_on(uint32_t then, bool asks)
 {
     struct sockaddr_in address;
@@ -58,7 +59,7 @@ static void goes_on(uint32_t then, bool asks)
         EXPECT(connect_to(fd, then, &address) == 0);
     has(fd, false, idle);
     EXPECT(in_kernel(fd, IPPROTO_TCP, TCP_NODELAY) == 0);
-    /* And back under the rule. */
+    /* Back to the rule that sets options. */
     if (then != INADDR_LOOPBACK) {
         EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &address) == -1 && errno == ECONNREFUSED);
         has(fd, governed, idle);
@@ -89,7 +90,7 @@ SCENARIO("of-a-closed-socket")
     close(fd);
 }
 
-/* A listener's rule is for its connections too, as long as no other rule is. */
+/* A listener's rule also applies to its connections, unless they get another rule. */
 SCENARIO("of-a-listener")
 {
     struct sockaddr_in address = loopback(0);

@@ -17,8 +17,8 @@ SCENARIO("role-accepts")
     close(fd);
 }
 
-/* The program that the listener is handed to has the library, this one has not: LISTENER_PRELOAD.
- * announced: as a service manager does. */
+/* Only the program that gets the listener has the library, which LISTENER_PRELOAD names. announced:
+ * with LISTEN_FDS, as by a service manager. */
 static void hands_listener(bool announced)
 {
     struct sockaddr_in address;

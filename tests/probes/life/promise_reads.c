@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Readers that wait for more than the first piece of an answer. The peer is below our feet, has
- * Nagle on and sends its answer in two small writes: the second waits until the first is
- * acknowledged. Prints the median of 15 rounds in milliseconds. See promise.h.
+/* Readers that wait for more than the first piece of an answer. The peer, which the library does
+ * not see, uses Nagle's algorithm and sends its answer in two small writes: the second waits until
+ * the first is acknowledged. Prints the median of 15 rounds in milliseconds. See promise.h.
  *
- * What lies unread the kernel acknowledges when its timer says so, whatever is asked of it then
- * (tcp_cleanup_rbuf wants an empty queue). Only for sixteen pieces, and sixteen more after a pause
- * of a retransmission timeout, does it do so as they come, if it was asked before
+ * The kernel acknowledges unread data when its timer fires, and no option changes this, because
+ * tcp_cleanup_rbuf needs an empty queue. If TCP_QUICKACK was set before, it acknowledges sixteen
+ * segments as they arrive, and sixteen more after a pause of a retransmission timeout
  * (tcp_in_quickack_mode). */
 #include "promise.h"
 
@@ -78,7 +78,7 @@ static void poll_all(int fd)
     EXPECT(read(fd, data, WHOLE) == WHOLE);
 }
 
-/* What is there stays there until all of it is. */
+/* The data stays in the socket until it is complete. */
 static void peek_all(int fd)
 {
     double begin = now_ms();
@@ -97,7 +97,7 @@ static void fionread_all(int fd)
     EXPECT(read(fd, data, WHOLE) == WHOLE);
 }
 
-/* The same without poll, which finds something at once. */
+/* The same without poll, which would return at once. */
 static void fionread_and_sleep(int fd)
 {
     double begin = now_ms();

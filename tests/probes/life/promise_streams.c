@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A stream of stdio over a socket that is not yet connected, an option that the program sets by the
- * call's number, and a cancellation where there is no cancellation point. See promise.h. */
+/* A stream of stdio over a socket that is not yet connected, an option that the program sets by
+ * syscall(), and a cancellation in a call that is not a cancellation point. See promise.h. */
 #include "promise.h"
 
 #include <sys/sendfile.h>
@@ -26,7 +26,7 @@ SCENARIO("fdopen-first")
     RAW(close, conn.peer, 0, 0, 0);
 }
 
-/* It stays on, however much is written without a wait. */
+/* TCP_NODELAY stays on during a stream of writes. */
 SCENARIO("own-option")
 {
     struct conn conn = open_conversing();
@@ -55,7 +55,7 @@ static void *sends_a_file(void *unused)
     return unused;
 }
 
-/* sendfile is none. */
+/* sendfile is not a cancellation point. */
 SCENARIO("sendfile-cancelled")
 {
     pthread_t thread;

@@ -2,15 +2,15 @@
 /* Does what its arguments say on one or two connections, so that strace shows what the library does
  * between the program's own calls. The peers are out of the library's sight (life.h). Words:
  *
- * - how the connection comes about, first of all: connected, accepted, raw;
+ * - first, the way to get the connection: connected, accepted, raw;
  * - a write: write, send, more (with MSG_MORE), empty (of no bytes), big (of 100 000), other and
  *   other-big (on a second connection);
  * - a read of what the peer has written: hear, try (non-blocking), whole (MSG_WAITALL), peek or
  *   vector;
- * - a wait: wait, look (a poll without time), nap (nanosleep), pipe (a read of one), count
- *   (FIONREAD), pause (20 ms that nobody sees);
- * - what a program asks for: nodelay, delay, cork, uncork, nonblock, quickack;
- * - and ways to hand on and to end.
+ * - a wait: wait, look (a poll with zero timeout), nap (nanosleep), pipe (a read of one), count
+ *   (FIONREAD), pause (20 ms without a call that the library sees);
+ * - an option of the program: nodelay, delay, cork, uncork, nonblock, quickack;
+ * - and ways to pass the connection on and to end.
  *
  * Each word may be repeated: "write*5". */
 #include "steps_life.h"
@@ -19,7 +19,7 @@ static char **words;
 
 static void *go_on(void *unused);
 
-/* The rest is done by a thread. */
+/* A thread makes the remaining steps. */
 SCENARIO("thread")
 {
     pthread_t thread;
@@ -57,7 +57,8 @@ int main(int argc, char **argv)
     EXPECT(pipe2(pair, O_CLOEXEC | O_NONBLOCK) == 0);
     far = open_conn();
     words = argv + 2;
-    bool accepts = strcmp(argv[1], "accepted") == 0; /* what its listener costs is shown, too */
+    bool accepts =
+        strcmp(argv[1], "accepted") == 0; /* the trace also shows the calls for its listener */
     if (accepts)
         RAW(write, 2, "begin\n", 6, 0);
     act(argv[1]);
@@ -66,5 +67,6 @@ int main(int argc, char **argv)
     int n = snprintf(line, sizeof line, "connections %d %d pipe %d", near.fd, far.fd, pair[0]);
     RAW(write, 2, line, n, 0);
     go_on(NULL);
-    RAW(exit_group, results->wrong != 0, 0, 0, 0); /* unseen: an exit is a step, too */
+    RAW(exit_group, results->wrong != 0, 0, 0,
+        0); /* by a raw system call, because an exit is a step, too */
 }

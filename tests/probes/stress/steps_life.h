@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the connections of steps.c come about, what it asks for there, how it hands them on and ends.
- */
+/* The steps of steps.c that make connections, set options, pass connections on and end. */
 #ifndef PROBES_STEPS_LIFE_H
 #define PROBES_STEPS_LIFE_H
 
@@ -21,7 +20,7 @@ static void ask(int option, int value)
     EXPECT(setsockopt(near.fd, IPPROTO_TCP, option, &value, sizeof value) == 0);
 }
 
-/* --- how it comes about --- */
+/* --- ways to get the connection --- */
 
 SCENE("connected", near = open_conn())
 
@@ -56,7 +55,7 @@ SCENARIO("connected-nonblock")
 
 SCENE("raw", near = raw_conn(-1))
 
-/* Not of TCP. */
+/* A UNIX socket, not TCP. */
 SCENARIO("raw-unix")
 {
     int ends[2];
@@ -64,7 +63,7 @@ SCENARIO("raw-unix")
     near = (struct conn){.fd = ends[0], .peer = ends[1]};
 }
 
-/* At a number that only a program with thousands of connections comes to. */
+/* At a number that only a program with thousands of connections uses. */
 SCENARIO("raw-high")
 {
     enum { HIGH = 2000 };
@@ -74,7 +73,7 @@ SCENARIO("raw-high")
     near = raw_conn(HIGH);
 }
 
-/* --- what a program asks for --- */
+/* --- options that a program sets --- */
 
 SCENE("bound", ask(DELACK_MAX_US, 20000))
 
@@ -115,7 +114,7 @@ SCENARIO("lowat")
     EXPECT(setsockopt(near.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0);
 }
 
-/* --- handing on and ending --- */
+/* --- passing on and ending --- */
 
 /* A child that does this and ends. */
 #define CHILD(make, act)                                                                           \
@@ -132,7 +131,7 @@ SCENE("vfork", CHILD(vfork(), true))
 SCENE("vfork-writes",
       CHILD(vfork(), write(near.fd, "piece", 5) == 5 && write(near.fd, "piece", 5) == 5))
 
-/* Everything but what is standard. */
+/* Closes everything except the standard descriptors. */
 static int closes_in_helper(void *unused)
 {
     (void)unused;
@@ -140,7 +139,7 @@ static int closes_in_helper(void *unused)
     return 0;
 }
 
-/* A child in our memory. */
+/* A child that shares the memory. */
 SCENE("helper", child_ended(clone_in_memory(closes_in_helper, NULL, 0), 0))
 
 SCENARIO("spawn")
@@ -164,7 +163,7 @@ SCENE("exit", exit(0))
 SCENE("close", close(near.fd))
 SCENE("close-by-number", syscall(SYS_close, near.fd))
 
-/* Behind our back. */
+/* Unseen by the library. */
 SCENARIO("becomes-a-pipe")
 {
     char byte;
@@ -211,7 +210,7 @@ SCENARIO("swap")
     spare = fd;
 }
 
-/* Past the library, while there is another one. */
+/* Unseen by the library, while there is a duplicate. */
 SCENE("vanish", RAW(close, near.fd, 0, 0, 0))
 
 static struct conn left;
@@ -225,8 +224,8 @@ static void *reads_left(void *unused)
     return unused;
 }
 
-/* A thread waits there for what the peer says, and meanwhile another one closes it, and gives its
- * number to something else. */
+/* A thread waits for data of the connection, while another thread closes it and reuses its number.
+ */
 SCENARIO("reader")
 {
     pthread_t reader;
@@ -241,7 +240,7 @@ SCENARIO("reader-hears")
 {
     double begin = now_ms();
     answer(left.peer, "!");
-    while (!has_read) /* which nobody sees */
+    while (!has_read) /* unseen by the library */
         EXPECT(look_again(begin, 2000));
 }
 
@@ -274,7 +273,7 @@ SCENARIO("filter")
 {
     static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     static struct sock_fprog allow = {.len = 1, .filter = all};
-    if (geteuid() != 0) /* who may do without it stops nothing of the library's by it */
+    if (geteuid() != 0) /* root may install a filter without it */
         EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allow) == 0);
 }
@@ -290,7 +289,7 @@ static void *write_and_stay(void *unused)
     return unused;
 }
 
-/* A thread that writes five pieces and waits where nobody sees it. */
+/* A thread that writes five pieces and then waits unseen. */
 SCENARIO("another")
 {
     pthread_t thread;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What steps.c writes, reads and waits for. */
+/* The steps of steps.c that write, read and wait. */
 #ifndef PROBES_STEPS_TRAFFIC_H
 #define PROBES_STEPS_TRAFFIC_H
 
@@ -52,7 +52,7 @@ SCENARIO_NAMED(says, "says")
 {
     int bytes = 0;
     double begin = now_ms();
-    /* The kernel's quick ACKs of a young connection are over. */
+    /* Ends the kernel's immediate ACKs of a new connection. */
     set_kernel_option(near.fd, TCP_QUICKACK, 0);
     answer(near.peer, "!");
     while (bytes == 0 && look_again(begin, 2000))
@@ -77,7 +77,7 @@ SCENARIO("miss")
     EXPECT(read(near.fd, &byte, 1) == -1 && errno == EAGAIN);
 }
 
-/* There is something, and the kernel refuses such a time all the same. */
+/* The socket is ready, but the kernel still rejects the invalid time. */
 SCENARIO("bad-time")
 {
     struct pollfd one = {.fd = near.fd, .events = POLLOUT};
@@ -120,7 +120,7 @@ SCENARIO("vector")
     EXPECT(readv(near.fd, &one, 1) == 1);
 }
 
-/* Into the pipe, and out of it. */
+/* Splices into the pipe; splice-out splices out of it. */
 SCENARIO("splice-in")
 {
     says();
@@ -129,7 +129,7 @@ SCENARIO("splice-in")
 
 SCENE("splice-out", EXPECT(splice(pair[0], NULL, near.fd, NULL, 1, SPLICE_F_MORE) == 1))
 
-/* The rest of four bytes comes later. */
+/* The other three of four bytes come later. */
 SCENARIO("four")
 {
     char data[8];
@@ -167,7 +167,7 @@ SCENE("wait", poll(NULL, 0, 1))
 SCENE("look", poll(NULL, 0, 0))
 SCENE("select", select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1000}))
 
-/* It finds something. */
+/* This poll finds data. */
 SCENARIO("find")
 {
     struct pollfd one = {.fd = near.fd, .events = POLLIN};
@@ -281,7 +281,7 @@ SCENARIO("interrupted")
     EXPECT(read(near.fd, &byte, 1) == -1 && errno == EINTR);
 }
 
-/* More connections than a thread's list of debts has room for. */
+/* More connections than a thread's list of pending work can hold. */
 SCENARIO("crowd")
 {
     enum { CROWD = 1100 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* 64 threads that open, write in bursts, read, duplicate, replace, pass on, fork and close at
  * random over 2 000 sockets. Every byte is checked at the other end, with its place; so are errno,
- * the number of descriptors at the end, and that nothing is held back across a wait.
- * STRESS_SECONDS (3), STRESS_SEED (the time), STRESS_SOCKETS (2000), STRESS_FORKS (3, of 2000
- * actions). Where threads meet is not
- * repeated by a seed, but who does what is. Exit status 1: something is wrong; 4: only late. */
+ * the number of descriptors at the end, and that nothing is held back across a wait. STRESS_SECONDS
+ * (3), STRESS_SEED (the time), STRESS_SOCKETS (2000), STRESS_FORKS (3, of 2000 actions). A seed
+ * repeats the actions of each thread, but not their timing. Exit status 1: something is wrong; 4:
+ * only late. */
 #include "stress_life.h"
 
 #include <sys/resource.h>
@@ -247,7 +247,7 @@ int main(void)
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     while (now_ns() - begin < (uint64_t)(seconds * 1e9) && atomic_load(&wrong_count) == 0)
         raw_sleep(10000000);
-    if (atomic_load(&wrong_count)) { /* who waits for a byte that is lost does not end */
+    if (atomic_load(&wrong_count)) { /* a thread that waits for a lost byte does not end */
         print_results(seed, (double)(now_ns() - begin) / 1e9);
         fflush(stdout);
         _exit(1);

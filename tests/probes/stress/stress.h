@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What stress.c works on: connections whose ends are both its own, with as many descriptors as
- * duplication gave them, and a stream in each direction whose bytes are known. Whoever writes at an
- * end holds its lock for writing, whoever reads there the one for reading, and whoever changes its
- * descriptors both; locks are only ever tried, so that there is no order to keep. */
+/* The connections of stress.c. It has both ends of each, which may have several descriptors, and a
+ * stream of known bytes in each direction. A writer at an end holds its lock for writing, a reader
+ * its lock for reading, and a thread that changes its descriptors both. Locks are only tried, never
+ * waited for, so their order does not matter. */
 #ifndef PROBES_STRESS_H
 #define PROBES_STRESS_H
 
@@ -33,7 +33,7 @@ enum {
     LINKS_MOST = 4096,
     COPIES = 4,         /* descriptors of one end */
     PERIOD = 64 * 1024, /* of every stream's bytes */
-    UNREAD_MOST = 8192, /* so few that the kernel's buffers never keep a write waiting */
+    UNREAD_MOST = 8192, /* low enough that the kernel's buffers never block a write */
     PIECE_MOST = 4096,
 };
 
@@ -43,10 +43,10 @@ struct end {
     int count;
     bool nonblock;
     bool passed; /* one of fds came in a message */
-    /* The stream that is written here. */
+    /* The stream that this end writes. */
     unsigned base;
     _Atomic uint64_t sent; /* counted when the write has returned */
-    /* The other end's stream, read here. */
+    /* The other end's stream, which this end reads. */
     uint64_t got;
 };
 
@@ -57,10 +57,10 @@ struct link {
 struct worker {
     pthread_t thread;
     uint64_t seed;
-    struct sockaddr_in address; /* its listener's, so that it accepts what it connected */
+    struct sockaddr_in address; /* its own listener's, so that it accepts its own connections */
     int listener;
     int pair[2];    /* a way to pass descriptors to itself */
-    bool impatient; /* its last read may say EAGAIN */
+    bool impatient; /* its last read may fail with EAGAIN */
     _Atomic uint64_t began;
     _Atomic unsigned doing; /* as work() draws it */
     uint64_t writes, reads, bytes, forks, opens;
@@ -85,7 +85,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     RAW(write, 1, line, n + 1, 0);
 }
 
-/* The first ones tell enough. */
+/* Only the first errors are printed. */
 #define WRONG(...)                                                                                 \
     do {                                                                                           \
         if (atomic_fetch_add(&wrong_count, 1) < 20)                                                \

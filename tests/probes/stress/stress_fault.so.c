@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A library in the place of the shim that does what STRESS_FAULT names, which the shim must never
- * do: the stress program is to find it out. */
+/* A library that is preloaded instead of nagleshim and makes the mistake that STRESS_FAULT names.
+ * The stress program must detect it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static bool does(const char *fault)
     return wanted && strcmp(wanted, fault) == 0;
 }
 
-/* Once in a thousand times. */
+/* True once in a thousand calls. */
 static bool does_rarely(const char *fault)
 {
     static _Atomic unsigned calls;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What stress.c does to descriptors: open, duplicate, replace, pass on, hand to a child, close. The
- * caller has the locks that stress.h asks for. */
+/* The actions of stress.c on descriptors: open, duplicate, replace, pass on, give to a child,
+ * close. The caller holds the locks that stress.h requires. */
 #ifndef PROBES_STRESS_LIFE_H
 #define PROBES_STRESS_LIFE_H
 
@@ -53,7 +53,7 @@ static void close_some_way(struct worker *w, int fd)
     case 1:
         result = (int)syscall(SYS_close, fd);
         break;
-    case 2: /* past every library, where none needs to know */
+    case 2: /* by raw system calls */
         result = (int)RAW(close, fd, 0, 0, 0);
         break;
     case 3:
@@ -82,7 +82,7 @@ static void expect_broken(struct worker *w, const struct end *end)
         WRONG("a send after the end: errno %d", errno);
 }
 
-/* Ends the connection in one of the ways that there are, checking that the rest arrives. */
+/* Ends the connection in one of several ways, and checks that the rest arrives. */
 static void link_close(struct worker *w, struct link *link)
 {
     unsigned which = below(w, 2);
@@ -91,7 +91,7 @@ static void link_close(struct worker *w, struct link *link)
     write_burst(w, one, other, below(w, 4));
     write_burst(w, other, one, below(w, 4));
     switch (below(w, 4)) {
-    case 0: /* all that is there is read, so that this close is no reset */
+    case 0: /* everything is read, so that this close is not a reset */
         if (shutdown(copy_of(w, other), SHUT_WR) != 0)
             WRONG("shutdown: errno %d", errno);
         expect_broken(w, other);
@@ -102,7 +102,7 @@ static void link_close(struct worker *w, struct link *link)
         reset = atomic_load(&other->sent) > one->got;
         end_close(w, one);
         break;
-    case 2: /* data that come after this are answered with a reset (tcp_rcv_state_process) */
+    case 2: /* data that arrives after this causes a reset (tcp_rcv_state_process) */
         reset = atomic_load(&other->sent) > one->got;
         if (shutdown(copy_of(w, one), SHUT_RDWR) != 0)
             WRONG("shutdown: errno %d", errno);
@@ -120,7 +120,7 @@ static void link_close(struct worker *w, struct link *link)
     end_close(w, one);
 }
 
-/* One descriptor more for the end, or one less. */
+/* Adds a descriptor to the end, or closes one. */
 static void change_copies(struct worker *w, struct end *end)
 {
     if (end->count > 1 && below(w, 2)) {
@@ -161,7 +161,7 @@ static void replace_copy(struct worker *w, struct end *end, struct end *other)
     end->fds[end->count++] = number;
 }
 
-/* A descriptor goes out in a message and comes back as another. */
+/* Sends a descriptor in a message, and receives it under another number. */
 static void pass_right(struct worker *w, struct end *end)
 {
     char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 0;
@@ -184,7 +184,7 @@ static void pass_right(struct worker *w, struct end *end)
     memcpy(&end->fds[which], CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
 }
 
-/* In the child: nothing but what is async-signal-safe. told is shared memory. */
+/* The child makes only async-signal-safe calls. told is shared memory. */
 static void be_child(struct worker *w, struct end *end, const struct end *to, uint64_t *told)
 {
     static char name[] = "true";
@@ -200,7 +200,7 @@ static void be_child(struct worker *w, struct end *end, const struct end *to, ui
     _exit(0);
 }
 
-/* Shares our memory, and has descriptors of its own. */
+/* The child shares the memory, and has its own descriptors. */
 static pid_t vfork_closer(int copy, int other)
 {
     pid_t pid = vfork();
@@ -212,7 +212,7 @@ static pid_t vfork_closer(int copy, int other)
     return pid;
 }
 
-/* A child has every connection of the process for a moment, and writes on one of them. */
+/* A child has all connections of the process for a moment, and writes on one of them. */
 static void fork_writer(struct worker *w, struct end *end, const struct end *to)
 {
     static char name[] = "true";
@@ -241,14 +241,14 @@ static void fork_writer(struct worker *w, struct end *end, const struct end *to)
     w->forks++;
 }
 
-/* What was asked for is what is told. */
+/* getsockopt must return the values that were set. */
 static void set_options(struct worker *w, struct end *end)
 {
     int value = (int)below(w, 2), told = -1, fd = copy_of(w, end);
     socklen_t len = sizeof told;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value) != 0)
         WRONG("setsockopt: errno %d", errno);
-    /* What came in a message has no part in what was asked for elsewhere. */
+    /* A descriptor received in a message does not share the program's options with the others. */
     int asked = end->passed ? fd : copy_of(w, end);
     if (getsockopt(asked, IPPROTO_TCP, TCP_NODELAY, &told, &len) != 0 || told != value)
         WRONG("TCP_NODELAY is %d after %d was set, errno %d", told, value, errno);

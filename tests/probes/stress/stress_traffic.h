@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stress.c writes and reads: the next bytes of a stream, by any call. */
+/* Writes and reads of stress.c: the next bytes of a stream, by any call. */
 #ifndef PROBES_STRESS_TRAFFIC_H
 #define PROBES_STRESS_TRAFFIC_H
 
@@ -50,12 +50,12 @@ static ssize_t write_once(struct worker *w, struct end *end, const unsigned char
     }
 }
 
-/* Bytes lie in the kernel, nothing is on its way to the peer, and that stays so. */
+/* Are bytes unsent in the kernel, with nothing in flight, and does this not change? */
 static bool is_held(int fd)
 {
     for (int looks = 0; looks < 20; looks++) {
         int queued = 0, unsent = 0;
-        /* In this order: what leaves in between makes them differ. */
+        /* The order matters: bytes that leave in between make the two values differ. */
         RAW(ioctl, fd, SIOCOUTQNSD, &unsent, 0);
         RAW(ioctl, fd, SIOCOUTQ, &queued, 0);
         if (unsent == 0 || queued > unsent || !judges_holding)
@@ -65,7 +65,7 @@ static bool is_held(int fd)
     return true;
 }
 
-/* Whatever a thread wrote has left before the thread waits. */
+/* A thread's bytes must have left before the thread waits. */
 static void wait_after_writing(struct worker *w, const struct end *end)
 {
     struct timespec moment = {.tv_nsec = 20000};
@@ -80,7 +80,7 @@ static void wait_after_writing(struct worker *w, const struct end *end)
         poll(&quiet, 1, 1);
         break;
     default:
-        return; /* a later wait's */
+        return; /* from a later wait */
     }
     if (is_held(end->fds[0]))
         LATE("bytes were held across a wait");
@@ -97,7 +97,7 @@ static void write_burst(struct worker *w, struct end *end, const struct end *to,
             break;
         errno = 12345;
         ssize_t n = write_once(w, end, bytes_at(end, sent), size);
-        /* What does not fit is the kernel's to say, but all of it does. */
+        /* The kernel decides how much fits, and everything must fit. */
         if (n != (ssize_t)size || errno != 12345) {
             WRONG("a write of %zu: %zd, errno %d", size, n, errno);
             break;
@@ -122,7 +122,7 @@ static ssize_t read_once(struct worker *w, struct end *end, unsigned char *data,
     case 1:
         w->impatient = true;
         return recv(fd, data, size, MSG_DONTWAIT);
-    case 2: /* what has been sent is all there, or on its way */
+    case 2: /* all sent bytes have arrived, or are in flight */
         return recv(fd, data, size < there ? size : there, MSG_WAITALL);
     case 3:
         peeked = recv(fd, data, size, MSG_PEEK);
@@ -132,7 +132,7 @@ static ssize_t read_once(struct worker *w, struct end *end, unsigned char *data,
     }
 }
 
-/* Reads once, and checks what came. Returns what read did. */
+/* Reads once, and checks the bytes. Returns the result of the read. */
 static ssize_t read_checked(struct worker *w, struct end *end, const struct end *from, size_t size)
 {
     unsigned char data[2 * PIECE_MOST];
@@ -150,7 +150,7 @@ static ssize_t read_checked(struct worker *w, struct end *end, const struct end 
     return n;
 }
 
-/* Some of what has been sent to the end. The caller has its lock for reading. */
+/* Reads some of the bytes that were sent to the end. The caller holds its lock for reading. */
 static void read_some(struct worker *w, struct end *end, const struct end *from)
 {
     while (atomic_load(&from->sent) > end->got && below(w, 4)) {
@@ -166,7 +166,7 @@ static void read_some(struct worker *w, struct end *end, const struct end *from)
     }
 }
 
-/* The rest, and the end of the stream, which may also be a reset; then bytes may be lost. */
+/* Reads the rest and the end of the stream. After a reset bytes may be lost. */
 static void read_to_end(struct worker *w, struct end *end, const struct end *from, bool reset)
 {
     for (;;) {

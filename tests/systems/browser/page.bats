@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: In a browser, the page of diagnose fits phones and screens, and has no number that the JSON does not have.
+# Promise: In a browser, the page of diagnose fits phones and screens, and every number in it is in the JSON.
 # shellcheck disable=SC2154 # helpers/common.bash sets $T and $EXAMPLES
 
 bats_require_minimum_version 1.5.0
@@ -22,7 +22,7 @@ PYTHON
         sed -n 's/.*<body><pre>\([^<]*\)<\/pre>.*/\1/p'
 }
 
-@test "at 400 and 1280 pixels nothing but code is wider than the page, and every number is one of the JSON" {
+@test "at 400 and 1280 pixels only code is wider than the page, and every number is in the JSON" {
     command -v chromium >/dev/null || ns_skip "no chromium"
     ns_setup
     "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0 >"$T/server" 3>&- &

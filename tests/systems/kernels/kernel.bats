@@ -22,7 +22,7 @@ rule() {
     [[ $(uname -r) == "$NS_KERNEL" && $NS_ISOLATED == 1 ]]
 }
 
-@test "the built-in policy cures the stall on either end, and on both" {
+@test "the built-in policy on either end, or on both, cures the stall" {
     local where
     policy=''
     for where in writing other both; do
@@ -44,7 +44,7 @@ def say(what, call):
 listener = socket.create_server(("127.0.0.1", 0))
 near = socket.create_connection(listener.getsockname())
 for option in range(1, 64):
-    # TCP_INFO, TCP_TIMESTAMP and TCP_CC_INFO are not the same twice.
+    # The results of TCP_INFO, TCP_TIMESTAMP and TCP_CC_INFO change with every call.
     if option not in (11, 24, 26):
         say(f"get {option}", lambda: near.getsockopt(socket.IPPROTO_TCP, option))
 for value in (8000, 40000):
@@ -85,13 +85,13 @@ END_OF_PROGRAM
     [[ $output == *'did not arrive'* ]]
 }
 
-@test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory is limited" {
-    # valgrind lets nobody have more than the soft limit it was started with.
+@test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory use is limited" {
+    # Programs under valgrind cannot raise the soft limit with which valgrind was started.
     ulimit -n "$(ulimit -Hn)"
     tests/bench/run --quick --json "$T/scale.json" \
         --only 'a write and a poll: *, 1 threads' --only 'each of 1 pending' --only 'each of 100 pending' \
         --only 'memory: added, 100000'
-    # Prints the figures also if the test passes. The targets are the bench's.
+    # Prints the figures even if the test passes. The targets are those of the bench.
     python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
 import json, sys
 
@@ -119,13 +119,13 @@ on_lossy() {
     echo "$1, $2: median $median us, $(field stalls "$T/$stalls_by.out") of $3 over 20 ms, $policy"
 }
 
-@test "with loss and reordering every byte is right, and a round takes no longer than with the cure by hand" {
+@test "with loss and reordering every byte is correct, and a round takes no longer than with the fix by hand" {
     local median send wire
     lossy
     policy=''
     on_lossy redhat nowhere 20
     holds "$median > 40000"
-    # The cure by hand shows what the path takes.
+    # The fix by hand shows how long the path takes.
     on_lossy redhat nowhere 100 no_delay
     wire=$median
     on_lossy redhat writing 100

@@ -52,7 +52,7 @@ packets() {
     [[ $stalls -ge 12 && ! -e $T/log ]]
 }
 
-@test "the client does not stall with the library, nor does a client of this machine if the server has it" {
+@test "with the library the client does not stall, and neither does a client of this machine if the server has it" {
     local stalls segments
     packets 120 "${SHIM[@]}"
     grep -q 'sockets 1' "$T/log"

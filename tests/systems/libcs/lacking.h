@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Included before the probes where they are built for a C library older than the one that they were
- * written on, or another: the names that it lacks. The calls fail as they do in a program that
- * found out when it was built; what the shim answers for them is libc_lacks.c's to see. */
+/* Included before the probes when they are built for an older or another C library: defines the
+ * names that it lacks. These calls fail, as in a program that was configured at build time.
+ * libc_lacks.c tests nagleshim's results for them. */
 #ifndef LIBCS_LACKING_H
 #define LIBCS_LACKING_H
 
@@ -72,7 +72,7 @@ LACKS(int, epoll_pwait2,
 #define ssignal signal
 #define sysv_signal signal
 #define __sigaction sigaction
-/* What a fortified build calls. */
+/* Names that a fortified build calls. */
 #define __read_chk(fd, data, size, room) read(fd, data, size)
 #define __recv_chk(fd, data, size, room, flags) recv(fd, data, size, flags)
 #define __recvfrom_chk(fd, data, size, room, flags, from, len)                                     \

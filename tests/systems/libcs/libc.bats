@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Promise: One build of the library works on glibc from 2.31 on and on musl.
 # shellcheck disable=SC2034,SC2154 # helpers/matrix.bash uses what is set here, and sets $delayed, $median, ...
-# The library that was built here, on another libc: NS_LIBC. tests/systems/libcs/run builds the programs for it, and
-# puts into NS_LIBC_PROGRAMS what runs them there. Each cure is measured against the same two programs
-# without the shim, which stall.
+# Tests the library that was built here with another libc, NS_LIBC. tests/systems/libcs/run builds the programs for it, and
+# sets NS_LIBC_PROGRAMS to the command that runs them there. Each cure is compared with the same two programs without the
+# library, which stall.
 
 load ../../helpers/common
 load ../../helpers/matrix
@@ -32,8 +32,8 @@ policy_of() {
     [[ $status -ne 0 && $output == *'it is not the shim'* ]]
 }
 
-# The example, the way of sending, the ACKs, the end with the library, what it does, and the segments of a round.
-@test "the examples stall without the library, and each way of sending cures its end" {
+# A row has the example, send, ack, the end with the library, the expected result, and the segments of a round.
+@test "the examples stall without the library, and each mode of sending cures its end" {
     local row words
     for row in 'redhat - - nowhere stalls 2' \
         'redhat nodelay before-wait writing flows 15' \
@@ -56,7 +56,7 @@ policy_of() {
     [[ ! -s $T/client.err && ! -s $T/server.err ]]
 }
 
-# Constructors have no arguments on musl, and the library finds the program's name in another way.
+# On musl constructors have no arguments, so the library finds the program's name in another way.
 @test "a policy file with the program's name is for that program, and default.json for the others" {
     policy=''
     policy_of auto-cork before-wait >"$NAGLESHIM_POLICY_DIR/tcp_nodelay_client.json"
@@ -86,7 +86,7 @@ policy_of() {
 
 @test "every call has the same result with the library" {
     local send failed=0
-    # Some of the calls have bad pointers, which the kernel answers with EFAULT, and musl reads itself.
+    # Some of the calls have invalid pointers. The kernel returns EFAULT for them, but musl reads them itself.
     [[ $NS_LIBC != musl ]] || skip "the probe without the shim ends in a crash inside musl"
     timeout 60 "$PROBES/transparency" main >"$T/plain"
     for send in nodelay auto-cork; do
@@ -97,7 +97,7 @@ policy_of() {
     [[ $(wc -l <"$T/plain") -gt 200 && $failed -eq 0 ]]
 }
 
-# life PROGRAM SCENARIO: its bytes are right, and none is late; a busy machine may be, so that is tried again.
+# life PROGRAM SCENARIO: its bytes are correct, and none is late. A late run is repeated, because a busy machine may cause it.
 life() {
     local limit
     for limit in 20 80 80; do

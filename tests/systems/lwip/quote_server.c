@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* examples/quote_server on another TCP: lwIP, which delays an acknowledgement until its own timer
- * ticks, every 250 ms. It sits behind a TUN device, sets no option, and answers quote_client until
- * it is ended. Everything of lwIP's happens in lwIP's thread, or under its lock. */
+/* examples/quote_server on another TCP stack: lwIP, which delays an ACK until its timer ticks,
+ * every 250 ms. It is behind a TUN device, sets no option, and answers quote_client until it is
+ * killed. All calls of lwIP are made in lwIP's thread or under its lock. */
 #include "../../probes/tun.h"
 #include "common.h"
 #include "quote.h"
@@ -18,7 +18,7 @@
 
 enum { PORT = 7000, ROOM = 1536 };
 
-/* Of the one client that is served at a time. */
+/* The state of the current client; one client is served at a time. */
 static struct {
     struct tcp_pcb *data;
     char request[sizeof(struct quote_request)];
@@ -72,7 +72,7 @@ static void take(const char *bytes, size_t size)
     answer(&request);
 }
 
-/* The first byte of a connection tells what it is for. */
+/* The first byte of a connection shows its purpose. */
 static size_t take_purpose(struct tcp_pcb *connection, char purpose)
 {
     if (purpose != CONNECTION_COMMANDS && purpose != CONNECTION_DATA)
@@ -146,7 +146,7 @@ static void from_device(void)
     struct pbuf *packet;
     if (size < 0 && errno != EAGAIN && errno != EINTR)
         die_errno("read");
-    /* What the kernel says by itself over IPv6 is of no concern. */
+    /* The kernel's own IPv6 packets are ignored. */
     if (size <= 0 || (bytes[0] & 0xf0) != 0x40)
         return;
     packet = pbuf_alloc(PBUF_RAW, (u16_t)size, PBUF_RAM);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The application of the soak: GET /item/N reads a row from PostgreSQL, POST /order writes one and publishes a message. As a
-program of its own, it is the consumer of the messages."""
+"""The application of the soak: GET /item/N reads a row from PostgreSQL, POST /order writes one and publishes a message. Run
+as a program, it is the consumer of the messages."""
 import threading
 import paho.mqtt.client as mqtt
 import psycopg2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Answers a POST with what it brought, by Python's own server; "whole": in one write. Usage: http_echo.py [whole]
+# Answers a POST with its own body, with Python's server; "whole": in one write. Usage: http_echo.py [whole]
 import http.server
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# GETs over one kept connection with Python's own client. Usage: http_get.py PORT OPERATIONS
+# GETs over one persistent connection with Python's own client. Usage: http_get.py PORT OPERATIONS
 import http.client
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Posts messages over one kept connection with Perl's own client, which writes the head and the body in two pieces.
+# Posts messages over one persistent connection with Perl's own client, which writes head and body in two pieces.
 # Usage: http_post.pl PORT OPERATIONS
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# POSTs over one kept connection with Ruby's own client. Usage: http_post.rb PORT OPERATIONS
+# POSTs over one persistent connection with Ruby's own client. Usage: http_post.rb PORT OPERATIONS
 require 'net/http'
 
 def now

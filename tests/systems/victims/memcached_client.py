@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# pymemcache: a set that asks for no answer, and then a get. Usage: memcached_client.py PORT OPERATIONS
-# [nodelay], which is its own cure.
+# pymemcache: a set with noreply, and then a get. Usage: memcached_client.py PORT OPERATIONS [nodelay]; nodelay is
+# pymemcache's own option against the stall.
 import itertools
 import sys
 

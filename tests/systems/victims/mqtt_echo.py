@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# paho: publishes to a topic that it has subscribed to, and waits until the message comes back and the
-# handshake of its own one is over. Usage: mqtt_echo.py PORT OPERATIONS QOS
-# [nodelay], where paho hands out the socket for it.
+# paho: publishes to a topic that it has subscribed to, and waits until the message comes back and the handshake of the
+# published one has ended. Usage: mqtt_echo.py PORT OPERATIONS QOS [nodelay]; paho gives access to the socket for nodelay.
 import socket
 import sys
 import time
