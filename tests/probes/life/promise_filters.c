@@ -139,7 +139,8 @@ static void permits(bool by_number)
     close_conn(own);
 }
 
-/* The parent goes on to accept from its listener, and the library in it knows nothing of the filter. */
+/* The parent goes on to accept from its listener, and the library in it knows nothing of the
+ * filter. */
 SCENARIO("of-a-child")
 {
     struct sockaddr_in address;
