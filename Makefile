@@ -51,7 +51,7 @@ START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c 
 	shim/policy/policy.c shim/policy/find.c
 # The command's own folders. The judge consists of pure functions and is tested and fuzzed like CORE_SRC.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))
-CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/watch/*.c) $(JUDGE_SRC)
+CLI_SRC := $(wildcard shim/cli/*.c shim/cli/*/*.c shim/cure/*.c shim/process/*.c shim/watch/*.c) $(JUDGE_SRC)
 # The program of the container image; config/image/build builds it.
 IMAGE_SRC := $(wildcard shim/image/*.c)
 # libnagleshim-observe.so: its own folder, and the files that it shares with libnagleshim.so.
@@ -150,7 +150,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,$(wildcard shim/cli/output.c shim/cli/process/proc*.c shim/watch/state.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c $(wildcard shim/process/*.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)

@@ -4,6 +4,8 @@
 #ifndef NS_CLI_H
 #define NS_CLI_H
 
+#include "process/sanitize.h"
+
 #include <stdbool.h>
 
 enum {
@@ -31,9 +33,5 @@ void ns_help_usage(void); /* the short form, on stderr */
 /* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. With
  * --json it also becomes one of the object's "messages". Sanitizes the text. */
 __attribute__((format(printf, 2, 3))) void ns_say(const char *command, const char *format, ...);
-
-/* Replace control characters and invalid UTF-8 by '?', in place: text that another user chose must
- * not drive the terminal or begin a line. Returns text. */
-char *ns_sanitize(char *text);
 
 #endif

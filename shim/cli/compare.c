@@ -7,9 +7,9 @@
 #include "cli/diagnose/diagnose.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
-#include "cli/process/environment.h"
-#include "cli/process/preload.h"
-#include "cli/process/reach.h"
+#include "cli/program/environment.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "judge/statistics.h"
 

@@ -5,9 +5,9 @@
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/process/environment.h"
-#include "cli/process/preload.h"
-#include "cli/process/reach.h"
+#include "cli/program/environment.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
 

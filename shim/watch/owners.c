@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "base/clock.h"
 #include "watch/netns.h"
-#include "watch/state.h"
+#include "process/state.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "cli/diagnose/report.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
-#include "cli/process/reach.h"
+#include "cli/program/reach.h"
 #include "cli/verbs.h"
 
 #include <poll.h>

@@ -3,10 +3,10 @@
  * and the private directory for its records. The directory must not outlive the command. */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/process/environment.h"
-#include "cli/process/elf.h"
-#include "cli/process/preload.h"
-#include "cli/process/reach.h"
+#include "cli/program/environment.h"
+#include "process/elf.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
 #include "judge/record.h"
 
 #include <dirent.h>

@@ -7,10 +7,10 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "base/clock.h"
-#include "cli/process/elf.h"
-#include "cli/process/loaded.h"
-#include "cli/process/reach.h"
-#include "watch/state.h"
+#include "process/elf.h"
+#include "process/loaded.h"
+#include "cli/program/reach.h"
+#include "process/state.h"
 #include "watch/watch.h"
 
 #include <errno.h>

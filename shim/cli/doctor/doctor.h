@@ -4,9 +4,9 @@
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
-#include "cli/process/elf.h"
-#include "cli/process/loaded.h"
-#include "cli/process/proc.h"
+#include "process/elf.h"
+#include "process/loaded.h"
+#include "process/proc.h"
 
 #include <cJSON.h>
 #include <limits.h>

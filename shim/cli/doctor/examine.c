@@ -5,11 +5,11 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/preload.h"
-#include "cli/process/reach.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
 #include "base/clock.h"
 #include "policy/find.h"
-#include "watch/state.h"
+#include "process/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

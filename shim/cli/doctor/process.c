@@ -4,8 +4,8 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/preload.h"
-#include "cli/process/reach.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
 
 #include <errno.h>
 #include <inttypes.h>

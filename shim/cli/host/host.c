@@ -7,8 +7,8 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/elf.h"
-#include "cli/process/preload.h"
+#include "process/elf.h"
+#include "cli/program/preload.h"
 #include "cli/verbs.h"
 
 #include <errno.h>

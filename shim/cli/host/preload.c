@@ -6,9 +6,9 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/preload.h"
-#include "cli/process/reach.h"
-#include "cli/process/trial.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
+#include "cli/program/trial.h"
 
 #include <errno.h>
 #include <libgen.h>

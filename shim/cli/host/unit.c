@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/preload.h"
+#include "cli/program/preload.h"
 #include "policy/find.h"
 
 #include <glob.h>

@@ -3,8 +3,8 @@
  * The errors and warnings are those of policy.h; only the access rights are judged here. */
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/environment.h"
-#include "cli/process/reach.h"
+#include "cli/program/environment.h"
+#include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
 

@@ -4,8 +4,8 @@
  * copy of their rules, and must not resolve host names: the shim never sees them. */
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/process/environment.h"
-#include "cli/process/reach.h"
+#include "cli/program/environment.h"
+#include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "policy/sockopt.h"
 

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
-#include "cli/process/proc.h"
+#include "process/proc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

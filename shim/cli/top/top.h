@@ -4,7 +4,7 @@
 #ifndef NS_TOP_H
 #define NS_TOP_H
 
-#include "cli/process/loaded.h"
+#include "process/loaded.h"
 #include "watch/watch.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of /proc/PID. It must not stop, trace or change the process, and trusts nothing
  * in its memory: lengths are bounded, texts are sanitized. */
-#include "cli/process/proc.h"
+#include "process/proc.h"
 
 #include "base/path.h"
-#include "cli/cli.h"
-#include "watch/state.h"
+#include "process/sanitize.h"
+#include "process/state.h"
 
 #include <dirent.h>
 #include <errno.h>

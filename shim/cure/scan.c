@@ -2,9 +2,8 @@
 /* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
  * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
  * once. */
-#include "cli/cure/cure.h"
+#include "cure/cure.h"
 
-#include "cli/cli.h"
 #include "watch/fd_limit.h"
 #include "watch/table.h"
 
@@ -239,10 +238,8 @@ static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
         .after = *then};
     int error = cure->directory < 0 ? cure->directory : ns_cure_state_add(cure->directory, &record);
     cure->n_added++;
-    if (error && !cure->is_unkept)
-        ns_say("cure", "cannot write %s, which --undo needs: %s", ns_cure_state_path(),
-               strerror(-error));
-    cure->is_unkept |= error != 0;
+    if (error)
+        cure->unkept = error;
 }
 
 /* Change the options of a borrowed socket, and count it. Returns an enum ns_cure_result. */
@@ -397,8 +394,7 @@ int ns_cure_scan(struct ns_cure *cure)
         error = scan(cure);
     if (!error && writes && cure->directory >= 0 &&
         (cure->undo || cure->n_added > RECORDS_SPARE + 2 * cure->n_sockets))
-        if (clean_state(cure) != 0)
-            ns_say("cure", "cannot remove old entries from %s", ns_cure_state_path());
+        cure->has_old_records = clean_state(cure) != 0;
     ns_cure_state_unlock(cure->directory);
     return error;
 }

@@ -4,7 +4,7 @@
 #ifndef NS_REACH_H
 #define NS_REACH_H
 
-#include "cli/process/elf.h"
+#include "process/elf.h"
 #include "policy/find.h"
 #include "policy/match.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of ELF headers. The file may be truncated or hostile: every read is a pread of a
  * fixed size, nothing is mapped, and what cannot be read counts as absent. */
-#include "cli/process/elf.h"
+#include "process/elf.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -3,9 +3,14 @@
 #ifndef NS_LOADED_H
 #define NS_LOADED_H
 
-#include "cli/process/proc.h"
+#include "process/proc.h"
 #include "report/stats.h"
 #include "report/status.h"
+
+#define NS_LIBRARY_NAME "libnagleshim.so"
+
+/* The library that observes and cures nothing: for diagnose. */
+#define NS_OBSERVER_NAME "libnagleshim-observe.so"
 
 enum ns_shim {
     NS_SHIM_UNKNOWN, /* it cannot be read, or the status section is invalid */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the sockets of other processes that this one has for a moment, by pidfd_getfd(2). It must
  * never read, write or shut down one of them. */
-#include "cli/cure/cure.h"
+#include "cure/cure.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -3,14 +3,11 @@
 #ifndef NS_PRELOAD_H
 #define NS_PRELOAD_H
 
+#include "process/loaded.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-#define NS_LIBRARY_NAME "libnagleshim.so"
-
-/* The library that observes and cures nothing: for diagnose. */
-#define NS_OBSERVER_NAME "libnagleshim-observe.so"
 
 /* The file of names that glibc's loader preloads into every program. */
 #define NS_PRELOAD_FILE "/etc/ld.so.preload"

@@ -2,11 +2,10 @@
 /* Owns the search for the library in a process's memory. It looks at memory, not at files: the file
  * may have been replaced, renamed, or be in another mount namespace. The process may hold anything
  * there, so every number is checked before it is used. */
-#include "cli/process/loaded.h"
+#include "process/loaded.h"
 
 #include "base/path.h"
-#include "cli/cli.h"
-#include "cli/process/preload.h"
+#include "process/sanitize.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim cure` knows of the processes whose sockets it changes: their rules, and
  * whether the library cures them already. It only reads. */
-#include "cli/cure/cure.h"
+#include "cure/cure.h"
 
 #include "base/path.h"
-#include "cli/process/loaded.h"
-#include "cli/process/proc.h"
+#include "process/loaded.h"
+#include "process/proc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

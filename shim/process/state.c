@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See state.h and proc_pid_stat(5). */
-#include "watch/state.h"
+#include "process/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the search for the library and the order of LD_PRELOAD. It must not change the environment.
  * */
-#include "cli/process/preload.h"
+#include "cli/program/preload.h"
 
 #include "cli/cli.h"
-#include "cli/process/elf.h"
+#include "process/elf.h"
 
 #include <fcntl.h>
 #include <fnmatch.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the file with the changes that `nagleshim cure` has made and --undo takes back. It is in
  * /run, which a boot empties: socket cookies are unique only until then. */
-#include "cli/cure/cure.h"
+#include "cure/cure.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Owns the trials of the library in a child of this command. A program can name any file as its
  * loader: this file must not run one that a user other than root and the caller could have written.
  * */
-#include "cli/process/trial.h"
+#include "cli/program/trial.h"
 
 #include "base/path.h"
 

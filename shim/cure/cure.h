@@ -126,11 +126,12 @@ struct ns_cure {
     struct ns_cure_process *processes;
     struct ns_cure_record *records; /* with --undo */
     size_t n_records;
-    size_t n_added;  /* records added since the file was last written */
-    int directory;   /* of the state file, locked; or -errno */
-    int error;       /* the last one that prevented a change */
-    bool is_unkept;  /* a change is not in the state file */
-    uint64_t opened; /* connections before the last list */
+    size_t n_added;       /* records added since the file was last written */
+    int directory;        /* of the state file, locked; or -errno */
+    int error;            /* the last one that prevented a change */
+    int unkept;           /* -errno: a change is not in the state file */
+    bool has_old_records; /* they could not be removed from the state file */
+    uint64_t opened;      /* connections before the last list */
     struct ns_cure_row *rows;
     size_t n_rows;
 };

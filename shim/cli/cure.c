@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the options of `nagleshim cure`, its loop with --follow, and what it prints. */
-#include "cli/cure/cure.h"
+#include "cure/cure.h"
 
 #include "base/clock.h"
 #include "cli/child.h"
@@ -161,7 +161,7 @@ static void print_limits(const struct ns_cure *cure)
     if (!cure->follow)
         ns_output_line("Connections accepted by these listeners inherit the options. For those "
                        "that a client opens later, add --follow.");
-    if (!cure->dry_run && !cure->is_unkept)
+    if (!cure->dry_run && !cure->unkept)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 
@@ -207,6 +207,19 @@ static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row
     row->told = now;
 }
 
+static int scan(struct ns_cure *cure)
+{
+    static bool told;
+    int error = ns_cure_scan(cure);
+    if (cure->unkept && !told)
+        SAY("cannot write %s, which --undo needs: %s", ns_cure_state_path(),
+            strerror(-cure->unkept));
+    told = told || cure->unkept;
+    if (cure->has_old_records)
+        SAY("cannot remove old entries from %s", ns_cure_state_path());
+    return error;
+}
+
 /* CPU time limits how often something is done, at intervals in ns. */
 struct pace {
     uint64_t next, interval;
@@ -238,7 +251,7 @@ static int follow(struct ns_cure *cure, int signals)
         if (round)
             error = ns_cure_refresh(cure);
         if (!error && (round || (is_due(&lists) && ns_cure_has_opened(cure)))) {
-            error = ns_cure_scan(cure);
+            error = scan(cure);
             was_done(round ? &rounds : &lists, begin);
         }
         for (size_t i = 0; i < cure->n_rows; i++)
@@ -257,7 +270,7 @@ static int cure_sockets(struct ns_cure *cure)
     if (!error && cure->follow)
         error = follow(cure, signals);
     else if (!error)
-        error = ns_cure_scan(cure);
+        error = scan(cure);
     if (!error && cure->follow)
         ns_output_line("In all:");
     return error ? say_error(cure, error) : report(cure);
