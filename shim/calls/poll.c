@@ -121,7 +121,8 @@ static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
         if (ns_pending_any() && ns_pending_kinds()) {                                              \
             found = PROBE;                                                                         \
             if (found > 0 && (ROOM)) {                                                             \
-                ns_thread.probes++;                                                                \
+                if (ns_probe_begins()) /* a busy loop that asks for room each time */              \
+                    ns_flush_busy();                                                               \
                 ns_flush_quiet();                                                                  \
                 return found;                                                                      \
             }                                                                                      \

@@ -294,6 +294,8 @@ does_under() {
 @test "a wait that finds something acknowledges nothing, nor does a first look" {
     does 'connected hear write hear says find' 'read write read bound look'
     does 'connected hear write peek wait' 'read write read wait'
+    # A loop that asks for room each time never waits, and its peer does.
+    does 'connected hear write room hear room*6' 'read write wait read bound look*6 ack=2'
     does 'connected hear write hear hear wait' 'read write read bound read look ack=2 wait'
     does 'connected hear write hear late' 'read write read bound fork nothing ack=2 read'
     does 'connected hear write hear bad-time' 'read write read bound'

@@ -143,15 +143,26 @@ SCENARIO("four")
     RAW(wait4, pid, 0, 0, 0);
 }
 
-SCENARIO("late")
+static void read_late(int flags)
 {
+    char byte;
     pid_t pid = fork_later();
     if (pid == 0) {
         answer(near.peer, "!");
         RAW(exit_group, 0, 0, 0, 0);
     }
-    reads();
+    EXPECT(recv(near.fd, &byte, 1, flags) == 1);
     RAW(wait4, pid, 0, 0, 0);
+}
+
+SCENE("late", read_late(0))
+SCENE("late-whole", read_late(MSG_WAITALL))
+
+/* Waits for data without taking any. */
+SCENARIO("touch")
+{
+    says();
+    EXPECT(recv(near.fd, NULL, 0, 0) == 0);
 }
 
 SCENARIO("end")
@@ -172,6 +183,14 @@ SCENARIO("find")
 {
     struct pollfd one = {.fd = near.fd, .events = POLLIN};
     EXPECT(poll(&one, 1, 1000) == 1);
+}
+
+/* It also finds room to write. */
+SCENARIO("room")
+{
+    static struct pollfd one;
+    one = (struct pollfd){.fd = near.fd, .events = POLLIN | POLLOUT};
+    EXPECT(poll(&one, 1, -1) == 1);
 }
 
 SCENE("nap", nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL))
