@@ -294,6 +294,8 @@ does_under() {
 @test "a wait that finds something acknowledges nothing, nor does a first look" {
     does 'connected hear write hear says find' 'read write read bound look'
     does 'connected hear write peek wait' 'read write read wait'
+    # What ends such a wait is data, and not the end of the stream.
+    does 'connected hear write touch read wait' 'read write read*2 bound look ack=2 wait'
     # A loop that asks for room each time never waits, and its peer does.
     does 'connected hear write room hear room*6' 'read write wait read bound look*6 ack=2'
     does 'connected hear write hear hear wait' 'read write read bound read look ack=2 wait'
@@ -339,6 +341,11 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
 @test "a read of a whole answer that is in time costs no ACK" {
     does 'connected hear write whole' 'read write read bound'
     does 'connected whole' 'read'
+}
+
+@test "a peer that is slow by itself is not acknowledged for each read of a whole answer" {
+    does "connected hear write $(repeat 6 'late-whole write')" "read write fork read bound nodelay=1 write \
+$(repeat 3 'fork ack=1 read write')$(repeat 2 'fork read write')"
 }
 
 @test "a socket that was made where nobody saw it is governed from its first use on" {
