@@ -96,8 +96,7 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
-    bool timed = ns_ack_is_timed(state) || origin & NS_READS_AGAIN;
-    ns_ack_read(&state, ns_thread.epoch, timed ? ns_push_tick() : 0);
+    ns_ack_read(&state, ns_thread.epoch, state.interactive ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
     if (ns_ack_is_skipped(state)) /* nor is the kernel to send them sooner than by itself */
         ns_delack_unbound(fd, conn);

@@ -319,6 +319,12 @@ repeat() {
 nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause read bound look ack=2 wait"
 }
 
+@test "an answer that takes longer than the bound on its ACK costs no third segment after some thirty" {
+    [[ ${#bound[@]} -gt 0 ]] || ns_skip 'this kernel has no TCP_DELACK_MAX_US'
+    does "connected hear write $(repeat 33 'hear pause write')" "read write read bound pause nodelay=1 write \
+$(repeat 30 'read pause write')read bound pause write read pause write"
+}
+
 @test "a write that takes nothing leaves held bytes and pending ACKs to the wait" {
     does 'connected hear write hear bad wait' 'read write read bound nodelay=1 write look ack=2 wait'
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad wait' 'nodelay=1 held more nodelay=1 wait'
