@@ -46,10 +46,16 @@ enum {
     NS_ACK_LATEST = 15,
 };
 
+/* Ticks since data was read, or since the test began. */
+static inline unsigned ns_ack_age(struct ns_ack_state state, unsigned tick)
+{
+    return (tick - state.at) & 0x3ff;
+}
+
 /* Data has come at tick, while an ACK was skipped. Had the peer waited for it? */
 static inline bool ns_ack_was_missed(struct ns_ack_state state, unsigned tick)
 {
-    unsigned ticks = (tick - state.at) & 0x3ff;
+    unsigned ticks = ns_ack_age(state, tick);
     return ticks >= NS_ACK_LATE && ticks <= NS_ACK_LATEST;
 }
 
@@ -92,9 +98,9 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsig
         return;
     }
     if (state->pending && (state->testing || ns_ack_is_skipped(*state))) {
-        if (waited && ns_ack_was_missed(*state, tick)) {
-            state->pieces = 1;
-            state->needless = 0;
+        if (waited && ns_ack_age(*state, tick) >= NS_ACK_LATE) {
+            state->pieces = ns_ack_was_missed(*state, tick);
+            state->needless = 0; /* the peer may have waited and be far away */
         } else if (state->testing) {
             state->needless = NS_ACK_NEEDLESS; /* it came as soon as without a wait for an ACK */
         }

@@ -317,6 +317,9 @@ repeat() {
 @test "ACKs that an answer always carries are left out after some thirty of them, until one is missed" {
     does "connected hear write $(repeat 33 'hear wait write')hear wait pause hear wait" "read write read bound look ack=2 wait \
 nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause read bound look ack=2 wait"
+    # Nor are they where the peer is so far away that nobody knows what it waited for.
+    does "connected hear write $(repeat 33 'hear wait write')hear wait pause*4 hear wait" "read write read bound look ack=2 wait \
+nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause*4 read bound look ack=2 wait"
 }
 
 @test "an answer that takes longer than the bound on its ACK costs no third segment after some thirty" {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ack.h. In a script r is a read that finds data, w a write, W a write after the kernel's own ACK,
- * "." a wait, "~" a wait after which 12 ms pass, "_" 12 ms without a wait. The result has for each
- * wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on, "t" if one is
- * skipped as a test, otherwise "-". */
+ * "." a wait, "~" a wait after which 12 ms pass, "_" 12 ms and "=" 160 ms without a wait. The
+ * result has for each wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on,
+ * "t" if one is skipped as a test, otherwise "-". */
 #include "conn/ack.h"
 
 #include "unit.h"
@@ -21,8 +21,8 @@ static void act(struct end *end, const char *script, char *seen)
     for (; *script; script++) {
         if (*script == 'r') {
             ns_ack_read(&end->state, end->epoch, end->tick);
-        } else if (*script == '_') {
-            end->tick += 3;
+        } else if (*script == '_' || *script == '=') {
+            end->tick += *script == '_' ? 3 : 40;
         } else if (*script == 'w' || *script == 'W') {
             ns_ack_wrote(&end->state, *script == 'W');
         } else {
@@ -120,6 +120,20 @@ CHECK(check_others)
     OK(ns_ack_asks(end.state, true), "and always, if others are known to write");
     times(&end, 1, "rw", "");
     OK(!ns_ack_asks(end.state, true), "unless the answer is known");
+}
+
+/* A round trip takes 160 ms, and the peer waits for the ACK of its first piece. */
+CHECK(check_far)
+{
+    struct end end = {.tests = true};
+    times(&end, 1, "rw", "");
+    OK(times(&end, 10 * NS_ACK_HELPED, "r.=rw", "A") >= 9 * NS_ACK_HELPED,
+       "a peer that waits far away has its ACKs for good");
+    end = (struct end){.tests = true};
+    times(&end, 1, "rw", "");
+    times(&end, NS_ACK_NEEDLESS + 1, "r.w", "");
+    times(&end, 1, "r.=rw", "-");
+    OK(times(&end, 10, "r.=rw", "A") == 10, "and has them again where they had been needless");
 }
 
 /* The program computes for longer than the library lets the kernel delay an ACK. */
