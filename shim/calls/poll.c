@@ -30,6 +30,8 @@ static int after_probe(int result, bool waits)
         ns_flush_pending();
     else
         ns_flush_quiet();
+    if (waits) /* and finds room to write each time, for example */
+        ns_flush_busy();
     return result;
 }
 

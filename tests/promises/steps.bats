@@ -298,6 +298,7 @@ does_under() {
     does 'connected hear write touch read wait' 'read write read*2 bound look ack=2 wait'
     # A loop that asks for room each time never waits, and its peer does.
     does 'connected hear write room hear room*6' 'read write wait read bound look*6 ack=2'
+    does 'connected hear write hear look-for-room*8' 'read write read bound look*7 ack=2 look'
     does 'connected hear write hear hear wait' 'read write read bound read look ack=2 wait'
     does 'connected hear write hear late' 'read write read bound fork nothing ack=2 read'
     does 'connected hear write hear bad-time' 'read write read bound'

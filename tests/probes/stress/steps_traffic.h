@@ -186,12 +186,15 @@ SCENARIO("find")
 }
 
 /* It also finds room to write. */
-SCENARIO("room")
+static void find_room(int timeout)
 {
     static struct pollfd one;
     one = (struct pollfd){.fd = near.fd, .events = POLLIN | POLLOUT};
-    EXPECT(poll(&one, 1, -1) == 1);
+    EXPECT(poll(&one, 1, timeout) == 1);
 }
+
+SCENE("room", find_room(-1))
+SCENE("look-for-room", find_room(0))
 
 SCENE("nap", nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL))
 SCENE("pause", compute_ms(20))
