@@ -30,6 +30,8 @@ static int after_probe(int result, bool waits)
         ns_flush_pending();
     else
         ns_flush_quiet();
+    if (waits) /* and finds room to write each time, for example */
+        ns_flush_busy();
     return result;
 }
 
@@ -122,7 +124,8 @@ static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
         if (ns_pending_any() && ns_pending_kinds()) {                                              \
             found = PROBE;                                                                         \
             if (found > 0 && (ROOM)) {                                                             \
-                ns_thread.probes++;                                                                \
+                if (ns_probe_begins()) /* a busy loop that asks for room each time */              \
+                    ns_flush_busy();                                                               \
                 ns_flush_quiet();                                                                  \
                 return found;                                                                      \
             }                                                                                      \

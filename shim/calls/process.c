@@ -99,11 +99,11 @@ static size_t list_length(va_list list, const char *first)
     return count;
 }
 
-static void list_copy(char **array, size_t count, const char *first, va_list list)
+static void list_copy(char **array, size_t count, const char *first, va_list *list)
 {
     array[0] = (char *)(uintptr_t)first;
     for (size_t i = 1; i < count; i++)
-        array[i] = va_arg(list, char *);
+        array[i] = va_arg(*list, char *);
     array[count] = NULL;
 }
 
@@ -114,7 +114,7 @@ static void list_copy(char **array, size_t count, const char *first, va_list lis
     va_end(list);                                                                                  \
     char **array = alloca((count + 1) * sizeof *array);                                            \
     va_start(list, first);                                                                         \
-    list_copy(array, count, first, list)
+    list_copy(array, count, first, &list)
 
 NS_EXPORT int execl(const char *path, const char *first, ...)
 {

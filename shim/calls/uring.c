@@ -34,9 +34,7 @@ static void writes(struct ns_conn *conn)
 {
     if (!conn)
         return;
-    struct ns_ack_state state = ns_conn_ack(conn);
-    ns_ack_wrote(&state);
-    ns_conn_ack_put(conn, state);
+    ns_push_carries_ack(conn);
     NS_PUT(conn, origin, NS_GET(conn, origin) & (uint8_t)~NS_RING_READS);
     NS_PUT(conn, wrote, 1);
 }

@@ -46,10 +46,16 @@ enum {
     NS_ACK_LATEST = 15,
 };
 
+/* Ticks since data was read, or since the test began. */
+static inline unsigned ns_ack_age(struct ns_ack_state state, unsigned tick)
+{
+    return (tick - state.at) & 0x3ff;
+}
+
 /* Data has come at tick, while an ACK was skipped. Had the peer waited for it? */
 static inline bool ns_ack_was_missed(struct ns_ack_state state, unsigned tick)
 {
-    unsigned ticks = (tick - state.at) & 0x3ff;
+    unsigned ticks = ns_ack_age(state, tick);
     return ticks >= NS_ACK_LATE && ticks <= NS_ACK_LATEST;
 }
 
@@ -71,12 +77,6 @@ static inline bool ns_ack_is_old(struct ns_ack_state state, unsigned epoch)
     return ns_ack_is_pending(state) && ((epoch - state.epoch) & 7) >= NS_ACK_OLD;
 }
 
-/* Does the next ns_ack_read need to know the time? */
-static inline bool ns_ack_is_timed(struct ns_ack_state state)
-{
-    return state.testing || ns_ack_is_skipped(state);
-}
-
 /* May the connection be in interactive mode because of writes that the library cannot see? unseen:
  * such writes are known to happen here. Otherwise false at the first read, so that a connection
  * with one request and one answer costs no system call. */
@@ -86,7 +86,7 @@ static inline bool ns_ack_asks(struct ns_ack_state state, bool unseen)
     return !state.interactive && (unseen || first);
 }
 
-/* Data was read at tick (if ns_ack_is_timed), by a thread whose waits are counted by epoch. */
+/* Data was read at tick (if interactive), by a thread whose waits are counted by epoch. */
 static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsigned tick)
 {
     bool waited = (epoch & 7) != state->epoch;
@@ -97,10 +97,10 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsig
             state->helped++;
         return;
     }
-    if (state->pending && ns_ack_is_timed(*state)) {
-        if (waited && ns_ack_was_missed(*state, tick)) {
-            state->pieces = 1;
-            state->needless = 0;
+    if (state->pending && (state->testing || ns_ack_is_skipped(*state))) {
+        if (waited && ns_ack_age(*state, tick) >= NS_ACK_LATE) {
+            state->pieces = ns_ack_was_missed(*state, tick);
+            state->needless = 0; /* the peer may have waited and be far away */
         } else if (state->testing) {
             state->needless = NS_ACK_NEEDLESS; /* it came as soon as without a wait for an ACK */
         }
@@ -111,6 +111,8 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsig
         state->needless = 0;
         if (state->helped < NS_ACK_HELPED)
             state->helped++;
+    } else if (state->pending && ns_ack_was_missed(*state, tick)) {
+        state->needless = 0; /* the kernel's ACK, which the library hastens, may have helped */
     }
     state->pending = 1;
     state->sent = 0;
@@ -118,10 +120,11 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsig
     state->at = tick & 0x3ff;
 }
 
-/* The application writes; the segment carries the ACK. */
-static inline void ns_ack_wrote(struct ns_ack_state *state)
+/* The application writes; the segment carries the ACK. late: the kernel has sent one by then, which
+ * it would not have without the library's limit. */
+static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
 {
-    bool needless = state->sent || (state->pending && ns_ack_is_skipped(*state));
+    bool needless = state->sent || (state->pending && (late || ns_ack_is_skipped(*state)));
     if (needless && !state->pieces && state->needless < NS_ACK_NEEDLESS)
         state->needless++;
     if (state->heard)

@@ -34,11 +34,14 @@ static void restore_listener(int fd, struct ns_conn *conn)
     ns_delack_unbound(fd, conn);
 }
 
-static void push_and_enforce(int fd, struct ns_conn *conn)
+/* The ACKs of waits that will not be seen are limited, too. */
+static void push_and_mark(int fd, struct ns_conn *conn)
 {
     ns_push(fd, conn);
-    if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_enforce_nodelay(fd, conn);
+    if (NS_GET(conn, kind) != NS_CONN_RULED)
+        return;
+    ns_enforce_nodelay(fd, conn);
+    ns_socket_mark_as_ours(fd, conn);
 }
 
 void ns_handover_unseen(int fd)
@@ -56,39 +59,27 @@ void ns_handover_unseen(int fd)
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
-    push_and_enforce(fd, conn);
-    /* Later waits are not seen either, so delayed ACKs are limited. */
-    if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_socket_mark_as_ours(fd, conn);
-}
-
-static void each_enforced(int fd, struct ns_conn *conn, void *context)
-{
-    (void)context;
-    if (NS_GET(conn, kind) == NS_CONN_RULED)
-        push_and_enforce(fd, conn);
+    push_and_mark(fd, conn);
 }
 
 /* Another program may get this socket. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
+    (void)context;
     int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
     if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
         restore_listener(fd, conn);
     NS_DEBUG(fd, "may be handed on to another program");
-    each_enforced(fd, conn, context);
-    if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_socket_mark_as_ours(fd, conn);
+    push_and_mark(fd, conn);
 }
 
 static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
+    (void)context;
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
-    each_enforced(fd, conn, context);
-    if (NS_GET(conn, kind) == NS_CONN_RULED)
-        ns_socket_mark_as_ours(fd, conn);
-    else if (NS_GET(conn, kind) == NS_CONN_FRESH)
+    push_and_mark(fd, conn);
+    if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_socket_expect_unseen(fd, conn);
 }
 

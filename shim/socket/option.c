@@ -30,9 +30,7 @@ static void uncorked(int fd, struct ns_conn *conn)
     NS_PUT(conn, app_corks, 0);
     if (NS_GET(conn, kind) != NS_CONN_RULED || !bytes)
         return;
-    struct ns_ack_state state = ns_conn_ack(conn);
-    ns_ack_wrote(&state); /* the corked bytes carry the ACK */
-    ns_conn_ack_put(conn, state);
+    ns_push_carries_ack(conn);
     if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
         ns_join_mark(fd, conn);
     else if (NS_GET(conn, wrote))

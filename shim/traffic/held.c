@@ -75,9 +75,7 @@ void ns_held_after(const struct ns_write *one, ssize_t result)
         forget_expected(conn);
         return;
     }
-    struct ns_ack_state state = ns_conn_ack(conn);
-    ns_ack_wrote(&state); /* the push carries it */
-    ns_conn_ack_put(conn, state);
+    ns_push_carries_ack(conn);
     NS_PUT(conn, wrote, 1);
     mark_held(conn);
     while (!holding(fd)) {

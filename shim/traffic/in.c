@@ -81,9 +81,10 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (__builtin_expect(!ns_thread.token, 0)) /* from now on its waits are counted */
         ns_thread_begin();
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (__builtin_expect(flags & MSG_WAITALL, 0) && state.interactive && !NS_GET(conn, nonblock) &&
-        !(flags & MSG_DONTWAIT)) {
-        struct ns_whole whole = ns_conn_whole(conn);
+    struct ns_whole whole = ns_conn_whole(conn);
+    /* ns_in_begin has ended the interactive mode where ns_whole_begins. */
+    if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
+        !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(whole))) {
         ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
         ns_conn_whole_put(conn, whole);
     }
@@ -96,8 +97,7 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
-    bool timed = ns_ack_is_timed(state) || origin & NS_READS_AGAIN;
-    ns_ack_read(&state, ns_thread.epoch, timed ? ns_push_tick() : 0);
+    ns_ack_read(&state, ns_thread.epoch, state.interactive ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
     if (ns_ack_is_skipped(state)) /* the kernel's own delay applies again */
         ns_delack_unbound(fd, conn);
@@ -145,8 +145,11 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
         if (!(flags & MSG_PEEK)) /* no option acknowledges unread data (tcp_cleanup_rbuf) */
             took(fd, conn, flags);
     } else if (result == 0) {
-        if (!(flags & MSG_PEEK)) /* the peer has ended its stream, and waits for no ACK */
-            NS_PUT(conn, ack_state, 0);
+        /* The peer has ended its stream, and waits for no ACK; or 0 bytes were asked for. */
+        struct ns_ack_state state = ns_conn_ack(conn);
+        if (ns_ack_is_pending(state) && !(flags & MSG_PEEK))
+            state.pending = 0;
+        ns_conn_ack_put(conn, state);
     } else if (error == EAGAIN) {
         ns_in_nothing(fd, conn);
     } else if (error == ENOTSOCK || error == EBADF) {

@@ -105,10 +105,8 @@ static void before_plain(struct ns_write *one)
     if (one->flags & MSG_MORE) {
         ns_push(one->fd, conn); /* held bytes leave before the application's own corking begins */
     } else if (!(NS_GET(conn, app_corks) & NS_CORKS_OPTION)) {
-        struct ns_ack_state state = ns_conn_ack(conn);
-        one->ack = state;
-        ns_ack_wrote(&state);
-        ns_conn_ack_put(conn, state);
+        one->ack = ns_conn_ack(conn);
+        ns_push_carries_ack(conn);
     }
     /* Exchanged, so that a thread that holds bytes during the call marks them again. */
     if (NS_GET(conn, held_until))

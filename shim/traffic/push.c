@@ -200,6 +200,15 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     NS_COUNT(acks);
 }
 
+void ns_push_carries_ack(struct ns_conn *conn)
+{
+    struct ns_ack_state state = ns_conn_ack(conn);
+    bool late = state.pending && NS_GET(conn, delack) == NS_DELACK_OURS &&
+                ns_ack_was_missed(state, ns_push_tick());
+    ns_ack_wrote(&state, late);
+    ns_conn_ack_put(conn, state);
+}
+
 void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen)
 {
     struct ns_ack_state state = ns_conn_ack(conn);

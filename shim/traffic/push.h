@@ -43,6 +43,9 @@ void ns_push_turned(int held);
 /* Send the ACK that is pending on fd, if one is. */
 void ns_acknowledge(int fd, struct ns_conn *conn);
 
+/* The application's bytes carry the pending ACK. */
+void ns_push_carries_ack(struct ns_conn *conn);
+
 /* Let the kernel acknowledge all past and later data on fd at once, until the application writes
  * again. unseen: it may have written without the library's knowledge. */
 void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen);

@@ -294,6 +294,11 @@ does_under() {
 @test "a wait that need not block sends no ACK, and neither does a first probe" {
     does 'connected hear write hear says find' 'read write read bound look'
     does 'connected hear write peek wait' 'read write read wait'
+    # What ends such a wait is data, and not the end of the stream.
+    does 'connected hear write touch read wait' 'read write read*2 bound look ack=2 wait'
+    # A loop that asks for room each time never waits, and its peer does.
+    does 'connected hear write room hear room*6' 'read write wait read bound look*6 ack=2'
+    does 'connected hear write hear look-for-room*8' 'read write read bound look*7 ack=2 look'
     does 'connected hear write hear hear wait' 'read write read bound read look ack=2 wait'
     does 'connected hear write hear late' 'read write read bound fork nothing ack=2 read'
     does 'connected hear write hear bad-time' 'read write read bound'
@@ -313,6 +318,15 @@ repeat() {
 @test "after about thirty ACKs that an answer followed, no more are sent until one is missed" {
     does "connected hear write $(repeat 33 'hear wait write')hear wait pause hear wait" "read write read bound look ack=2 wait \
 nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause read bound look ack=2 wait"
+    # Nor are they where the peer is so far away that nobody knows what it waited for.
+    does "connected hear write $(repeat 33 'hear wait write')hear wait pause*4 hear wait" "read write read bound look ack=2 wait \
+nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write read wait write read wait pause*4 read bound look ack=2 wait"
+}
+
+@test "an answer that takes longer than the bound on its ACK costs no third segment after some thirty" {
+    [[ ${#bound[@]} -gt 0 ]] || ns_skip 'this kernel has no TCP_DELACK_MAX_US'
+    does "connected hear write $(repeat 33 'hear pause write')" "read write read bound pause nodelay=1 write \
+$(repeat 30 'read pause write')read bound pause write read pause write"
 }
 
 @test "after a failing write, held bytes and pending ACKs are sent before the wait" {
@@ -337,6 +351,11 @@ nodelay=1 write $(repeat 30 'read look ack=2 wait write')read bound wait write r
 @test "a read with MSG_WAITALL that is not late costs no ACK" {
     does 'connected hear write whole' 'read write read bound'
     does 'connected whole' 'read'
+}
+
+@test "a peer that is slow by itself is not acknowledged for each read of a whole answer" {
+    does "connected hear write $(repeat 6 'late-whole write')" "read write fork read bound nodelay=1 write \
+$(repeat 3 'fork ack=1 read write')$(repeat 2 'fork read write')"
 }
 
 @test "a socket that a raw system call has made is treated from its first use on" {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ack.h. In a script r is a read that finds data, w a write, "." a wait, "~" a wait after which 12
- * ms pass. The result has for each wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel
- * from then on, "t" if one is skipped as a test, otherwise "-". */
+/* ack.h. In a script r is a read that finds data, w a write, W a write after the kernel's own ACK,
+ * "." a wait, "~" a wait after which 12 ms pass, "_" 12 ms and "=" 160 ms without a wait. The
+ * result has for each wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on,
+ * "t" if one is skipped as a test, otherwise "-". */
 #include "conn/ack.h"
 
 #include "unit.h"
@@ -20,8 +21,10 @@ static void act(struct end *end, const char *script, char *seen)
     for (; *script; script++) {
         if (*script == 'r') {
             ns_ack_read(&end->state, end->epoch, end->tick);
-        } else if (*script == 'w') {
-            ns_ack_wrote(&end->state);
+        } else if (*script == '_' || *script == '=') {
+            end->tick += *script == '_' ? 3 : 40;
+        } else if (*script == 'w' || *script == 'W') {
+            ns_ack_wrote(&end->state, *script == 'W');
         } else {
             end->epoch++;
             seen++;
@@ -121,6 +124,36 @@ CHECK(check_others)
     OK(ns_ack_asks(end.state, true), "the kernel is always asked if others are known to write");
     times(&end, 1, "rw", "");
     OK(!ns_ack_asks(end.state, true), "the kernel is not asked if the mode is known");
+}
+
+/* A round trip takes 160 ms, and the peer waits for the ACK of its first piece. */
+CHECK(check_far)
+{
+    struct end end = {.tests = true};
+    times(&end, 1, "rw", "");
+    OK(times(&end, 10 * NS_ACK_HELPED, "r.=rw", "A") >= 9 * NS_ACK_HELPED,
+       "a peer that waits far away has its ACKs for good");
+    end = (struct end){.tests = true};
+    times(&end, 1, "rw", "");
+    times(&end, NS_ACK_NEEDLESS + 1, "r.w", "");
+    times(&end, 1, "r.=rw", "-");
+    OK(times(&end, 10, "r.=rw", "A") == 10, "and has them again where they had been needless");
+}
+
+/* The program computes for longer than the library lets the kernel delay an ACK. */
+CHECK(check_slow)
+{
+    struct end end = {0};
+    times(&end, 1, "rw", "");
+    times(&end, NS_ACK_NEEDLESS - 1, "r_W", "");
+    OK(!ns_ack_is_skipped(end.state), "thirty ACKs that an answer would have carried");
+    times(&end, 1, "r_W", "");
+    OK(ns_ack_is_skipped(end.state), "and one more: they are skipped");
+    end.state.needless = 0;
+    times(&end, NS_ACK_NEEDLESS + 1, "r_r_W", "");
+    OK(!ns_ack_is_skipped(end.state), "not if the peer sends on after the kernel's ACK");
+    times(&end, NS_ACK_NEEDLESS + 1, "rr_W", "");
+    OK(ns_ack_is_skipped(end.state), "but what is read in two parts came at once");
 }
 
 /* No wait blocks. */

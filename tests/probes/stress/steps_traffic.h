@@ -143,15 +143,26 @@ SCENARIO("four")
     RAW(wait4, pid, 0, 0, 0);
 }
 
-SCENARIO("late")
+static void read_late(int flags)
 {
+    char byte;
     pid_t pid = fork_later();
     if (pid == 0) {
         answer(near.peer, "!");
         RAW(exit_group, 0, 0, 0, 0);
     }
-    reads();
+    EXPECT(recv(near.fd, &byte, 1, flags) == 1);
     RAW(wait4, pid, 0, 0, 0);
+}
+
+SCENE("late", read_late(0))
+SCENE("late-whole", read_late(MSG_WAITALL))
+
+/* Waits for data without taking any. */
+SCENARIO("touch")
+{
+    says();
+    EXPECT(recv(near.fd, NULL, 0, 0) == 0);
 }
 
 SCENARIO("end")
@@ -173,6 +184,17 @@ SCENARIO("find")
     struct pollfd one = {.fd = near.fd, .events = POLLIN};
     EXPECT(poll(&one, 1, 1000) == 1);
 }
+
+/* It also finds room to write. */
+static void find_room(int timeout)
+{
+    static struct pollfd one;
+    one = (struct pollfd){.fd = near.fd, .events = POLLIN | POLLOUT};
+    EXPECT(poll(&one, 1, timeout) == 1);
+}
+
+SCENE("room", find_room(-1))
+SCENE("look-for-room", find_room(0))
 
 SCENE("nap", nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL))
 SCENE("pause", compute_ms(20))
