@@ -103,7 +103,7 @@ class Maker:
         return self.one_of("1447 1448 1449 2000 4096 4097 8192 16384 16385 30000 65536 70000")
 
     def bytes(self):
-        """The size of a vector. Not 0: after a reset an empty writev succeeds, but the send that auto-cork makes of it fails."""
+        """The size of a vector. Not 0: after a reset an empty writev succeeds, but auto-cork makes a send of it, which fails."""
         return max(self.size(), "1", key=int)
 
     def send_flags(self):
@@ -227,7 +227,8 @@ class Maker:
                 self.say(f"getsockopt {slot} TCP_DELACK_MAX_US")
         elif case <= 4:
             # The parent's shim cannot know what a forked child sets.
-            names = "TCP_QUICKACK" if self.children else "<o:TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK>"
+            unknown = self.children or self.place == IN_HANDLER  # which may run in a child
+            names = "TCP_QUICKACK" if unknown else "<o:TCP_NODELAY TCP_NODELAY TCP_NODELAY TCP_QUICKACK TCP_QUICKACK>"
             self.say(self.prefix() + f"setsockopt {slot} {names}=<o:0 1 1 2> <p:4:o:3 0 8>")
         elif case == 5:
             # If the peer does not read, its room depends on the segments.
