@@ -14,8 +14,6 @@
 #define MS 1e6
 #define PLACE "@DIAGNOSIS@"
 
-enum { TEXT_MOST = 1024 };
-
 static void add_number(cJSON *object, const char *name, double value)
 {
     cJSON_AddNumberToObject(object, name, value);
@@ -36,9 +34,7 @@ static cJSON *add_object(cJSON *list)
 
 static void add_address(cJSON *object, const char *name, const struct ns_address *address)
 {
-    char text[64];
-    ns_output_text(object, name,
-                   address->known ? ns_words_address(address, text, sizeof text) : NULL);
+    ns_output_text(object, name, address->known ? ns_words_address(address) : NULL);
 }
 
 /* null: unknown, as without a process */
@@ -131,7 +127,6 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
 {
     const char *role = ns_role_name(row->role);
     cJSON *object = add_object(rows);
-    char text[TEXT_MOST];
     add_process(object, row->process);
     cJSON_AddStringToObject(object, "source",
                             row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
@@ -142,7 +137,7 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
     add_number(object, "connections", row->connections);
     cJSON_AddStringToObject(object, "grade", ns_row_grade(row));
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
-    ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof text));
+    ns_output_text(object, "proof", ns_diagnosis_proof(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
     add_delays(object, row);
@@ -177,7 +172,6 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
         const struct ns_row_process *process = diagnosis->processes[i];
         const struct ns_trial *trial = &process->trial;
-        char text[TEXT_MOST];
         cJSON *entry;
         if (trial->what == NS_EXPERIMENT_NONE)
             continue;
@@ -191,7 +185,7 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
         add_number(entry, "left", (double)trial->left);
         add_number(entry, "left_ms", trial->left_ms);
         add_number(entry, "p", trial->p);
-        ns_output_text(entry, "verdict", ns_diagnosis_experiment(process, text, sizeof text));
+        ns_output_text(entry, "verdict", ns_diagnosis_experiment(process));
     }
 }
 
@@ -209,10 +203,9 @@ static void add_system(cJSON *object)
 void ns_report_fill_json(cJSON *object, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    char text[TEXT_MOST];
     ns_output_text(object, "subject", report->subject);
     add_system(object);
-    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof text));
+    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
     add_number(object, "lost_ms", diagnosis->lost_ms);
     add_number(object, "began", diagnosis->began);

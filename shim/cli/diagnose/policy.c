@@ -224,7 +224,6 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
 static void print_other_end(FILE *stream, const struct target *target, const struct ns_row *row,
                             const struct ns_report *report)
 {
-    char address[64];
     if (target->process) {
         print_start(stream, target->process, report);
         fputs("  # the other end", stream);
@@ -233,14 +232,13 @@ static void print_other_end(FILE *stream, const struct target *target, const str
     print_run(stream, report);
     fprintf(stream, "PROGRAM  # at the other end: the %s %s",
             target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
-            ns_words_address(&row->remote, address, sizeof address));
+            ns_words_address(&row->remote));
 }
 
 char *ns_diagnosis_next(const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_row *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL, *open = NULL;
-    char address[64];
     struct target target;
     char *text = NULL;
     size_t size = 0;
@@ -257,7 +255,7 @@ char *ns_diagnosis_next(const struct ns_report *report)
         struct ns_address host = open->remote;
         host.port = 0;
         fprintf(stream, "nagleshim diagnose --all --for 10  # as root, on the host of %s",
-                ns_words_address(&host, address, sizeof address));
+                ns_words_address(&host));
         fclose(stream);
         return text;
     }

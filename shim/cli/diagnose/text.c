@@ -14,7 +14,6 @@ enum {
     FULL_MOST = 4,   /* rows that are printed in full */
     SHORT_MOST = 10, /* rows that are printed on one line */
     DELAY_MS = 5,    /* a delay that took less in all is not printed */
-    TEXT_MOST = 1024,
     WIDTH_DEFAULT = 100,
 };
 
@@ -63,20 +62,20 @@ static void print_cost(FILE *stream, const struct ns_row *row, int width)
     const struct ns_verdict *verdict = &row->verdict;
     const struct ns_conclusion *conclusion = &row->conclusion;
     double waited = (double)verdict->waited_ns / MS;
-    char text[TEXT_MOST];
+    char text[NS_WORDS_MOST];
     snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
              row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
              ns_plural(verdict->requests), conclusion->stalled);
     if (conclusion->holds && verdict->longest_ns)
-        ns_words_add(text, sizeof text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
+        ns_words_add(text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
                      (double)verdict->longest_ns / MS);
-    ns_words_add(text, sizeof text, "; %s%.0f ms lost", conclusion->certain ? "" : "at most ",
+    ns_words_add(text, "; %s%.0f ms lost", conclusion->certain ? "" : "at most ",
                  conclusion->lost_ms);
     if (waited >= conclusion->lost_ms && waited > 0)
-        ns_words_add(text, sizeof text, " of %.0f ms waited (%.0f%%)", waited,
+        ns_words_add(text, " of %.0f ms waited (%.0f%%)", waited,
                      100 * conclusion->lost_ms / waited);
     if (conclusion->certain && verdict->maybe)
-        ns_words_add(text, sizeof text, ", and at most %.0f ms more",
+        ns_words_add(text, ", and at most %.0f ms more",
                      (double)(verdict->most_ns - verdict->certain_ns) / MS);
     print_wrapped(stream, "cost", text, width);
 }
@@ -84,57 +83,43 @@ static void print_cost(FILE *stream, const struct ns_row *row, int width)
 static void print_full(FILE *stream, const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    char text[TEXT_MOST];
     const char *begin = colour(stream, verdict->grade);
     fprintf(stream, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), begin, ns_row_grade(row),
-            *begin ? NS_PLAIN : "");
+            ns_diagnosis_where(row), begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
     print_cost(stream, row, width);
     if (row->pattern[0])
         print_wrapped(stream, "pattern", row->pattern, width);
     print_wrapped(stream, verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason",
-                  ns_diagnosis_proof(row, text, sizeof text), width);
+                  ns_diagnosis_proof(row), width);
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays[delay] && (double)verdict->delays_ns[delay] >= DELAY_MS * MS)
-            print_wrapped(stream, "also slow",
-                          ns_diagnosis_delay(delay, row->source, verdict->delays[delay],
-                                             verdict->delays_ns[delay], text, sizeof text),
-                          width);
+            print_wrapped(stream, "also slow", ns_diagnosis_delay(row, delay), width);
     if (row->process->has_shim)
         print_wrapped(stream, "library",
                       "it is loaded in this process; 'nagleshim doctor' shows what it does", width);
     for (unsigned i = 0; i < row->n_cures; i++)
-        print_wrapped(stream, i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i, text, sizeof text),
-                      width);
+        print_wrapped(stream, i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i), width);
 }
 
 static void print_short(FILE *stream, const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    enum ns_delay most = 0;
-    char line[2 * TEXT_MOST], text[TEXT_MOST];
+    char line[NS_WORDS_MOST];
     snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
-             ns_diagnosis_where(row, text, sizeof text), ns_row_grade(row));
-    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
-        if (verdict->delays_ns[delay] > verdict->delays_ns[most])
-            most = delay;
+             ns_diagnosis_where(row), ns_row_grade(row));
     if (row->is_held)
-        ns_words_add(line, sizeof line, ", %s[%d]", row->other->process->name,
-                     row->other->process->pid);
+        ns_words_add(line, ", %s[%d]", row->other->process->name, row->other->process->pid);
     else if (row->is_repeated)
-        ns_words_add(line, sizeof line, "; the other end of a row above");
+        ns_words_add(line, "; the other end of a row above");
     else if (row->conclusion.stalls)
-        ns_words_add(line, sizeof line, "; %.0f ms lost", row->conclusion.lost_ms);
+        ns_words_add(line, "; %.0f ms lost", row->conclusion.lost_ms);
     else if (verdict->grade == NS_GRADE_CANNOT_TELL)
-        ns_words_add(line, sizeof line, "; %s", ns_diagnosis_doubt(row));
+        ns_words_add(line, "; %s", ns_diagnosis_doubt(row));
     else
-        ns_words_add(line, sizeof line, "; %" PRIu64 " request%s", verdict->requests,
+        ns_words_add(line, "; %" PRIu64 " request%s", verdict->requests,
                      ns_plural(verdict->requests));
-    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
-        verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
-        ns_words_add(line, sizeof line, "; %s",
-                     ns_diagnosis_delay(most, row->source, verdict->delays[most],
-                                        verdict->delays_ns[most], text, sizeof text));
+    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL)
+        ns_words_add_delay(line, row, "");
     print_words(stream, line, 0, 2, width);
 }
 
@@ -171,11 +156,10 @@ static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int c
 static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
 {
     unsigned n = 0;
-    char text[TEXT_MOST];
     for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
             fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
-                    ns_diagnosis_experiment(diagnosis->processes[i], text, sizeof text));
+                    ns_diagnosis_experiment(diagnosis->processes[i]));
 }
 
 void ns_report_print(FILE *stream, const struct ns_report *report, int width)
@@ -183,11 +167,10 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const char *begin = colour(stream, diagnosis->grade);
     static const char title[] = "nagleshim diagnose: ";
-    char text[TEXT_MOST];
     fputs(title, stream);
     fputs(begin, stream);
-    print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
-                0, width ? width : INT_MAX);
+    print_words(stream, ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
+                width ? width : INT_MAX);
     fputs(*begin ? NS_PLAIN : "", stream);
     print_rows(stream, diagnosis, width);
     print_experiments(stream, diagnosis);

@@ -54,24 +54,23 @@ static const char *const shims[] = {
     [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
 };
 
-/* The peer, as the last column shows it. Returns buffer. */
-static char *describe_peer(const struct ns_top_row *row, char *buffer, size_t size)
+/* The peer, as the last column shows it: valid until the next call. */
+static const char *describe_peer(const struct ns_top_row *row)
 {
-    const struct ns_address *address = row->role == NS_ROLE_SERVER ? &row->peer : &row->service;
-    buffer[0] = '\0';
-    if (row->role == NS_ROLE_SERVER)
-        ns_words_add(buffer, size, "port %u, ", row->service.port);
-    if (row->role != NS_ROLE_SERVER || row->connections == 1) {
-        char text[64];
-        ns_words_add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
-        if (row->connections > 1)
-            ns_words_add(buffer, size, ", ");
-    }
-    if (row->connections != 1 && (row->role == NS_ROLE_SERVER || row->connections > 1))
-        ns_words_add(buffer, size, "%u connections", row->connections);
+    static char text[NS_WORDS_MOST];
+    bool is_server = row->role == NS_ROLE_SERVER;
+    text[0] = '\0';
+    if (is_server)
+        ns_words_add(text, "port %u, ", row->service.port);
+    if (!is_server || row->connections == 1)
+        ns_words_add(text, "%s", ns_words_address(is_server ? &row->peer : &row->service));
+    if (!is_server && row->connections > 1)
+        ns_words_add(text, ", ");
+    if (row->connections > 1 || (is_server && row->connections == 0))
+        ns_words_add(text, "%u connections", row->connections);
     if (row->held_by)
-        ns_words_add(buffer, size, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
-    return buffer;
+        ns_words_add(text, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
+    return text;
 }
 
 /* The number of characters in a UTF-8 text. */
@@ -86,11 +85,10 @@ static int places(const char *text)
 static void print_row(FILE *out, const struct ns_top_row *row, int width)
 {
     const char *role = ns_role_name(row->role);
-    char peer[96];
     fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
             width - places(row->process->name), "", row->process->pid, role ? role : "?",
             row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
-            describe_peer(row, peer, sizeof peer));
+            describe_peer(row));
 }
 
 size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most)
@@ -119,11 +117,10 @@ void ns_top_fill_json(const struct ns_top *top)
     for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
         cJSON *entry = ns_output_entry("rows");
-        char peer[96];
         ns_output_text(entry, "process", row->process->name);
         cJSON_AddNumberToObject(entry, "pid", row->process->pid);
         ns_output_text(entry, "role", ns_role_name(row->role));
-        ns_output_text(entry, "peer", describe_peer(row, peer, sizeof peer));
+        ns_output_text(entry, "peer", describe_peer(row));
         cJSON_AddNumberToObject(entry, "connections", row->connections);
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
