@@ -3,10 +3,12 @@
  * ignored signals and limits as from a shell, and none of this command's descriptors. */
 #include "cli/child.h"
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +168,15 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
             send_signal(child->pid, (int)info.ssi_signo);
     }
     return asked;
+}
+
+void ns_child_wait(int signals, uint64_t then)
+{
+    const uint64_t second = 1000000000;
+    struct pollfd wake = {.fd = signals, .events = POLLIN};
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
+    struct timespec timeout = {(time_t)(left / second), (long)(left % second)};
+    ppoll(&wake, 1, &timeout, NULL);
 }
 
 bool ns_child_has_ended(struct ns_child *child)

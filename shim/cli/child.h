@@ -5,6 +5,7 @@
 #define NS_CHILD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct ns_child {
@@ -47,6 +48,10 @@ int ns_child_release(struct ns_child *child);
  * unless it is NULL; a terminal's ^C reaches the child by itself. True if one of them asked this
  * command to end. */
 bool ns_child_take_signals(int signals, struct ns_child *child);
+
+/* Sleep until this time (CLOCK_MONOTONIC ns), or until a signal arrives on the descriptor; -1:
+ * until one is handled. */
+void ns_child_wait(int signals, uint64_t then);
 
 /* Has it ended? Does not block; status is set. */
 bool ns_child_has_ended(struct ns_child *child);

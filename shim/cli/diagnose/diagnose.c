@@ -12,7 +12,6 @@
 #include "cli/process/reach.h"
 #include "cli/verbs.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,9 +176,8 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
 /* The report has been written, but the program is still running: wait for its end. */
 static void stay(struct ns_child *child, int signals)
 {
-    struct pollfd poll_ = {.fd = signals, .events = POLLIN};
     while (!ns_child_has_ended(child)) {
-        poll(&poll_, 1, -1);
+        ns_child_wait(signals, UINT64_MAX);
         ns_child_take_signals(signals, child);
     }
 }

@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,14 +192,6 @@ static void do_due(struct session *session, uint64_t now)
     }
 }
 
-static void wait_until(uint64_t then, int signals)
-{
-    struct pollfd poll = {.fd = signals, .events = POLLIN};
-    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
-    struct timespec timeout = {.tv_sec = (time_t)(left / SECOND), .tv_nsec = (long)(left % SECOND)};
-    ppoll(&poll, 1, &timeout, NULL);
-}
-
 static bool is_gone(pid_t pid)
 {
     char path[32];
@@ -231,7 +222,7 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
         if (session->deadline && next > session->deadline)
             next = session->deadline;
         if (!over)
-            wait_until(next, signals);
+            ns_child_wait(signals, next);
     }
 }
 

@@ -24,7 +24,6 @@ static void print_count(FILE *out, uint64_t n, const char *noun, const char *plu
 static void print_summary(FILE *out, const struct ns_top *top)
 {
     const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
-    double seconds = top->seconds > 0 ? top->seconds : 1;
     time_t now = time(NULL);
     unsigned stalling = 0;
     char clock[16];
@@ -35,8 +34,8 @@ static void print_summary(FILE *out, const struct ns_top *top)
     fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
             tally->connections, ns_plural(tally->connections), tally->busy, stalling,
             stalling == 1 ? " stalls" : "s stall");
-    fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
-            (double)since->busy_ns / 1e7 / seconds);
+    fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / top->seconds,
+            (double)since->busy_ns / 1e7 / top->seconds);
     print_count(out, tally->idle, "idle connection", "s", "not shown");
     if (tally->busy > tally->sampled)
         fprintf(out, "; %u sampled at a time", tally->sampled);
@@ -69,7 +68,8 @@ static const char *describe_peer(const struct ns_top_row *row)
     if (row->connections > 1 || (is_server && row->connections == 0))
         ns_words_add(text, "%u connections", row->connections);
     if (row->held_by)
-        ns_words_add(text, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
+        ns_words_add(text, ", held by %s[%d]", row->held_by->process.name,
+                     row->held_by->process.pid);
     return text;
 }
 
@@ -85,9 +85,9 @@ static int places(const char *text)
 static void print_row(FILE *out, const struct ns_top_row *row, int width)
 {
     const char *role = ns_role_name(row->role);
-    fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
-            width - places(row->process->name), "", row->process->pid, role ? role : "?",
-            row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
+    fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
+            width - places(row->process.name), "", row->process.pid, role ? role : "?",
+            row->holds_rate, row->lost_rate, row->share * 100, shims[row->process.shim],
             describe_peer(row));
 }
 
@@ -96,8 +96,8 @@ size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most
     int width = NAME_LEAST;
     size_t left = 0;
     for (size_t i = 0; i < top->n_rows; i++)
-        if (places(top->rows[i]->process->name) > width)
-            width = places(top->rows[i]->process->name);
+        if (places(top->rows[i]->process.name) > width)
+            width = places(top->rows[i]->process.name);
     print_summary(out, top);
     fprintf(out, "%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE",
             "HOLDS/S", "LOST/S", "SHARE", "SHIM");
@@ -117,15 +117,15 @@ void ns_top_fill_json(const struct ns_top *top)
     for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
         cJSON *entry = ns_output_entry("rows");
-        ns_output_text(entry, "process", row->process->name);
-        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
+        ns_output_text(entry, "process", row->process.name);
+        cJSON_AddNumberToObject(entry, "pid", row->process.pid);
         ns_output_text(entry, "role", ns_role_name(row->role));
         ns_output_text(entry, "peer", describe_peer(row));
         cJSON_AddNumberToObject(entry, "connections", row->connections);
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
-        ns_output_number(entry, "held_by", row->held_by ? row->held_by->pid : 0);
-        ns_output_text(entry, "library", shims[row->process->shim]);
+        ns_output_number(entry, "held_by", row->held_by ? row->held_by->process.pid : 0);
+        ns_output_text(entry, "library", shims[row->process.shim]);
     }
 }

@@ -3,13 +3,13 @@
  * few seconds. */
 #include "cli/top/top.h"
 
+#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,15 +50,6 @@ static bool read_options(int argc, char **argv, struct options *options)
     return true;
 }
 
-/* Sleep until this time or a signal. */
-static void wait_until(uint64_t then)
-{
-    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
-    uint64_t left = then > now ? then - now : 0;
-    struct timespec timeout = {(time_t)(left / SECOND), (long)(left % SECOND)};
-    ppoll(NULL, 0, &timeout, NULL);
-}
-
 /* Take the samples that are due now, and sleep until the next or until end. 0 or -errno. */
 static int take_samples(struct ns_top *top, uint64_t end)
 {
@@ -66,7 +57,7 @@ static int take_samples(struct ns_top *top, uint64_t end)
     int error =
         ns_watch_look(top->watch, ns_clock_now(CLOCK_MONOTONIC), &next, ns_top_take_hold, top);
     if (!error)
-        wait_until(next < end ? next : end);
+        ns_child_wait(-1, next < end ? next : end);
     return error;
 }
 
