@@ -23,18 +23,27 @@
 #define SAY(...) ns_say("compare", __VA_ARGS__)
 
 /* With fewer than 5 runs of each kind, no difference can be significant. */
-enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000 };
+enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000, PERCENTILE_LEAST = 20 };
 enum { WITHOUT, WITH, ARMS };
-enum { STALLS, DELAYED_ACKS, SEGMENTS, COUNTS };
-/* Its line of the table, which needs so many runs of a kind. */
-enum { PERCENTILE = 2, PERCENTILE_LEAST = 20 };
+
+/* What is measured: the lines of the table, and the members of --json. */
+enum { MEDIAN, LONGEST, PERCENTILE, STALLS, DELAYED_ACKS, SEGMENTS, VALUES };
+static const struct {
+    const char *line, *member;
+} values[VALUES] = {
+    [MEDIAN] = {"ms a run, median", "median_ms"},
+    [LONGEST] = {"ms a run, longest", "longest_ms"},
+    [PERCENTILE] = {"ms a run, 90th percentile", NULL},
+    [STALLS] = {"stalls a run, seen from outside", "stalls"},
+    [DELAYED_ACKS] = {"delayed ACKs a run, all programs", "delayed_acks"},
+    [SEGMENTS] = {"segments a run, all programs", "segments"},
+};
 
 /* The runs of one kind. */
 struct arm {
     unsigned n;
-    double ms[RUNS_MOST];    /* run times; sorted at the end */
-    uint64_t counts[COUNTS]; /* sums */
-    double median_ms;
+    double ms[RUNS_MOST];  /* run times; sorted at the end */
+    double values[VALUES]; /* of the counts, first the sums and at the end the means */
 };
 
 struct comparison {
@@ -84,44 +93,44 @@ static bool take_library(struct comparison *comparison)
 
 /* A counter of this network namespace. The file has a line of names and a line of values for each
  * group. */
-static uint64_t read_counter(const char *file, const char *group, const char *name)
+static double read_counter(const char *file, const char *group, const char *name)
 {
-    char names[4096], values[4096], *rest_names, *rest_values;
+    char names[4096], numbers[4096], *rest_names, *rest_numbers;
     FILE *stream = fopen(file, "re");
-    uint64_t result = 0;
-    while (stream && fgets(names, sizeof names, stream) && fgets(values, sizeof values, stream)) {
+    double result = 0;
+    while (stream && fgets(names, sizeof names, stream) && fgets(numbers, sizeof numbers, stream)) {
         if (strncmp(names, group, strlen(group)) != 0)
             continue;
         char *word = strtok_r(names, " \n", &rest_names);
-        char *number = strtok_r(values, " \n", &rest_values);
+        char *number = strtok_r(numbers, " \n", &rest_numbers);
         while (word && number && strcmp(word, name) != 0) {
             word = strtok_r(NULL, " \n", &rest_names);
-            number = strtok_r(NULL, " \n", &rest_values);
+            number = strtok_r(NULL, " \n", &rest_numbers);
         }
         if (word && number)
-            result = strtoull(number, NULL, 10);
+            result = strtod(number, NULL);
     }
     if (stream)
         fclose(stream);
     return result;
 }
 
-static void read_counters(uint64_t counts[COUNTS])
+/* The kernel counts no stalls. */
+static void read_counters(double counters[VALUES])
 {
-    counts[STALLS] = 0; /* the kernel does not count them */
-    counts[DELAYED_ACKS] = read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
-    counts[SEGMENTS] = read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
+    counters[DELAYED_ACKS] = read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
+    counters[SEGMENTS] = read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
 }
 
-static void count(struct arm *arm, const struct ns_diagnosis *diagnosis,
-                  const uint64_t before[COUNTS])
+static void count(struct arm *arm, const struct ns_diagnosis *diagnosis, const double *before)
 {
-    uint64_t now[COUNTS];
+    double now[VALUES] = {0};
     read_counters(now);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        now[STALLS] += diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe;
-    for (unsigned i = 0; i < COUNTS; i++)
-        arm->counts[i] += now[i] - before[i];
+        now[STALLS] +=
+            (double)(diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe);
+    for (unsigned i = STALLS; i < VALUES; i++)
+        arm->values[i] += now[i] - before[i];
     arm->ms[arm->n++] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
 }
 
@@ -133,13 +142,12 @@ static int run_once(struct comparison *comparison, unsigned number)
         [WITHOUT] = {"NAGLESHIM_OFF=1"},
         [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
     };
-    struct ns_diagnose_options options = {
-        .verb = "compare", .program = comparison->program, .outside = true};
+    struct ns_diagnose_options options = {.verb = "compare", .program = comparison->program};
     struct ns_child_options wanted = {
         .argv = comparison->program, .environment = environments[number], .quiet = true};
     struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};
-    uint64_t before[COUNTS];
+    double before[VALUES] = {0};
     struct ns_child child;
 
     read_counters(before);
@@ -185,23 +193,23 @@ static int run_all(struct comparison *comparison)
 
 static void conclude(struct comparison *comparison)
 {
-    struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-    comparison->p = ns_statistics_mann_whitney(without->ms, without->n, with->ms, with->n);
-    without->median_ms = ns_statistics_median(without->ms, without->n);
-    with->median_ms = ns_statistics_median(with->ms, with->n);
-}
-
-/* Of sorted values. */
-static double percentile(const struct arm *arm, unsigned percent)
-{
-    unsigned rank = (arm->n * percent + 99) / 100;
-    return arm->ms[rank ? rank - 1 : 0];
+    struct arm *arms = comparison->arms;
+    comparison->p =
+        ns_statistics_mann_whitney(arms[WITHOUT].ms, arms[WITHOUT].n, arms[WITH].ms, arms[WITH].n);
+    for (struct arm *arm = arms; arm < arms + ARMS; arm++) {
+        for (unsigned i = STALLS; i < VALUES; i++)
+            arm->values[i] /= arm->n;
+        arm->values[MEDIAN] = ns_statistics_median(arm->ms, arm->n); /* sorts them */
+        arm->values[LONGEST] = arm->ms[arm->n - 1];
+        arm->values[PERCENTILE] = arm->ms[(arm->n * 90 + 99) / 100 - 1];
+    }
 }
 
 static const char *verdict(const struct comparison *comparison)
 {
     static char text[80];
-    double without = comparison->arms[WITHOUT].median_ms, with = comparison->arms[WITH].median_ms;
+    double without = comparison->arms[WITHOUT].values[MEDIAN];
+    double with = comparison->arms[WITH].values[MEDIAN];
     bool faster = with < without;
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
@@ -211,49 +219,29 @@ static const char *verdict(const struct comparison *comparison)
     return text;
 }
 
-static double each(const struct arm *arm, unsigned count)
-{
-    return arm->n ? (double)arm->counts[count] / arm->n : 0;
-}
-
 static void print(const struct comparison *comparison)
 {
     const struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-    const struct {
-        const char *name;
-        double without, with;
-    } lines[] = {
-        {"ms a run, median", without->median_ms, with->median_ms},
-        {"ms a run, longest", percentile(without, 100), percentile(with, 100)},
-        {"ms a run, 90th percentile", percentile(without, 90), percentile(with, 90)},
-        {"stalls a run, seen from outside", each(without, STALLS), each(with, STALLS)},
-        {"delayed ACKs a run, all programs", each(without, DELAYED_ACKS), each(with, DELAYED_ACKS)},
-        {"segments a run, all programs", each(without, SEGMENTS), each(with, SEGMENTS)},
-    };
-
     bool colour = comparison->p < NS_P_SIGNIFICANT && ns_output_has_colour(stderr);
-    const char *shown = with->median_ms < without->median_ms ? NS_GREEN : NS_RED;
+    const char *shown = with->values[MEDIAN] < without->values[MEDIAN] ? NS_GREEN : NS_RED;
 
     fprintf(stderr, "nagleshim compare: %s%s%s (%u and %u runs, p = %.2g)\n\n", colour ? shown : "",
             verdict(comparison), colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
     fprintf(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+    for (unsigned i = 0; i < VALUES; i++)
         if (i != PERCENTILE || without->n + with->n >= 2 * PERCENTILE_LEAST)
-            fprintf(stderr, "%-34s%14.1f%18.1f\n", lines[i].name, lines[i].without, lines[i].with);
+            fprintf(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i],
+                    with->values[i]);
 }
 
 static void add_arm(cJSON *object, const char *name, const struct arm *arm)
 {
     cJSON *entry = cJSON_AddObjectToObject(object, name);
     cJSON_AddNumberToObject(entry, "runs", arm->n);
-    cJSON_AddNumberToObject(entry, "median_ms", arm->median_ms);
-    cJSON_AddNumberToObject(entry, "longest_ms", arm->ms[arm->n - 1]);
-    cJSON_AddNumberToObject(entry, "stalls", each(arm, STALLS));
-    cJSON_AddNumberToObject(entry, "delayed_acks", each(arm, DELAYED_ACKS));
-    cJSON_AddNumberToObject(entry, "segments", each(arm, SEGMENTS));
-    cJSON *list = cJSON_AddArrayToObject(entry, "ms");
-    for (unsigned i = 0; i < arm->n; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber(arm->ms[i]));
+    for (unsigned i = 0; i < VALUES; i++)
+        if (values[i].member)
+            cJSON_AddNumberToObject(entry, values[i].member, arm->values[i]);
+    cJSON_AddItemToObject(entry, "ms", cJSON_CreateDoubleArray(arm->ms, (int)arm->n));
 }
 
 static bool write_json(struct comparison *comparison)
@@ -302,9 +290,8 @@ static int compare(struct comparison *comparison)
 int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
-    if (!take_options(argc, argv, &comparison))
-        return NS_EXIT_ERROR;
-    if (!take_policy(&comparison) || !take_library(&comparison) ||
+    if (!take_options(argc, argv, &comparison) || !take_policy(&comparison) ||
+        !take_library(&comparison) ||
         !ns_outfile_open(&comparison.output, "compare", comparison.json))
         return NS_EXIT_ERROR;
     int status = compare(&comparison);
