@@ -69,11 +69,11 @@ static bool redirect(const struct ns_child_options *options)
            dup2(null, STDOUT_FILENO) == STDOUT_FILENO;
 }
 
-static void change_environment(const char *const *changes)
+static void change_environment(char *const *changes)
 {
     for (; changes && *changes; changes++) {
         if (strchr(*changes, '='))
-            putenv((char *)*changes);
+            putenv(*changes);
         else
             unsetenv(*changes);
     }

@@ -18,7 +18,7 @@ struct ns_child {
 
 struct ns_child_options {
     char *const *argv;
-    const char *const
+    char *const
         *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
     bool quiet;       /* standard input and output are /dev/null */
     bool to_stderr;   /* standard output is standard error, since this command uses it */

@@ -138,14 +138,13 @@ static void count(struct arm *arm, const struct ns_diagnosis *diagnosis, const d
 static int run_once(struct comparison *comparison, unsigned number)
 {
     /* Without the library, NAGLESHIM_OFF disables it if LD_PRELOAD names it anyway. */
-    const char *const environments[ARMS][4] = {
+    char *const environments[ARMS][4] = {
         [WITHOUT] = {"NAGLESHIM_OFF=1"},
         [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
     };
     struct ns_diagnose_options options = {.verb = "compare", .program = comparison->program};
     struct ns_child_options wanted = {
         .argv = comparison->program, .environment = environments[number], .quiet = true};
-    struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};
     double before[VALUES] = {0};
     struct ns_child child;
@@ -156,19 +155,17 @@ static int run_once(struct comparison *comparison, unsigned number)
         SAY("cannot start a process: %s", strerror(-error));
         return NS_EXIT_ERROR;
     }
-    ns_diagnose_watch(&options, &child, comparison->signals, &diagnosis, &end);
-    comparison->interrupted = end.interrupted;
-    if (!end.failure && !end.interrupted && end.status != 0) {
+    int status = ns_diagnose_watch(&options, &child, comparison->signals, &diagnosis);
+    comparison->interrupted = diagnosis.interrupted;
+    if (status == 0 && !diagnosis.interrupted && child.status != 0) {
         SAY("a run %s the library failed with status %d, so nothing can be compared",
-            number == WITH ? "with" : "without", end.status);
-        end.failure = NS_EXIT_ERROR;
-    } else if (!end.failure && !end.interrupted) {
+            number == WITH ? "with" : "without", child.status);
+        status = NS_EXIT_ERROR;
+    } else if (status == 0 && !diagnosis.interrupted) {
         count(&comparison->arms[number], &diagnosis, before);
     }
-    for (unsigned i = 0; i < end.n_notes; i++)
-        free(end.notes[i]);
     ns_diagnosis_release(&diagnosis);
-    return end.failure;
+    return status;
 }
 
 /* Each pair in random order, so that slow changes of the machine favour neither kind. */

@@ -16,6 +16,8 @@ struct ns_outfile {
  * ns_outfile_write. Returns false after a message. */
 bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name);
 
+bool ns_outfile_is_stdout(const struct ns_outfile *file);
+
 /* Write a text and a newline, and close the file. text NULL: there was no memory for it. Returns
  * false after a message if not all of it was written. Does nothing if nothing is to be written. */
 bool ns_outfile_write(struct ns_outfile *file, const char *text);

@@ -71,7 +71,7 @@ static struct ns_verdict receives(void)
     };
 }
 
-static void add(const struct ns_row_process *whose, enum ns_role role,
+static void add(struct ns_row_process *whose, enum ns_role role,
                 const struct ns_verdict *verdict)
 {
     struct ns_row_connection connection = {

@@ -82,23 +82,13 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
 
 enum { JSON, PAGE, POLICY, OUTPUTS };
 
-static void drop_outputs(struct ns_outfile *outputs)
-{
-    for (int i = 0; i < OUTPUTS; i++)
-        ns_outfile_drop(&outputs[i]);
-}
-
 static bool open_outputs(struct ns_outfile *outputs, const struct ns_diagnose_options *options)
 {
     const char *const names[OUTPUTS] = {options->json, options->page, options->policy};
-    bool good = true;
     for (int i = 0; i < OUTPUTS; i++)
-        outputs[i].fd = -1;
-    for (int i = 0; i < OUTPUTS && good; i++)
-        good = ns_outfile_open(&outputs[i], "diagnose", names[i]);
-    if (!good)
-        drop_outputs(outputs);
-    return good;
+        if (!ns_outfile_open(&outputs[i], "diagnose", names[i]))
+            return false;
+    return true;
 }
 
 static bool write_policy(struct ns_outfile *outputs, const struct ns_diagnosis *diagnosis,
@@ -127,7 +117,7 @@ static bool write_json(struct ns_outfile *outputs, const struct ns_report *repor
     bool has_page = outputs[PAGE].fd >= 0;
     char *text = ns_output_take(status), *page = has_page && text ? ns_report_page(text) : NULL;
     bool ok = !has_page || ns_outfile_write(&outputs[PAGE], page);
-    if (has_page && ok && strcmp(outputs[PAGE].name, "-") != 0)
+    if (has_page && ok && !ns_outfile_is_stdout(&outputs[PAGE]))
         fprintf(stderr, "page: %s\n", outputs[PAGE].name);
     ok = ns_outfile_write(&outputs[JSON], text) && ok;
     free(page);
@@ -137,8 +127,9 @@ static bool write_json(struct ns_outfile *outputs, const struct ns_report *repor
 
 /* Write all reports. Returns the exit status. */
 static int report_all(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
-                      const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
+                      const struct ns_diagnosis *diagnosis, const struct ns_child *child)
 {
+    bool running = child && !child->ended;
     int status = status_of(options, diagnosis);
     char command[PATH_MAX];
     char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
@@ -149,8 +140,6 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
         .program = options->program,
         .subject = subject ? subject : "",
         .policy = policy,
-        .notes = end->notes,
-        .n_notes = end->n_notes,
     };
     bool written = write_policy(outputs, diagnosis, &report);
     char *next = ns_diagnosis_next(&report), *now = ns_diagnosis_now(diagnosis, command);
@@ -160,11 +149,11 @@ static int report_all(const struct ns_diagnose_options *options, struct ns_outfi
     if (options->policy && !policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
                 options->policy);
-    if (!end->running)
-        status = add_status(options, end->status, status);
+    if (child && !running)
+        status = add_status(options, child->status, status);
     if (!written)
         status = NS_EXIT_ERROR;
-    if (!write_json(outputs, &report, end->running ? -1 : status))
+    if (!write_json(outputs, &report, running ? -1 : status))
         status = NS_EXIT_ERROR;
     free(subject);
     free(policy);
@@ -182,79 +171,71 @@ static void stay(struct ns_child *child, int signals)
     }
 }
 
-static bool is_stdout(const char *file)
-{
-    return file && strcmp(file, "-") == 0;
-}
-
 /* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
-static void note_starter(const char *program, struct ns_diagnose_end *end)
+static void note_starter(const char *program, struct ns_diagnosis *diagnosis)
 {
     static const char *const starters[] = {"docker", "podman", "systemctl", "systemd-run",
                                            "sudo",   "su",     "runuser"};
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
         if (strcmp(ns_path_base(program), starters[i]) == 0)
-            ns_diagnose_note(end,
-                             "what %s starts is not its child, or does not keep LD_PRELOAD; "
-                             "examine it with 'nagleshim diagnose --pid N'",
-                             starters[i]);
+            ns_diagnosis_note(diagnosis,
+                              "what %s starts is not its child, or does not keep LD_PRELOAD; "
+                              "examine it with 'nagleshim diagnose --pid N'",
+                              starters[i]);
 }
 
 static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
                     struct ns_child *child, struct ns_observation *observation, int signals,
-                    struct ns_diagnose_end *end)
+                    struct ns_diagnosis *diagnosis)
 {
-    static struct ns_diagnosis diagnosis;
-    ns_diagnose_watch(options, child, signals, &diagnosis, end);
-    if (!end->failure)
-        ns_observe_collect(observation, &diagnosis, end);
+    int failure = ns_diagnose_watch(options, child, signals, diagnosis);
+    bool running = child && !child->ended;
+    if (!failure)
+        ns_observe_collect(observation, diagnosis);
     ns_observe_end(observation);
-    if (end->failure) {
-        drop_outputs(outputs);
-        return end->failure;
-    }
-    ns_diagnosis_finish(&diagnosis);
-    if (options->program)
-        note_starter(options->program[0], end);
-    if (end->running)
-        ns_diagnose_note(end,
-                         "%s is still running, and this command waits for its end; ^C ends both",
-                         options->program[0]);
-    int status = report_all(options, outputs, &diagnosis, end);
-    if (end->running) {
+    if (failure)
+        return failure;
+    ns_diagnosis_finish(diagnosis);
+    if (child)
+        note_starter(options->program[0], diagnosis);
+    if (running)
+        ns_diagnosis_note(diagnosis,
+                          "%s is still running, and this command waits for its end; ^C ends both",
+                          options->program[0]);
+    int status = report_all(options, outputs, diagnosis, child);
+    if (running) {
         stay(child, signals);
         status = add_status(options, child->status, status);
     }
-    ns_diagnosis_release(&diagnosis);
     return status;
 }
 
-static int run(const struct ns_diagnose_options *options, struct ns_outfile *outputs, int signals)
+static int run(const struct ns_diagnose_options *options, struct ns_outfile *outputs)
 {
     static struct ns_observation observation;
-    struct ns_diagnose_end end = {0};
-    struct ns_child child;
-    int error = 0;
-    if (options->program) {
-        bool inside = ns_observe_begin(options, &observation, &end);
-        struct ns_child_options wanted = {
-            .argv = options->program,
-            .environment = inside ? observation.environment : NULL,
-            .to_stderr =
-                is_stdout(options->json) || is_stdout(options->page) || is_stdout(options->policy),
-        };
-        error = ns_child_fork(&child, &wanted);
+    static struct ns_diagnosis diagnosis;
+    struct ns_child child, *started = options->program ? &child : NULL;
+    int signals = ns_child_signals(), error = 0;
+    if (signals < 0) {
+        SAY("cannot receive signals: %s", strerror(-signals));
+        return NS_EXIT_ERROR;
     }
+    if (started) {
+        struct ns_child_options wanted = {.argv = options->program,
+                                          .environment = observation.environment};
+        for (int i = 0; i < OUTPUTS; i++)
+            wanted.to_stderr |= ns_outfile_is_stdout(&outputs[i]);
+        ns_observe_begin(options, &observation, &diagnosis);
+        error = ns_child_fork(started, &wanted);
+    }
+    int status = NS_EXIT_RUN_FAILED;
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));
         ns_observe_end(&observation);
-        drop_outputs(outputs);
-        return NS_EXIT_RUN_FAILED;
+    } else {
+        status = diagnose(options, outputs, started, &observation, signals, &diagnosis);
     }
-    int status =
-        diagnose(options, outputs, options->program ? &child : NULL, &observation, signals, &end);
-    for (unsigned i = 0; i < end.n_notes; i++)
-        free(end.notes[i]);
+    ns_diagnosis_release(&diagnosis);
     return status;
 }
 
@@ -311,18 +292,15 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
 int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
-    struct ns_outfile outputs[OUTPUTS];
+    struct ns_outfile outputs[OUTPUTS] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
+    int status = NS_EXIT_ERROR;
     if (!take_options(argc, argv, &options))
-        return NS_EXIT_ERROR;
-    if (!open_outputs(outputs, &options))
-        return NS_EXIT_ERROR;
+        return status;
     if (options.page && !ns_output_object()) /* main makes it for --json */
         ns_output_start("diagnose", false);
-    int signals = ns_child_signals();
-    if (signals < 0) {
-        SAY("cannot receive signals: %s", strerror(-signals));
-        drop_outputs(outputs);
-        return NS_EXIT_ERROR;
-    }
-    return run(&options, outputs, signals);
+    if (open_outputs(outputs, &options))
+        status = run(&options, outputs);
+    for (int i = 0; i < OUTPUTS; i++)
+        ns_outfile_drop(&outputs[i]);
+    return status;
 }

@@ -227,8 +227,8 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
     ns_output_text(object, "next", report->next);
     ns_output_text(object, "now", report->now);
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");
-    for (unsigned i = 0; i < report->n_notes; i++)
-        ns_output_add_text(notes, report->notes[i]);
+    for (unsigned i = 0; i < diagnosis->n_notes; i++)
+        ns_output_add_text(notes, diagnosis->notes[i]);
 }
 
 /* The Makefile knows that this file depends on the page. */

@@ -265,7 +265,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     ns_verdict_grade(sum);
 }
 
-static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_row_process *process,
+static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *process,
                       const struct record *record, uint32_t number, size_t *at)
 {
     const struct ns_record_slot *slot = &record->slots[number];

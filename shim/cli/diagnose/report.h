@@ -19,8 +19,6 @@ struct ns_report {
     const char *policy_file; /* where it was written; NULL: nowhere */
     const char *next;        /* what to do next; NULL: nothing */
     const char *now;         /* what helps without a restart; NULL: nothing */
-    char *const *notes;      /* other facts, a sentence each */
-    unsigned n_notes;
 };
 
 /* The text, wrapped at width columns; 0: not a terminal, and the headline stays on one line. */

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +161,17 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                 (diagnosis->n_rows - i - 1) * sizeof diagnosis->rows[0]);
         diagnosis->n_rows--;
     }
+}
+
+void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *format, ...)
+{
+    va_list arguments;
+    if (diagnosis->n_notes == sizeof diagnosis->notes / sizeof diagnosis->notes[0])
+        return;
+    va_start(arguments, format);
+    if (vasprintf(&diagnosis->notes[diagnosis->n_notes], format, arguments) >= 0)
+        diagnosis->n_notes++;
+    va_end(arguments);
 }
 
 /* Are these the two ends of a connection? */
@@ -381,6 +394,8 @@ void ns_diagnosis_release(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         free(diagnosis->processes[i]);
+    for (unsigned i = 0; i < diagnosis->n_notes; i++)
+        free(diagnosis->notes[i]);
     free(diagnosis->processes);
     free(diagnosis->rows);
     free(diagnosis->holds);

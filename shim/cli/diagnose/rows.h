@@ -46,7 +46,7 @@ struct ns_cure {
 
 struct ns_row {
     unsigned id;
-    const struct ns_row_process *process;
+    struct ns_row_process *process;
     enum ns_source source;
     enum ns_role role;
     bool is_peer;                    /* it is the other end of a connection of a watched process */
@@ -89,6 +89,9 @@ struct ns_diagnosis {
     struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
     uint64_t holds_untold; /* further ones */
+    char *notes[8];        /* other facts, a sentence each; allocated */
+    unsigned n_notes;
+    bool interrupted; /* a signal has ended the watching */
     /* Set by ns_diagnosis_finish: */
     enum ns_grade grade; /* the worst of the rows */
     double lost_ms;      /* by all rows; counted once if both ends were watched */
@@ -96,7 +99,7 @@ struct ns_diagnosis {
 
 /* A connection to add to its row. */
 struct ns_row_connection {
-    const struct ns_row_process *process; /* of this diagnosis */
+    struct ns_row_process *process; /* of this diagnosis */
     enum ns_source source;
     enum ns_role role;
     bool is_peer; /* see struct ns_row */
@@ -141,6 +144,10 @@ void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const st
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_row *row));
+
+/* Add a note. Further ones than fit are left out. */
+__attribute__((format(printf, 2, 3))) void ns_diagnosis_note(struct ns_diagnosis *diagnosis,
+                                                             const char *format, ...);
 
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_row_grade(const struct ns_row *row);

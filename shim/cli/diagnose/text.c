@@ -174,10 +174,10 @@ void ns_report_print(FILE *stream, const struct ns_report *report, int width)
     fputs(*begin ? NS_PLAIN : "", stream);
     print_rows(stream, diagnosis, width);
     print_experiments(stream, diagnosis);
-    if (report->next || report->n_notes)
+    if (report->next || diagnosis->n_notes)
         putc('\n', stream);
-    for (unsigned i = 0; i < report->n_notes; i++)
-        fprintf(stream, "note: %s\n", report->notes[i]);
+    for (unsigned i = 0; i < diagnosis->n_notes; i++)
+        fprintf(stream, "note: %s\n", diagnosis->notes[i]);
     if (report->next)
         fprintf(stream, "next: %s\n", report->next);
     if (report->now)

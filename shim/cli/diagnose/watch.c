@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,17 +37,6 @@ struct session {
     uint64_t next_process, next_harvest;
     bool final; /* harvest all connections, not only those that have ended */
 };
-
-void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
-{
-    va_list arguments;
-    if (end->n_notes == sizeof end->notes / sizeof end->notes[0])
-        return;
-    va_start(arguments, format);
-    if (vasprintf(&end->notes[end->n_notes], format, arguments) >= 0)
-        end->n_notes++;
-    va_end(arguments);
-}
 
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
 {
@@ -200,20 +188,20 @@ static bool is_gone(pid_t pid)
 }
 
 /* Is it time to stop? */
-static bool is_over(struct session *session, int signals, struct ns_diagnose_end *end)
+static bool is_over(struct session *session, int signals)
 {
     bool asked = ns_child_take_signals(signals, session->child);
-    end->interrupted = end->interrupted || asked;
+    session->diagnosis->interrupted |= asked;
     if (session->child)
         return ns_child_has_ended(session->child);
     return asked || (session->options->pid && is_gone(session->options->pid));
 }
 
-static void watch(struct session *session, int signals, struct ns_diagnose_end *end)
+static void watch(struct session *session, int signals)
 {
     for (bool over = false; !over;) {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
-        over = is_over(session, signals, end) || (session->deadline && now >= session->deadline);
+        over = is_over(session, signals) || (session->deadline && now >= session->deadline);
         ns_watch_look(session->watch, now, &next, take_hold, session);
         do_due(session, now);
         /* The end of a process that is not our child is only noticed by asking. */
@@ -242,22 +230,22 @@ static bool count_left(void *context, pid_t pid)
 }
 
 /* The program has ended but may have left processes in the background. */
-static void note_left(const struct session *session, struct ns_diagnose_end *end)
+static void note_left(const struct session *session)
 {
     struct left left = {.program = session->child ? session->child->pid : 0};
     if (!session->child || !session->child->ended)
         return;
     ns_watch_each_process(session->watch, count_left, &left);
     if (left.n)
-        ns_diagnose_note(
-            end,
+        ns_diagnosis_note(
+            session->diagnosis,
             "the program has ended, but %u process%s that it started %s still running; "
             "'nagleshim diagnose --pid %d' examines %s",
             left.n, left.n == 1 ? "" : "es", left.n == 1 ? "is" : "are", left.pid,
             left.n == 1 ? "it" : "one of them");
 }
 
-static void take_tally(struct session *session, struct ns_diagnose_end *end)
+static void take_tally(struct session *session)
 {
     struct ns_watch_tally tally;
     ns_watch_tally(session->watch, &tally);
@@ -268,19 +256,19 @@ static void take_tally(struct session *session, struct ns_diagnose_end *end)
     if (tally.denied > session->diagnosis->denied)
         session->diagnosis->denied = tally.denied;
     if (tally.missed > tally.rounds / 20)
-        ns_diagnose_note(end,
-                         "%llu of %llu samples from outside were late: holds may have been missed",
-                         (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
+        ns_diagnosis_note(session->diagnosis,
+                          "%llu of %llu samples from outside were late: holds may have been missed",
+                          (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
     if (tally.forgotten)
-        ns_diagnose_note(end, "at least %llu connection%s not sampled: too short, or too many",
-                         (unsigned long long)tally.forgotten,
-                         tally.forgotten == 1 ? " was" : "s were");
+        ns_diagnosis_note(
+            session->diagnosis, "at least %llu connection%s not sampled: too short, or too many",
+            (unsigned long long)tally.forgotten, tally.forgotten == 1 ? " was" : "s were");
     if (session->diagnosis->denied)
-        ns_diagnose_note(end,
-                         "%llu process%s could not be examined: other users' or protected ones "
-                         "need root, and all need descriptors (ulimit -Hn)",
-                         (unsigned long long)session->diagnosis->denied,
-                         session->diagnosis->denied == 1 ? "" : "es");
+        ns_diagnosis_note(session->diagnosis,
+                          "%llu process%s could not be examined: other users' or protected ones "
+                          "need root, and all need descriptors (ulimit -Hn)",
+                          (unsigned long long)session->diagnosis->denied,
+                          session->diagnosis->denied == 1 ? "" : "es");
 }
 
 int ns_watch_say_error(const char *verb, pid_t pid, int error)
@@ -301,20 +289,8 @@ int ns_watch_say_error(const char *verb, pid_t pid, int error)
     return NS_EXIT_ERROR;
 }
 
-static bool open_watch(struct session *session, struct ns_diagnose_end *end)
-{
-    const struct ns_diagnose_options *options = session->options;
-    pid_t pid = session->child ? session->child->pid : options->pid;
-    int error = ns_watch_open(pid, &session->watch);
-    if (error) {
-        session->watch = NULL;
-        end->failure = ns_watch_say_error(options->verb, options->pid, error);
-    }
-    return !error;
-}
-
-void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                       int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
+                      int signals, struct ns_diagnosis *diagnosis)
 {
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
@@ -322,24 +298,20 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
     diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
-    if (!open_watch(&session, end))
-        return;
+    int error = ns_watch_open(child ? child->pid : options->pid, &session.watch);
+    if (error)
+        return ns_watch_say_error(options->verb, options->pid, error);
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
-    int error = child ? ns_child_release(child) : 0;
-    if (error)
-        end->failure = ns_program_say_failure(options->verb, options->program[0], -error);
-    if (!end->failure)
-        watch(&session, signals, end);
+    error = child ? ns_child_release(child) : 0;
+    if (!error)
+        watch(&session, signals);
     diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);
-    take_tally(&session, end);
-    note_left(&session, end);
+    take_tally(&session);
+    note_left(&session);
     ns_watch_close(session.watch);
-    if (child) {
-        end->running = !child->ended;
-        end->status = child->status;
-    }
+    return error ? ns_program_say_failure(options->verb, options->program[0], -error) : 0;
 }
