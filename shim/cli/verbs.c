@@ -28,6 +28,10 @@ const struct ns_verb_option ns_verb_options[] = {
     {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
+#define NS_VERB(word, function, operands, usage, summary, about)                                   \
+    {#word, NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text"},
+#include "cli/verbs.def"
+#undef NS_VERB
     {0},
 };
 
