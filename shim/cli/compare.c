@@ -47,7 +47,7 @@ struct arm {
 };
 
 struct comparison {
-    const char *policy, *json;
+    const char *policy;
     struct ns_outfile output;
     char **program;
     unsigned wanted; /* runs of each kind */
@@ -63,7 +63,7 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
     double runs = RUNS_DEFAULT;
     const struct ns_target targets[] = {{NS_COMPARE_RUNS, &runs, RUNS_LEAST, RUNS_MOST},
                                         {NS_COMPARE_POLICY, &comparison->policy, 0, 0},
-                                        {NS_COMPARE_JSON, &comparison->json, 0, 0},
+                                        {NS_COMPARE_JSON, &comparison->output.name, 0, 0},
                                         {0}};
     if (!ns_verbs_read("compare", argc, argv, targets))
         return false;
@@ -244,7 +244,7 @@ static void add_arm(cJSON *object, const char *name, const struct arm *arm)
 static bool write_json(struct comparison *comparison)
 {
     cJSON *object = ns_output_object();
-    if (!comparison->json)
+    if (!comparison->output.name)
         return true;
     cJSON_AddStringToObject(object, "verdict", verdict(comparison));
     cJSON_AddNumberToObject(object, "p", comparison->p);
@@ -288,8 +288,7 @@ int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
     if (!take_options(argc, argv, &comparison) || !take_policy(&comparison) ||
-        !take_library(&comparison) ||
-        !ns_outfile_open(&comparison.output, "compare", comparison.json))
+        !take_library(&comparison) || !ns_outfile_open(&comparison.output, "compare"))
         return NS_EXIT_ERROR;
     int status = compare(&comparison);
     ns_outfile_drop(&comparison.output);

@@ -22,8 +22,9 @@ bool ns_outfile_is_stdout(const struct ns_outfile *file)
     return file->name && strcmp(file->name, "-") == 0;
 }
 
-bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name)
+bool ns_outfile_open(struct ns_outfile *file, const char *verb)
 {
+    const char *name = file->name;
     *file = (struct ns_outfile){.verb = verb, .name = name, .fd = -1};
     if (!name)
         return true;

@@ -80,85 +80,72 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
     return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
-enum { JSON, PAGE, POLICY, OUTPUTS };
-
-static bool open_outputs(struct ns_outfile *outputs, const struct ns_diagnose_options *options)
+static bool write_policy(struct ns_outfile *file, struct ns_report *report)
 {
-    const char *const names[OUTPUTS] = {options->json, options->page, options->policy};
-    for (int i = 0; i < OUTPUTS; i++)
-        if (!ns_outfile_open(&outputs[i], "diagnose", names[i]))
-            return false;
-    return true;
-}
-
-static bool write_policy(struct ns_outfile *outputs, const struct ns_diagnosis *diagnosis,
-                         struct ns_report *report)
-{
-    if (outputs[POLICY].fd < 0)
+    if (file->fd < 0)
         return true;
     if (!report->policy) {
-        ns_outfile_drop(&outputs[POLICY]);
+        ns_outfile_drop(file);
         return true;
     }
-    char *text = ns_diagnosis_policy(diagnosis, true);
-    bool ok = ns_outfile_write(&outputs[POLICY], text);
+    char *text = ns_diagnosis_policy(report->diagnosis, true);
+    bool ok = ns_outfile_write(file, text);
     free(text);
-    report->policy_file = ok ? outputs[POLICY].name : NULL;
+    report->policy_file = ok ? file->name : NULL;
     return ok;
 }
 
 /* Last of all, since the object has the messages and the status; status < 0: the program is still
  * running. Returns false if something could not be written. */
-static bool write_json(struct ns_outfile *outputs, const struct ns_report *report, int status)
+static bool write_json(struct ns_diagnose_options *options, const struct ns_report *report,
+                       int status)
 {
+    struct ns_outfile *page = &options->page;
     if (!ns_output_object())
         return true;
     ns_report_fill_json(ns_output_object(), report);
-    bool has_page = outputs[PAGE].fd >= 0;
-    char *text = ns_output_take(status), *page = has_page && text ? ns_report_page(text) : NULL;
-    bool ok = !has_page || ns_outfile_write(&outputs[PAGE], page);
-    if (has_page && ok && !ns_outfile_is_stdout(&outputs[PAGE]))
-        fprintf(stderr, "page: %s\n", outputs[PAGE].name);
-    ok = ns_outfile_write(&outputs[JSON], text) && ok;
-    free(page);
-    free(text);
+    char *json = ns_output_take(status), *html = page->name && json ? ns_report_page(json) : NULL;
+    bool ok = ns_outfile_write(page, html);
+    if (page->name && ok && !ns_outfile_is_stdout(page))
+        fprintf(stderr, "page: %s\n", page->name);
+    ok = ns_outfile_write(&options->json, json) && ok;
+    free(html);
+    free(json);
     return ok;
 }
 
 /* Write all reports. Returns the exit status. */
-static int report_all(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
-                      const struct ns_diagnosis *diagnosis, const struct ns_child *child)
+static int report_all(struct ns_diagnose_options *options, const struct ns_diagnosis *diagnosis,
+                      const struct ns_child *child)
 {
     bool running = child && !child->ended;
     int status = status_of(options, diagnosis);
     char command[PATH_MAX];
-    char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
     ns_program_self(command, sizeof command);
     struct ns_report report = {
         .diagnosis = diagnosis,
         .command = command,
         .program = options->program,
-        .subject = subject ? subject : "",
-        .policy = policy,
+        .subject = describe(options),
+        .policy = ns_diagnosis_policy(diagnosis, false),
     };
-    bool written = write_policy(outputs, diagnosis, &report);
-    char *next = ns_diagnosis_next(&report), *now = ns_diagnosis_now(diagnosis, command);
-    report.next = next;
-    report.now = now;
+    bool written = write_policy(&options->policy, &report);
+    report.next = ns_diagnosis_next(&report);
+    report.now = ns_diagnosis_now(&report);
     ns_report_print(stderr, &report, columns());
-    if (options->policy && !policy)
+    if (options->policy.name && !report.policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
-                options->policy);
+                options->policy.name);
     if (child && !running)
         status = add_status(options, child->status, status);
     if (!written)
         status = NS_EXIT_ERROR;
-    if (!write_json(outputs, &report, running ? -1 : status))
+    if (!write_json(options, &report, running ? -1 : status))
         status = NS_EXIT_ERROR;
-    free(subject);
-    free(policy);
-    free(next);
-    free(now);
+    free(report.subject);
+    free(report.policy);
+    free(report.next);
+    free(report.now);
     return status;
 }
 
@@ -184,9 +171,8 @@ static void note_starter(const char *program, struct ns_diagnosis *diagnosis)
                               starters[i]);
 }
 
-static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
-                    struct ns_child *child, struct ns_observation *observation, int signals,
-                    struct ns_diagnosis *diagnosis)
+static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
+                    struct ns_observation *observation, int signals, struct ns_diagnosis *diagnosis)
 {
     int failure = ns_diagnose_watch(options, child, signals, diagnosis);
     bool running = child && !child->ended;
@@ -202,7 +188,7 @@ static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile
         ns_diagnosis_note(diagnosis,
                           "%s is still running, and this command waits for its end; ^C ends both",
                           options->program[0]);
-    int status = report_all(options, outputs, diagnosis, child);
+    int status = report_all(options, diagnosis, child);
     if (running) {
         stay(child, signals);
         status = add_status(options, child->status, status);
@@ -210,7 +196,7 @@ static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile
     return status;
 }
 
-static int run(const struct ns_diagnose_options *options, struct ns_outfile *outputs)
+static int run(struct ns_diagnose_options *options)
 {
     static struct ns_observation observation;
     static struct ns_diagnosis diagnosis;
@@ -221,10 +207,13 @@ static int run(const struct ns_diagnose_options *options, struct ns_outfile *out
         return NS_EXIT_ERROR;
     }
     if (started) {
-        struct ns_child_options wanted = {.argv = options->program,
-                                          .environment = observation.environment};
-        for (int i = 0; i < OUTPUTS; i++)
-            wanted.to_stderr |= ns_outfile_is_stdout(&outputs[i]);
+        const struct ns_child_options wanted = {
+            .argv = options->program,
+            .environment = observation.environment,
+            .to_stderr = ns_outfile_is_stdout(&options->json) ||
+                         ns_outfile_is_stdout(&options->page) ||
+                         ns_outfile_is_stdout(&options->policy),
+        };
         ns_observe_begin(options, &observation, &diagnosis);
         error = ns_child_fork(started, &wanted);
     }
@@ -233,7 +222,7 @@ static int run(const struct ns_diagnose_options *options, struct ns_outfile *out
         SAY("cannot start a process: %s", strerror(-error));
         ns_observe_end(&observation);
     } else {
-        status = diagnose(options, outputs, started, &observation, signals, &diagnosis);
+        status = diagnose(options, started, &observation, signals, &diagnosis);
     }
     ns_diagnosis_release(&diagnosis);
     return status;
@@ -254,8 +243,9 @@ static bool is_clear(const struct ns_diagnose_options *options)
         SAY("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
         SAY("a program, --pid and --all: only one of them can be watched");
-    else if (exists(options->policy))
-        SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
+    else if (exists(options->policy.name))
+        SAY("--policy: '%s' already exists and is not replaced; name a new file",
+            options->policy.name);
     else if (options->experiment && (!options->program || options->outside))
         SAY("--experiment needs a program to start, and excludes --outside");
     else
@@ -271,9 +261,9 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
                                         {NS_DIAGNOSE_FOR, &options->seconds, 0.1, 1e6},
                                         {NS_DIAGNOSE_FAIL_ON, &grade, 0, 0},
                                         {NS_DIAGNOSE_MAX_LOST_MS, &options->max_lost_ms, 0, 1e9},
-                                        {NS_DIAGNOSE_JSON, &options->json, 0, 0},
-                                        {NS_DIAGNOSE_REPORT, &options->page, 0, 0},
-                                        {NS_DIAGNOSE_POLICY, &options->policy, 0, 0},
+                                        {NS_DIAGNOSE_JSON, &options->json.name, 0, 0},
+                                        {NS_DIAGNOSE_REPORT, &options->page.name, 0, 0},
+                                        {NS_DIAGNOSE_POLICY, &options->policy.name, 0, 0},
                                         {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
                                         {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
                                         {0}};
@@ -292,15 +282,17 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
 int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
-    struct ns_outfile outputs[OUTPUTS] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
     int status = NS_EXIT_ERROR;
     if (!take_options(argc, argv, &options))
         return status;
-    if (options.page && !ns_output_object()) /* main makes it for --json */
+    if (options.page.name && !ns_output_object()) /* main makes it for --json */
         ns_output_start("diagnose", false);
-    if (open_outputs(outputs, &options))
-        status = run(&options, outputs);
-    for (int i = 0; i < OUTPUTS; i++)
-        ns_outfile_drop(&outputs[i]);
+    options.json.fd = options.page.fd = options.policy.fd = -1;
+    if (ns_outfile_open(&options.json, "diagnose") && ns_outfile_open(&options.page, "diagnose") &&
+        ns_outfile_open(&options.policy, "diagnose"))
+        status = run(&options);
+    ns_outfile_drop(&options.json);
+    ns_outfile_drop(&options.page);
+    ns_outfile_drop(&options.policy);
     return status;
 }

@@ -4,6 +4,7 @@
 #define NS_DIAGNOSE_H
 
 #include "cli/diagnose/rows.h"
+#include "cli/outfile.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -16,8 +17,8 @@ struct ns_diagnose_options {
     double seconds;        /* 0: until the program ends or a signal comes */
     enum ns_grade fail_on; /* 0: exit with the program's status */
     double max_lost_ms;
-    const char *json, *page, *policy; /* files to write, or NULL */
-    const char *experiment;           /* "push", "acknowledge" or NULL */
+    struct ns_outfile json, page, policy;
+    const char *experiment; /* "push", "acknowledge" or NULL */
     bool outside;
 };
 

@@ -12,13 +12,13 @@
 
 struct ns_report {
     const struct ns_diagnosis *diagnosis;
-    const char *command;     /* this command, as typed in a shell */
+    const char *command;     /* the path or name of this command */
     char *const *program;    /* the program that was started, or NULL */
-    const char *subject;     /* a command line, "process 17", or "every process" */
-    const char *policy;      /* on one line; NULL: none is needed */
+    char *subject;           /* a command line, "process 17", or "every process" */
+    char *policy;            /* on one line; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
-    const char *next;        /* what to do next; NULL: nothing */
-    const char *now;         /* what helps without a restart; NULL: nothing */
+    char *next;              /* what to do next; NULL: nothing */
+    char *now;               /* what helps without a restart; NULL: nothing */
 };
 
 /* The text, wrapped at width columns; 0: not a terminal, and the headline stays on one line. */
@@ -40,6 +40,6 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
 char *ns_diagnosis_next(const struct ns_report *report);
 
 /* A command that ends the stalls of a running process now, allocated; NULL: none. */
-char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command);
+char *ns_diagnosis_now(const struct ns_report *report);
 
 #endif
